@@ -1,0 +1,61 @@
+# Needs Python 3.11 or newer (the pinned environments do) and git; everything else is installed
+# into .venv (both frameworks, numpy 1) and .venv-core (no framework, numpy 2).
+PYTHON ?= python3
+FULL := .venv/.installed
+CORE := .venv-core/.installed
+PIP_FULL := .venv/bin/python -m pip install --quiet
+PIP_CORE := .venv-core/bin/python -m pip install --quiet
+# Always pinned: a plain `torch` may bring several GB of CUDA libraries.
+pin = "$$(grep '^$(1)==' constraints/full.txt)"
+# Jupyter refuses to run as root (a container, say) unless told.
+ALLOW_ROOT = $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
+
+.PHONY: help demo lab test test-long bench clean distclean
+help:
+	@echo "make demo       run the demo notebook; prints the verdict and the files it wrote"
+	@echo "make lab        open the template notebooks in JupyterLab"
+	@echo "make test       lint, types and all tests, in both environments"
+	@echo "make test-long  the tests with far more random cases"
+	@echo "make bench      measurements against our bars"
+	@echo "make clean      remove caches and builds (distclean: the environments too)"
+
+# A stamp file per environment: installed again only when the project's needs change.
+$(FULL): pyproject.toml constraints/full.txt constraints/core.txt
+	$(PYTHON) -m venv .venv
+	@if $(PIP_FULL) --dry-run --no-deps --only-binary=:all: $(call pin,mindspore) >/dev/null 2>&1; \
+	then \
+	    set -x; $(PIP_FULL) -c constraints/full.txt -e '.[all,dev]'; \
+	else \
+	    echo "MindSpore has no wheel for this Python or platform: installing without it"; \
+	    set -x; $(PIP_FULL) -c constraints/core.txt $(call pin,torch) \
+	        -e '.[torch,notebook,excel,netcdf,distributed,dev]'; \
+	fi
+	touch $@
+
+$(CORE): pyproject.toml constraints/core.txt
+	$(PYTHON) -m venv .venv-core
+	$(PIP_CORE) -c constraints/core.txt -e '.[excel,netcdf,test]'
+	touch $@
+
+demo: $(FULL)
+	.venv/bin/python notebooks/run_demo.py
+
+lab: $(FULL)
+	.venv/bin/jupyter lab $(ALLOW_ROOT) notebooks/
+
+# parts.py installs both environments as its first two parts, so that their time is in the table.
+test:
+	@$(PYTHON) .ci/parts.py
+
+test-long: $(FULL)
+	TNB_LONG=1 .venv/bin/python -m pytest
+
+bench: $(FULL)
+	@for script in benchmarks/*.py; do echo "== $$script"; .venv/bin/python $$script || exit 1; done
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis rank_0 kernel_meta
+	find troubleshooter_nb tests benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv .venv-core

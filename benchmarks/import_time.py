@@ -1,0 +1,39 @@
+"""How long `import troubleshooter_nb` takes, as a ratio to `import xarray, pandas`.
+
+The two alternate in fresh interpreters, so that a busy machine slows both; medians are compared.
+Exits 1 when the ratio is over the bar.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+BAR = 1.5
+ROUNDS = 9
+OURS, BASE = "import troubleshooter_nb", "import xarray, pandas"
+
+
+def import_seconds(statement: str) -> float:
+    """Seconds an import statement takes in a fresh interpreter, without its start."""
+    program = (
+        f"import time\nstart = time.perf_counter()\n{statement}\nprint(time.perf_counter() - start)"
+    )
+    command = [sys.executable, "-c", program]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> int:
+    """Print both medians and their ratio; 0 when the ratio is within the bar."""
+    for statement in (OURS, BASE):  # fill the disk cache and __pycache__
+        import_seconds(statement)
+    rounds = [(import_seconds(OURS), import_seconds(BASE)) for _ in range(ROUNDS)]
+    ours, base = (statistics.median(times) for times in zip(*rounds, strict=True))
+    ratio = ours / base
+    print(f"{OURS}: {ours:.3f} s; {BASE}: {base:.3f} s; ratio {ratio:.2f} (bar {BAR})")
+    return 0 if ratio <= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""One training step of an example network in PyTorch."""
+
+# A framework's own half of a pair: nothing imports it unless that framework is wanted.
+# ruff: noqa: TID253
+
+import numpy as np
+import torch
+from torch import nn
+
+from example_nets.draws import draw_batch, draw_parameter
+from example_nets.gpt_torch import GPT
+from example_nets.resnet_torch import ResNet
+from example_nets.sizes import GPT_SIZES, RESNET_SIZES
+
+
+def build(net: str, seed: int) -> nn.Module:
+    """Network in training mode, with the weights of this seed."""
+    model = GPT(GPT_SIZES) if net == "gpt" else ResNet(RESNET_SIZES)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            values = draw_parameter(name, tuple(parameter.shape), seed)
+            parameter.copy_(torch.from_numpy(values))
+    return model.train()
+
+
+def run_step(model: nn.Module, net: str, seed: int) -> tuple[float, dict[str, np.ndarray]]:
+    """Mean cross entropy on the batch of this seed, and the gradient of every parameter."""
+    inputs, labels = (torch.from_numpy(array) for array in draw_batch(net, seed))
+    logits = model(inputs)
+    loss = nn.functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]), labels.reshape(-1).long()
+    )
+    model.zero_grad()
+    loss.backward()
+    gradients = {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
+    return loss.item(), gradients

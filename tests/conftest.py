@@ -1,0 +1,105 @@
+"""The switches of the test run.
+
+TNB_REQUIRE_ALL=1  a skipped test is a failure: CI must not pass because something is missing.
+TNB_CORE=1         the environment without frameworks and Jupyter: tests marked for them are
+                   deselected, which is not a skip.
+TNB_LONG=1         also the tests marked `long`, and far more random cases.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+
+import hypothesis
+import pytest
+
+# Before any framework or pyplot is imported: both read these only once.
+os.environ.setdefault("GLOG_v", "4")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+REQUIRE_ALL = os.environ.get("TNB_REQUIRE_ALL") == "1"
+CORE = os.environ.get("TNB_CORE") == "1"
+LONG = os.environ.get("TNB_LONG") == "1"
+
+# Modules that each environment mark stands for.
+NEEDS = {
+    "torch": ["torch"],
+    "mindspore": ["mindspore"],
+    "notebook": ["ipykernel", "ipywidgets", "anywidget", "jupyterlab", "nbclient", "nbconvert"],
+    "browser": ["playwright"],
+}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+# No deadline: two busy cores say nothing about our speed. CI must be repeatable.
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile("long" if LONG else "ci" if "CI" in os.environ else "local")
+
+
+def missing() -> dict[str, str]:
+    """Why tests with a mark cannot run here, by mark."""
+    reasons = {}
+    for mark, modules in NEEDS.items():
+        absent = [name for name in modules if importlib.util.find_spec(name) is None]
+        if absent:
+            reasons[mark] = f"not installed: {', '.join(absent)}"
+    if not CHROMIUM:
+        reasons.setdefault("browser", "chromium not found (apt-get install chromium)")
+    return reasons
+
+
+def pytest_report_header():
+    if CORE:
+        return "troubleshooter_nb: core environment, framework and notebook tests deselected"
+    return [f"troubleshooter_nb: {mark} tests cannot run: {why}" for mark, why in missing().items()]
+
+
+def pytest_collection_modifyitems(config, items):
+    unwanted = (set(NEEDS) if CORE else set()) | (set() if LONG else {"long"})
+    gone = [item for item in items if unwanted & {mark.name for mark in item.iter_markers()}]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        items[:] = [item for item in items if item not in set(gone)]
+    reasons = missing()
+    for item in items:
+        for mark in {mark.name for mark in item.iter_markers()} & set(reasons):
+            item.add_marker(pytest.mark.skip(reason=reasons[mark]))
+
+
+def fail_if_skipped(report):
+    """Turn a skip into a failure under TNB_REQUIRE_ALL=1; an expected failure stays one."""
+    if not REQUIRE_ALL or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    _, _, reason = report.longrepr
+    modules = "|".join(name for names in NEEDS.values() for name in names)
+    # A whole file behind importorskip("torch") cannot be deselected by mark: it never ran.
+    if CORE and report.when == "collect" and re.search(f"could not import '({modules})", reason):
+        return
+    report.outcome = "failed"
+    report.longrepr = f"TNB_REQUIRE_ALL=1 allows no skip; {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    report = yield
+    fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    report = yield
+    report.when = "collect"
+    fail_if_skipped(report)
+    return report
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the browser; only for tests marked `browser`, which do not run without one."""
+    assert CHROMIUM
+    return CHROMIUM

@@ -1,0 +1,81 @@
+"""The switches of conftest.py, each on a small test folder in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CASES = {
+    "test_plain.py": """
+import pytest
+def test_runs(): pass
+@pytest.mark.xfail(strict=True)
+def test_expected_failure(): assert False
+@pytest.mark.long
+def test_long(): pass
+""",
+    "test_skip.py": """
+import pytest
+def test_skips(): pytest.skip("no reason")
+""",
+    "test_module_skip.py": """
+import pytest
+pytest.importorskip("no_such_module")
+""",
+    "test_marked.py": """
+import pytest
+@pytest.mark.torch
+@pytest.mark.notebook
+def test_marked(): raise AssertionError
+""",
+}
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    """Runs one of the cases under the given switches; returns exit code and output."""
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    def run(name: str, **switches: str) -> tuple[int, str]:
+        (tmp_path / name).write_text(CASES[name])
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("TNB_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", name],
+            cwd=tmp_path,
+            env=clean | switches,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_require_all_leaves_passes_and_expected_failures_alone(outcome):
+    code, text = outcome("test_plain.py", TNB_REQUIRE_ALL="1")
+    assert code == 0
+    assert "1 passed, 1 deselected, 1 xfailed" in text
+
+
+def test_the_long_switch_selects_long_tests(outcome):
+    assert "2 passed, 1 xfailed" in outcome("test_plain.py", TNB_LONG="1")[1]
+
+
+@pytest.mark.parametrize("name", ["test_skip.py", "test_module_skip.py"])
+def test_require_all_turns_a_skip_into_a_failure(outcome, name):
+    assert "1 skipped" in outcome(name)[1]
+    code, text = outcome(name, TNB_REQUIRE_ALL="1")
+    assert code not in (0, 5)
+    assert "TNB_REQUIRE_ALL=1 allows no skip" in text
+
+
+def test_the_core_switch_deselects_marked_tests(outcome):
+    assert "1 deselected" in outcome("test_marked.py", TNB_CORE="1", TNB_REQUIRE_ALL="1")[1]

@@ -1,0 +1,63 @@
+"""Find the first layer in which two runs of the same network differ, from their saved tensors.
+
+``compare(open_dump("left"), open_dump("right"))`` pairs two dumps, measures and judges every pair
+and shows the answer in a notebook. The right side is the reference.
+"""
+
+from troubleshooter_nb.analysis.align import pair_dumps
+from troubleshooter_nb.analysis.engine import compare
+from troubleshooter_nb.comparison import Comparison, Finding, TensorDiff
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import (
+    AmbiguousEntryError,
+    EntryNotFoundError,
+    ExtraMissingError,
+    FormatError,
+    FrameworkMissingError,
+    IncompleteWarning,
+    OptionError,
+    PairingError,
+    ReadError,
+    TroubleshooterError,
+    TroubleshooterWarning,
+    UnknownFormatError,
+)
+from troubleshooter_nb.formats import open_dump, save_dump
+from troubleshooter_nb.metrics.verdict import Tolerance
+from troubleshooter_nb.options import get_options, option_context, set_options
+from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.report import export
+from troubleshooter_nb.run_card import RunCard
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AmbiguousEntryError",
+    "ArraySource",
+    "Comparison",
+    "Dump",
+    "EntryNotFoundError",
+    "ExtraMissingError",
+    "Finding",
+    "FormatError",
+    "FrameworkMissingError",
+    "IncompleteWarning",
+    "OptionError",
+    "Pairing",
+    "PairingError",
+    "ReadError",
+    "RunCard",
+    "TensorDiff",
+    "Tolerance",
+    "TroubleshooterError",
+    "TroubleshooterWarning",
+    "UnknownFormatError",
+    "compare",
+    "export",
+    "get_options",
+    "open_dump",
+    "option_context",
+    "pair_dumps",
+    "save_dump",
+    "set_options",
+]

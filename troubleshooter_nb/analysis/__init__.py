@@ -1,0 +1,1 @@
+"""Pairing, comparing and explaining two dumps."""

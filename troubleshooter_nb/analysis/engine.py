@@ -1,0 +1,451 @@
+"""Compare two dumps: walk the pairs in blocks on any executor, judge them, build the result."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.analysis.align import PairingMethod, pair_dumps
+from troubleshooter_nb.analysis.progress import Progress, reporter
+from troubleshooter_nb.comparison import (
+    DIFFERING,
+    RESULT_COLUMNS,
+    SCHEMA,
+    Comparison,
+    evidence_dataset,
+    histogram_variable,
+    value_range,
+    worst_order,
+)
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
+from troubleshooter_nb.formats import open_dump
+from troubleshooter_nb.metrics.locate import Location, locate
+from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial
+from troubleshooter_nb.metrics.partial import BLOCK, Partial, merge_tree
+from troubleshooter_nb.metrics.summary import histogram_exponents
+from troubleshooter_nb.metrics.verdict import (
+    Tolerance,
+    Verdict,
+    expected_missing,
+    judge,
+    verdict,
+)
+from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.words import reason_text
+
+# A slice of a large pair is a whole branch of the merge tree: 64 blocks, 16 MiB of float32.
+_SLICE_BLOCKS = 64
+_SLICE = _SLICE_BLOCKS * BLOCK
+# Small pairs travel together until a task is worth its overhead.
+_BATCH = 1 << 20
+_MOST_PAIRS_IN_BATCH = 256
+_EVIDENCE = 8
+_SIDES = ("left", "right")
+_Columns = dict[str, np.ndarray]
+_KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
+_NOT_MEASURED = {"str": "", "int64": -1, "float64": np.nan, "bool": False}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Work on one pair, or on a slice of it: two handles and a flat range."""
+
+    pair: int
+    left: ArraySource
+    right: ArraySource
+    start: int
+    stop: int
+
+
+def compare(
+    left: Dump | str | PathLike[str],
+    right: Dump | str | PathLike[str],
+    *,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    pairing: Pairing | PairingMethod | None = None,
+    mapping: Mapping[str, str | None] | Iterable[tuple[str | None, str | None]] | None = None,
+    executor: Executor | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Pair two dumps, measure every pair, judge it and locate the worst differences.
+
+    Parameters
+    ----------
+    left, right : Dump or path
+        The right side is the reference of every relative figure.
+    rtol, atol : float, >= 0
+        ``|left - right| <= atol + rtol * |right|`` must hold for every element; `atol` is in the
+        tensor's unit.
+    equal_nan : bool
+        Two NaN at the same place are equal.
+    pairing : Pairing or {"auto", "name", "order", "shape"}, optional
+        A finished pairing, or the method that makes one, see `pair_dumps`; default "auto".
+    mapping : dict or list of pairs, optional
+        Known pairs ``{left name: right name}``; the method pairs the rest.
+    executor : concurrent.futures.Executor, optional
+        Runs the blocks: default threads of this process. A process pool started with ``spawn``,
+        ``dask.distributed.Client(...).get_executor()`` and ``mpi4py.futures`` work as well; the
+        result is the same to the byte.
+    progress : bool or callable, optional
+        ``progress(done, total)`` in bytes of both sides; True and False switch the built-in
+        display on and off; default: shown when the work takes longer than 2 seconds.
+
+    Returns
+    -------
+    Comparison
+        Every entry of both dumps is in exactly one row. An entry that cannot be read, compared
+        or paired is a row with a reason. After an interrupt (Ctrl-C, the stop button) the pairs
+        measured so far are kept, the others are ``unreadable``, and an `IncompleteWarning` says
+        how many.
+
+    Raises
+    ------
+    ValueError
+        For a negative tolerance.
+    PairingError
+        If `pairing` or `mapping` does not fit the dumps.
+    UnknownFormatError, FileNotFoundError
+        If a path cannot be opened.
+    """
+    tolerance = Tolerance(rtol, atol, equal_nan)
+    if isinstance(pairing, Pairing):
+        if mapping is not None:
+            msg = "give either a finished pairing or a mapping, not both"
+            raise PairingError(msg)
+    else:
+        left = left if isinstance(left, Dump) else open_dump(left)
+        right = right if isinstance(right, Dump) else open_dump(right)
+        pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
+    rows = _rows(pairing)
+    pieces = [piece for i, row in enumerate(rows) for piece in row.pieces(i)]
+    with ExitStack() as stack:
+        if executor is None:
+            executor = stack.enter_context(ThreadPoolExecutor(_threads()))
+        report = stack.enter_context(reporter(progress, _bytes(pieces), "comparing"))
+        measured = _measure(pieces, tolerance, executor, report)
+        result = _result(rows, measured, tolerance)
+        unfinished = len({piece.pair for piece in pieces}) - len(measured)
+        notes = _notes(rows, unfinished)
+        evidence = {} if unfinished else _evidence(rows, result, executor)
+    return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes)
+
+
+class _Row:
+    """One row of the pairing with its handles and what is known before measuring."""
+
+    def __init__(self, table: _Columns, sides: tuple[_Side, _Side], row: int) -> None:
+        self.sides = sides
+        self.entries = tuple(int(table[f"{side}_entry"][row]) for side in _SIDES)
+        self.expected = bool(table["expected"][row])
+        self.known = {name: table[name][row] for name in ("left", "right", "step", "rank")}
+        left, right = (
+            side.dump.sources[entry] if entry >= 0 else None
+            for side, entry in zip(sides, self.entries, strict=True)
+        )
+        self.left: ArraySource | None = left
+        self.right: ArraySource | None = right
+
+    def text(self, side: int, column: str) -> str:
+        entry = self.entries[side]
+        return str(self.sides[side].columns[column][entry]) if entry >= 0 else ""
+
+    def either(self, column: str) -> str:
+        return self.text(0, column) or self.text(1, column)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.left.shape) if self.left is not None else 0
+
+    @property
+    def is_parameter_gradient(self) -> bool:
+        return any(
+            (self.text(side, "role"), self.text(side, "direction")) == ("parameter", "backward")
+            for side in (0, 1)
+        )
+
+    def execution_key(self) -> tuple[int, ...]:
+        """Sorts rows in the order their values came to be.
+
+        Gradients of parameters are saved in parameter order but computed from the loss backwards,
+        so they are walked in reverse, after everything of the forward pass.
+        """
+        side = 0 if self.entries[0] >= 0 else 1
+        order = int(self.sides[side].columns["order"][self.entries[side]])
+        backward = self.is_parameter_gradient
+        return (
+            int(self.known["step"]),
+            int(self.known["rank"]),
+            int(backward),
+            side,
+            -order if backward else order,
+            self.entries[side],
+        )
+
+    def obstacle(self) -> Verdict | None:
+        """Why the values of this row cannot be compared, or None."""
+        for side, entry in zip(_SIDES, self.entries, strict=True):
+            if entry < 0:
+                return (
+                    expected_missing() if self.expected else verdict("missing", f"missing_{side}")
+                )
+        for number, source in enumerate((self.left, self.right)):
+            if source is None:
+                reason = f"unreadable_{_SIDES[number]}"
+                return verdict("unreadable", reason, self.text(number, "reason"))
+        left, right = self.both()
+        return verdict("shape", "shape") if left.shape != right.shape else None
+
+    def both(self) -> tuple[ArraySource, ArraySource]:
+        """Both handles of a row without `obstacle`."""
+        if self.left is None or self.right is None:
+            msg = "this row has no values to compare"
+            raise ValueError(msg)
+        return self.left, self.right
+
+    def pieces(self, number: int) -> list[Piece]:
+        if self.obstacle() is not None:
+            return []
+        starts = range(0, max(self.size, 1), _SLICE)
+        return [
+            Piece(number, *self.both(), start, min(start + _SLICE, self.size)) for start in starts
+        ]
+
+
+class _Side:
+    """One dump with its table as plain arrays: xarray's access costs more than a whole row."""
+
+    def __init__(self, dump: Dump) -> None:
+        self.dump = dump
+        self.columns = _columns(dump.index)
+        self.columns["display"] = _display(dump)
+
+
+def _columns(table: xr.Dataset) -> _Columns:
+    return {str(name): variable.values for name, variable in table.data_vars.items()}
+
+
+def _display(dump: Dump) -> np.ndarray:
+    """The path of an entry where it tells entries of a step and rank apart, else its name."""
+    c = _columns(dump.index)
+    paths = [
+        f"{path} (grad)" if path and role == "gradient" else path
+        for path, role in zip(c["path"], c["role"], strict=True)
+    ]
+    places = list(zip(c["step"], c["rank"], paths, strict=True))
+    seen = Counter(places)
+    shown = np.empty(len(places), object)
+    shown[:] = [
+        path if path and seen[place] == 1 else name
+        for place, path, name in zip(places, paths, c["name"], strict=True)
+    ]
+    return shown
+
+
+def _rows(pairing: Pairing) -> list[_Row]:
+    """The rows of a pairing in execution order."""
+    table = _columns(pairing.table)
+    sides = _Side(pairing.left), _Side(pairing.right)
+    rows = [_Row(table, sides, i) for i in range(len(pairing))]
+    return sorted(rows, key=_Row.execution_key)
+
+
+def measure_batch(
+    pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: bool
+) -> list[tuple[int, int, Partial | str]]:
+    """What one task does: ``(pair, start, partial)`` of each piece, or the text of a read error.
+
+    Runs in any thread or process; nothing but handles and figures travels.
+    """
+    return [(p.pair, p.start, _measure_piece(p, rtol, atol, equal_nan)) for p in pieces]
+
+
+def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> Partial | str:
+    starts = range(piece.start, max(piece.stop, piece.start + 1), BLOCK)
+    spans = [(start, min(start + BLOCK, piece.stop)) for start in starts]
+    try:
+        return merge_tree(
+            pair_partial(
+                piece.left.read(start, stop),
+                piece.right.read(start, stop),
+                start,
+                rtol=rtol,
+                atol=atol,
+                equal_nan=equal_nan,
+            )
+            for start, stop in spans
+        )
+    except ReadError as error:
+        return str(error)
+
+
+def _measure(
+    pieces: Sequence[Piece], tolerance: Tolerance, executor: Executor, report: Progress
+) -> dict[int, Partial | str]:
+    """Merged figures, or an error text, of every pair that was finished."""
+    parts: dict[int, dict[int, Partial | str]] = {}
+    expected: dict[int, int] = {}
+    for piece in pieces:
+        expected[piece.pair] = expected.get(piece.pair, 0) + 1
+    measured: dict[int, Partial | str] = {}
+    futures: dict[Future[list[tuple[int, int, Partial | str]]], int] = {}
+    try:
+        for batch in _batches(pieces):
+            future = executor.submit(
+                measure_batch, batch, tolerance.rtol, tolerance.atol, tolerance.equal_nan
+            )
+            futures[future] = _bytes(batch)
+        for future in as_completed(futures):
+            for pair, start, partial in future.result():
+                parts.setdefault(pair, {})[start] = partial
+                if len(parts[pair]) == expected[pair]:
+                    measured[pair] = _merged(parts.pop(pair))
+            report(futures[future])
+    except KeyboardInterrupt:
+        for future in futures:
+            future.cancel()
+    return measured
+
+
+def _merged(parts: Mapping[int, Partial | str]) -> Partial | str:
+    in_order = [parts[start] for start in sorted(parts)]
+    partials = [part for part in in_order if isinstance(part, Partial)]
+    if len(partials) < len(in_order):
+        return next(part for part in in_order if isinstance(part, str))
+    return merge_tree(partials)
+
+
+def _batches(pieces: Sequence[Piece]) -> Iterable[list[Piece]]:
+    batch: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        batch.append(piece)
+        size += piece.stop - piece.start
+        if size >= _BATCH or len(batch) >= _MOST_PAIRS_IN_BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _result(
+    rows: Sequence[_Row], measured: Mapping[int, Partial | str], tolerance: Tolerance
+) -> xr.Dataset:
+    exponents = histogram_exponents()
+    columns = {
+        name: np.full(len(rows), _NOT_MEASURED[dtype], _KINDS[dtype])
+        for name, (dtype, _, _, _) in RESULT_COLUMNS.items()
+    }
+    entries = np.full((2, len(rows)), -1, np.int64)
+    histogram = np.zeros((len(rows), len(exponents)), np.int64)
+    for i, row in enumerate(rows):
+        found: dict[str, Any] = dict(row.known) | {"order": i}
+        for side, name in enumerate(_SIDES):
+            found |= {f"{name}_{c}": row.text(side, c) for c in ("display", "shape", "dtype")}
+        found |= {column: row.either(column) for column in ("role", "direction")}
+        entries[:, i] = row.entries
+        judged = row.obstacle()
+        if judged is None:
+            judged, figures = _judge(row, measured.get(i), tolerance)
+            found |= figures
+            if isinstance(partial := measured.get(i), Partial):
+                histogram[i] = partial.histogram
+        found |= {
+            "verdict": judged.name,
+            "passed": judged.passed,
+            "reason_id": judged.reason,
+            "detail": judged.detail,
+        }
+        found["reason"] = reason_text(found, "en")
+        for name, value in found.items():
+            columns[name][i] = value
+    variables: dict[str, Any] = {}
+    for name, (_, unit, meaning, _) in RESULT_COLUMNS.items():
+        attrs = {"description": meaning} | ({"units": unit} if unit else {})
+        variables[name] = ("pair", columns[name], attrs)
+    for side, name in enumerate(_SIDES):
+        attrs = {"description": "row in the dump; -1 for none"}
+        variables[f"{name}_entry"] = ("pair", entries[side], attrs)
+    variables |= histogram_variable(histogram, exponents)
+    settings: dict[str, Any] = {
+        "schema": SCHEMA,
+        "rtol": tolerance.rtol,
+        "atol": tolerance.atol,
+        "equal_nan": int(tolerance.equal_nan),
+    }
+    return xr.Dataset(variables, attrs=settings)
+
+
+def _judge(
+    row: _Row, partial: Partial | str | None, tolerance: Tolerance
+) -> tuple[Verdict, dict[str, float]]:
+    if partial is None:
+        return verdict("unreadable", "interrupted"), {}
+    if isinstance(partial, str):
+        return verdict("unreadable", "unreadable", partial), {}
+    dtypes = [source.dtype for source in row.both()]
+    figures = pair_figures(partial, *dtypes)
+    return judge(figures, tolerance, *dtypes, size=row.size), figures
+
+
+def locate_pair(left: ArraySource, right: ArraySource, low: float, high: float) -> Location | str:
+    """What one drill-down task does; the text of a read error instead of raising it."""
+    try:
+        return locate(left.read, right.read, left.shape, (low, high))
+    except ReadError as error:
+        return str(error)
+
+
+def _evidence(
+    rows: Sequence[_Row], result: xr.Dataset, executor: Executor
+) -> dict[int, xr.Dataset]:
+    """Drill-down data of the first divergence and the worst pairs that differ."""
+    verdicts = result["verdict"].values
+    # A pair that only rounds differently has something to show as well, once the real ones had.
+    interesting = [v for v in (*DIFFERING, "rounding") if v != "shape"]
+    candidates = [int(i) for i in worst_order(result) if verdicts[i] in interesting]
+    first = [i for i in range(len(rows)) if verdicts[i] in DIFFERING and verdicts[i] != "shape"][:1]
+    chosen = list(dict.fromkeys([*first, *candidates]))[:_EVIDENCE]
+    futures = {
+        i: executor.submit(locate_pair, *rows[i].both(), *value_range(result.isel(pair=i)))
+        for i in chosen
+        if rows[i].size
+    }
+    found = {i: future.result() for i, future in futures.items()}
+    return {
+        i: evidence_dataset(location, rows[i].both()[0].shape)
+        for i, location in found.items()
+        if isinstance(location, Location)
+    }
+
+
+def _notes(rows: Sequence[_Row], unfinished: int) -> tuple[str, ...]:
+    notes = [note for side in rows[0].sides for note in side.dump.notes] if rows else []
+    if unfinished:
+        text = f"interrupted: {unfinished} of {len(rows)} pairs were not measured"
+        warnings.warn(text, IncompleteWarning, stacklevel=3)
+        notes.append(text)
+    return tuple(notes)
+
+
+def _bytes(pieces: Iterable[Piece]) -> int:
+    return sum(
+        (p.stop - p.start) * (p.left.dtype.itemsize + p.right.dtype.itemsize) for p in pieces
+    )
+
+
+def _threads() -> int:
+    return max(1, min(8, os.cpu_count() or 1))

@@ -1,0 +1,52 @@
+"""Every deliberate exception and warning of the package, one tree under `TroubleshooterError`."""
+
+
+class TroubleshooterError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class FormatError(TroubleshooterError, ValueError):
+    """A file or folder is not what its name, header or neighbours promise."""
+
+
+class UnknownFormatError(FormatError):
+    """No reader recognised the path; the message lists what each reader said."""
+
+
+class ReadError(TroubleshooterError, OSError):
+    """Stored values could not be read although the entry looked sound when it was opened."""
+
+
+class EntryNotFoundError(TroubleshooterError, KeyError):
+    """No entry or pair has the asked name; the message lists the closest names."""
+
+    # KeyError prints the repr of its argument, which would show every line break as \n.
+    __str__ = Exception.__str__
+
+
+class AmbiguousEntryError(EntryNotFoundError):
+    """A name fits several entries (steps, ranks); the message shows how to select one."""
+
+
+class PairingError(TroubleshooterError, ValueError):
+    """A pairing asked for by the user cannot be applied to these two dumps."""
+
+
+class OptionError(TroubleshooterError, ValueError):
+    """An option has a name or a value outside its closed list."""
+
+
+class FrameworkMissingError(TroubleshooterError, ImportError):
+    """torch or MindSpore is needed for this call and is not installed."""
+
+
+class ExtraMissingError(TroubleshooterError, ImportError):
+    """An optional dependency is needed for this call and is not installed."""
+
+
+class TroubleshooterWarning(UserWarning):
+    """Something the user can act on."""
+
+
+class IncompleteWarning(TroubleshooterWarning):
+    """Work was interrupted; what was finished is kept and the rest is marked."""

@@ -1,0 +1,111 @@
+"""Every on-disk format, and the one door that asks each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import UnknownFormatError
+from troubleshooter_nb.formats import npy_dir
+from troubleshooter_nb.run_card import RunCard
+
+
+@dataclass(frozen=True)
+class Format:
+    """A reader: its name, what it says to a path it does not take, and how it opens one."""
+
+    name: str
+    refusal: Callable[[Path], str | None]
+    open: Callable[..., Dump]
+
+
+FORMATS: tuple[Format, ...] = (Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),)
+
+
+def open_dump(
+    path: str | PathLike[str],
+    *,
+    format: str | None = None,
+    label: str | None = None,
+) -> Dump:
+    """Open stored tensors, whatever tool left them; the format is recognised.
+
+    Only headers are read; values load when asked for, and nothing in a file is executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file.
+    format : str, optional
+        Name of the reader to use without asking the others.
+    label : str, optional
+        Short name of the dump in tables; default the last part of the path.
+
+    Returns
+    -------
+    Dump
+        Damaged files are entries with a reason, not errors.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the path does not exist.
+    UnknownFormatError
+        If no reader takes it; the message lists what each one said.
+    """
+    path = Path(path)
+    if not path.exists():
+        nearest = next((up for up in path.absolute().parents if up.exists()), Path("/"))
+        msg = f"no such file or folder: {path} (the part {nearest} exists)"
+        raise FileNotFoundError(msg)
+    label = label or path.absolute().name or "root"
+    if format is not None:
+        return _named(format).open(path, label=label)
+    refusals = {}
+    for reader in FORMATS:
+        refusal = reader.refusal(path)
+        if refusal is None:
+            return reader.open(path, label=label)
+        refusals[reader.name] = refusal
+    said = "\n".join(f"  {name}: {refusal}" for name, refusal in refusals.items())
+    msg = f"{path.name!r} was not recognised. Each reader said:\n{said}"
+    raise UnknownFormatError(msg)
+
+
+def save_dump(
+    arrays: Mapping[str, Any], path: str | PathLike[str], *, card: RunCard | None = None
+) -> Path:
+    """Write arrays or tensors as a dump that `open_dump` reads.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array
+        Tensors of torch or MindSpore, numpy arrays or numbers, in the order of saving.
+    path : str or path-like
+        Folder to write to: one ``{name}_{dtype}_{number}.npy`` per array and ``run_card.json``.
+    card : RunCard, optional
+        What the run was made with; default what this process knows.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    ValueError
+        For a name that leaves the folder or a value that holds no numbers.
+    """
+    return npy_dir.save_npy_dir(arrays, Path(path), card=card)
+
+
+def _named(name: str) -> Format:
+    for reader in FORMATS:
+        if reader.name == name:
+            return reader
+    msg = f"no format {name!r}; known: {', '.join(reader.name for reader in FORMATS)}"
+    raise UnknownFormatError(msg)

@@ -1,0 +1,73 @@
+"""The door to torch and MindSpore: which are installed, which are loaded, whose tensor this is.
+
+Both are optional. Code above asks for an adapter and never branches on a framework's name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from troubleshooter_nb.errors import FrameworkMissingError
+
+_ADAPTERS = {"torch": "torch_", "mindspore": "mindspore_"}
+_INSTALL = {
+    "torch": "pip install 'troubleshooter_nb[torch]'",
+    "mindspore": "pip install 'troubleshooter_nb[mindspore]' (needs Python < 3.13)",
+}
+
+
+class Adapter(Protocol):
+    """What every framework adapter module offers, under the same names."""
+
+    NAME: str
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether the value is a tensor (parameters included) of this framework."""
+
+    def to_numpy(self, value: Any) -> np.ndarray:
+        """Host copy with the same values; bfloat16 comes as ml_dtypes.bfloat16, bit for bit."""
+
+    def describe(self) -> dict[str, Any]:
+        """Version, device and the flags that change numbers, as plain values."""
+
+
+def require(name: str) -> Adapter:
+    """The adapter of a framework, importing the framework.
+
+    Raises
+    ------
+    FrameworkMissingError
+        If it is not installed or fails to import; the message says how to install it.
+    """
+    if name not in _ADAPTERS:
+        msg = f"unknown framework {name!r}; known: {', '.join(_ADAPTERS)}"
+        raise ValueError(msg)
+    try:
+        module = importlib.import_module(f"troubleshooter_nb.frameworks.{_ADAPTERS[name]}")
+    except ImportError as error:
+        msg = f"{name} is needed here and does not import ({error}); {_INSTALL[name]}"
+        raise FrameworkMissingError(msg) from error
+    return cast("Adapter", module)
+
+
+def loaded() -> dict[str, Adapter]:
+    """Adapters of the frameworks this process has already imported; imports none itself."""
+    return {name: require(name) for name in _ADAPTERS if sys.modules.get(name) is not None}
+
+
+def adapter_of(value: Any) -> Adapter | None:
+    """The adapter whose framework this tensor belongs to, or None for anything else."""
+    for adapter in loaded().values():
+        if adapter.is_tensor(value):
+            return adapter
+    return None
+
+
+def to_numpy(value: Any) -> np.ndarray:
+    """A numpy array of a tensor of either framework, an array, or Python numbers."""
+    adapter = adapter_of(value)
+    return np.asarray(value) if adapter is None else adapter.to_numpy(value)

@@ -1,0 +1,1 @@
+"""Numbers about tensors: arrays in, figures and verdicts out."""

@@ -1,0 +1,105 @@
+"""Facts about dtypes: which arithmetic is exact for them, how precise they are, where they end."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+Arithmetic = Literal["float", "integer", "complex", "unsupported"]
+
+# Significand bits (hidden bit included) of formats a computation can pass through without any
+# tensor being stored in them. TF32 and HF32 exist only inside matrix units: TF32 keeps 10 stored
+# bits, HF32 (Ascend) 11.
+COMPUTE_FORMATS = {"float16": 11, "bfloat16": 8, "tf32": 11, "hf32": 12}
+
+
+def arithmetic_of(dtype: np.dtype) -> Arithmetic:
+    """The arithmetic a dtype's values are measured in; "unsupported" for text, objects, records.
+
+    bool counts as integer. bfloat16, float8 and the other ml_dtypes floats count as float.
+    """
+    if _ml_finfo(dtype) is not None:
+        return "float"
+    if _ml_iinfo(dtype) is not None or dtype.kind in "biu":
+        return "integer"
+    if dtype.kind == "c":
+        return "complex"
+    return "float" if dtype.kind == "f" else "unsupported"
+
+
+def dtype_from_token(token: str) -> np.dtype:
+    """The dtype a token of a file name stands for, including ml_dtypes' (``bfloat16``).
+
+    Raises
+    ------
+    ValueError
+        If neither numpy nor ml_dtypes knows the token.
+    """
+    try:
+        return np.dtype(token)
+    except TypeError:
+        scalar = getattr(ml_dtypes, token, None)
+        if scalar is None:
+            msg = f"unknown dtype {token!r}"
+            raise ValueError(msg) from None
+        return np.dtype(scalar)
+
+
+def significand_bits(dtype: np.dtype) -> int:
+    """Bits of precision, hidden bit included: 53, 24, 11, 8 for float64, 32, 16, bfloat16.
+
+    For complex dtypes that of a part; 0 for integers and bool, which are exact.
+    """
+    if (finfo := _ml_finfo(dtype)) is not None:
+        return int(finfo.nmant) + 1
+    return int(np.finfo(dtype).nmant) + 1 if dtype.kind in "fc" else 0
+
+
+def unit_roundoff(dtype: np.dtype) -> float:
+    """Largest relative error of rounding once to this dtype; 0.0 for integers and bool."""
+    bits = significand_bits(dtype)
+    return 2.0**-bits if bits else 0.0
+
+
+def largest_finite(dtype: np.dtype) -> float:
+    """Largest finite value; inf for dtypes without one (text, objects)."""
+    info = _ml_finfo(dtype) or _ml_iinfo(dtype)
+    if info is not None:
+        return float(info.max)
+    if dtype.kind == "b":
+        return 1.0
+    if dtype.kind in "iu":
+        return float(np.iinfo(dtype).max)
+    return float(np.finfo(dtype).max) if dtype.kind in "fc" else float("inf")
+
+
+def computable(values: np.ndarray) -> np.ndarray:
+    """The same values in a dtype numpy computes with correctly; no copy when it already does.
+
+    ml_dtypes floats widen exactly to float32, ml_dtypes integers to int8 or uint8, and big-endian
+    data to native order. Reductions of bfloat16 itself are wrong in numpy and xarray.
+    """
+    dtype = values.dtype
+    if not dtype.isnative:
+        return values.astype(dtype.newbyteorder("="))
+    if _ml_finfo(dtype) is not None:
+        return values.astype(np.float32)
+    if (info := _ml_iinfo(dtype)) is not None:
+        return values.astype(np.int8 if info.min < 0 else np.uint8)
+    return values
+
+
+def _ml_finfo(dtype: np.dtype) -> Any:
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype) if _is_ml(dtype, ("bfloat", "float")) else None
+
+
+def _ml_iinfo(dtype: np.dtype) -> Any:
+    iinfo: Any = ml_dtypes.iinfo
+    return iinfo(dtype) if _is_ml(dtype, ("int", "uint")) else None
+
+
+def _is_ml(dtype: np.dtype, prefixes: tuple[str, ...]) -> bool:
+    return dtype.type.__module__.startswith("ml_dtypes") and dtype.name.startswith(prefixes)

@@ -1,0 +1,58 @@
+"""How much two correct implementations may differ, from dtype and accumulated length.
+
+The first model: one bound for every operator. Fitted to shared/recipes/mindspore/noise_floor.csv
+(MindSpore 2.10 against torch 2.13 on CPU), where every operator but tanh and exp, which MindSpore
+approximates, stays a factor of 3 or more below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from troubleshooter_nb.metrics.floats import unit_roundoff
+
+# A dot product of this length is the largest in most layers; used where the length is unknown.
+TYPICAL_LENGTH = 4096
+_HEADROOM = 8.0
+# Error of a sum of n products grows like 0.3 sqrt(n) roundoffs: 52 at n = 65,536, 14 at 2,304.
+_GROWTH = 0.3
+_FLOAT32_ROUNDOFF = 2.0**-24
+_PEAK_OVER_L2 = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseBound:
+    """Largest error that rounding explains.
+
+    `rel_l2` bounds the norm of the error over the norm of the reference, `peak` the largest
+    absolute error over the largest absolute reference value.
+    """
+
+    rel_l2: float
+    peak: float
+
+
+def noise_bound(
+    left_dtype: np.dtype, right_dtype: np.dtype, *, length: int | None = None
+) -> NoiseBound:
+    """Bound for two tensors of these dtypes.
+
+    Parameters
+    ----------
+    left_dtype, right_dtype : numpy dtype
+        The coarser one decides. Integers and bool are exact: their bound is 0.
+    length : int, optional
+        Products summed into one element (input features of a dense layer, kernel size times
+        channels of a convolution). Unknown: 4,096.
+
+    Notes
+    -----
+    16-bit formats are assumed to be accumulated in float32, as every current device does.
+    """
+    stored = max(unit_roundoff(left_dtype), unit_roundoff(right_dtype))
+    accumulated = min(stored, _FLOAT32_ROUNDOFF)
+    terms = max(TYPICAL_LENGTH if length is None else length, 1)
+    rel_l2 = _HEADROOM * (stored + _GROWTH * accumulated * terms**0.5)
+    return NoiseBound(rel_l2, _PEAK_OVER_L2 * rel_l2)

@@ -1,0 +1,117 @@
+"""Figures of a part of a tensor that merge into the figures of the whole, always the same way.
+
+A tensor is cut into blocks of `BLOCK` elements and the blocks are merged along a binary tree that
+depends on their number alone. Who computes which block, and in which order they arrive, cannot
+change a bit of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCK = 1 << 16
+_NO_EXPONENT = -(1 << 20)
+
+# Errors are counted by the power of two they lie in; smaller and larger ones count at the ends.
+EXPONENTS = range(-64, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Counts, scaled sums, maxima and a histogram over a contiguous run of elements.
+
+    A sum is ``mantissas * 2**exponents``: squares of float64 values near 1e200 neither overflow nor
+    vanish. A maximum keeps the flat index of its first occurrence; minima are kept as maxima of
+    the negated values. `masks` are bits seen anywhere (or-ed).
+    """
+
+    counts: np.ndarray
+    mantissas: np.ndarray
+    exponents: np.ndarray
+    maxima: np.ndarray
+    positions: np.ndarray
+    masks: np.ndarray
+    histogram: np.ndarray
+
+    def merge(self, after: Partial) -> Partial:
+        """Figures of this run followed by the run `after`."""
+        exponents = np.maximum(
+            np.where(self.mantissas == 0, _NO_EXPONENT, self.exponents),
+            np.where(after.mantissas == 0, _NO_EXPONENT, after.exponents),
+        )
+        exponents = np.where(exponents == _NO_EXPONENT, 0, exponents)
+        mantissas = np.ldexp(self.mantissas, self.exponents - exponents) + np.ldexp(
+            after.mantissas, after.exponents - exponents
+        )
+        later = after.maxima > self.maxima
+        return Partial(
+            self.counts + after.counts,
+            mantissas,
+            exponents,
+            np.where(later, after.maxima, self.maxima),
+            np.where(later, after.positions, self.positions),
+            self.masks | after.masks,
+            self.histogram + after.histogram,
+        )
+
+
+def merge_tree(partials: Iterable[Partial]) -> Partial:
+    """Merge consecutive partials of equal size (the last may be shorter) along the fixed tree.
+
+    A run of ``2**k`` blocks that starts at a multiple of ``2**k`` is a whole branch of the tree,
+    so it may be merged elsewhere first and passed here as one partial, provided that all others
+    but the last are of that size too.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to merge; an empty tensor is one partial of no elements.
+    """
+    branches: list[tuple[int, Partial]] = []
+    for partial in partials:
+        height, branch = 0, partial
+        while branches and branches[-1][0] == height:
+            branch = branches.pop()[1].merge(branch)
+            height += 1
+        branches.append((height, branch))
+    if not branches:
+        msg = "merge_tree needs at least one partial"
+        raise ValueError(msg)
+    merged = branches.pop()[1]
+    while branches:
+        merged = branches.pop()[1].merge(merged)
+    return merged
+
+
+def scale_exponent(largest: float) -> int:
+    """Power of two to divide by before squaring; 0 unless squares could overflow or vanish."""
+    if largest == 0.0 or 2.0**-400 < largest < 2.0**400 or not np.isfinite(largest):
+        return 0
+    return int(np.frexp(largest)[1])
+
+
+def exponent_histogram(magnitudes: np.ndarray) -> tuple[np.ndarray, int]:
+    """How many float64 magnitudes lie in each power of two of `EXPONENTS`, and how many are 0.
+
+    Parameters
+    ----------
+    magnitudes : ndarray of float64, shape (n,), finite, >= 0
+
+    Returns
+    -------
+    ndarray of int64, shape (96,)
+        Counts of ``2**e <= x < 2**(e + 1)``; what lies outside is counted in the first or last.
+    int
+        Zeros, which are in no bin.
+    """
+    biased = np.bincount(magnitudes.view(np.int64) >> 52, minlength=2048)
+    first, last = EXPONENTS[0] + 1023, EXPONENTS[-1] + 1023
+    counts = biased[first : last + 1].copy()
+    # Exponent field 0 holds zeros and subnormals alike; subnormals are the rare case.
+    zeros = int(biased[0]) and int(np.count_nonzero(magnitudes == 0.0))
+    counts[0] += biased[:first].sum() - zeros
+    counts[-1] += biased[last + 1 :].sum()
+    return counts, zeros

@@ -1,0 +1,216 @@
+"""Figures of one tensor: extremes, mean, norm, counts of what is not an ordinary number."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, significand_bits
+from troubleshooter_nb.metrics.partial import (
+    BLOCK,
+    EXPONENTS,
+    Partial,
+    exponent_histogram,
+    merge_tree,
+    scale_exponent,
+)
+
+# name -> (dtype, unit, meaning, value for an empty tensor)
+SUMMARY_FIGURES = {
+    "min": ("float64", "tensor", "smallest finite value", "nan"),
+    "max": ("float64", "tensor", "largest finite value", "nan"),
+    "mean": ("float64", "tensor", "mean of the finite values", "nan"),
+    "l2": ("float64", "tensor", "Euclidean norm of the finite values", "0"),
+    "nan_count": ("int64", "elements", "NaN values", "0"),
+    "inf_count": ("int64", "elements", "infinities of either sign", "0"),
+    "zero_count": ("int64", "elements", "values equal to zero", "0"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSummary:
+    """Figures of one side of one block, before they are packed into a `Partial`."""
+
+    count: int
+    nan: int
+    inf: int
+    zero: int
+    total: float
+    square: float
+    exponent: int  # total is scaled by 2**exponent, square by 4**exponent
+    largest: float
+    smallest: float
+
+
+def magnitudes(values: np.ndarray) -> np.ndarray:
+    """What is summarised of a value: itself as float64, or the modulus of a complex number."""
+    if values.dtype.kind == "c":
+        return np.abs(values.astype(np.complex128, copy=False))
+    return values.astype(np.float64, copy=False)
+
+
+def summarise_block(values: np.ndarray, stored: np.ndarray | None = None) -> BlockSummary:
+    """Summary of one block.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,), n >= 1
+        May hold NaN and infinities; they are counted and left out of the rest.
+    stored : ndarray, shape (n,), optional
+        The same values in a smaller dtype, in which extremes and zeros are found sooner.
+    """
+    count = len(values)
+    narrow = values if stored is None or stored.dtype.kind == "c" else stored
+    # np.count_nonzero is slow on numbers and fast on bools.
+    zero = int(np.count_nonzero(narrow == 0))
+    # min and max pass NaN on, so two cheap reductions also tell whether all is finite.
+    smallest, largest = float(narrow.min()), float(narrow.max())
+    nan = inf = 0
+    if not (np.isfinite(smallest) and np.isfinite(largest)):
+        nan = int(np.count_nonzero(np.isnan(values)))
+        finite = values[np.isfinite(values)]
+        inf = count - nan - len(finite)
+        if not len(finite):
+            return BlockSummary(count, nan, inf, zero, 0.0, 0.0, 0, -np.inf, np.inf)
+        values, smallest, largest = finite, float(finite.min()), float(finite.max())
+    total, square, exponent = sums(values, max(-smallest, largest))
+    return BlockSummary(count, nan, inf, zero, total, square, exponent, largest, smallest)
+
+
+def sums(values: np.ndarray, largest: float) -> tuple[float, float, int]:
+    """Sum and sum of squares of finite float64 values, divided by 2**e and 4**e, and e.
+
+    np.add.reduce sums pairwise in a fixed order on every CPU; a BLAS dot product does not.
+    """
+    exponent = scale_exponent(largest)
+    if exponent:
+        values = np.ldexp(values, -exponent)
+    return float(np.add.reduce(values)), float(np.add.reduce(values * values)), exponent
+
+
+def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
+    """`Partial` of one block of any supported dtype, whose first element has flat index `start`.
+
+    Raises
+    ------
+    ValueError
+        If the dtype holds no numbers.
+    """
+    if arithmetic_of(values.dtype) == "unsupported":
+        msg = f"cannot summarise values of dtype {values.dtype}"
+        raise ValueError(msg)
+    wide = magnitudes(computable(values))
+    if not len(wide):
+        block = BlockSummary(0, 0, 0, 0, 0.0, 0.0, 0, -np.inf, np.inf)
+    else:
+        block = summarise_block(wide)
+    finite = np.abs(wide if block.nan + block.inf == 0 else wide[np.isfinite(wide)])
+    histogram, _ = exponent_histogram(finite)
+    where_max = where_min = -1
+    if block.count > block.nan + block.inf:
+        where_max = start + int(np.argmax(wide == block.largest))
+        where_min = start + int(np.argmax(wide == block.smallest))
+    return Partial(
+        counts=np.array([block.count, block.nan, block.inf, block.zero]),
+        mantissas=np.array([block.total, block.square]),
+        exponents=np.array([block.exponent, 2 * block.exponent]),
+        maxima=np.array([block.largest, -block.smallest]),
+        positions=np.array([where_max, where_min]),
+        masks=bits_seen(values),
+        histogram=histogram,
+    )
+
+
+def summarise(
+    read: Callable[[int, int], np.ndarray], size: int, *, block: int = BLOCK
+) -> dict[str, float]:
+    """All `SUMMARY_FIGURES` of a tensor, with ``crc32`` of its stored bytes and the histogram.
+
+    Parameters
+    ----------
+    read : callable
+        ``read(start, stop)`` returns the stored values of that flat range, shape (stop - start,).
+    size : int
+        Number of elements.
+    block : int, elements
+        For tests: the figures do not depend on it beyond the last bits of the sums.
+    """
+    crc = 0
+
+    def blocks() -> Iterator[Partial]:
+        nonlocal crc
+        for start in range(0, max(size, 1), block):
+            values = np.ascontiguousarray(read(start, min(start + block, size)))
+            crc = zlib.crc32(values.tobytes(), crc)
+            yield summary_partial(values, start)
+
+    merged = merge_tree(blocks())
+    return summary_figures(merged) | {"crc32": crc}
+
+
+def summary_figures(partial: Partial) -> dict[str, float]:
+    """Figures by name from a summary `Partial`."""
+    count, nan, inf, zero = (int(n) for n in partial.counts)
+    return side_figures(count, nan, inf, zero, partial.mantissas, partial.exponents, partial.maxima)
+
+
+def side_figures(
+    count: int,
+    nan: int,
+    inf: int,
+    zero: int,
+    mantissas: np.ndarray,
+    exponents: np.ndarray,
+    maxima: np.ndarray,
+) -> dict[str, float]:
+    """Name the figures of one side: sum and square, largest and negated smallest value."""
+    finite = count - nan - inf
+    total, square = mantissas
+    mean = float(np.ldexp(total / finite, exponents[0])) if finite else float("nan")
+    return {
+        "min": -float(maxima[1]) if finite else float("nan"),
+        "max": float(maxima[0]) if finite else float("nan"),
+        "mean": mean,
+        "l2": root(square, exponents[1]),
+        "nan_count": nan,
+        "inf_count": inf,
+        "zero_count": zero,
+    }
+
+
+def root(mantissa: float, exponent: int) -> float:
+    """Square root of ``mantissa * 2**exponent``; exact scaling, so no early overflow."""
+    odd = int(exponent) & 1
+    return float(np.ldexp(np.sqrt(mantissa * (1 + odd)), (int(exponent) - odd) // 2))
+
+
+def bits_seen(values: np.ndarray) -> np.ndarray:
+    """All bits that occur in float values, or-ed into one uint64; 0 for other dtypes.
+
+    Trailing zero bits common to all values show that they went through a narrower format.
+    """
+    if arithmetic_of(values.dtype) != "float" or values.dtype.itemsize > 8 or not len(values):
+        return np.zeros(1, np.uint64)
+    if not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    unsigned = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    return np.array([np.bitwise_or.reduce(unsigned)], np.uint64)
+
+
+def used_significand_bits(mask: int, dtype: np.dtype) -> int:
+    """Significand bits, hidden bit included, that the values really use; 0 for exact dtypes."""
+    bits = significand_bits(dtype)
+    if not bits or dtype.kind == "c":
+        return 0
+    fraction = int(mask) & ((1 << (bits - 1)) - 1)
+    if not fraction:
+        return 1
+    return bits - ((fraction & -fraction).bit_length() - 1)
+
+
+def histogram_exponents() -> np.ndarray:
+    """Coordinate of the histogram: bin e counts ``2**e <= |x| < 2**(e + 1)``."""
+    return np.arange(EXPONENTS[0], EXPONENTS[-1] + 1)

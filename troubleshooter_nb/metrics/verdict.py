@@ -1,0 +1,232 @@
+"""The one truth table: figures, tolerance and noise bound in, verdict out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from troubleshooter_nb.metrics.floats import COMPUTE_FORMATS, significand_bits
+from troubleshooter_nb.metrics.noise import noise_bound
+
+VerdictName = Literal[
+    "identical",
+    "pass",
+    "rounding",
+    "reduced",
+    "differs",
+    "unrelated",
+    "nan",
+    "shape",
+    "missing",
+    "unreadable",
+    "undecidable",
+]
+
+# verdict -> (counts as passed, when)
+TRUTH_TABLE: Mapping[VerdictName, tuple[bool, str]] = {
+    "identical": (True, "bit-equal"),
+    "pass": (True, "within the asked tolerance, not bit-equal"),
+    "rounding": (True, "outside the asked tolerance, inside the noise bound of its dtype"),
+    "reduced": (False, "of the size and pattern of a narrower floating-point format"),
+    "differs": (False, "anything else"),
+    "unrelated": (False, "no correlation beyond chance"),
+    "nan": (False, "NaN or Inf are not at the same places"),
+    "shape": (False, "shapes differ"),
+    "missing": (False, "no partner; passed when a mapping or rule expects it"),
+    "unreadable": (False, "an entry could not be read"),
+    "undecidable": (False, "equal statistics cannot prove equal values; counted apart"),
+}
+# Below this many values, correlation and the pattern of rounding are chance.
+_FEWEST_FOR_CORRELATION = 16
+_FEWEST_FOR_PATTERN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """The asked tolerance: ``|left - right| <= atol + rtol * |right|`` for every element.
+
+    Parameters
+    ----------
+    rtol : float, >= 0, dimensionless
+    atol : float, >= 0, in the tensor's unit
+    equal_nan : bool
+        Two NaN at the same place are equal.
+
+    Raises
+    ------
+    ValueError
+        For a negative or NaN tolerance.
+    """
+
+    rtol: float = 1e-4
+    atol: float = 1e-4
+    equal_nan: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+                msg = f"{name} must be a number, got {value!r}"
+                raise ValueError(msg)
+            if not value >= 0:
+                msg = f"{name} must be 0 or larger, got {value!r}"
+                raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verdict, whether it counts as passed, and the id and detail of its reason.
+
+    `reason` is the id of a sentence in ``render.words``; `detail` fills its gap, for example the
+    name of a format.
+    """
+
+    name: VerdictName
+    passed: bool
+    reason: str = ""
+    detail: str = ""
+
+
+def verdict(name: VerdictName, reason: str = "", detail: str = "") -> Verdict:
+    """The verdict with the `passed` of the truth table."""
+    return Verdict(name, TRUTH_TABLE[name][0], reason, detail)
+
+
+def expected_missing() -> Verdict:
+    """The verdict of an entry whose missing partner a mapping or a rule declares expected."""
+    return Verdict("missing", True, "missing_expected")
+
+
+def judge(
+    figures: Mapping[str, float],
+    tolerance: Tolerance,
+    left_dtype: np.dtype,
+    right_dtype: np.dtype,
+    *,
+    size: int,
+    length: int | None = None,
+) -> Verdict:
+    """Verdict of two tensors of equal shape whose values were compared.
+
+    Parameters
+    ----------
+    figures : mapping
+        From `metrics.pairwise.pair_figures`.
+    tolerance : Tolerance
+        The one the figures were made with.
+    left_dtype, right_dtype : numpy dtype
+        Stored dtypes.
+    size : int
+        Number of elements.
+    length : int, optional
+        Accumulated length where the operator is known, see `metrics.noise.noise_bound`.
+    """
+    nonfinite = figures["left_nan_count"] + figures["left_inf_count"]
+    if figures["identical"]:
+        return verdict("identical", "identical_nonfinite" if nonfinite else "")
+    if figures["nan_mismatch_count"] or figures["inf_mismatch_count"]:
+        return verdict("nan", "nan_mismatch")
+    shared_nan = figures["left_nan_count"]
+    if shared_nan and not tolerance.equal_nan:
+        return verdict("nan", "nan_shared")
+    finite = size - int(nonfinite)
+    bound = noise_bound(left_dtype, right_dtype, length=length)
+    if figures["allclose"]:
+        return _passed(figures, tolerance, left_dtype, right_dtype, bound.rel_l2)
+    scale = _scale(figures)
+    if figures["rel_l2_error"] <= bound.rel_l2 and figures["max_abs_error"] <= bound.peak * scale:
+        return verdict("rounding", "rounding")
+    if is_unrelated(figures, finite):
+        return verdict("unrelated", "unrelated")
+    if narrower := narrower_format(figures, left_dtype, right_dtype, finite):
+        return verdict("reduced", "reduced", narrower)
+    return verdict("differs", "differs")
+
+
+def judge_statistics(
+    left: Mapping[str, float], right: Mapping[str, float], tolerance: Tolerance
+) -> Verdict:
+    """Verdict where at least one side has only statistics: they can refute, never prove.
+
+    Parameters
+    ----------
+    left, right : mapping
+        Any of min, max, mean, l2, nan_count; what is missing or nan on a side is not compared.
+    """
+    for name in ("nan_count", "inf_count"):
+        if left.get(name, -1) >= 0 and right.get(name, -1) >= 0 and left[name] != right[name]:
+            return verdict("nan", "nan_mismatch")
+    for name in ("min", "max", "mean", "l2"):
+        a, b = left.get(name, np.nan), right.get(name, np.nan)
+        if abs(a - b) > tolerance.atol + tolerance.rtol * abs(b):
+            return verdict("differs", "statistics_differ", name)
+    return verdict("undecidable", "undecidable")
+
+
+def is_unrelated(figures: Mapping[str, float], finite: int) -> bool:
+    """Whether two tensors correlate no more than chance (4 sigma) and differ as a whole."""
+    return (
+        finite >= _FEWEST_FOR_CORRELATION
+        and figures["rel_l2_error"] > 0.5
+        and abs(figures["correlation"]) < 4.0 / finite**0.5
+    )
+
+
+def narrower_format(
+    figures: Mapping[str, float], left_dtype: np.dtype, right_dtype: np.dtype, finite: int
+) -> str:
+    """The narrower format whose rounding explains the error, or "".
+
+    Two proofs are accepted. Stored: one side's values fit the narrower format and the other's do
+    not. Computed: the relative error has the size of that format's roundoff and is noise, that is
+    it neither leans to one sign nor follows the reference.
+    """
+    own_bits = min(significand_bits(left_dtype), significand_bits(right_dtype))
+    error = figures["rel_l2_error"]
+    if not own_bits or finite < _FEWEST_FOR_PATTERN or not error > 0:
+        return ""
+    used = sorted((figures["left_significand_bits"], figures["right_significand_bits"]))
+    peak = figures["max_abs_error"] / _scale(figures)
+    for bits in sorted(set(COMPUTE_FORMATS.values()), reverse=True):
+        roundoff = 2.0**-bits
+        if bits >= own_bits or peak > 32 * roundoff:
+            continue
+        stored = used[0] <= bits < used[1] and error <= 4 * roundoff
+        computed = roundoff / 4 <= error <= 2 * roundoff and _is_noise(figures, finite)
+        if stored or computed:
+            return "/".join(name for name, b in COMPUTE_FORMATS.items() if b == bits)
+    return ""
+
+
+def _passed(
+    figures: Mapping[str, float],
+    tolerance: Tolerance,
+    left_dtype: np.dtype,
+    right_dtype: np.dtype,
+    noise: float,
+) -> Verdict:
+    # A tensor smaller than atol passes whatever it holds; say so when it really differs.
+    blind = tolerance.atol >= _scale(figures) > 0
+    if blind and figures["rel_l2_error"] > max(tolerance.rtol, noise):
+        return verdict("pass", "pass_blind")
+    if left_dtype != right_dtype:
+        return verdict("pass", "pass_dtypes")
+    return verdict("pass")
+
+
+def _scale(figures: Mapping[str, float]) -> float:
+    largest = max(abs(figures["right_max"]), abs(figures["right_min"]))
+    return largest if largest > 0 else np.inf if figures["max_abs_error"] == 0 else 5e-324
+
+
+def _is_noise(figures: Mapping[str, float], finite: int) -> bool:
+    chance = 4.0 / finite**0.5
+    mean_error = figures["mean_abs_error"]
+    lean = abs(figures["left_mean"] - figures["right_mean"]) / mean_error if mean_error else 1.0
+    # error . right = left . right - right . right, from the figures already known.
+    left, right = figures["left_l2"], figures["right_l2"]
+    follows = (figures["cosine"] * left - right) / (figures["rel_l2_error"] * right)
+    return bool(lean < 0.2 + chance and abs(follows) < 0.2 + chance)

@@ -1,0 +1,76 @@
+"""Display and language defaults that can be set for a session or for a block of code.
+
+Objects and everything above them read these; metrics never do, so a figure cannot depend on them.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from troubleshooter_nb.errors import OptionError
+
+# name -> (default, allowed values or None for "a positive integer", meaning)
+_CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingProxyType(
+    {
+        "language": ("en", ("en", "zh"), "language of verdicts and advice"),
+        "ascii": (False, (False, True), "text reprs use ASCII glyphs only"),
+        "worst_rows": (8, None, "rows in the table of the worst pairs"),
+        "html_bytes": (150_000, None, "size budget of one HTML repr, in bytes"),
+    }
+)
+_current: contextvars.ContextVar[Mapping[str, object] | None] = contextvars.ContextVar(
+    "troubleshooter_nb_options", default=None
+)
+
+
+def get_options() -> dict[str, object]:
+    """All options with the values in force here."""
+    return {name: default for name, (default, _, _) in _CHOICES.items()} | dict(
+        _current.get() or {}
+    )
+
+
+def set_options(**changes: object) -> None:
+    """Change defaults for this session (this thread or asyncio task).
+
+    Parameters
+    ----------
+    **changes
+        ``language`` ("en" or "zh"), ``ascii`` (bool), ``worst_rows`` (int, rows),
+        ``html_bytes`` (int, bytes of one HTML repr).
+
+    Raises
+    ------
+    OptionError
+        For an unknown name or a value outside the closed list; nothing is changed then.
+    """
+    _current.set(dict(_current.get() or {}) | _checked(changes))
+
+
+@contextmanager
+def option_context(**changes: object) -> Iterator[None]:
+    """Change options inside a ``with`` block only; takes what `set_options` takes."""
+    token = _current.set(dict(_current.get() or {}) | _checked(changes))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _checked(changes: Mapping[str, object]) -> dict[str, object]:
+    for name, value in changes.items():
+        if name not in _CHOICES:
+            msg = f"unknown option {name!r}; known options: {', '.join(sorted(_CHOICES))}"
+            raise OptionError(msg)
+        allowed = _CHOICES[name][1]
+        if allowed is None:
+            if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+                msg = f"option {name!r} takes a positive integer, got {value!r}"
+                raise OptionError(msg)
+        elif value not in allowed:
+            msg = f"option {name!r} takes one of {allowed}, got {value!r}"
+            raise OptionError(msg)
+    return dict(changes)

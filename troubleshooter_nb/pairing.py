@@ -1,0 +1,247 @@
+"""Which entry of the left dump belongs to which entry of the right one, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import EntryNotFoundError, PairingError
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.page import pairing_html
+from troubleshooter_nb.render.text import pairing_text
+
+SCHEMA = "troubleshooter_nb.pairing/1"
+
+# name -> (dtype, unit, meaning, value where it does not apply)
+PAIRING_COLUMNS = {
+    "left": ("str", "", "entry name on the left", "empty: right has no partner"),
+    "right": ("str", "", "entry name on the right", "empty: left has no partner"),
+    "left_entry": ("int64", "", "row in the left dump", "-1"),
+    "right_entry": ("int64", "", "row in the right dump", "-1"),
+    "left_shape": ("str", "", "shape on the left", ""),
+    "right_shape": ("str", "", "shape on the right", ""),
+    "step": ("int64", "", "training step", "0"),
+    "rank": ("int64", "", "process of a distributed run", "0"),
+    "method": ("str", "", "name, parameter, order, shape, user; unmatched if alone", ""),
+    "confidence": ("float64", "", "0 to 1; 1 is certain", "nan"),
+    "note": ("str", "", "what to know about this pair", ""),
+    "candidates": ("str", "", "closest partners of an unmatched entry, and why not", ""),
+    "expected": ("bool", "", "a missing partner was declared expected", "False"),
+}
+
+
+@dataclass(frozen=True)
+class Match:
+    """One row of a pairing: dump rows of both sides (-1 for none), method and confidence."""
+
+    left: int
+    right: int
+    method: str
+    confidence: float
+    note: str = ""
+    candidates: str = ""
+    expected: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Pairing:
+    """Rows of matched and unmatched entries of two dumps.
+
+    Attributes
+    ----------
+    table : xarray.Dataset, dimension ``pair``
+        One row per matched pair or unmatched entry, with the variables of
+        `troubleshooter_nb.pairing.PAIRING_COLUMNS`::
+
+            left, right              str      entry names; empty on the side without a partner
+            left_entry, right_entry  int64    rows in the two dumps; -1 for none
+            left_shape, right_shape  str      such as 64x128
+            step, rank               int64
+            method                   str      name, parameter, order, shape, user, unmatched
+            confidence               float64  0 to 1; nan for unmatched
+            note                     str      what to know about this pair
+            candidates               str      closest partners of an unmatched entry, and why not
+            expected                 bool     a missing partner was declared expected
+    left, right : Dump
+        The two dumps.
+    """
+
+    table: xr.Dataset
+    left: Dump
+    right: Dump
+
+    @classmethod
+    def from_matches(cls, left: Dump, right: Dump, matches: Iterable[Match]) -> Pairing:
+        """Build the table from dump row numbers; every entry should occur exactly once."""
+        rows = list(matches)
+        sides = {"left": (left, [m.left for m in rows]), "right": (right, [m.right for m in rows])}
+        columns: dict[str, Any] = {}
+        for side, (dump, entries) in sides.items():
+            columns[side] = _texts(dump, "name", entries)
+            columns[f"{side}_entry"] = np.array(entries, np.int64)
+            columns[f"{side}_shape"] = _texts(dump, "shape", entries)
+        for name in ("step", "rank"):
+            here = [(left, m.left) if m.left >= 0 else (right, m.right) for m in rows]
+            numbers = {id(dump): dump.index[name].values for dump in (left, right)}
+            columns[name] = np.array([numbers[id(d)][i] for d, i in here], np.int64)
+        columns["method"] = _objects([m.method for m in rows])
+        columns["confidence"] = np.array([m.confidence for m in rows], np.float64)
+        columns["note"] = _objects([m.note for m in rows])
+        columns["candidates"] = _objects([m.candidates for m in rows])
+        columns["expected"] = np.array([m.expected for m in rows], bool)
+        variables = {
+            name: ("pair", columns[name], {"description": meaning})
+            for name, (_, _, meaning, _) in PAIRING_COLUMNS.items()
+        }
+        table = xr.Dataset(variables, attrs={"schema": SCHEMA})
+        return cls(table, left, right)
+
+    def matches(self) -> list[Match]:
+        """The rows as `Match` values."""
+        t = {name: self.table[name].values for name in self.table}
+        return [
+            Match(
+                int(t["left_entry"][i]),
+                int(t["right_entry"][i]),
+                str(t["method"][i]),
+                float(t["confidence"][i]),
+                str(t["note"][i]),
+                str(t["candidates"][i]),
+                bool(t["expected"][i]),
+            )
+            for i in range(len(self))
+        ]
+
+    def __len__(self) -> int:
+        """Rows: matched pairs and unmatched entries."""
+        return int(self.table.sizes["pair"])
+
+    @property
+    def matched(self) -> int:
+        """Number of pairs with both sides."""
+        both = (self.table["left_entry"].values >= 0) & (self.table["right_entry"].values >= 0)
+        return int(np.count_nonzero(both))
+
+    @property
+    def unmatched_left(self) -> list[str]:
+        """Left names without a partner."""
+        return self._names("left", self.table["right_entry"].values < 0)
+
+    @property
+    def unmatched_right(self) -> list[str]:
+        """Right names without a partner."""
+        return self._names("right", self.table["left_entry"].values < 0)
+
+    def pair(self, left: str, right: str) -> Pairing:
+        """A pairing in which these two belong together; their former partners become unmatched.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If a name is in no row, or in several (steps, ranks).
+        """
+        left_row, right_row = self._row("left", left), self._row("right", right)
+        rows = self.matches()
+        first, second = rows[left_row], rows[right_row]
+        new = Match(first.left, second.right, "user", 1.0)
+        replaced: dict[int, list[Match]] = {left_row: [new], right_row: []}
+        if left_row == right_row:
+            replaced = {left_row: [new]}
+        else:
+            if first.right >= 0:
+                replaced[left_row].append(Match(-1, first.right, "unmatched", np.nan))
+            if second.left >= 0:
+                replaced[right_row].append(Match(second.left, -1, "unmatched", np.nan))
+        return self._replaced(rows, replaced)
+
+    def unpair(self, name: str) -> Pairing:
+        """A pairing in which the pair of this left (or right) name is split in two."""
+        try:
+            row = self._row("left", name)
+        except EntryNotFoundError:
+            row = self._row("right", name)
+        rows = self.matches()
+        old = rows[row]
+        halves = [
+            Match(old.left, -1, "unmatched", np.nan),
+            Match(-1, old.right, "unmatched", np.nan),
+        ]
+        return self._replaced(rows, {row: [m for m in halves if m.left >= 0 or m.right >= 0]})
+
+    def expect_missing(self, *names: str) -> Pairing:
+        """A pairing in which these unmatched entries are declared expected and so pass.
+
+        Raises
+        ------
+        PairingError
+            If one of them has a partner.
+        """
+        rows = self.matches()
+        for name in names:
+            try:
+                row = self._row("left", name)
+            except EntryNotFoundError:
+                row = self._row("right", name)
+            if rows[row].left >= 0 and rows[row].right >= 0:
+                msg = (
+                    f"{name!r} has a partner ({self.table['right'].values[row]!r}); unpair it first"
+                )
+                raise PairingError(msg)
+            rows[row] = replace(rows[row], expected=True, note="expected to be missing")
+        return Pairing.from_matches(self.left, self.right, rows)
+
+    def to_dataset(self) -> xr.Dataset:
+        """The table, a copy."""
+        return self.table.copy()
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table with one row per pair or unmatched entry."""
+        return self.table.to_dataframe().reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        """Counts, the least certain pairs and the unmatched entries, at most 25 lines."""
+        return pairing_text(self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return pairing_html(self.table, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        labels = {"left_label": self.left.label, "right_label": self.right.label}
+        return labels | get_options()
+
+    def _names(self, side: str, rows: np.ndarray) -> list[str]:
+        own = rows & (self.table[f"{side}_entry"].values >= 0)
+        return [str(name) for name in self.table[side].values[own]]
+
+    def _row(self, side: str, name: str) -> int:
+        found = np.flatnonzero(
+            (self.table[side].values == name) & (self.table[f"{side}_entry"].values >= 0)
+        )
+        if len(found) != 1:
+            state = (
+                "is not in this pairing" if not len(found) else "occurs in several steps or ranks"
+            )
+            msg = f"{name!r} {state} on the {side}; see pairing.to_dataframe()"
+            raise EntryNotFoundError(msg)
+        return int(found[0])
+
+    def _replaced(self, rows: list[Match], changes: dict[int, list[Match]]) -> Pairing:
+        new = [m for i, row in enumerate(rows) for m in changes.get(i, [row])]
+        return Pairing.from_matches(self.left, self.right, new)
+
+
+def _texts(dump: Dump, column: str, entries: Sequence[int]) -> np.ndarray:
+    values = dump.index[column].values
+    return _objects([str(values[i]) if i >= 0 else "" for i in entries])
+
+
+def _objects(values: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

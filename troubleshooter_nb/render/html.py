@@ -1,0 +1,186 @@
+"""An escaping HTML builder and the colours, within what an untrusted notebook keeps.
+
+No script, no svg element, no id, no clock, no random number: the same input gives the same bytes.
+What may be used is measured in shared/spec/notebook_ux.md 2.1 and 2.2.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from importlib import resources
+
+# tone -> text colour on a light and on a dark page. As rgb(): JupyterLab's sanitiser drops #hex
+# inside light-dark(). Blue, orange, ochre and violet stay apart for colour-blind readers.
+TONES = {
+    "ok": ("rgb(26,106,166)", "rgb(124,192,239)"),
+    "bad": ("rgb(181,67,26)", "rgb(255,154,107)"),
+    "warn": ("rgb(122,91,0)", "rgb(230,189,74)"),
+    "miss": ("rgb(93,81,156)", "rgb(185,176,232)"),
+}
+# Bars behind figures: translucent, so one value serves both themes.
+FILLS = {"ok": "#1f7bbf33", "bad": "#d55e0066", "warn": "#e69f0040", "miss": "#7a6fb040"}
+# One mid tone with at least 4:1 on white and on #111, for pictures that cannot know the theme.
+INKS = {"ok": "#1f7bbf", "bad": "#c8501e", "warn": "#9a7400", "miss": "#7a6fb0", "": "#808080"}
+
+LEFT = "text-align:left"
+TOP = "text-align:left;vertical-align:top;padding:4px 14px 4px 0"
+TABLE = "border-collapse:collapse;margin:4px 0 10px 0"
+
+
+class Markup(str):
+    """Text that is HTML already and is not escaped again."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *children: object, **attributes: object) -> Markup:
+    """An element; children and attribute values are escaped unless they are `Markup`.
+
+    A trailing underscore of an attribute name is dropped (``class_``); True gives a bare
+    attribute, None and False none.
+    """
+    opened = [tag]
+    for name, value in attributes.items():
+        if value is None or value is False:
+            continue
+        name = name.rstrip("_").replace("_", "-")
+        opened.append(name if value is True else f'{name}="{html.escape(str(value))}"')
+    start = f"<{' '.join(opened)}>"
+    if tag in ("img", "br", "col"):
+        return Markup(start)
+    return Markup(f"{start}{join(children)}</{tag}>")
+
+
+def join(children: Iterable[object], separator: str = "") -> Markup:
+    """Children one after the other, escaped unless they are `Markup`; None is left out."""
+    return Markup(
+        html.escape(separator).join(
+            child if isinstance(child, Markup) else html.escape(str(child))
+            for child in children
+            if child is not None
+        )
+    )
+
+
+def tone(name: str, *children: object, bold: bool = True) -> Markup:
+    """Text in one of the `TONES`; the colour never says what the text does not."""
+    if not name:
+        return join(children)
+    light, dark = TONES[name]
+    weight = ";font-weight:700" if bold else ""
+    return element(
+        "span",
+        *children,
+        class_=f"tsnb-{name}",
+        style=f"color:light-dark({light},{dark}){weight}",
+    )
+
+
+def samp(text: object) -> Markup:
+    """A name, an index or a sparkline in fixed-width type."""
+    return element("samp", text)
+
+
+def small(*children: object) -> Markup:
+    """Secondary text."""
+    return element("small", *children)
+
+
+def paragraph(*children: object, style: str = "margin:2px 0") -> Markup:
+    """A paragraph with little space around it."""
+    return element("p", *children, style=style)
+
+
+def heading(text: str, remark: str = "") -> Markup:
+    """The title line of a section with a small remark behind it."""
+    return paragraph(
+        element("b", text), small(" ", remark) if remark else None, style="margin:10px 0 0 0"
+    )
+
+
+def details(summary: Iterable[object], *children: object, opened: bool = False) -> Markup:
+    """A collapsible block; the only kind that works in every viewer."""
+    return element("details", element("summary", *summary), *children, open=opened)
+
+
+def table(
+    head: Iterable[tuple[object, bool]], rows: Iterable[Markup], *, class_: str | None = None
+) -> Markup:
+    """A table; `head` holds titles and whether the column is left-aligned."""
+    titles = [
+        element("th", title, scope="col", style=LEFT if is_left else None)
+        for title, is_left in head
+    ]
+    return element(
+        "table",
+        element("thead", element("tr", *titles)),
+        element("tbody", *rows),
+        class_=class_,
+        style=TABLE,
+    )
+
+
+def cell(*children: object, style: str | None = None) -> Markup:
+    """A right-aligned cell, as JupyterLab makes them."""
+    return element("td", *children, style=style)
+
+
+def left_cell(*children: object) -> Markup:
+    """A left-aligned cell."""
+    return element("td", *children, style=LEFT)
+
+
+def row(*cells: Markup) -> Markup:
+    """A table row."""
+    return element("tr", *cells)
+
+
+def fragment(*children: object) -> Markup:
+    """A whole repr: the style sheet and the content under one class."""
+    return join(
+        [
+            Markup(f"<style>{style_sheet()}</style>"),
+            element(
+                "div",
+                *children,
+                class_="tsnb",
+                style="font-family:sans-serif;font-size:13px;line-height:1.45;max-width:1060px",
+            ),
+        ]
+    )
+
+
+def page(title: str, *fragments: object) -> str:
+    """A self-contained HTML page that follows the reader's theme and prints well."""
+    head = join(
+        [
+            Markup('<meta charset="utf-8"><meta name="color-scheme" content="light dark">'),
+            Markup('<meta name="viewport" content="width=device-width">'),
+            element("title", title),
+        ]
+    )
+    body = element("body", *fragments, style="margin:24px")
+    return f'<!DOCTYPE html><html lang="en"><head>{head}</head>{body}</html>\n'
+
+
+def style_sheet() -> str:
+    """The one style sheet, at most 2 KB; nothing is shown or hidden by it."""
+    rules = resources.files("troubleshooter_nb.render").joinpath("style.css").read_text("utf-8")
+    # Hosts that do not set color-scheme (nbconvert --theme dark, VS Code, Colab, sphinx themes).
+    hosts = (
+        ('body[data-jp-theme-light="true"]', ".vscode-light"),
+        (
+            'body[data-jp-theme-light="false"]',
+            ".vscode-dark",
+            "html[theme=dark]",
+            "html[data-theme=dark]",
+        ),
+    )
+    theme = "".join(
+        ",".join(f"{host} .tsnb-{name}" for host in hosts[dark])
+        + f"{{color:{colours[dark]}!important}}"
+        for dark in (0, 1)
+        for name, colours in TONES.items()
+    )
+    return " ".join(rules.split()) + theme

@@ -1,0 +1,178 @@
+"""HTML tables of pairs, entries and elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.render.charts import decades, level, scientific, spark
+from troubleshooter_nb.render.html import (
+    FILLS,
+    Markup,
+    cell,
+    element,
+    left_cell,
+    row,
+    samp,
+    table,
+    tone,
+)
+from troubleshooter_nb.render.rows import side_labels
+from troubleshooter_nb.render.words import glyph, percent, reason_text, tone_of, word
+
+_UNMEASURED = "–"
+
+
+def pair_table(
+    result: xr.Dataset, rows: Iterable[int], facts: Mapping[str, Any], *, prefix: str = ""
+) -> Markup:
+    """One row per pair; `prefix` is cut from names that start with it."""
+    titles = (
+        ("#", False),
+        ("verdict", False),
+        (f"{facts['left_label']} → {facts['right_label']}", True),
+        ("shape", False),
+        ("max |Δ|", False),
+        ("rel L2", False),
+        ("1 − cos", False),
+        ("in tol.", False),
+        ("1e-9…|Δ|…1e1", False),
+    )
+    columns = {str(n): result[n].values for n in result.data_vars if result[n].dims == ("pair",)}
+    histogram, exponents = result["error_histogram"].values, result["exponent"].values
+    lines = [
+        _pair_row(
+            i,
+            {name: values[i] for name, values in columns.items()},
+            spark(decades(histogram[i], exponents)),
+            facts,
+            _short_names(side_labels(result, i), prefix),
+        )
+        for i in rows
+    ]
+    return table(titles, lines, class_="tsnb-t")
+
+
+def verdict_mark(verdict: str, language: str) -> Markup:
+    """Glyph and word of a verdict in its tone."""
+    text = f"{glyph(verdict)}\N{NO-BREAK SPACE}{word(verdict, language)}"
+    name = tone_of(verdict)
+    return Markup(text) if name == "ok" else tone(name, text, bold=name == "bad")
+
+
+def element_table(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
+    """Worst elements: index, both values, absolute and relative error."""
+    titles = (("worst at", True), ("left", False), ("right", False), ("|Δ|", False), ("rel", False))
+    lines = [
+        row(
+            left_cell(samp(index)),
+            cell(f"{left:.7g}"),
+            cell(f"{right:.7g}"),
+            cell(scientific(error)),
+            cell(scientific(relative)),
+        )
+        for index, left, right, error, relative in rows
+    ]
+    return table(titles, lines)
+
+
+def figure_table(values: Mapping[str, Any]) -> Markup:
+    """Every figure of one pair by its name."""
+    groups = (
+        ("max_abs_error", "mean_abs_error", "rmse", "max_rel_error", "mean_rel_error", "mape"),
+        ("rel_l2_error", "cosine", "correlation", "allclose_ratio", "smallest_passing_tolerance"),
+        ("unequal_count", "nan_mismatch_count", "inf_mismatch_count", "zero_reference_count"),
+    )
+    lines = [
+        row(
+            *(
+                part
+                for name in group
+                for part in (left_cell(samp(name)), cell(_figure(values[name])))
+            )
+        )
+        for group in groups
+    ]
+    return element("table", element("tbody", *lines), style="border-collapse:collapse;margin:4px 0")
+
+
+def facts_table(left: Mapping[str, Any], right: Mapping[str, Any], titles: Sequence[str]) -> Markup:
+    """Two run cards side by side; facts that differ are bold."""
+    lines = []
+    for key in dict.fromkeys([*left, *right]):
+        values = [str(side.get(key, _UNMEASURED)) for side in (left, right)]
+        differs = values[0] != values[1]
+        lines.append(
+            row(
+                left_cell(element("b", key) if differs else key),
+                *(left_cell(element("b", value) if differs else value) for value in values),
+            )
+        )
+    return table([("fact", True), *((title, True) for title in titles)], lines)
+
+
+def simple_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
+    """Left-aligned text cells under titles."""
+    return table(
+        [(title, True) for title in titles],
+        [row(*(left_cell(value) for value in values)) for values in rows],
+    )
+
+
+def _pair_row(
+    i: int,
+    values: Mapping[str, Any],
+    histogram: str,
+    facts: Mapping[str, Any],
+    names: tuple[str, str],
+) -> Markup:
+    left, right = names
+    mark = "➤ " if i == facts.get("first") else ""
+    name = samp(left) if left == right else Markup(f"{samp(left or '–')} → {samp(right or '–')}")
+    shape = str(values["left_shape"] or values["right_shape"]).replace("x", "×")
+    measured = not np.isnan(values["max_abs_error"])
+    if not measured:
+        reason = reason_text(values, facts["language"])
+        return row(
+            cell(str(i)),
+            cell(verdict_mark(str(values["verdict"]), facts["language"])),
+            left_cell(mark, name),
+            cell(shape),
+            element("td", reason, colspan=5, style="text-align:left;white-space:normal"),
+        )
+    error = float(values["max_abs_error"])
+    fill = FILLS[tone_of(str(values["verdict"]))]
+    bar = f"background:linear-gradient(90deg,{fill} {100 * level(error):.0f}%,#0000 0)"
+    mismatch = int(values["nan_mismatch_count"]) + int(values["inf_mismatch_count"])
+    return row(
+        cell(str(i)),
+        cell(verdict_mark(str(values["verdict"]), facts["language"])),
+        left_cell(mark, name, tone("miss", f" {mismatch} NaN/Inf") if mismatch else None),
+        cell(shape),
+        cell(scientific(error), style=bar),
+        cell(scientific(float(values["rel_l2_error"]))),
+        cell(_one_minus(float(values["cosine"]))),
+        cell(percent(float(values["allclose_ratio"]))),
+        cell(samp(histogram)),
+    )
+
+
+def _short_names(names: tuple[str, str], prefix: str) -> tuple[str, str]:
+    left, right = (
+        name[len(prefix) :] if prefix and name.startswith(prefix) and name != prefix else name
+        for name in names
+    )
+    return left, right
+
+
+def _one_minus(cosine: float) -> str:
+    return "nan" if np.isnan(cosine) else scientific(max(0.0, 1.0 - cosine))
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, (int, np.integer)):
+        return f"{int(value):,}"
+    return f"{float(value):.6g}"

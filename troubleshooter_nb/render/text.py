@@ -1,0 +1,344 @@
+"""Text reprs: at most 25 lines of at most 100 columns, complete enough to decide from."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.render.charts import decades, scientific, spark
+from troubleshooter_nb.render.rows import (
+    counts_by_kind,
+    display_names,
+    failed_rows,
+    first_divergence,
+    health,
+    pair_label,
+    worst_rows,
+)
+from troubleshooter_nb.render.words import glyph, percent, reason_text, sentence, word
+
+COLUMNS, LINES = 100, 25
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """``64x128``; "scalar" for no axes."""
+    return "x".join(str(length) for length in shape) if len(shape) else "scalar"
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Inverse of `shape_text`."""
+    return () if text == "scalar" else tuple(int(length) for length in text.split("x"))
+
+
+def bytes_text(size: float) -> str:
+    """A size with a binary-free unit: 1.2 GB, 16.8 MB, 512 B."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{int(size)} B"
+
+
+def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """Text repr of a Dump."""
+    count = index.sizes["entry"]
+    lines = [f"Dump {facts['label']!r} · {dump_headline(index)}"]
+    lines += [f"  {problem}" for problem in health(index)]
+    lines += [f"  note: {note}" for note in facts["notes"]]
+    names = display_names(list(index["name"].values), list(index["path"].values))
+    room = LINES - 3 - len(lines)
+    shown = list(range(count)) if count <= room else list(range(room - 1))
+    width = max((_width(names[i]) for i in shown), default=0)
+    for i in shown:
+        row = {
+            name: index[name].values[i] for name in ("shape", "dtype", "role", "status", "reason")
+        }
+        text = f"  {_pad(names[i], min(width, 48))}  {row['shape']:>12}  {row['dtype']:<9}"
+        if row["status"] != "ok":
+            text = f"  {_pad(names[i], min(width, 48))}  ! {row['reason']}"
+        lines.append(text.rstrip())
+    if count > len(shown):
+        lines.append(f"  ... {count - len(shown):,} more: dump.to_dataframe()")
+    return _fitted(lines, facts)
+
+
+def dump_headline(index: xr.Dataset) -> str:
+    """``200 tensors · 3 steps · 8 ranks · 1.2 GB · npy_dir``."""
+    count = index.sizes["entry"]
+    parts = [f"{count:,} tensor{'s' * (count != 1)}"]
+    for name in ("step", "rank"):
+        different = len(np.unique(index[name].values)) if count else 0
+        if different > 1:
+            parts.append(f"{different} {name}s")
+    sizes = index["size_bytes"].values
+    parts.append(bytes_text(float(sizes[sizes > 0].sum())))
+    if index.attrs.get("format"):
+        parts.append(str(index.attrs["format"]))
+    return " · ".join(parts)
+
+
+def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """Text repr of a Pairing."""
+    names = f"{facts['left_label']!r} with {facts['right_label']!r}"
+    lines = [f"Pairing of {names}", f"  {pairing_headline(table)}"]
+    alone = table["method"].values == "unmatched"
+    order = [*np.flatnonzero(alone), *np.argsort(table["confidence"].values, kind="stable")]
+    order = [int(i) for i in dict.fromkeys(order)]
+    room = LINES - 4
+    for i in order[:room]:
+        left, right = str(table["left"].values[i]) or "-", str(table["right"].values[i]) or "-"
+        if alone[i]:
+            near = str(table["candidates"].values[i])
+            what = "expected" if table["expected"].values[i] else f"closest: {near}" if near else ""
+            lines.append(
+                f"  {glyph('missing', ascii_only=True)} {left} -> {right}  {what}".rstrip()
+            )
+        else:
+            sure = f"{table['confidence'].values[i]:.2f} {table['method'].values[i]}"
+            lines.append(f"    {left} -> {right}  {sure}  {table['note'].values[i]}".rstrip())
+    if len(order) > room:
+        lines.append(f"  ... {len(order) - room:,} more: pairing.to_dataframe()")
+    return _fitted(lines, facts)
+
+
+def pairing_headline(table: xr.Dataset) -> str:
+    """``51 matched (49 name, 2 order) · 4 without a partner · 1 of other shape``."""
+    methods = [str(m) for m in table["method"].values if m != "unmatched"]
+    by_method = ", ".join(f"{methods.count(m)} {m}" for m in dict.fromkeys(methods))
+    parts = [f"{len(methods):,} matched" + (f" ({by_method})" if by_method else "")]
+    for side, other in (("left", "right"), ("right", "left")):
+        missing = (table[f"{side}_entry"].values >= 0) & (table[f"{other}_entry"].values < 0)
+        if missing.any():
+            parts.append(f"{int(missing.sum()):,} unmatched on the {side}")
+    both = (table["left_entry"].values >= 0) & (table["right_entry"].values >= 0)
+    shapes = int(
+        np.count_nonzero(both & (table["left_shape"].values != table["right_shape"].values))
+    )
+    if shapes:
+        parts.append(f"{shapes:,} of other shape")
+    unsure = int(np.count_nonzero(table["confidence"].values < 0.5))
+    if unsure:
+        parts.append(f"{unsure:,} below 0.5 confidence")
+    return " · ".join(parts)
+
+
+def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """Text repr of a Comparison."""
+    language, ascii_only = facts["language"], facts["ascii"]
+    lines = [verdict_line(result, facts)]
+    lines.append(f"  {facts['left_label']} against {facts['right_label']}, the reference")
+    lines.append(f"  {criterion(facts)}")
+    first = first_divergence(result)
+    if first is not None:
+        row = _row(result, first)
+        lines.append(f"  {pair_label(result, first)}  (#{first})")
+        lines.append(f"    {reason_text(row, language)}")
+    lines += [f"  note: {note}" for note in facts["notes"]]
+    shown = worst_rows(result, min(int(facts["worst_rows"]), LINES - 4 - len(lines)))
+    if shown:
+        lines.append(
+            f"  {'#':>4}  {'verdict':<11} {'max |d|':>8} {'rel L2':>8} {'cosine':>9} "
+            f"{'in tol.':>7}  1e-9..1e1   pair"
+        )
+    for i in shown:
+        row = _row(result, i)
+        mark = glyph(row["verdict"], ascii_only=ascii_only)
+        verdict = _pad(f"{mark} {word(row['verdict'], language)}", 11)
+        counts = decades(result["error_histogram"].values[i], result["exponent"].values)
+        lines.append(
+            f"  {i:>4}  {verdict} {_number(row['max_abs_error']):>8} "
+            f"{_number(row['rel_l2_error']):>8} {_cosine(row['cosine']):>9} "
+            f"{_share(row):>7}  {_pad(spark(counts, ascii_only=ascii_only), 10)}  "
+            f"{pair_label(result, i)}"
+        )
+    unmatched = int(facts["unmatched"].sizes["pair"])
+    if unmatched:
+        lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
+    lines.append("  next: cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')")
+    return _fitted(lines, facts)
+
+
+def verdict_line(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """The answer in one line."""
+    language, ascii_only = facts["language"], facts["ascii"]
+    total = int(result.sizes["pair"])
+    if not total:
+        return f"{glyph('undecidable', ascii_only=ascii_only)} {sentence('nothing', language)}"
+    failed = len(failed_rows(result))
+    if failed:
+        mark = glyph("differs", ascii_only=ascii_only)
+        parts = [f"{mark} {sentence('some_differ', language, failed=failed, total=total)}"]
+    else:
+        passed = int(result["passed"].values.sum())
+        mark = glyph("pass", ascii_only=ascii_only)
+        if passed < total:
+            mark = glyph("missing", ascii_only=ascii_only)
+        parts = [f"{mark} {sentence('all_agree', language, passed=passed, total=total)}"]
+    first = first_divergence(result)
+    if first is not None:
+        arrow = ">" if ascii_only else "➤"
+        name = pair_label(result, first, short=True)
+        parts.append(f"{arrow} {sentence('first_at', language)} {name} (#{first})")
+    parts += [text for _, text in counts_by_kind(result, language)]
+    return (" | " if ascii_only else " · ").join(parts)
+
+
+def criterion(facts: Mapping[str, Any]) -> str:
+    """What passing means, exactly."""
+    return sentence(
+        "criterion",
+        facts["language"],
+        atol=scientific(facts["atol"]),
+        rtol=scientific(facts["rtol"]),
+    )
+
+
+def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
+    """Text repr of one pair."""
+    language = facts["language"]
+    values = scalar_row(row)
+    mark = glyph(values["verdict"], ascii_only=facts["ascii"])
+    names = f"{values['left'] or '-'} -> {values['right'] or '-'}"
+    lines = [f"{mark} {word(values['verdict'], language)} · {names}"]
+    if reason := reason_text(values, language):
+        lines.append(f"  {reason}")
+    for side in ("left", "right"):
+        what = f"{values[f'{side}_dtype']:<9} {values[f'{side}_shape']:<14}"
+        lines.append(f"  {side:<5} {what} {_side(values, side)}".rstrip())
+    if np.isfinite(values["rel_l2_error"]) or np.isfinite(values["max_abs_error"]):
+        figures = (
+            ("max_abs_error", "mean_abs_error", "rmse", "rel_l2_error"),
+            ("max_rel_error", "mean_rel_error", "cosine", "smallest_passing_tolerance"),
+        )
+        for names in figures:
+            lines.append("  " + " · ".join(f"{n} {_precise(n, values[n])}" for n in names))
+        lines.append(f"  allclose_ratio {_share(values)} of {values['left_shape']}")
+    if evidence is not None:
+        lines += [f"  {text}" for text in range_sentences(evidence, language)]
+        lines.append(f"  {'worst at':<20} {'left':>14} {'right':>14} {'|d|':>9}")
+        for index, left, right, error, _ in worst_elements(values["left_shape"], evidence):
+            lines.append(f"  {index:<20} {left:>14.7g} {right:>14.7g} {scientific(error):>9}")
+    return _fitted(lines, facts)
+
+
+def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
+    """Where on each axis the error sits, for axes where it is concentrated."""
+    found = []
+    for axis, start, stop, length, concentrated in axis_ranges(evidence):
+        if concentrated:
+            found.append(
+                sentence("concentrated", language, start=start, stop=stop, length=length, axis=axis)
+            )
+    return found
+
+
+def axis_ranges(evidence: xr.Dataset) -> list[tuple[int, int, int, int, bool]]:
+    """Per axis: number, start and stop of the shortest range with 99 %, length, concentrated."""
+    ranges = []
+    for axis in range(sum(str(name).startswith("profile_") for name in evidence.data_vars)):
+        attrs = evidence[f"profile_{axis}"].attrs
+        start, stop, length = int(attrs["start"]), int(attrs["stop"]), int(attrs["length"])
+        ranges.append((axis, start, stop, length, stop - start < 0.6 * length))
+    return ranges
+
+
+def worst_elements(
+    shape: str, evidence: xr.Dataset, most: int = 5
+) -> list[tuple[str, float, float, float, float]]:
+    """Index text, left, right, absolute and relative error of the worst elements."""
+    rows = []
+    for flat, left, right in list(
+        zip(
+            evidence["worst_index"].values,
+            evidence["worst_left"].values,
+            evidence["worst_right"].values,
+            strict=True,
+        )
+    )[:most]:
+        index = np.unravel_index(int(flat), parse_shape(shape))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            error = float(np.abs(left - right))
+            relative = float(error / np.abs(right)) if right else float("inf")
+        text = f"[{', '.join(str(int(i)) for i in index)}]"
+        rows.append((text, float(left), float(right), error, relative))
+    return rows
+
+
+def scalar_row(row: xr.Dataset) -> dict[str, Any]:
+    """The values of a row without the dimension ``pair``, by name."""
+    return {str(name): row[name].values[()] for name in row.data_vars if not row[name].ndim}
+
+
+def _row(result: xr.Dataset, i: int) -> dict[str, Any]:
+    return {str(n): result[n].values[i] for n in result.data_vars if result[n].dims == ("pair",)}
+
+
+def _side(values: Mapping[str, Any], side: str) -> str:
+    if not np.isfinite(values[f"{side}_mean"]):
+        return ""
+    parts = [f"[{_short(values[f'{side}_min'])}, {_short(values[f'{side}_max'])}]"]
+    parts.append(f"mean {_short(values[f'{side}_mean'])}")
+    parts.append(f"l2 {_short(values[f'{side}_l2'])}")
+    for name in ("nan", "inf", "zero"):
+        count = values[f"{side}_{name}_count"]
+        if count > 0:
+            parts.append(f"{count:,} {name}")
+    return " ".join(parts)
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _precise(name: str, value: float) -> str:
+    return f"{value:.9f}".rstrip("0").rstrip(".") if name == "cosine" else scientific(float(value))
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else scientific(float(value))
+
+
+def _cosine(value: float) -> str:
+    # Truncated, so that 1 is only shown when it is 1.
+    return "-" if np.isnan(value) else f"{np.trunc(value * 1e6) / 1e6:.6f}"
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    ratio = float(row["allclose_ratio"])
+    return "-" if np.isnan(ratio) else percent(ratio)
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * max(0, width - _width(text))
+
+
+def _fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
+    """At most LINES lines of at most COLUMNS columns; control characters of names made visible."""
+    shown = lines[:LINES]
+    if len(lines) > LINES:
+        shown[-1] = f"  ... {len(lines) - LINES + 1} more lines"
+    end = "..." if facts["ascii"] else "…"
+    return "\n".join(_cut(_visible(line), end) for line in shown)
+
+
+def _visible(line: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def _cut(line: str, end: str) -> str:
+    if _width(line) <= COLUMNS:
+        return line
+    kept, used = [], 0
+    for character in line:
+        used += _width(character)
+        if used > COLUMNS - len(end):
+            break
+        kept.append(character)
+    return "".join(kept) + end

@@ -1,0 +1,229 @@
+"""Every verdict and sentence shown to a person, by id, in English and Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from troubleshooter_nb.render.charts import scientific
+
+# verdict -> (glyph, ASCII glyph, tone, English, Chinese)
+VERDICTS: Mapping[str, tuple[str, str, str, str, str]] = {
+    "identical": ("=", "=", "ok", "identical", "完全一致"),
+    "pass": ("✓", "ok", "ok", "pass", "通过"),
+    "rounding": ("≈", "~", "ok", "rounding", "舍入误差"),
+    "reduced": ("✗", "x", "bad", "reduced", "精度降低"),
+    "differs": ("✗", "x", "bad", "differs", "不一致"),
+    "unrelated": ("✗", "x", "bad", "unrelated", "不相关"),
+    "nan": ("◇", "N", "miss", "NaN/Inf", "NaN/Inf 不一致"),
+    "shape": ("▲", "S", "warn", "shape", "形状不同"),
+    "missing": ("○", "-", "warn", "missing", "缺失"),
+    "unreadable": ("!", "!", "warn", "unreadable", "无法读取"),
+    "undecidable": ("?", "?", "warn", "undecidable", "无法判定"),
+}
+
+_SENTENCES: Mapping[str, tuple[str, str]] = {
+    "": ("", ""),
+    "identical_nonfinite": (
+        "bit-equal, and both sides hold {left_nan_count} NaN and {left_inf_count} Inf",
+        "逐位相等，且两侧均含 {left_nan_count} 个 NaN、{left_inf_count} 个 Inf",
+    ),
+    "pass_dtypes": (
+        "values agree, stored as {left_dtype} and {right_dtype}",
+        "数值一致，但存储类型为 {left_dtype} 与 {right_dtype}",
+    ),
+    "pass_blind": (
+        "passes only because atol is larger than every value (largest |right| {scale}); "
+        "relative error {rel}",
+        "仅因 atol 大于所有数值而通过（|right| 最大 {scale}）；相对误差 {rel}",
+    ),
+    "rounding": (
+        "rounding of {coarser}: relative error {rel}; passes from rtol = atol = {smallest}",
+        "{coarser} 的舍入误差：相对误差 {rel}；rtol = atol = {smallest} 时通过",
+    ),
+    "reduced": (
+        "size and pattern of {detail} rounding: relative error {rel}",
+        "误差的大小与分布符合 {detail} 舍入：相对误差 {rel}",
+    ),
+    "differs": (
+        "relative error {rel}, largest {largest}; {share} of elements within tolerance",
+        "相对误差 {rel}，最大误差 {largest}；{share} 的元素在容差内",
+    ),
+    "unrelated": (
+        "does not correlate with the reference (correlation {correlation})",
+        "与基准不相关（相关系数 {correlation}）",
+    ),
+    "nan_mismatch": (
+        "{nan_mismatch_count} NaN and {inf_mismatch_count} Inf on one side only",
+        "仅一侧存在 {nan_mismatch_count} 个 NaN、{inf_mismatch_count} 个 Inf",
+    ),
+    "nan_shared": (
+        "{left_nan_count} NaN at the same places on both sides; equal_nan=True accepts them",
+        "两侧相同位置有 {left_nan_count} 个 NaN；equal_nan=True 时视为相等",
+    ),
+    "shape": (
+        "shapes {left_shape} and {right_shape} differ",
+        "形状不同：{left_shape} 与 {right_shape}",
+    ),
+    "missing_left": ("no partner in the left dump", "左侧没有对应项"),
+    "missing_right": ("no partner in the right dump", "右侧没有对应项"),
+    "missing_expected": ("missing, as declared", "缺失，已声明为预期"),
+    "unreadable": ("{detail}", "{detail}"),
+    "unreadable_left": ("left: {detail}", "左侧：{detail}"),
+    "unreadable_right": ("right: {detail}", "右侧：{detail}"),
+    "interrupted": (
+        "not measured: the comparison was interrupted",
+        "未测量：比较被中断",
+    ),
+    "undecidable": (
+        "equal statistics cannot prove equal values",
+        "统计量相等不能证明数值相等",
+    ),
+    "statistics_differ": ("{detail} of the statistics differs", "统计量 {detail} 不同"),
+    # Sentences of the reprs.
+    "all_agree": ("{passed} of {total} pairs agree", "{total} 对中 {passed} 对一致"),
+    "some_differ": ("{failed} of {total} pairs differ", "{total} 对中 {failed} 对不一致"),
+    "nothing": ("no pairs: nothing was compared", "没有配对：未进行比较"),
+    "first_at": ("first at", "首个差异："),
+    "without_partner": ("{count} without a partner", "{count} 项没有对应"),
+    "unreadable_count": ("{count} not readable", "{count} 项无法读取"),
+    "shape_count": ("{count} of other shape", "{count} 对形状不同"),
+    "undecidable_count": ("{count} undecidable", "{count} 对无法判定"),
+    "rounding_count": ("{count} differ by rounding only", "{count} 对仅有舍入误差"),
+    "blind_count": (
+        "{count} pass only because atol exceeds their values",
+        "{count} 对仅因 atol 大于其数值而通过",
+    ),
+    "interrupted_count": ("interrupted: {count} not measured", "已中断：{count} 对未测量"),
+    "criterion": (
+        "pass = |left − right| ≤ {atol} + {rtol}·|right| everywhere · figures in float64",
+        "通过 = 处处满足 |left − right| ≤ {atol} + {rtol}·|right| · 指标以 float64 计算",
+    ),
+    "backward_order": (
+        "parameter gradients are walked from the loss backwards",
+        "参数梯度按反向传播顺序（从损失开始）排列",
+    ),
+    "first_divergence": ("First difference", "首个差异"),
+    "before_agrees": (
+        "The pair before it in execution order still agrees: {name}, relative error {rel}.",
+        "执行顺序上的前一对仍然一致：{name}，相对误差 {rel}。",
+    ),
+    "is_first": (
+        "It is the first pair in execution order: nothing recorded comes before it.",
+        "它是执行顺序上的第一对：此前没有记录。",
+    ),
+    "concentrated": (
+        "99 % of the squared error lies in [{start}:{stop}] of {length} on axis {axis}.",
+        "轴 {axis} 上 99 % 的平方误差位于 [{start}:{stop}]（长度 {length}）。",
+    ),
+    "spread": ("spread evenly", "均匀分布"),
+    "range": (
+        "99 % of the squared error in [{start}:{stop}] of {length}",
+        "99 % 的平方误差位于 [{start}:{stop}]，长度 {length}",
+    ),
+    "along": ("Error along the network", "误差沿网络的变化"),
+    "along_remark": (
+        "largest |Δ| of each pair in execution order: – passes, × differs, △ NaN or Inf, | other",
+        "按执行顺序列出每对的最大 |Δ|：– 通过，× 不一致，△ NaN 或 Inf，| 其他",
+    ),
+    "worst": ("Worst {count}", "最差 {count} 对"),
+    "worst_remark": (
+        "failed first, then by relative L2 error · last column: histogram of |Δ|, one axis for all",
+        "先列未通过者，再按相对 L2 误差排列 · 末列：|Δ| 直方图，各行共用坐标轴",
+    ),
+    "inside": ("Inside the worst tensors", "最差张量的内部"),
+    "all_pairs": ("All pairs", "全部配对"),
+    "all_pairs_remark": (
+        "in execution order; strip: largest |Δ| of each pair, 1e-9 to 1e1",
+        "按执行顺序；条形：每对的最大 |Δ|，范围 1e-9 至 1e1",
+    ),
+    "left_out": (
+        "Rows left out to keep this small: cmp.to_dataframe() has all {total}.",
+        "为控制篇幅省略了部分行：cmp.to_dataframe() 含全部 {total} 行。",
+    ),
+    "unmatched": ("{count} without a partner", "{count} 项没有对应"),
+    "provenance": ("Provenance", "运行信息"),
+    "heat_map": (
+        "Heat map of the absolute error of {name}, {shape}: largest value of each tile; "
+        "worst {largest} at {index}",
+        "{name}（{shape}）绝对误差热图：每格取最大值；最大 {largest}，位于 {index}",
+    ),
+    "tile_remark": ("|Δ|, log scale, largest of each tile", "|Δ|，对数刻度，每格最大值"),
+    "chart_alt": (
+        "Largest absolute error by execution order: {before} before the first difference, "
+        "{first} at it, up to {after} after it",
+        "按执行顺序的最大绝对误差：首个差异之前 {before}，该处 {first}，之后最大 {after}",
+    ),
+    "chart_alt_pass": (
+        "Largest absolute error by execution order: at most {largest}",
+        "按执行顺序的最大绝对误差：不超过 {largest}",
+    ),
+    "mismatch_violet": (
+        "{count} NaN or Inf mismatches, violet in the map",
+        "{count} 处 NaN 或 Inf 不一致，图中为紫色",
+    ),
+    "no_facts": ("nothing recorded", "没有记录"),
+    "cards_differ": ("the two runs differ in", "两次运行的不同之处"),
+    "more": ("{count} more", "另有 {count} 项"),
+}
+
+
+def sentence(key: str, language: str = "en", **values: object) -> str:
+    """A sentence by id; numbers are passed in as they shall be shown."""
+    return _SENTENCES[key][language == "zh"].format(**values)
+
+
+def glyph(verdict: str, *, ascii_only: bool = False) -> str:
+    """The mark of a verdict."""
+    return VERDICTS[verdict][1 if ascii_only else 0]
+
+
+def tone_of(verdict: str) -> str:
+    """The tone of a verdict: ok, bad, warn or miss."""
+    return VERDICTS[verdict][2]
+
+
+def word(verdict: str, language: str = "en") -> str:
+    """The verdict in a word."""
+    return VERDICTS[verdict][4 if language == "zh" else 3]
+
+
+def reason_text(row: Mapping[str, Any], language: str = "en") -> str:
+    """The reason of a row of a comparison in a sentence, from its id and its figures."""
+    template = _SENTENCES[row.get("reason_id", "")][language == "zh"]
+    if "{" not in template:
+        return template
+    figure = {name: scientific(float(value)) for name, value in _numbers(row).items()}
+    values = {**row, **figure, "share": percent(float(row.get("allclose_ratio", 0.0)))}
+    values["coarser"] = coarser(str(row.get("left_dtype", "")), str(row.get("right_dtype", "")))
+    return template.format(**values)
+
+
+def percent(ratio: float) -> str:
+    """A share that is never rounded up to 100 %."""
+    if ratio >= 1.0:
+        return "100%"
+    return f"{min(ratio * 100, 99.99):.2f}%"
+
+
+def coarser(left_dtype: str, right_dtype: str) -> str:
+    """The less precise of two float dtypes, by name; both when they are not comparable."""
+    known = ("float8", "bfloat16", "float16", "float32", "complex64", "float64", "complex128")
+    for prefix in known:
+        for dtype in (left_dtype, right_dtype):
+            if dtype.lstrip("<>=").startswith(prefix):
+                return dtype
+    return left_dtype if left_dtype == right_dtype else f"{left_dtype}/{right_dtype}"
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = {
+        "rel": "rel_l2_error",
+        "largest": "max_abs_error",
+        "smallest": "smallest_passing_tolerance",
+        "correlation": "correlation",
+    }
+    numbers = {short: row[name] for short, name in names.items() if name in row}
+    if "right_max" in row:
+        numbers["scale"] = max(abs(float(row["right_max"])), abs(float(row["right_min"])))
+    return numbers

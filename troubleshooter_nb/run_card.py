@@ -1,0 +1,101 @@
+"""What a run was made with: versions, device and settings that can change numbers."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from troubleshooter_nb import frameworks
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.page import card_html
+
+_PACKAGES = ("numpy", "torch", "mindspore", "xarray", "ml_dtypes")
+_SCALARS = (str, int, float, bool, type(None))
+_MOST_FACTS = 100
+
+
+@dataclass(frozen=True, repr=False)
+class RunCard:
+    """Facts about a run that explain differences between two of them.
+
+    Attributes
+    ----------
+    facts : mapping of str to str, int, float, bool or None
+        Flat, in the order shown: ``framework``, ``device``, versions as ``version.numpy``,
+        flags as ``flag.tf32``, and what the user adds. Base names only: no home folder, host
+        or user name is ever recorded.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
+    @classmethod
+    def current(cls, **facts: Any) -> RunCard:
+        """A card of this process: installed versions, and flags of the frameworks it has loaded.
+
+        Parameters
+        ----------
+        **facts
+            More facts of the run, such as ``seed=0`` or ``framework="torch"``; plain values.
+        """
+        found: dict[str, Any] = dict(facts)
+        found["version.python"] = platform.python_version()
+        for package in _PACKAGES:
+            try:
+                found[f"version.{package}"] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                continue
+        for name, adapter in frameworks.loaded().items():
+            for key, value in adapter.describe().items():
+                found[f"{name}.{key}"] = value
+        return cls(found)
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> RunCard:
+        """A card from a file: plain values are kept, anything else is dropped.
+
+        At most 100 facts are kept, text is cut at 200 characters.
+        """
+        kept = {
+            str(key)[:200]: value[:200] if isinstance(value, str) else value
+            for key, value in list(facts.items())[:_MOST_FACTS]
+            if isinstance(value, _SCALARS)
+        }
+        return cls(kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as a plain dict."""
+        return dict(self.facts)
+
+    def difference(self, other: RunCard) -> pd.DataFrame:
+        """Facts that differ, one row each with columns ``fact, left, right``.
+
+        A fact only one card has shows as an empty cell on the other side.
+        """
+        rows = [
+            (key, self.facts.get(key, ""), other.facts.get(key, ""))
+            for key in dict.fromkeys([*self.facts, *other.facts])
+            if self.facts.get(key, "") != other.facts.get(key, "")
+        ]
+        return pd.DataFrame(rows, columns=["fact", "left", "right"])
+
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return bool(self.facts)
+
+    def __repr__(self) -> str:
+        """One line per fact."""
+        if not self.facts:
+            return "RunCard (nothing recorded)"
+        return "RunCard\n" + "\n".join(f"  {key}: {value}" for key, value in self.facts.items())
+
+    def _repr_html_(self) -> str:
+        return card_html(self.to_dict(), str(get_options()["language"]))
