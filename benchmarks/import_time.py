@@ -1,12 +1,12 @@
 """How long `import troubleshooter_nb` takes, as a ratio to `import xarray, pandas`.
 
-The two alternate in fresh interpreters, so that a busy machine slows both; medians are compared.
+The two alternate in fresh interpreters, so that a busy machine slows both. The fastest runs are
+compared: whatever else the machine does only ever adds time.
 Exits 1 when the ratio is over the bar.
 """
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 
@@ -25,11 +25,11 @@ def import_seconds(statement: str) -> float:
 
 
 def main() -> int:
-    """Print both medians and their ratio; 0 when the ratio is within the bar."""
+    """Print both times and their ratio; 0 when the ratio is within the bar."""
     for statement in (OURS, BASE):  # fill the disk cache and __pycache__
         import_seconds(statement)
     rounds = [(import_seconds(OURS), import_seconds(BASE)) for _ in range(ROUNDS)]
-    ours, base = (statistics.median(times) for times in zip(*rounds, strict=True))
+    ours, base = (min(times) for times in zip(*rounds, strict=True))
     ratio = ours / base
     print(f"{OURS}: {ours:.3f} s; {BASE}: {base:.3f} s; ratio {ratio:.2f} (bar {BAR})")
     return 0 if ratio <= BAR else 1

@@ -33,7 +33,7 @@ def bodies(source: str) -> list[str]:
 
 def first_docstring_line(thing: object) -> str:
     """First line of an object's own docstring; empty for the signature a dataclass makes up."""
-    lines = (vars(thing).get("__doc__") or "").strip().splitlines()
+    lines = (thing.__doc__ or "").strip().splitlines()
     made_up = isinstance(thing, type) and lines and lines[0].startswith(f"{thing.__name__}(")
     return lines[0] if lines and not made_up else ""
 

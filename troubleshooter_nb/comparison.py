@@ -21,7 +21,8 @@ from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.page import comparison_html, diff_html
-from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape
+from troubleshooter_nb.render.rows import Pairs
+from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape, verdict_line
 from troubleshooter_nb.run_card import RunCard
 
 SCHEMA = "troubleshooter_nb.comparison/1"
@@ -91,10 +92,19 @@ class Comparison:
     ----------
     result : xarray.Dataset, dimension ``pair``
         One row per pair in execution order, with the variables of
-        `troubleshooter_nb.comparison.RESULT_COLUMNS`: names, shapes, dtypes, ``step, rank, role,
-        direction, order``, then ``verdict, passed, reason``, then the figures (the right side is
-        the reference; figures are over positions finite on both sides)::
+        `troubleshooter_nb.comparison.RESULT_COLUMNS`. The right side is the reference; figures
+        are over positions finite on both sides::
 
+            left, right                 str      entry names; empty where there is none
+            left_display, right_display str      short names shown
+            left_shape, right_shape     str      such as 64x128; scalar for no axes
+            left_dtype, right_dtype     str      stored dtypes
+            step, rank                  int64
+            role, direction             str      of the entry
+            order                       int64    position in execution order, from 0
+            verdict                     str      of the truth table in `metrics.verdict`
+            passed                      bool     the verdict counts as passed
+            reason, reason_id, detail   str      the verdict in a sentence, its id and its gap
             identical                   bool     same dtype and the same bits everywhere
             allclose                    bool     |left - right| <= atol + rtol |right| everywhere
             allclose_ratio              float64  share of elements, 0 to 1
@@ -112,6 +122,8 @@ class Comparison:
             unequal_count               int64    elements whose values differ
             zero_reference_count        int64    elements left out of relative figures
             max_abs_index               int64    flat index of max_abs_error
+            left_significand_bits, right_significand_bits
+                                        int64    precision the stored values use
             left_min ... right_zero_count        statistics of each side
             error_histogram             int64    counts by power of two, dimension ``exponent``
 
@@ -160,6 +172,11 @@ class Comparison:
         verdicts = self.result["verdict"].values
         passed = self.result["passed"].values | (verdicts == "undecidable")
         return bool(len(passed) and passed.all())
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one line."""
+        return verdict_line(Pairs.of(self.result), self._facts())
 
     @property
     def exit_code(self) -> int:

@@ -12,30 +12,28 @@ from typing import Literal
 Direction = Literal["", "forward", "backward"]
 Role = Literal["", "input", "output", "parameter", "buffer", "gradient"]
 
-# The dtype tokens TroubleShooter 1.0.19 and MindSpore's TensorDump write before the number.
-DTYPE_TOKENS = [
-    "float16",
-    "float32",
-    "float64",
-    "bfloat16",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "bool",
-    "complex64",
-    "complex128",
-    "float8_e4m3fn",
-    "float8_e5m2",
-]
+# The dtype tokens TroubleShooter 1.0.19 and MindSpore's TensorDump write before the number ...
+_PEER_TOKENS = (
+    *("float16", "float32", "float64", "bfloat16", "bool", "complex64", "complex128"),
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+)
+# ... and the other dtypes that save_dump can write: long doubles, and what ml_dtypes adds.
+_OUR_TOKENS = (
+    *("float96", "float128", "complex192", "complex256"),
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
+    *("int1", "uint1", "int2", "uint2", "int4", "uint4"),
+)
+DTYPE_TOKENS = (*_PEER_TOKENS, *_OUR_TOKENS)
 
-_DTYPE_LAST = re.compile(rf"(?s)(?P<stem>.*)_(?P<dtype>{'|'.join(DTYPE_TOKENS)})_(?P<id>\d+)")
-_ID_FIRST = re.compile(r"(?s)(?P<id>\d+)_(?P<stem>.+)")
-_NUMBER = re.compile(r"(\d+)")
+# [0-9], not \d, which takes the digits of every script; 18 digits fit an int64.
+_DTYPE_LAST = re.compile(
+    rf"(?s)(?P<stem>.*)_(?P<dtype>{'|'.join(DTYPE_TOKENS)})_(?P<id>[0-9]{{1,18}})"
+)
+_ID_FIRST = re.compile(r"(?s)(?P<id>[0-9]{1,18})_(?P<stem>.+)")
+_NUMBER = re.compile(r"([0-9]+)")
+_POSITION = re.compile(r"_[0-9]+$")
 _GRADIENT_WORD = re.compile(r"(?i)(?:^|[^a-z])(?:grads?|gradients?)(?:[^a-z]|$)")
 
 # Leaf names of parameters and buffers, and the torch name MindSpore's name stands for.
@@ -46,8 +44,13 @@ PARAMETER_LEAVES = {
     "gamma": "weight",
     "beta": "bias",
     "embedding_table": "weight",
-    "in_proj_weight": "in_proj_weight",
-    "in_proj_bias": "in_proj_bias",
+    **{
+        name: name
+        for name in (
+            *("in_proj_weight", "in_proj_bias", "bias_k", "bias_v"),
+            *("q_proj_weight", "k_proj_weight", "v_proj_weight"),
+        )
+    },
 }
 BUFFER_LEAVES = {
     "running_mean": "running_mean",
@@ -56,7 +59,15 @@ BUFFER_LEAVES = {
     "moving_variance": "running_var",
     "num_batches_tracked": "num_batches_tracked",
 }
-_RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l\d+)?(?:_reverse)?")
+_RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l[0-9]+)?(?:_reverse)?")
+# MindSpore spellings that users also give to cells and parameters of their own, so that they say
+# something only when the other side has no better partner: PReLU's weight is ``w``, BatchNorm3d
+# wraps a ``bn2d``, and the Transformer layers call their ``linear1`` ``dense1``.
+_LIKELY = (
+    (re.compile(r"(^|[./])w$"), r"\1weight"),
+    (re.compile(r"(^|[./])bn2d\.(?=[^./]+$)"), r"\1"),
+    (re.compile(r"(^|[./])dense([12])\.(?=[^./]+$)"), r"\1linear\2."),
+)
 
 
 @dataclass(frozen=True)
@@ -97,8 +108,9 @@ def parse_npy_name(name: str) -> NpyName:
     Returns
     -------
     NpyName
-        The inverse of `format_npy_name`: for a stem that does not itself look numbered,
-        ``parse_npy_name(format_npy_name(x)) == x``.
+        The inverse of `format_npy_name`: ``parse_npy_name(format_npy_name(x)) == x`` for every
+        x with a dtype and a number, and for any other x without dtype whose stem does not itself
+        look numbered or end in ``.npy``. A number of more than 18 digits is part of the stem.
 
     Notes
     -----
@@ -114,7 +126,10 @@ def parse_npy_name(name: str) -> NpyName:
 
 
 def format_npy_name(parts: NpyName) -> str:
-    """File name without suffix, in the newest generation that can express the parts."""
+    """File name without suffix, in the newest generation that can express the parts.
+
+    A dtype without a number cannot be expressed and is left out.
+    """
     if parts.number is None:
         return parts.stem
     if parts.dtype is None:
@@ -124,28 +139,49 @@ def format_npy_name(parts: NpyName) -> str:
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key under which ``x_2`` comes before ``x_10``."""
-    return tuple(
-        (0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part)
-        for part in _NUMBER.split(name)
-        if part
-    )
+
+    def key(part: str) -> tuple[int, int, str]:
+        if not _NUMBER.fullmatch(part):
+            return 1, 0, part
+        # By length, then digit by digit: int() refuses numbers of more than 4,300 digits.
+        digits = part.lstrip("0")
+        return 0, len(digits), digits
+
+    return tuple(key(part) for part in _NUMBER.split(name) if part)
 
 
 def parameter_leaf(path: str) -> str | None:
     """Torch's name for the last part of a parameter or buffer path, or None for other names."""
-    leaf = path.rpartition(".")[2]
+    leaf = _leaf(path)
     if _RNN_LEAF.fullmatch(leaf):
         return leaf
     return PARAMETER_LEAVES.get(leaf) or BUFFER_LEAVES.get(leaf)
 
 
+def without_position(stem: str) -> str:
+    """The stem of a parameter without the position that ``get_pt_grads`` appends.
+
+    ``fc.weight_0`` -> ``fc.weight``; a stem that is no parameter stays as it is.
+    """
+    path = _POSITION.sub("", stem)
+    return path if likely_parameter(path) else stem
+
+
 def canonical_parameter(path: str) -> str | None:
     """The path with its leaf in torch's spelling (``bn.gamma`` -> ``bn.weight``), else None."""
     leaf = parameter_leaf(path)
-    if leaf is None:
-        return None
-    parent, dot, _ = path.rpartition(".")
-    return f"{parent}{dot}{leaf}"
+    return None if leaf is None else path[: len(path) - len(_leaf(path))] + leaf
+
+
+def likely_parameter(path: str) -> str | None:
+    """Like `canonical_parameter`, and with MindSpore's ambiguous spellings replaced as well.
+
+    ``act.w`` -> ``act.weight``, ``bn.bn2d.gamma`` -> ``bn.weight``, ``dense1.weight`` ->
+    ``linear1.weight``. Evidence for a pair, no proof: a layer of the user's may have these names.
+    """
+    for pattern, torch_spelling in _LIKELY:
+        path = pattern.sub(torch_spelling, path)
+    return canonical_parameter(path)
 
 
 def says_gradient(text: str) -> bool:
@@ -156,17 +192,20 @@ def says_gradient(text: str) -> bool:
 def site_of_npy_stem(stem: str, *, folder: str = "") -> Site:
     """What the stem of a saved array, and the folder it lies in, say about the tensor.
 
-    A parameter name in a folder or stem that says ``grad`` is the gradient of that parameter; a
-    stem that ends in ``_backward`` (the suffix of ``save_grad``) is the gradient of an activation.
+    A parameter name in a folder or stem that says ``grad``, or with the suffix ``_backward`` of
+    ``save_grad``, is the gradient of that parameter: role ``parameter``, direction ``backward``.
+    Any other name so marked is the gradient of an activation: role ``gradient``.
     """
-    path = re.sub(r"_\d+$", "", stem)
-    leaf = path.rpartition(".")[2]
-    is_gradient = says_gradient(folder) or says_gradient(stem)
-    if stem.endswith("_backward"):
-        return Site("file", stem.removesuffix("_backward"), direction="backward", role="gradient")
-    if parameter_leaf(path):
+    path = stem.removesuffix("_backward")
+    is_gradient = path != stem or says_gradient(folder) or says_gradient(stem)
+    direction: Direction = "backward" if is_gradient else ""
+    leaf = _leaf(without_position(path))
+    if parameter_leaf(leaf):
         role: Role = "buffer" if leaf in BUFFER_LEAVES else "parameter"
-        return Site("file", stem, direction="backward" if is_gradient else "", role=role)
-    if is_gradient:
-        return Site("file", stem, direction="backward", role="gradient")
-    return Site("file", stem)
+    else:
+        role = "gradient" if is_gradient else ""
+    return Site("file", path, direction=direction, role=role)
+
+
+def _leaf(path: str) -> str:
+    return re.split(r"[./]", path)[-1]

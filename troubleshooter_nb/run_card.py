@@ -15,7 +15,7 @@ from troubleshooter_nb import frameworks
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.page import card_html
 
-_PACKAGES = ("numpy", "torch", "mindspore", "xarray", "ml_dtypes")
+_PACKAGES = ("numpy", "ml_dtypes", "troubleshooter_nb")
 _SCALARS = (str, int, float, bool, type(None))
 _MOST_FACTS = 100
 
@@ -27,9 +27,9 @@ class RunCard:
     Attributes
     ----------
     facts : mapping of str to str, int, float, bool or None
-        Flat, in the order shown: ``framework``, ``device``, versions as ``version.numpy``,
-        flags as ``flag.tf32``, and what the user adds. Base names only: no home folder, host
-        or user name is ever recorded.
+        Flat, in the order shown: ``framework, version, device`` and its flags, what the user
+        adds, versions of Python and packages by name. No home folder, host or user name is
+        recorded.
     """
 
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -38,24 +38,29 @@ class RunCard:
         object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
 
     @classmethod
-    def current(cls, **facts: Any) -> RunCard:
-        """A card of this process: installed versions, and flags of the frameworks it has loaded.
+    def current(cls, framework: str | None = None, **facts: Any) -> RunCard:
+        """A card of this process: versions, and the flags of the frameworks it has loaded.
 
         Parameters
         ----------
+        framework : {"torch", "mindspore"}, optional
+            The one the run was made with; the other is then left out.
         **facts
-            More facts of the run, such as ``seed=0`` or ``framework="torch"``; plain values.
+            More facts of the run, such as ``seed=0``; plain values.
         """
-        found: dict[str, Any] = dict(facts)
-        found["version.python"] = platform.python_version()
-        for package in _PACKAGES:
-            try:
-                found[f"version.{package}"] = metadata.version(package)
-            except metadata.PackageNotFoundError:
-                continue
-        for name, adapter in frameworks.loaded().items():
-            for key, value in adapter.describe().items():
-                found[f"{name}.{key}"] = value
+        found: dict[str, Any] = {}
+        loaded = frameworks.loaded()
+        if framework is not None:
+            found["framework"] = framework
+            found["version"] = _version(framework)
+            found |= loaded[framework].describe() if framework in loaded else {}
+        found |= facts
+        found["python"] = platform.python_version()
+        others = frameworks.NAMES if framework is None else ()
+        found |= {p: v for p in (*_PACKAGES, *others) if (v := _version(p)) is not None}
+        if framework is None:
+            for name, adapter in loaded.items():
+                found |= {f"{name}.{key}": value for key, value in adapter.describe().items()}
         return cls(found)
 
     @classmethod
@@ -99,3 +104,10 @@ class RunCard:
 
     def _repr_html_(self) -> str:
         return card_html(self.to_dict(), str(get_options()["language"]))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,10 +1,7 @@
 """Regenerate the bundled MindSpore gradients: ``python -m example_nets.bundle`` in notebooks/."""
 
-import json
-from importlib.metadata import version
-
-from example_nets.gradients import BUNDLE, BUNDLE_VERSIONS, BUNDLED_SETTING, emptied
-from troubleshooter_nb import save_dump
+from example_nets.gradients import BUNDLE, BUNDLED_SETTING, emptied
+from troubleshooter_nb import RunCard, save_dump
 
 
 def main() -> None:
@@ -14,9 +11,8 @@ def main() -> None:
 
     net, fault, seed = BUNDLED_SETTING
     model = step_mindspore.build(net, fault, seed)
-    save_dump(step_mindspore.run_step(model, net, seed)[1], emptied(BUNDLE))
-    versions = {"mindspore": version("mindspore"), "numpy": version("numpy")}
-    BUNDLE_VERSIONS.write_text(json.dumps(versions) + "\n", encoding="utf-8")
+    gradients = step_mindspore.run_step(model, net, seed)[1]
+    save_dump(gradients, emptied(BUNDLE), card=RunCard.current("mindspore", seed=seed))
 
 
 if __name__ == "__main__":

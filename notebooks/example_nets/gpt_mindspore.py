@@ -4,7 +4,6 @@ Only operators that have MindSpore CPU kernels are used.
 """
 
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
-# ruff: noqa: TID253
 
 import math
 

@@ -1,7 +1,6 @@
 """A small GPT-style decoder in PyTorch: learned positions, pre-norm blocks, causal attention."""
 
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
-# ruff: noqa: TID253
 
 import math
 

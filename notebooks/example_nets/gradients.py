@@ -9,11 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 from example_nets.faults import FAULTS
-from troubleshooter_nb import save_dump
+from troubleshooter_nb import RunCard, save_dump
 
 BUNDLED_SETTING = ("gpt", "detached_norm", 0)
 BUNDLE = Path(__file__).with_name("bundled") / "gpt_detached_norm"
-BUNDLE_VERSIONS = BUNDLE.with_suffix(".json")
 
 
 def make_gradients(
@@ -63,8 +62,11 @@ def make_gradients(
         copy_bundle(net, fault, seed, mindspore_folder, error)
     else:
         model = step_mindspore.build(net, fault, seed)
-        save_dump(step_mindspore.run_step(model, net, seed)[1], mindspore_folder)
-    save_dump(step_torch.run_step(step_torch.build(net, seed), net, seed)[1], torch_folder)
+        gradients = step_mindspore.run_step(model, net, seed)[1]
+        card = RunCard.current("mindspore", seed=seed)
+        save_dump(gradients, mindspore_folder, card=card)
+    gradients = step_torch.run_step(step_torch.build(net, seed), net, seed)[1]
+    save_dump(gradients, torch_folder, card=RunCard.current("torch", seed=seed))
     return mindspore_folder, torch_folder
 
 
@@ -110,7 +112,7 @@ def copy_bundle(net: str, fault: str, seed: int, folder: Path, error: ImportErro
         raise ImportError(msg, name="mindspore") from error
     for path in BUNDLE.iterdir():
         shutil.copyfile(path, folder / path.name)
-    version = json.loads(BUNDLE_VERSIONS.read_text(encoding="utf-8"))["mindspore"]
+    version = json.loads((BUNDLE / "run_card.json").read_text(encoding="utf-8"))["version"]
     warnings.warn(
         f"MindSpore cannot be imported ({error}): the MindSpore gradients were copied from "
         f"{BUNDLE.name}, made earlier by MindSpore {version} on CPU",

@@ -1,7 +1,6 @@
 """The ResNet of `resnet_torch` in MindSpore, with the faults of `FAULTS["resnet"]`."""
 
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
-# ruff: noqa: TID253
 
 import mindspore as ms
 from mindspore import nn, ops

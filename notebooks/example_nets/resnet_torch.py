@@ -1,7 +1,6 @@
 """A small CIFAR-style ResNet in PyTorch."""
 
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
-# ruff: noqa: TID253
 
 import torch
 from torch import nn

@@ -1,7 +1,6 @@
 """One training step of an example network in PyTorch."""
 
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
-# ruff: noqa: TID253
 
 import numpy as np
 import torch

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from example_nets import FAULTS, make_gradients
-from example_nets.gradients import BUNDLE, BUNDLE_VERSIONS, BUNDLED_SETTING
+from example_nets.gradients import BUNDLE, BUNDLED_SETTING
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -242,7 +242,7 @@ def test_without_mindspore_the_bundled_gradients_are_served_with_a_warning(tmp_p
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == ""
-    version = json.loads(BUNDLE_VERSIONS.read_text())["mindspore"]
+    version = json.loads((BUNDLE / "run_card.json").read_text())["version"]
     assert "<string>:3: UserWarning: MindSpore cannot be imported" in run.stderr
     assert f"made earlier by MindSpore {version} on CPU" in run.stderr
     served, bundled = read_dump(tmp_path / "mindspore_gradients"), read_dump(BUNDLE)

@@ -197,15 +197,15 @@ class _Row:
 
     def obstacle(self) -> Verdict | None:
         """Why the values of this row cannot be compared, or None."""
-        for side, entry in zip(_SIDES, self.entries, strict=True):
-            if entry < 0:
-                return (
-                    expected_missing() if self.expected else verdict("missing", f"missing_{side}")
-                )
         for number, source in enumerate((self.left, self.right)):
-            if source is None:
+            if source is None and self.entries[number] >= 0:
                 reason = f"unreadable_{_SIDES[number]}"
                 return verdict("unreadable", reason, self.text(number, "reason"))
+        if self.expected:
+            return expected_missing()
+        for side, entry in zip(_SIDES, self.entries, strict=True):
+            if entry < 0:
+                return verdict("missing", f"missing_{side}")
         left, right = self.both()
         return verdict("shape", "shape") if left.shape != right.shape else None
 

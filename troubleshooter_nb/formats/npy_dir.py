@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+import shutil
+import stat
 import tempfile
+import tokenize
+import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.dump import Dump, Entry
-from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.errors import FormatError, ReadError, TroubleshooterWarning
 from troubleshooter_nb.frameworks import to_numpy
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token
 from troubleshooter_nb.naming import (
@@ -30,17 +35,40 @@ from troubleshooter_nb.run_card import RunCard
 
 NAME = "npy_dir"
 CARD_FILE = "run_card.json"
-# Deeper folders than this are not ours: save() makes one level per "/" in a dict key.
-_DEEPEST = 8
 _LARGEST_CARD = 64 * 1024
-_COORDINATE = re.compile(r"(?i)(rank|step)[_-]?(\d{1,9})")
+# numpy itself refuses headers of more than 10,000 characters, but only after reading them.
+_LARGEST_HEADER = 16 * 1024
+# What numpy's header parser raises on damaged or hostile text.
+_HEADER_ERRORS = (
+    *(ValueError, TypeError, SyntaxError, LookupError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError, tokenize.TokenError),
+)
+_LONGEST_NAME = 255  # bytes of one path part on the usual file systems
+_COORDINATE = re.compile(r"(?i)(rank|step)[_-]?([0-9]{1,9})")
 # Files whose presence says that the folder belongs to another tool.
 _FOREIGN = {"dump.json": "msprobe", "construct.json": "msprobe", "stack.json": "msprobe"}
+_MOST_NOTES = 5
 
 
 @dataclass(frozen=True)
 class NpySource:
-    """One ``.npy`` file, opened by its header alone."""
+    """One ``.npy`` file, opened by its header alone.
+
+    Attributes
+    ----------
+    path : str
+    shape : tuple of int
+    dtype : dtype
+        Of the values: bfloat16 where `stored_dtype` is two raw bytes.
+    stored_dtype : dtype
+        As the header has it.
+    offset : int, bytes
+        Where the values begin.
+    fortran_order : bool
+        The first axis varies fastest in the file.
+    stamp : (int, int), optional
+        Size in bytes and time of change in ns when it was opened; None is not checked.
+    """
 
     path: str
     shape: tuple[int, ...]
@@ -48,50 +76,58 @@ class NpySource:
     stored_dtype: np.dtype
     offset: int
     fortran_order: bool = False
+    stamp: tuple[int, int] | None = None
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the values."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Stored values of a flat C-order range.
+        """Stored values of a flat C-order range, shape (stop - start,).
 
         Raises
         ------
         ReadError
-            If the file is gone or shorter than its header promised when it was opened.
+            If the file is gone, or not the one that was opened any more.
         """
         try:
-            if self.fortran_order:
-                values = self._read_fortran(start, stop)
-            else:
-                values = self._read_contiguous(start, stop)
+            with open(self.path, "rb", buffering=0) as file:
+                if self.stamp not in (None, _stamp(file)):
+                    raise ReadError(self._changed())
+                if self.fortran_order:
+                    values = self._read_fortran(file, start, stop)
+                else:
+                    values = self._read_contiguous(file, start, stop)
+        except ReadError:
+            raise
         except OSError as error:
-            if isinstance(error, ReadError):
-                raise
             msg = f"{Path(self.path).name}: {error.strerror or error}"
             raise ReadError(msg) from error
         return values if self.dtype == self.stored_dtype else values.view(self.dtype)
 
-    def _read_contiguous(self, start: int, stop: int) -> np.ndarray:
+    def _read_contiguous(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
         values = np.empty(stop - start, self.stored_dtype)
         # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
-        with open(self.path, "rb", buffering=0) as file:
-            file.seek(self.offset + start * self.stored_dtype.itemsize)
-            view = memoryview(values.view(np.uint8).data)
-            while len(view):
-                count = file.readinto(view)
-                if not count:
-                    raise ReadError(_shrunk(self.path))
-                view = view[count:]
+        file.seek(self.offset + start * self.stored_dtype.itemsize)
+        view = memoryview(values.view(np.uint8).data)
+        while len(view):
+            count = file.readinto(view)
+            if not count:
+                raise ReadError(self._changed())
+            view = view[count:]
         return values
 
-    def _read_fortran(self, start: int, stop: int) -> np.ndarray:
-        if os.path.getsize(self.path) < self.offset + self.size_bytes:
-            raise ReadError(_shrunk(self.path))
-        mapped = np.memmap(self.path, self.stored_dtype, "r", self.offset, self.shape, "F")
+    def _read_fortran(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
+        if _stamp(file)[0] < self.offset + self.size_bytes:
+            raise ReadError(self._changed())
+        # A flat range lies scattered over the whole file. Only a map gathers it at a bearable
+        # speed; that a file shrinks within these microseconds is a risk we take.
+        mapped = np.memmap(file, self.stored_dtype, "r", self.offset, self.shape, "F")
         return np.asarray(mapped.flat[start:stop])
+
+    def _changed(self) -> str:
+        return f"{Path(self.path).name} changed since it was opened; open the dump again"
 
 
 def refusal(path: Path) -> str | None:
@@ -103,8 +139,9 @@ def refusal(path: Path) -> str | None:
     for file, tool in _FOREIGN.items():
         if (path / file).exists():
             return f"holds {file}, so it is a dump of {tool}"
-    if next(_npy_files(path), None) is None:
-        return "a folder without .npy files"
+    notes: list[str] = []
+    if next(_npy_files(path, notes), None) is None:
+        return "; ".join(["a folder without .npy files", *notes[:_MOST_NOTES]])
     return None
 
 
@@ -114,9 +151,9 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     Parameters
     ----------
     path : Path
-        Folder, searched with its sub-folders, or one ``.npy`` file. A sub-folder ``rank<k>`` or
-        ``step<k>`` (also ``rank_k``, ``rank-k``) gives the coordinate; any other becomes part of
-        the names in it.
+        Folder, searched with its sub-folders (not hidden ones, not links to folders), or one
+        ``.npy`` file. A sub-folder ``rank<k>`` or ``step<k>`` (also ``rank_k``, ``rank-k``, at
+        any depth) gives the coordinate; any other becomes part of the names in it.
     label : str
         Label of the dump.
 
@@ -125,24 +162,29 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     Dump
         One entry per file: `name` is the file name without ``.npy``, `path` its stem without
         number and dtype. `order` follows the numbers in the names, unnumbered files come last by
-        name. A file that is damaged or holds no numbers is an entry with a reason.
+        name. A file that is damaged or holds no numbers is an entry with a reason; a folder that
+        cannot be searched is a note.
+
+    Raises
+    ------
+    FormatError
+        If there is no ``.npy`` file.
     """
     root = path.parent if path.is_file() else path
-    files = [path] if path.is_file() else sorted(_npy_files(path))
-    entries = [_entry(file, root) for file in files]
-    entries.sort(key=_saving_order)
-    numbered: Counter[tuple[int, int]] = Counter()
-    calls: Counter[tuple[int, int, str, str]] = Counter()
-    ordered = []
-    for entry in entries:
-        place = entry.step, entry.rank
-        visit = (*place, entry.site.path, entry.site.direction)
-        site = replace(entry.site, call=calls[visit])
-        ordered.append(replace(entry, order=numbered[place], site=site))
-        numbered[place] += 1
-        calls[visit] += 1
-    card, notes = _read_card(root)
-    return Dump.from_entries(ordered, label=label, format=NAME, card=card, notes=notes)
+    notes: list[str] = []
+    files = [path] if path.is_file() else sorted(_npy_files(path, notes))
+    if not files:
+        msg = "; ".join([f"no .npy files in {str(path)!r}", *notes[:_MOST_NOTES]])
+        raise FormatError(msg)
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more folders were not searched"]
+    folder = os.path.basename(os.path.abspath(root))
+    named = _distinct([(_entry(file, root, folder), file) for file in files], root)
+    entries = _in_saving_order(_gradients_of_parameters(named))
+    card, card_notes = _read_card([root, *dict.fromkeys(file.parent for file in files)])
+    return Dump.from_entries(
+        entries, label=label, format=NAME, card=card, notes=[*notes, *card_notes]
+    )
 
 
 def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | None = None) -> Path:
@@ -155,81 +197,104 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
         the token in the file name says what the two or one raw bytes are. A ``/`` in a name makes
         a sub-folder.
     folder : Path
-        Created where missing. Files appear whole: written aside and renamed.
+        Created where missing. Files of the same name are replaced; each appears whole, and only
+        when all were written.
     card : RunCard, optional
         Stored beside the arrays; default `RunCard.current()`.
 
     Raises
     ------
     ValueError
-        If a name is empty, leaves the folder, or an array holds no numbers; nothing is written.
+        If a name is empty, too long or leaves the folder, or a value holds no numbers; no file
+        is written then.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        If the folder holds other arrays, which `open_npy_dir` would read as part of this dump.
     """
-    prepared = []
-    for number, (name, value) in enumerate(arrays.items()):
-        array = to_numpy(value)
-        if arithmetic_of(array.dtype) == "unsupported":
-            msg = f"{name!r}: cannot save dtype {array.dtype}; expected numbers"
-            raise ValueError(msg)
-        stem = format_npy_name(NpyName(_safe_name(name), number, array.dtype.name))
-        prepared.append((folder / f"{stem}.npy", array))
+    names = [_safe_name(str(name)) for name in arrays]
+    facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
-    for target, array in prepared:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _whole_file(target) as file:
-            np.lib.format.write_array(file, _plain_bytes(array), allow_pickle=False)
-    with _whole_file(folder / CARD_FILE) as card_file:
-        facts = (card or RunCard.current()).to_dict()
-        card_file.write(json.dumps(facts, indent=1, ensure_ascii=False).encode())
+    # Hidden, so that open_npy_dir does not look into what a killed process leaves behind.
+    aside = Path(tempfile.mkdtemp(dir=folder, prefix=".writing-"))
+    try:
+        written = [
+            _write_array(aside, name, number, value)
+            for number, (name, value) in enumerate(zip(names, arrays.values(), strict=True))
+        ]
+        text = json.dumps(facts, indent=1, ensure_ascii=False)
+        (aside / CARD_FILE).write_bytes(text.encode(errors="backslashreplace"))
+        written.append(aside / CARD_FILE)
+        saved = [folder / file.relative_to(aside) for file in written]
+        for file, target in zip(written, saved, strict=True):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    others = set(_npy_files(folder, [])) - set(saved)
+    if others:
+        text = (
+            f"{folder.name!r} holds {len(others)} arrays of an earlier save, such as "
+            f"{min(others).name}; they are read as part of this dump: empty the folder first"
+        )
+        warnings.warn(text, TroubleshooterWarning, stacklevel=3)
     return folder
 
 
-@contextmanager
-def _whole_file(target: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name only when it was written to the end."""
-    handle, aside = tempfile.mkstemp(dir=target.parent, prefix=".writing-")
+def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        # mkstemp makes private files; a dump is to be shared like any other file.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(aside, 0o666 & ~umask)
-        os.replace(aside, target)
-    except BaseException:
-        os.unlink(aside)
+        array = to_numpy(value)
+        if arithmetic_of(array.dtype) == "unsupported":
+            msg = f"cannot save dtype {array.dtype}; expected numbers"
+            raise ValueError(msg)
+        stem = format_npy_name(NpyName(name, number, array.dtype.name))
+        file = folder / f"{stem}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "xb") as stream:
+            np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
+    except Exception as error:
+        error.add_note(f"while saving {name!r}")
         raise
+    return file
 
 
-def _npy_files(folder: Path, depth: int = 0) -> Iterator[Path]:
-    folders = []
-    with os.scandir(folder) as children:
-        for child in children:
-            if child.is_file() and child.name.endswith(".npy"):
-                yield Path(child.path)
-            elif depth < _DEEPEST and child.is_dir(follow_symlinks=False):
-                folders.append(Path(child.path))
-    for inner in sorted(folders):
-        yield from _npy_files(inner, depth + 1)
+def _npy_files(folder: Path, notes: list[str]) -> Iterator[Path]:
+    """All ``.npy`` files below a folder, also broken ones; `notes` gets what was not searched."""
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as children:
+                for child in children:
+                    if child.is_dir(follow_symlinks=False):
+                        if not child.name.startswith("."):
+                            waiting.append(Path(child.path))
+                    # macOS leaves a ._x.npy beside an x.npy on foreign disks; it is no array.
+                    elif child.name.endswith(".npy") and not child.name.startswith("._"):
+                        yield Path(child.path)
+                    elif child.is_symlink() and os.path.isdir(child.path):
+                        notes.append(f"{_text(child.name)} is a link to a folder: not followed")
+        except OSError as error:
+            notes.append(f"folder {_text(here.name)} was not searched: {error.strerror or error}")
 
 
-def _entry(file: Path, root: Path) -> Entry:
+def _entry(file: Path, root: Path, folder: str) -> Entry:
     relative = file.relative_to(root)
-    coordinates = {"rank": 0, "step": 0}
-    inner: list[str] = []
+    coordinates: dict[str, int] = {}
+    inner = ""
     for part in relative.parts[:-1]:
         match = _COORDINATE.fullmatch(part)
-        if match and not inner:
+        if match and match[1].lower() not in coordinates:
             coordinates[match[1].lower()] = int(match[2])
         else:
-            inner.append(part)
-    prefix = "".join(f"{part}/" for part in inner)
+            inner += f"{part}/"
     parsed = parse_npy_name(relative.name)
-    site = site_of_npy_stem(prefix + parsed.stem, folder=root.name)
     entry = Entry(
-        prefix + relative.name.removesuffix(".npy"),
-        site,
-        step=coordinates["step"],
-        rank=coordinates["rank"],
+        _text(inner + relative.name.removesuffix(".npy")),
+        site_of_npy_stem(_text(inner + parsed.stem), folder=folder),
+        step=coordinates.get("step", 0),
+        rank=coordinates.get("rank", 0),
         order=-1 if parsed.number is None else parsed.number,
     )
     try:
@@ -240,43 +305,115 @@ def _entry(file: Path, root: Path) -> Entry:
         return replace(entry, reason=error.strerror or str(error))
 
 
+def _distinct(entries: list[tuple[Entry, Path]], root: Path) -> list[Entry]:
+    """The entries; one whose name another of its step and rank has gets its folder into it.
+
+    ``x.npy`` and ``rank0/x.npy`` are both ``x`` of rank 0.
+    """
+    seen = Counter((entry.step, entry.rank, entry.name) for entry, _ in entries)
+    return [
+        entry
+        if seen[entry.step, entry.rank, entry.name] == 1
+        else replace(entry, name=_text(file.relative_to(root).as_posix().removesuffix(".npy")))
+        for entry, file in entries
+    ]
+
+
+def _gradients_of_parameters(entries: list[Entry]) -> list[Entry]:
+    """Where most gradients are of parameters by name, the others of the folder are so as well.
+
+    ``cls_token`` beside ``fc.weight``; not what ``save_grad`` marked as an activation's.
+    """
+    gradients = [entry for entry in entries if entry.site.direction == "backward"]
+    of_parameters = sum(entry.site.role in ("parameter", "buffer") for entry in gradients)
+    if 2 * of_parameters <= len(gradients):
+        return entries
+    return [
+        replace(entry, site=replace(entry.site, role="parameter"))
+        if entry.site.role == "gradient" and not _stem(entry).endswith("_backward")
+        else entry
+        for entry in entries
+    ]
+
+
+def _in_saving_order(entries: list[Entry]) -> list[Entry]:
+    """Sort, and number the positions of each step and rank and the visits of each place."""
+    positions: Counter[tuple[int, int]] = Counter()
+    visits: Counter[tuple[int, int, str, str]] = Counter()
+    numbered = []
+    for entry in sorted(entries, key=_saving_order):
+        place = entry.step, entry.rank
+        visit = (*place, entry.site.path, entry.site.direction)
+        site = replace(entry.site, call=visits[visit])
+        numbered.append(replace(entry, order=positions[place], site=site))
+        positions[place] += 1
+        visits[visit] += 1
+    return numbered
+
+
+def _saving_order(entry: Entry) -> tuple[Any, ...]:
+    # One id per call in the oldest generation: the key that ends the stem breaks the tie.
+    last = re.search(r"([0-9]+)$", entry.site.path)
+    unnumbered = entry.order < 0
+    within = int(last[1]) if last and not unnumbered else -1
+    return entry.step, entry.rank, unnumbered, entry.order, within, natural_key(entry.name)
+
+
 def _read_header(file: Path, token: str | None) -> NpySource:
-    with open(file, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        if size == 0:
-            msg = "empty file: the save was interrupted; save it again"
-            raise FormatError(msg)
-        shape, fortran_order, dtype = _parse_header(stream)
-        offset = stream.tell()
-    if any(not isinstance(length, int) or length < 0 for length in shape):
-        msg = f"header gives the impossible shape {shape}"
+    # Opening a pipe would wait for its writer.
+    if not stat.S_ISREG(os.stat(file).st_mode):
+        msg = "not a file with contents (a folder, pipe or device)"
         raise FormatError(msg)
+    with open(file, "rb") as stream:
+        stamp = _stamp(stream)
+        head = io.BytesIO(stream.read(_LARGEST_HEADER))
+    if not stamp[0]:
+        msg = "empty file: the save was interrupted; save it again"
+        raise FormatError(msg)
+    shape, fortran_order, dtype = _parse_header(head)
     meaning = _meaning(dtype, token)
-    promised = dtype.itemsize
-    for length in shape:
-        promised *= length  # Python integers: a hostile shape must not wrap around
-    if size - offset < promised:
+    _check_shape(shape, dtype)
+    held, promised = stamp[0] - head.tell(), math.prod(shape) * dtype.itemsize
+    if held < promised:
         msg = (
             f"truncated: {shape} of {dtype} needs {promised:,} bytes, "
-            f"the file holds {size - offset:,}; copy or save it again"
+            f"the file holds {held:,}; copy or save it again"
         )
         raise FormatError(msg)
-    return NpySource(str(file), shape, meaning, dtype, offset, fortran_order and len(shape) > 1)
+    scattered = fortran_order and len(shape) > 1 and promised > 0
+    return NpySource(str(file), shape, meaning, dtype, head.tell(), scattered, stamp)
 
 
 def _parse_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+    # numpy evaluates literals only: no code of the file runs, whatever the header says.
     try:
         version = np.lib.format.read_magic(stream)
         if version in ((1, 0), (2, 0)):
             read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
-            shape, fortran_order, dtype = read(stream)
+            # It advises to re-save files of Python 2 and of old dtype names; both read well.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                shape, fortran_order, dtype = read(stream)
             return shape, fortran_order, dtype
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+    except _HEADER_ERRORS as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         msg = f"not a .npy file: {first[:160]}"
         raise FormatError(msg) from None
-    msg = f"npy format {version[0]}.{version[1]} is only used for records, which hold no tensor"
+    use = "for records, which hold no tensor" if version == (3, 0) else "by no numpy we know"
+    msg = f"npy format {version[0]}.{version[1]} is used only {use}"
     raise FormatError(msg)
+
+
+def _check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Refuse shapes no array can have; bool counts as int for numpy's own check."""
+    try:
+        if any(type(length) is not int for length in shape):
+            raise TypeError
+        # Refuses negative lengths, too many axes and more bytes than can be addressed.
+        np.broadcast_to(np.empty((), dtype), shape)
+    except (TypeError, ValueError, OverflowError):
+        msg = f"header gives the impossible shape {str(shape)[:80]}"
+        raise FormatError(msg) from None
 
 
 def _meaning(dtype: np.dtype, token: str | None) -> np.dtype:
@@ -284,47 +421,47 @@ def _meaning(dtype: np.dtype, token: str | None) -> np.dtype:
     if dtype.hasobject:
         msg = "holds Python objects; reading them would run code from the file, so it is not read"
         raise FormatError(msg)
-    if dtype.kind == "V" and dtype.names is None and token is not None:
+    raw = dtype.kind == "V" and dtype.names is None and dtype.subdtype is None
+    if raw and token is not None and hasattr(ml_dtypes, token):
         named = dtype_from_token(token)
         if named.itemsize == dtype.itemsize:
             return named
     if arithmetic_of(dtype) == "unsupported":
-        kind = "records" if dtype.names else "raw bytes" if dtype.kind == "V" else "text or dates"
-        msg = f"holds {kind} ({dtype}), not numbers"
+        msg = f"holds {'records' if dtype.kind == 'V' else 'text or dates'} ({dtype}), not numbers"
+        if raw:
+            msg = (
+                f"holds raw bytes ({dtype}); if they are bfloat16 or float8, say so in the file "
+                "name, as in x_bfloat16_0.npy"
+            )
         raise FormatError(msg)
     return dtype
 
 
-def _saving_order(entry: Entry) -> tuple[Any, ...]:
-    # One id per call in the oldest generation: the key that ends the stem breaks the tie.
-    last = re.search(r"(\d+)$", entry.site.path)
-    within = int(last[1]) if last else -1
-    unnumbered = entry.order < 0
-    return (
-        entry.step,
-        entry.rank,
-        unnumbered,
-        entry.order,
-        0 if unnumbered else within,
-        natural_key(entry.name),
-    )
-
-
-def _read_card(root: Path) -> tuple[RunCard, list[str]]:
-    file = root / CARD_FILE
-    if not file.is_file():
+def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
+    """The first run card in these folders; what is wrong with it is a note."""
+    file = next((f / CARD_FILE for f in folders if (f / CARD_FILE).is_file()), None)
+    if file is None:
         return RunCard(), []
     try:
-        if file.stat().st_size > _LARGEST_CARD:
+        with open(file, "rb") as stream:
+            text = stream.read(_LARGEST_CARD + 1)
+        if len(text) > _LARGEST_CARD:
             msg = f"larger than {_LARGEST_CARD:,} bytes"
             raise ValueError(msg)
-        facts = json.loads(file.read_text(encoding="utf-8"))
+        facts = json.loads(text)
         if not isinstance(facts, dict):
             msg = "not a JSON object"
             raise ValueError(msg)
     except (ValueError, OSError, RecursionError) as error:
         return RunCard(), [f"{CARD_FILE} was not read: {error}"]
-    return RunCard.from_dict(facts), []
+    return RunCard.from_dict(
+        {_text(key): _text(value) if isinstance(value, str) else value for key, value in facts.items()}
+    ), []
+
+
+def _stamp(file: io.FileIO | io.BufferedReader) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 def _plain_bytes(array: np.ndarray) -> np.ndarray:
@@ -335,12 +472,20 @@ def _plain_bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _safe_name(name: str) -> str:
+    """The name, if it is one of a file inside the folder that every file system takes."""
+    msg = ""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
         msg = f"cannot save under the name {name!r}: it is empty or leaves the folder"
+    elif any(part.startswith(".") for part in parts[:-1]):
+        msg = f"cannot save under the name {name!r}: hidden folders are not read"
+    elif max(len(part.encode(errors="replace")) for part in parts) > _LONGEST_NAME - 40:
+        msg = f"cannot save under the name {name[:40]!r}...: longer than a file name may be"
+    if msg:
         raise ValueError(msg)
     return name
 
 
-def _shrunk(path: str) -> str:
-    return f"{Path(path).name} is shorter than when it was opened; open the dump again"
+def _text(name: str) -> str:
+    """A file name that can be shown: bytes that are no UTF-8 as ``\\xff``."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -13,6 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.errors import FrameworkMissingError
 
+NAMES = ("torch", "mindspore")
 _ADAPTERS = {"torch": "torch_", "mindspore": "mindspore_"}
 _INSTALL = {
     "torch": "pip install 'troubleshooter_nb[torch]'",

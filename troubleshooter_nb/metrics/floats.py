@@ -35,16 +35,16 @@ def dtype_from_token(token: str) -> np.dtype:
     Raises
     ------
     ValueError
-        If neither numpy nor ml_dtypes knows the token.
+        If numpy and ml_dtypes know no numbers of that name.
     """
     try:
-        return np.dtype(token)
-    except TypeError:
-        scalar = getattr(ml_dtypes, token, None)
-        if scalar is None:
-            msg = f"unknown dtype {token!r}"
-            raise ValueError(msg) from None
-        return np.dtype(scalar)
+        dtype = np.dtype(token)  # importing ml_dtypes teaches numpy its names
+    except (TypeError, ValueError, SyntaxError):
+        dtype = np.dtype(object)
+    if arithmetic_of(dtype) == "unsupported":
+        msg = f"unknown dtype {token!r}"
+        raise ValueError(msg)
+    return dtype
 
 
 def significand_bits(dtype: np.dtype) -> int:
@@ -75,15 +75,25 @@ def largest_finite(dtype: np.dtype) -> float:
     return float(np.finfo(dtype).max) if dtype.kind in "fc" else float("inf")
 
 
+def same_dtype(left: np.dtype, right: np.dtype) -> bool:
+    """Whether two dtypes mean the same values; big-endian data is only stored differently."""
+    return left.newbyteorder("=") == right.newbyteorder("=")
+
+
+def native_order(values: np.ndarray) -> np.ndarray:
+    """The same values in this machine's byte order; no copy when they already are."""
+    dtype = values.dtype
+    return values if dtype.isnative else values.astype(dtype.newbyteorder("="))
+
+
 def computable(values: np.ndarray) -> np.ndarray:
     """The same values in a dtype numpy computes with correctly; no copy when it already does.
 
     ml_dtypes floats widen exactly to float32, ml_dtypes integers to int8 or uint8, and big-endian
     data to native order. Reductions of bfloat16 itself are wrong in numpy and xarray.
     """
+    values = native_order(values)
     dtype = values.dtype
-    if not dtype.isnative:
-        return values.astype(dtype.newbyteorder("="))
     if _ml_finfo(dtype) is not None:
         return values.astype(np.float32)
     if (info := _ml_iinfo(dtype)) is not None:

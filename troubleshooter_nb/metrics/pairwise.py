@@ -6,11 +6,17 @@ The second tensor, the benchmark, is the reference of every relative figure.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.metrics.floats import (
+    arithmetic_of,
+    computable,
+    native_order,
+    same_dtype,
+)
 from troubleshooter_nb.metrics.partial import (
     EXPONENTS,
     Partial,
@@ -30,13 +36,13 @@ from troubleshooter_nb.metrics.summary import (
 
 # name -> (dtype, unit, meaning, value for empty tensors)
 PAIR_FIGURES = {
-    "identical": ("bool", "", "same dtype and the same bits everywhere", "True"),
+    "identical": ("bool", "", "same dtype and bits everywhere, whatever the byte order", "True"),
     "allclose": ("bool", "", "|left - right| <= atol + rtol |right| everywhere", "True"),
     "allclose_ratio": ("float64", "share", "share of elements that satisfy allclose", "1"),
     "smallest_passing_tolerance": (
         "float64",
         "",
-        "smallest t for which rtol = atol = t passes; inf when NaN or Inf differ",
+        "smallest t for which rtol = atol = t passes; inf when none does, as with NaN",
         "0",
     ),
     "cosine": ("float64", "", "cosine of the angle; 1 if both all zero, nan if one is", "nan"),
@@ -119,8 +125,8 @@ def pair_partial(
     ----------
     actual, benchmark : ndarray, shape (n,), any bool, integer, float or complex dtype
         Stored values of the same flat range. Real floats, and integers of up to 32 bits, are
-        measured in float64, which holds them exactly; 64-bit integers are subtracted exactly;
-        complex differences are moduli.
+        measured in float64, which holds them exactly; two 64-bit integers are subtracted exactly,
+        one against a float only after rounding to float64; complex differences are moduli.
     start : int
         Flat index of the first element.
     rtol, atol, equal_nan
@@ -133,55 +139,14 @@ def pair_partial(
         If the lengths differ or a dtype holds no numbers.
     """
     _check(actual, benchmark)
+    actual, benchmark = native_order(actual), native_order(benchmark)
     masks = np.concatenate([bits_seen(actual), bits_seen(benchmark)])
-    if not len(actual):
-        return _pack({}, {}, {}, masks, np.zeros(len(EXPONENTS), np.int64))
-    same_bits = actual.dtype == benchmark.dtype and _same_bits(actual, benchmark)
-    left, right = computable(actual), computable(benchmark)
-    wide_left, wide_right = magnitudes(left), magnitudes(right)
-    summary_left = summarise_block(wide_left, left)
-    summary_right = summary_left if same_bits else summarise_block(wide_right, right)
-    counts = _side_counts(summary_left, summary_right)
-    counts["different_bits"] = 0 if same_bits else 1
-    scaled = _side_sums(summary_left, summary_right)
-    maxima = _side_maxima(summary_left, summary_right)
-
-    kept = None
-    if summary_left.nan + summary_left.inf + summary_right.nan + summary_right.inf:
-        finite = np.isfinite(wide_left) & np.isfinite(wide_right)
-        counts |= _nonfinite_counts(left, right, finite, equal_nan)
-        kept = np.flatnonzero(finite)
-        left, right = left[kept], right[kept]
-        wide_left, wide_right = wide_left[kept], wide_right[kept]
-        if not len(kept):
-            return _pack(counts, scaled, maxima, masks, np.zeros(len(EXPONENTS), np.int64))
-        summary_left, summary_right = summarise_block(wide_left), summarise_block(wide_right)
-    counts["finite"] = len(wide_left)
-    for side, summary in (("both_left", summary_left), ("both_right", summary_right)):
-        scaled[side] = (summary.total, summary.exponent)
-        scaled[f"{side}_square"] = (summary.square, 2 * summary.exponent)
-
-    if same_bits:
-        counts["close"] = counts.get("close", 0) + len(wide_left)
-        counts["zero_reference"] = summary_right.zero
-        scaled["product"] = scaled["both_left_square"]
-        maxima |= {"error": (0.0, -1), "relative": (0.0, -1), "tolerance": (0.0, -1)}
-        histogram = np.zeros(len(EXPONENTS), np.int64)
-        return _pack(counts, scaled, maxima, masks, histogram)
-
-    errors = absolute_errors(left, right, wide_left, wide_right)
-    parts = [(wide_left, wide_right)]
-    if "c" in (left.dtype.kind, right.dtype.kind):
-        left, right = left.astype(np.complex128), right.astype(np.complex128)
-        parts = [(left.real, right.real), (left.imag, right.imag)]
-    scaled["product"] = _product(parts, summary_left.exponent, summary_right.exponent)
-    histogram, equal = exponent_histogram(errors)
-    counts["different_values"] = counts.get("different_values", 0) + len(errors) - equal
-    _add_errors(counts, scaled, maxima, errors, wide_right, summary_right.zero, rtol, atol)
-    largest, position = maxima["error"]
-    if position >= 0:
-        maxima["error"] = (largest, start + int(kept[position] if kept is not None else position))
-    return _pack(counts, scaled, maxima, masks, histogram)
+    figures = _Figures({}, {}, {}, np.zeros(len(EXPONENTS), np.int64))
+    # What leaves float64's range is inf on purpose, and a signalling NaN may warn anywhere.
+    with np.errstate(all="ignore"):
+        if len(actual):
+            _measure(figures, actual, benchmark, start, rtol, atol, equal_nan)
+    return figures.pack(masks)
 
 
 def pair_blocks(
@@ -195,27 +160,38 @@ def pair_blocks(
 
 
 def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) -> dict[str, float]:
-    """Every figure of `PAIR_FIGURES`, and `SUMMARY_FIGURES` with ``left_`` and ``right_``."""
+    """Every figure of `PAIR_FIGURES`, and `SUMMARY_FIGURES` with ``left_`` and ``right_``.
+
+    Notes
+    -----
+    Figures over positions finite on both sides are nan where there is none in a tensor that is
+    not empty, and so are those relative to single elements where all of them are relative to 0,
+    unless nothing differs. A figure beyond float64's range is inf.
+    """
     n = {name: int(partial.counts[i]) for name, i in _C.items()}
     count, finite = n["count"], n["finite"]
-    mismatch = n["nan_mismatch"] + n["inf_mismatch"]
+    none = float("nan") if count and not finite else 0.0
+    error = _maximum(partial, "error") if finite else none
     relative_count = finite - n["zero_reference"]
-    error = _maximum(partial, "error") if finite else (float("nan") if count else 0.0)
-    relative_mean = _value(partial, "relative") / relative_count if relative_count else 0.0
+    relative_none = float("nan") if error else none
+    relative_mean = (
+        _value(partial, "relative") / relative_count if relative_count else relative_none
+    )
     figures: dict[str, float] = {
-        "identical": n["different_bits"] == 0 and left_dtype == right_dtype,
+        "identical": n["different_bits"] == 0 and same_dtype(left_dtype, right_dtype),
         "allclose": n["close"] == count,
         "allclose_ratio": n["close"] / count if count else 1.0,
-        "smallest_passing_tolerance": np.inf if mismatch else _maximum(partial, "tolerance"),
+        # Rounded up a little, so that it does pass.
+        "smallest_passing_tolerance": _maximum(partial, "tolerance") * (1.0 + 2.0**-50),
         "cosine": _cosine(partial, finite),
         "correlation": _correlation(partial, finite),
-        "rmse": _root_mean(partial, "error_square", finite, count),
+        "rmse": _root_mean(partial, "error_square", finite) if finite else none,
         "mape": 100.0 * relative_mean,
         "max_abs_error": error,
-        "mean_abs_error": _mean(partial, "error", finite, count),
-        "max_rel_error": _maximum(partial, "relative"),
+        "mean_abs_error": _mean(partial, "error", finite) if finite else none,
+        "max_rel_error": _maximum(partial, "relative") if relative_count else relative_none,
         "mean_rel_error": relative_mean,
-        "rel_l2_error": _relative_l2(partial, finite, count),
+        "rel_l2_error": _relative_l2(partial) if finite else none,
         "nan_mismatch_count": n["nan_mismatch"],
         "inf_mismatch_count": n["inf_mismatch"],
         "unequal_count": n["different_values"],
@@ -260,55 +236,125 @@ def _same_bits(actual: np.ndarray, benchmark: np.ndarray) -> bool:
     )
 
 
-def _side_counts(left: BlockSummary, right: BlockSummary) -> dict[str, int]:
-    return {
-        "count": left.count,
-        "left_nan": left.nan,
-        "left_inf": left.inf,
-        "left_zero": left.zero,
-        "right_nan": right.nan,
-        "right_inf": right.inf,
-        "right_zero": right.zero,
-    }
+@dataclass
+class _Figures:
+    """The figures of one block under their names, before they are packed."""
+
+    counts: dict[str, int]
+    sums: dict[str, tuple[float, int]]  # value divided by 2**exponent, exponent
+    maxima: dict[str, tuple[float, int]]  # value, flat index or -1
+    histogram: np.ndarray
+
+    def pack(self, masks: np.ndarray) -> Partial:
+        sums = [self.sums.get(name, (0.0, 0)) for name in _SUMS]
+        maxima = [self.maxima.get(name, (-np.inf, -1)) for name in _MAXIMA]
+        return Partial(
+            counts=np.array([self.counts.get(name, 0) for name in _COUNTS]),
+            mantissas=np.array([mantissa for mantissa, _ in sums]),
+            exponents=np.array([exponent for _, exponent in sums]),
+            maxima=np.array([value for value, _ in maxima]),
+            positions=np.array([position for _, position in maxima]),
+            masks=masks,
+            histogram=self.histogram,
+        )
+
+    def add_side(self, side: str, summary: BlockSummary) -> None:
+        self.counts |= {
+            f"{side}_nan": summary.nan,
+            f"{side}_inf": summary.inf,
+            f"{side}_zero": summary.zero,
+        }
+        self.maxima[f"{side}_max"] = (summary.largest, -1)
+        self.maxima[f"{side}_min"] = (-summary.smallest, -1)
+        self.add_sums(side, summary.total, summary.square, summary.exponent)
+
+    def add_sums(self, name: str, total: float, square: float, exponent: int) -> None:
+        self.sums[name] = (total, exponent)
+        self.sums[f"{name}_square"] = (square, 2 * exponent)
 
 
-def _side_sums(left: BlockSummary, right: BlockSummary) -> dict[str, tuple[float, int]]:
-    return {
-        "left": (left.total, left.exponent),
-        "left_square": (left.square, 2 * left.exponent),
-        "right": (right.total, right.exponent),
-        "right_square": (right.square, 2 * right.exponent),
-    }
+def _measure(
+    figures: _Figures,
+    actual: np.ndarray,
+    benchmark: np.ndarray,
+    start: int,
+    rtol: float,
+    atol: float,
+    equal_nan: bool,
+) -> None:
+    # One allocation for all intermediate values: the C library gives several smaller ones back to
+    # the system after every block, and the page faults of the next cost more than the arithmetic.
+    work = np.empty((5, len(actual)))
+    same_bits = actual.dtype == benchmark.dtype and _same_bits(actual, benchmark)
+    left, right = computable(actual), computable(benchmark)
+    wide_left = magnitudes(left, work[0])
+    wide_right = wide_left if same_bits else magnitudes(right, work[1])
+    summary_left = summarise_block(wide_left, left, work[4])
+    summary_right = summary_left if same_bits else summarise_block(wide_right, right, work[4])
+    figures.counts |= {"count": len(left), "close": 0, "different_bits": int(not same_bits)}
+    figures.add_side("left", summary_left)
+    figures.add_side("right", summary_right)
+
+    kept = None
+    if summary_left.nan + summary_left.inf + summary_right.nan + summary_right.inf:
+        finite = np.isfinite(wide_left) & np.isfinite(wide_right)
+        _add_nonfinite(figures, left[~finite], right[~finite], equal_nan)
+        kept = np.flatnonzero(finite)
+        if not len(kept):
+            return
+        left, right, work = left[kept], right[kept], work[:, : len(kept)]
+        wide_left, wide_right = wide_left[kept], wide_right[kept]
+        summary_left, summary_right = summarise_block(wide_left), summarise_block(wide_right)
+    figures.counts |= {"finite": len(left), "zero_reference": summary_right.zero}
+    for side, summary in (("both_left", summary_left), ("both_right", summary_right)):
+        figures.add_sums(side, summary.total, summary.square, summary.exponent)
+    if same_bits:
+        figures.counts["close"] += len(left)
+        figures.sums["product"] = figures.sums["both_left_square"]
+        return
+
+    errors = absolute_errors(left, right, wide_left, wide_right, work[2])
+    figures.histogram, equal = exponent_histogram(errors, work[4])
+    figures.counts["different_values"] = (
+        figures.counts.get("different_values", 0) + len(errors) - equal
+    )
+    figures.sums["product"] = _product(
+        left, right, wide_left, wide_right, (summary_left.exponent, summary_right.exponent), work[4]
+    )
+    worst = int(errors.argmax())
+    if errors[worst]:
+        index = start + int(kept[worst] if kept is not None else worst)
+        figures.maxima["error"] = (float(errors[worst]), index)
+    scale = 1.0
+    if np.isinf(errors[worst]):  # the distance of two float64 extremes: go on with halves
+        scale, wide_right = 2.0, wide_right / 2
+        errors = absolute_errors(left / 2, right / 2, wide_left / 2, wide_right)
+    _add_errors(figures, errors, wide_right, rtol, atol / scale, scale, work[3:])
 
 
-def _side_maxima(left: BlockSummary, right: BlockSummary) -> dict[str, tuple[float, int]]:
-    return {
-        "left_max": (left.largest, -1),
-        "left_min": (-left.smallest, -1),
-        "right_max": (right.largest, -1),
-        "right_min": (-right.smallest, -1),
-    }
-
-
-def _nonfinite_counts(
-    left: np.ndarray, right: np.ndarray, finite: np.ndarray, equal_nan: bool
-) -> dict[str, int]:
-    rest = ~finite
-    left, right = left[rest], right[rest]
+def _add_nonfinite(figures: _Figures, left: np.ndarray, right: np.ndarray, equal_nan: bool) -> None:
+    """Count elements where a side is not finite."""
     left_nan, right_nan = np.isnan(left), np.isnan(right)
     nan_mismatch = int(np.count_nonzero(left_nan != right_nan))
     both_nan = int(np.count_nonzero(left_nan & right_nan))
-    same_inf = int(np.count_nonzero((left == right) & np.isinf(left) & np.isinf(right)))
-    return {
+    same = int(np.count_nonzero(left == right))
+    close = same + (both_nan if equal_nan else 0)
+    figures.counts |= {
         "nan_mismatch": nan_mismatch,
-        "inf_mismatch": len(left) - nan_mismatch - both_nan - same_inf,
-        "close": same_inf + (both_nan if equal_nan else 0),
-        "different_values": len(left) - both_nan - same_inf,
+        "inf_mismatch": len(left) - nan_mismatch - both_nan - same,
+        "close": close,
+        "different_values": len(left) - both_nan - same,
     }
+    if close < len(left):
+        figures.maxima["tolerance"] = (np.inf, -1)
 
 
 def absolute_errors(
-    left: np.ndarray, right: np.ndarray, wide_left: np.ndarray, wide_right: np.ndarray
+    left: np.ndarray,
+    right: np.ndarray,
+    wide_left: np.ndarray,
+    wide_right: np.ndarray,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
     """|left - right| as float64, exact before the one rounding to it; of complex, the modulus.
 
@@ -318,151 +364,135 @@ def absolute_errors(
         Values in a dtype numpy computes with (`metrics.floats.computable`).
     wide_left, wide_right : ndarray of float64, shape (n,)
         The same values, as `metrics.summary.magnitudes` gives them.
+    out : ndarray of float64, shape (n,), optional
+        Memory to overwrite.
     """
     if "c" in (left.dtype.kind, right.dtype.kind):
-        errors = np.abs(left.astype(np.complex128) - right.astype(np.complex128))
-        return np.asarray(errors)
+        errors = left.astype(np.complex128) - right.astype(np.complex128)
+        return np.asarray(np.abs(errors, out=out))
+    errors = np.subtract(wide_left, wide_right, out=out)
+    np.abs(errors, out=errors)
     integers = left.dtype.kind in "biu" and right.dtype.kind in "biu"
-    if not integers or max(left.dtype.itemsize, right.dtype.itemsize) <= 4:
-        errors = wide_left - wide_right
-        np.abs(errors, out=errors)
-        return np.asarray(errors)
-    left_is_larger = left > right
-    larger, smaller = np.where(left_is_larger, left, right), np.where(left_is_larger, right, left)
-    if larger.dtype.kind == "f":  # int64 against uint64: numpy promotes to float64
-        larger = np.where(left_is_larger, left.astype(np.uint64), right.astype(np.uint64))
-        smaller = np.where(left_is_larger, right.astype(np.uint64), left.astype(np.uint64))
-    # Modulo 2**64 the larger minus the smaller value is their distance, unless it needs 65 bits.
-    errors = (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)
-    rough = np.abs(wide_left - wide_right)
-    return np.where(rough < 2.0**63, errors, rough)
+    if integers and max(left.dtype.itemsize, right.dtype.itemsize) == 8:
+        # Modulo 2**64 the difference is exact; read as signed it is right below 2**63, where the
+        # rounded one says so. Further apart the rounded one is within 2**-52 of it.
+        difference = (left.astype(np.uint64) - right.astype(np.uint64)).view(np.int64)
+        np.copyto(errors, np.abs(difference.astype(np.float64)), where=errors < 2.0**63)
+    return errors
 
 
 def _product(
-    parts: list[tuple[np.ndarray, np.ndarray]], left_exponent: int, right_exponent: int
+    left: np.ndarray,
+    right: np.ndarray,
+    wide_left: np.ndarray,
+    wide_right: np.ndarray,
+    exponents: tuple[int, int],
+    scratch: np.ndarray,
 ) -> tuple[float, int]:
     """Inner product, scaled like the two sides; of complex numbers, its real part."""
-    if left_exponent or right_exponent:
-        parts = [(np.ldexp(x, -left_exponent), np.ldexp(y, -right_exponent)) for x, y in parts]
-    return float(sum(np.add.reduce(x * y) for x, y in parts)), left_exponent + right_exponent
+    parts = [(wide_left, wide_right)]
+    if "c" in (left.dtype.kind, right.dtype.kind):
+        left, right = left.astype(np.complex128), right.astype(np.complex128)
+        parts = [(left.real, right.real), (left.imag, right.imag)]
+    if any(exponents):
+        parts = [(np.ldexp(x, -exponents[0]), np.ldexp(y, -exponents[1])) for x, y in parts]
+    total = sum(float(np.add.reduce(np.multiply(x, y, out=scratch))) for x, y in parts)
+    return total, sum(exponents)
 
 
 def _add_errors(
-    counts: dict[str, int],
-    scaled: dict[str, tuple[float, int]],
-    maxima: dict[str, tuple[float, int]],
+    figures: _Figures,
     errors: np.ndarray,
     reference: np.ndarray,
-    zero_reference: int,
     rtol: float,
     atol: float,
+    scale: float,
+    work: np.ndarray,
 ) -> None:
-    worst = int(errors.argmax())
-    largest = float(errors[worst])
-    total, square, exponent = sums(errors, largest)
-    scaled["error"] = (total, exponent)
-    scaled["error_square"] = (square, 2 * exponent)
-    reference = np.abs(reference)
-    close = errors <= atol + rtol * reference if largest > atol else None
-    counts["close"] = counts.get("close", 0) + (
-        len(errors) if close is None else int(np.count_nonzero(close))
-    )
-    counts["zero_reference"] = zero_reference
-    maxima["error"] = (largest, worst if largest else -1)
-    maxima["tolerance"] = (float((errors / (1.0 + reference)).max()), -1)
-    if zero_reference:
-        nonzero = reference != 0.0
-        errors, reference = errors[nonzero], reference[nonzero]
-    if len(errors):
-        with np.errstate(over="ignore"):
-            relative = errors / reference
-        scaled["relative"] = (float(np.add.reduce(relative)), 0)
-        maxima["relative"] = (float(relative.max()), -1)
+    """Add what is computed from |error| and |reference|, both divided by `scale`, as is `atol`."""
+    largest = float(errors.max())
+    total, square, exponent = sums(errors, largest, work[1])
+    figures.add_sums("error", total, square, exponent + int(scale) - 1)
+    reference = np.abs(reference, out=work[0])
+    close = len(errors)
+    if largest > atol:
+        limits = np.multiply(reference, rtol, out=work[1])
+        limits += atol
+        close = int(np.count_nonzero(errors <= limits))
+    figures.counts["close"] += close
+    if "tolerance" not in figures.maxima:
+        tolerances = np.add(reference, 1.0 / scale, out=work[1])
+        np.divide(errors, tolerances, out=tolerances)
+        figures.maxima["tolerance"] = (float(tolerances.max()), -1)
+    if figures.counts["zero_reference"]:
+        # Masked operations are slower than this: 0 / 1 where the reference is 0.
+        zero = reference == 0.0
+        errors = np.multiply(errors, ~zero, out=work[1])
+        reference += zero
+    relative = np.divide(errors, reference, out=work[1])
+    figures.sums["relative"] = (float(np.add.reduce(relative)), 0)
+    figures.maxima["relative"] = (float(relative.max()), -1)
 
 
-def _pack(
-    counts: dict[str, int],
-    scaled: dict[str, tuple[float, int]],
-    maxima: dict[str, tuple[float, int]],
-    masks: np.ndarray,
-    histogram: np.ndarray,
-) -> Partial:
-    return Partial(
-        counts=np.array([counts.get(name, 0) for name in _COUNTS]),
-        mantissas=np.array([scaled.get(name, (0.0, 0))[0] for name in _SUMS]),
-        exponents=np.array([scaled.get(name, (0.0, 0))[1] for name in _SUMS]),
-        maxima=np.array([maxima.get(name, (-np.inf, -1))[0] for name in _MAXIMA]),
-        positions=np.array([maxima.get(name, (-np.inf, -1))[1] for name in _MAXIMA]),
-        masks=masks,
-        histogram=histogram,
-    )
-
-
-def _value(partial: Partial, name: str) -> float:
+def _value(partial: Partial, name: str, exponent: int = 0) -> float:
+    """A sum divided by ``2**exponent``."""
     i = _S[name]
-    return float(np.ldexp(partial.mantissas[i], partial.exponents[i]))
+    return float(np.ldexp(partial.mantissas[i], partial.exponents[i] - exponent))
+
+
+def _norm_exponent(partial: Partial, name: str) -> int:
+    """Power of two to divide a side by, so that its sum of squares is between 1/4 and 1."""
+    i = _S[f"{name}_square"]
+    return (int(np.frexp(partial.mantissas[i])[1]) + int(partial.exponents[i]) + 1) // 2
 
 
 def _maximum(partial: Partial, name: str) -> float:
     return max(float(partial.maxima[_M[name]]), 0.0)
 
 
-def _mean(partial: Partial, name: str, finite: int, count: int) -> float:
-    if not finite:
-        return float("nan") if count else 0.0
+def _mean(partial: Partial, name: str, finite: int) -> float:
     i = _S[name]
     return float(np.ldexp(partial.mantissas[i] / finite, partial.exponents[i]))
 
 
-def _root_mean(partial: Partial, name: str, finite: int, count: int) -> float:
-    if not finite:
-        return float("nan") if count else 0.0
+def _root_mean(partial: Partial, name: str, finite: int) -> float:
     i = _S[name]
     return root(partial.mantissas[i] / finite, partial.exponents[i])
 
 
-def _relative_l2(partial: Partial, finite: int, count: int) -> float:
-    if not finite:
-        return float("nan") if count else 0.0
-    i, j = _S["error_square"], _S["both_right_square"]
-    error, reference = partial.mantissas[i], partial.mantissas[j]
+def _relative_l2(partial: Partial) -> float:
+    i, j = _norm_exponent(partial, "error"), _norm_exponent(partial, "both_right")
+    error = _value(partial, "error_square", 2 * i)
+    reference = _value(partial, "both_right_square", 2 * j)
     if error == 0.0:
         return 0.0
     if reference == 0.0:
         return float("inf")
-    return root(error / reference, partial.exponents[i] - partial.exponents[j])
+    return root(error / reference, 2 * (i - j))
 
 
 def _cosine(partial: Partial, finite: int) -> float:
-    if not finite:
+    i, j = _norm_exponent(partial, "both_left"), _norm_exponent(partial, "both_right")
+    left = _value(partial, "both_left_square", 2 * i)
+    right = _value(partial, "both_right_square", 2 * j)
+    if not finite or (left == 0.0) != (right == 0.0):
         return float("nan")
-    left, right, product = (
-        partial.mantissas[_S[name]] for name in ("both_left_square", "both_right_square", "product")
-    )
-    if left == 0.0 and right == 0.0:
+    if left == 0.0:
         return 1.0
-    if left == 0.0 or right == 0.0:
-        return float("nan")
-    # The product of two sums of squares may overflow: only their mantissas are multiplied.
-    (left, e), (right, f) = np.frexp(left), np.frexp(right)
-    odd = (e + f) & 1
-    # The scale of the product is that of both sides, so only the powers of frexp are left.
-    cosine = np.ldexp(product / np.sqrt(left * right * (1 + odd)), -((e + f - odd) // 2))
-    return float(np.clip(cosine, -1.0, 1.0))
+    return float(np.clip(_value(partial, "product", i + j) / np.sqrt(left * right), -1.0, 1.0))
 
 
 def _correlation(partial: Partial, finite: int) -> float:
     if finite < 2:
         return float("nan")
-    left, right = _value(partial, "both_left"), _value(partial, "both_right")
-    left_square, right_square = (
-        _value(partial, "both_left_square"),
-        _value(partial, "both_right_square"),
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = (left_square - left * left / finite) * (right_square - right * right / finite)
-        # Below this the spread is only the rounding of the sums: the side is constant.
-        if not spread > (1e-13 * left_square) * (1e-13 * right_square):
-            return float("nan")
-        covariance = _value(partial, "product") - left * right / finite
-        return float(np.clip(covariance / np.sqrt(spread), -1.0, 1.0))
+    i, j = _norm_exponent(partial, "both_left"), _norm_exponent(partial, "both_right")
+    left, right = _value(partial, "both_left", i), _value(partial, "both_right", j)
+    left_square = _value(partial, "both_left_square", 2 * i)
+    right_square = _value(partial, "both_right_square", 2 * j)
+    left_spread = left_square - left * left / finite
+    right_spread = right_square - right * right / finite
+    # Below this the spread is only the rounding of the sums: the side is constant.
+    if not (left_spread > 1e-13 * left_square and right_spread > 1e-13 * right_square):
+        return float("nan")
+    covariance = _value(partial, "product", i + j) - left * right / finite
+    return float(np.clip(covariance / np.sqrt(left_spread * right_spread), -1.0, 1.0))

@@ -93,12 +93,17 @@ def scale_exponent(largest: float) -> int:
     return int(np.frexp(largest)[1])
 
 
-def exponent_histogram(magnitudes: np.ndarray) -> tuple[np.ndarray, int]:
+def exponent_histogram(
+    magnitudes: np.ndarray, scratch: np.ndarray | None = None
+) -> tuple[np.ndarray, int]:
     """How many float64 magnitudes lie in each power of two of `EXPONENTS`, and how many are 0.
 
     Parameters
     ----------
-    magnitudes : ndarray of float64, shape (n,), finite, >= 0
+    magnitudes : ndarray of float64, shape (n,), >= 0
+        inf counts as larger than all.
+    scratch : ndarray of float64, shape (n,), optional
+        Memory to overwrite.
 
     Returns
     -------
@@ -107,7 +112,9 @@ def exponent_histogram(magnitudes: np.ndarray) -> tuple[np.ndarray, int]:
     int
         Zeros, which are in no bin.
     """
-    biased = np.bincount(magnitudes.view(np.int64) >> 52, minlength=2048)
+    fields = None if scratch is None else scratch.view(np.int64)
+    fields = np.right_shift(magnitudes.view(np.int64), 52, out=fields)
+    biased = np.bincount(fields, minlength=2048)
     first, last = EXPONENTS[0] + 1023, EXPONENTS[-1] + 1023
     counts = biased[first : last + 1].copy()
     # Exponent field 0 holds zeros and subnormals alike; subnormals are the rare case.

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.metrics.floats import arithmetic_of, computable, significand_bits
+from troubleshooter_nb.metrics.floats import (
+    arithmetic_of,
+    computable,
+    native_order,
+    significand_bits,
+)
 from troubleshooter_nb.metrics.partial import (
     BLOCK,
     EXPONENTS,
@@ -45,14 +50,32 @@ class BlockSummary:
     smallest: float
 
 
-def magnitudes(values: np.ndarray) -> np.ndarray:
-    """What is summarised of a value: itself as float64, or the modulus of a complex number."""
+def magnitudes(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """What is summarised of a value: itself as float64, or the modulus of a complex number.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        In a dtype numpy computes with (`metrics.floats.computable`). A complex number with a NaN
+        part is NaN; a modulus beyond float64's range is inf.
+    out : ndarray of float64, shape (n,), optional
+        Memory to overwrite. float64 input is returned as it is.
+    """
+    if values.dtype == np.float64:
+        return values
+    if out is None:
+        out = np.empty(len(values))
     if values.dtype.kind == "c":
-        return np.abs(values.astype(np.complex128, copy=False))
-    return values.astype(np.float64, copy=False)
+        np.abs(values.astype(np.complex128, copy=False), out=out)
+        out[np.isnan(values)] = np.nan  # C99 calls the modulus of inf + nan i infinite
+    else:
+        np.copyto(out, values)
+    return out
 
 
-def summarise_block(values: np.ndarray, stored: np.ndarray | None = None) -> BlockSummary:
+def summarise_block(
+    values: np.ndarray, stored: np.ndarray | None = None, scratch: np.ndarray | None = None
+) -> BlockSummary:
     """Summary of one block.
 
     Parameters
@@ -61,9 +84,12 @@ def summarise_block(values: np.ndarray, stored: np.ndarray | None = None) -> Blo
         May hold NaN and infinities; they are counted and left out of the rest.
     stored : ndarray, shape (n,), optional
         The same values in a smaller dtype, in which extremes and zeros are found sooner.
+    scratch : ndarray of float64, shape (at least n,), optional
+        Memory to overwrite.
     """
     count = len(values)
-    narrow = values if stored is None or stored.dtype.kind == "c" else stored
+    # Not float16, which numpy compares in software.
+    narrow = values if stored is None or stored.dtype.kind == "c" or _is_half(stored) else stored
     # np.count_nonzero is slow on numbers and fast on bools.
     zero = int(np.count_nonzero(narrow == 0))
     # min and max pass NaN on, so two cheap reductions also tell whether all is finite.
@@ -76,11 +102,20 @@ def summarise_block(values: np.ndarray, stored: np.ndarray | None = None) -> Blo
         if not len(finite):
             return BlockSummary(count, nan, inf, zero, 0.0, 0.0, 0, -np.inf, np.inf)
         values, smallest, largest = finite, float(finite.min()), float(finite.max())
-    total, square, exponent = sums(values, max(-smallest, largest))
-    return BlockSummary(count, nan, inf, zero, total, square, exponent, largest, smallest)
+    total, square, exponent = sums(values, max(-smallest, largest), scratch)
+    # Adding 0.0 makes -0.0 a plain zero: which of the two numpy finds depends on the CPU.
+    return BlockSummary(
+        count, nan, inf, zero, total, square, exponent, largest + 0.0, smallest + 0.0
+    )
 
 
-def sums(values: np.ndarray, largest: float) -> tuple[float, float, int]:
+def _is_half(values: np.ndarray) -> bool:
+    return values.dtype == np.float16
+
+
+def sums(
+    values: np.ndarray, largest: float, scratch: np.ndarray | None = None
+) -> tuple[float, float, int]:
     """Sum and sum of squares of finite float64 values, divided by 2**e and 4**e, and e.
 
     np.add.reduce sums pairwise in a fixed order on every CPU; a BLAS dot product does not.
@@ -88,7 +123,8 @@ def sums(values: np.ndarray, largest: float) -> tuple[float, float, int]:
     exponent = scale_exponent(largest)
     if exponent:
         values = np.ldexp(values, -exponent)
-    return float(np.add.reduce(values)), float(np.add.reduce(values * values)), exponent
+    squares = np.multiply(values, values, out=None if scratch is None else scratch[: len(values)])
+    return float(np.add.reduce(values)), float(np.add.reduce(squares)), exponent
 
 
 def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
@@ -102,17 +138,19 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
     if arithmetic_of(values.dtype) == "unsupported":
         msg = f"cannot summarise values of dtype {values.dtype}"
         raise ValueError(msg)
-    wide = magnitudes(computable(values))
-    if not len(wide):
+    work = np.empty((2, len(values)))
+    # A signalling NaN, as uninitialised memory may hold, warns at every touch.
+    with np.errstate(all="ignore"):
+        wide = magnitudes(computable(values), work[0])
         block = BlockSummary(0, 0, 0, 0, 0.0, 0.0, 0, -np.inf, np.inf)
-    else:
-        block = summarise_block(wide)
-    finite = np.abs(wide if block.nan + block.inf == 0 else wide[np.isfinite(wide)])
-    histogram, _ = exponent_histogram(finite)
-    where_max = where_min = -1
-    if block.count > block.nan + block.inf:
-        where_max = start + int(np.argmax(wide == block.largest))
-        where_min = start + int(np.argmax(wide == block.smallest))
+        if len(wide):
+            block = summarise_block(wide, scratch=work[1])
+        finite = wide if block.nan + block.inf == 0 else wide[np.isfinite(wide)]
+        histogram, _ = exponent_histogram(np.abs(finite, out=work[1][: len(finite)]))
+        where_max = where_min = -1
+        if len(finite):
+            where_max = start + int(np.argmax(wide == block.largest))
+            where_min = start + int(np.argmax(wide == block.smallest))
     return Partial(
         counts=np.array([block.count, block.nan, block.inf, block.zero]),
         mantissas=np.array([block.total, block.square]),
@@ -127,7 +165,7 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
 def summarise(
     read: Callable[[int, int], np.ndarray], size: int, *, block: int = BLOCK
 ) -> dict[str, float]:
-    """All `SUMMARY_FIGURES` of a tensor, with ``crc32`` of its stored bytes and the histogram.
+    """All `SUMMARY_FIGURES` of a tensor, and ``crc32`` of its stored bytes.
 
     Parameters
     ----------
@@ -184,7 +222,8 @@ def side_figures(
 def root(mantissa: float, exponent: int) -> float:
     """Square root of ``mantissa * 2**exponent``; exact scaling, so no early overflow."""
     odd = int(exponent) & 1
-    return float(np.ldexp(np.sqrt(mantissa * (1 + odd)), (int(exponent) - odd) // 2))
+    with np.errstate(over="ignore"):  # a norm beyond float64's range is inf
+        return float(np.ldexp(np.sqrt(mantissa * (1 + odd)), (int(exponent) - odd) // 2))
 
 
 def bits_seen(values: np.ndarray) -> np.ndarray:
@@ -194,16 +233,18 @@ def bits_seen(values: np.ndarray) -> np.ndarray:
     """
     if arithmetic_of(values.dtype) != "float" or values.dtype.itemsize > 8 or not len(values):
         return np.zeros(1, np.uint64)
-    if not values.dtype.isnative:
-        values = values.astype(values.dtype.newbyteorder("="))
-    unsigned = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    unsigned = np.ascontiguousarray(native_order(values)).view(f"u{values.dtype.itemsize}")
     return np.array([np.bitwise_or.reduce(unsigned)], np.uint64)
 
 
 def used_significand_bits(mask: int, dtype: np.dtype) -> int:
-    """Significand bits, hidden bit included, that the values really use; 0 for exact dtypes."""
+    """Significand bits, hidden bit included, that the values really use.
+
+    0 for exact and complex dtypes, for formats wider than float64, and where all values are 0.
+    """
     bits = significand_bits(dtype)
-    if not bits or dtype.kind == "c":
+    seen = int(mask) & ~(1 << (8 * dtype.itemsize - 1))  # the sign bit
+    if not bits or dtype.kind == "c" or not seen:
         return 0
     fraction = int(mask) & ((1 << (bits - 1)) - 1)
     if not fraction:

@@ -112,7 +112,7 @@ def image(
     *,
     alt: str,
 ) -> Markup:
-    """A palette PNG as a data URI; pixels are repeated, as ``image-rendering`` is sanitised away."""
+    """A palette PNG as a data URI; pixels are repeated, as a sanitiser drops image-rendering."""
     pixels = np.kron(indices, np.ones(stretch, np.uint8))
     height, width = pixels.shape
     raw = b"".join(b"\0" + line.tobytes() for line in pixels)

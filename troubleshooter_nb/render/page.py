@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
@@ -26,17 +26,7 @@ from troubleshooter_nb.render.html import (
     small,
     tone,
 )
-from troubleshooter_nb.render.rows import (
-    blocks,
-    counts_by_kind,
-    display_names,
-    failed_rows,
-    first_divergence,
-    health,
-    pair_label,
-    side_labels,
-    worst_rows,
-)
+from troubleshooter_nb.render.rows import Pairs, blocks, display_names, health
 from troubleshooter_nb.render.tables import (
     element_table,
     facts_table,
@@ -49,6 +39,7 @@ from troubleshooter_nb.render.text import (
     axis_ranges,
     criterion,
     dump_headline,
+    headline,
     pairing_headline,
     range_sentences,
     scalar_row,
@@ -58,62 +49,64 @@ from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of
 
 _MOST_ENTRIES = 400
 _MOST_UNMATCHED = 100
-# How many drill-downs and how much of the row tables each step of shrinking keeps.
-_LEVELS = (
-    {"inside": 3, "rows": "all"},
-    {"inside": 3, "rows": "failing"},
-    {"inside": 2, "rows": "few"},
-    {"inside": 1, "rows": "first"},
-    {"inside": 1, "rows": "none"},
+Rows = Literal["all", "failing", "few", "first", "none"]
+# Steps of shrinking: how many drill-downs, and which rows the blocks still list.
+_LEVELS: tuple[tuple[int, Rows], ...] = (
+    (3, "all"),
+    (3, "failing"),
+    (2, "few"),
+    (1, "first"),
+    (1, "none"),
 )
+# The shortest row is about this long: saves drawing what cannot fit.
+_ROW_BYTES = 300
 _FEW = 8
 _MOST_BLOCKS = 60
+_MOST_POINTS = 600
+_BARS = 24
+_SEVERITY = {"ok": 0, "warn": 1, "miss": 2, "bad": 3}
 
 
 def comparison_html(
     result: xr.Dataset, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
 ) -> str:
     """HTML repr of a Comparison, at most ``facts["html_bytes"]`` long if at all possible."""
-    facts = {**facts, "first": first_divergence(result)}
+    pairs = Pairs.of(result)
+    budget = int(facts["html_bytes"])
+    at_least = {"all": len(pairs), "failing": len(pairs.failed)}
     text = ""
-    for shrink in _LEVELS:
-        text = _comparison_html(result, evidence, facts, shrink)
-        if len(text.encode()) <= int(facts["html_bytes"]):
+    for inside, rows in _LEVELS:
+        if at_least.get(rows, 0) * _ROW_BYTES > budget:
+            continue
+        text = _comparison_html(pairs, evidence, facts, inside, rows)
+        if len(text.encode()) <= budget:
             break
     return text
 
 
 def _comparison_html(
-    result: xr.Dataset,
+    pairs: Pairs,
     evidence: Mapping[int, xr.Dataset],
     facts: Mapping[str, Any],
-    shrink: Mapping[str, Any],
+    inside: int,
+    rows: Rows,
 ) -> str:
     language = facts["language"]
-    worst = worst_rows(result, int(facts["worst_rows"]))
-    inside = [i for i in _inside_order(facts["first"], worst, evidence) if i in evidence]
+    worst = pairs.worst(int(facts["worst_rows"]))
+    candidates = ([] if pairs.first is None else [pairs.first]) + [*worst, *evidence]
+    shown = [i for i in dict.fromkeys(candidates) if i in evidence]
     return fragment(
-        _verdict(result, facts),
-        _remarks(result, facts),
-        _call_out(result, evidence, facts),
-        _along(result, facts) if len(result["pair"]) > 1 else None,
-        join(
-            [
-                heading(
-                    sentence("worst", language, count=len(worst)),
-                    sentence("worst_remark", language),
-                ),
-                pair_table(result, worst, facts),
-            ]
-        )
-        if worst
-        else None,
-        heading(sentence("inside", language)) if inside else None,
+        _verdict(pairs, facts),
+        _remarks(pairs, facts),
+        _call_out(pairs, evidence, facts),
+        *_along(pairs, facts),
+        *_worst(pairs, worst, facts),
+        heading(sentence("inside", language)) if shown else None,
         *(
-            _drill_down(result, i, evidence[i], facts, opened=number == 0)
-            for number, i in enumerate(inside[: shrink["inside"]])
+            _drill_down(pairs, i, evidence[i], facts, opened=number == 0)
+            for number, i in enumerate(shown[:inside])
         ),
-        *_all_pairs(result, facts, str(shrink["rows"])),
+        *_all_pairs(pairs, facts, rows),
         _unmatched(facts),
         _provenance(facts),
     )
@@ -164,7 +157,7 @@ def dump_html(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
             details(
                 [
                     samp(title),
-                    f" · {len(rows)} tensors · {size:,} elements",
+                    f" · {len(rows)} tensor{'s' * (len(rows) != 1)} · {size:,} elements",
                     tone("warn", f" · ! {bad} not readable") if bad else None,
                 ],
                 simple_table(
@@ -226,158 +219,136 @@ def card_html(facts: Mapping[str, Any], language: str) -> str:
     return fragment(simple_table(("fact", "value"), [(samp(k), str(v)) for k, v in facts.items()]))
 
 
-def _verdict(result: xr.Dataset, facts: Mapping[str, Any]) -> Markup:
+def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     language = facts["language"]
-    total, failed = int(result.sizes["pair"]), len(failed_rows(result))
-    passed = int(result["passed"].values.sum())
-    if not total:
-        head = tone("warn", "? ", sentence("nothing", language))
-    elif failed:
-        text = sentence("some_differ", language, failed=failed, total=total)
-        head = tone("bad", f"{glyph('differs')} {text}")
-    else:
-        mark = glyph("pass") if passed == total else glyph("missing")
-        text = sentence("all_agree", language, passed=passed, total=total)
-        head = tone("ok" if passed == total else "warn", f"{mark} {text}")
-    parts = [head]
-    if facts["first"] is not None:
-        name = pair_label(result, facts["first"], short=True)
-        parts.append(
-            join(
-                [
-                    tone("bad", f"➤ {sentence('first_at', language)}"),
-                    " ",
-                    samp(name),
-                    " ",
-                    small(f"(#{facts['first']})"),
-                ]
-            )
-        )
-    parts += [tone(name, text, bold=False) for name, text in counts_by_kind(result, language)]
+    parts = [tone(*headline(pairs, language))]
+    if pairs.first is not None:
+        at = tone("bad", f"➤ {sentence('first_at', language)}")
+        number = small(f"(#{pairs.first})")
+        parts.append(join([at, samp(pairs.short(pairs.first)), number], " "))
+    parts += [tone(name, text, bold=False) for name, text in pairs.remarks(language)]
     return paragraph(join(parts, " · "), style="margin:2px 0;font-size:16px")
 
 
-def _remarks(result: xr.Dataset, facts: Mapping[str, Any]) -> Markup:
+def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     language = facts["language"]
-    sides = []
+    parts: list[object] = []
     for side in ("left", "right"):
         card = facts[f"{side}_card"]
-        runner = " ".join(str(card[k]) for k in ("framework", "device") if card.get(k))
-        dtypes = sorted({str(d) for d in result[f"{side}_dtype"].values if d})
-        sides.append(
-            join(
-                [
-                    f"{side} ",
-                    element("b", facts[f"{side}_label"]),
-                    f" {runner}" if runner else None,
-                    f" {', '.join(dtypes[:3])}" if dtypes else None,
-                ]
-            )
-        )
-    parts = [*sides, criterion(facts)]
-    if _is_backward(result):
+        runner = [str(card[k]) for k in ("framework", "version", "device") if card.get(k)]
+        dtypes = sorted({str(dtype) for dtype in pairs[f"{side}_dtype"] if dtype})
+        label = element("b", facts[f"{side}_label"])
+        parts.append(join([side, label, *runner, ", ".join(dtypes[:3])], " "))
+    parts.append(criterion(facts))
+    if pairs.has_parameter_gradients:
         parts.append(sentence("backward_order", language))
     parts += list(facts["notes"])
     return paragraph(small(join(parts, " · ")), style="margin:2px 0 8px 0;opacity:.75")
 
 
 def _call_out(
-    result: xr.Dataset, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
+    pairs: Pairs, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
 ) -> Markup | None:
-    first, language = facts["first"], facts["language"]
+    first, language = pairs.first, facts["language"]
     if first is None:
         return None
-    values = {str(n): result[n].values[first] for n in result.data_vars if result[n].ndim == 1}
-    left, right = side_labels(result, first)
+    values = pairs.row(first)
+    left, right = pairs.sides(first)
     title = left if left == right else f"{left} → {right}"
+    end = "。" if language == "zh" else "."
+    what = join(
+        [verdict_mark(str(values["verdict"]), language), ": ", reason_text(values, language)]
+    )
     lines = [
         paragraph(element("b", f"➤ {sentence('first_divergence', language)}: ", samp(title))),
-        paragraph(reason_text(values, language) + ("." if language == "en" else "。")),
-        paragraph(_before(result, first, language)),
+        paragraph(what, end),
+        paragraph(_before(pairs, first, language)),
     ]
-    if first in evidence:
-        ranges = range_sentences(evidence[first], language)
-        if ranges:
-            lines.append(paragraph(" ".join(ranges)))
-    lines.append(paragraph(small("next: ", element("code", f"cmp[{values['left']!r}]"))))
+    if first in evidence and (ranges := range_sentences(evidence[first], language)):
+        lines.append(paragraph(" ".join(ranges)))
+    lines.append(paragraph(small("next: ", element("code", f"cmp[{left!r}]"))))
+    colour = INKS[tone_of(str(values["verdict"]))]
     return element(
         "div",
         *lines,
-        style=f"border-left:4px solid {INKS[tone_of(values['verdict'])]};"
-        "padding:2px 0 2px 12px;margin:0 0 10px 0",
+        style=f"border-left:4px solid {colour};padding:2px 0 2px 12px;margin:0 0 10px 0",
     )
 
 
-def _before(result: xr.Dataset, first: int, language: str) -> str:
-    error = result["rel_l2_error"].values
-    measured = [i for i in range(first) if not np.isnan(error[i])]
-    if not measured:
+def _before(pairs: Pairs, first: int, language: str) -> str:
+    error = pairs["rel_l2_error"]
+    measured = np.flatnonzero(~np.isnan(error[:first]))
+    if not len(measured):
         return sentence("is_first", language)
-    i = measured[-1]
-    name = pair_label(result, i, short=True)
-    return sentence("before_agrees", language, name=name, rel=scientific(float(error[i])))
+    i = int(measured[-1])
+    return sentence("before_agrees", language, name=pairs.short(i), rel=scientific(float(error[i])))
 
 
-def _along(result: xr.Dataset, facts: Mapping[str, Any]) -> Markup:
+def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
+    if len(pairs) < 2:
+        return []
     language = facts["language"]
-    errors = result["max_abs_error"].values
-    tones = [tone_of(str(verdict)) for verdict in result["verdict"].values]
-    labels = [pair_label(result, i, short=True) for i in range(len(errors))]
-    first = facts["first"]
-    if first is None:
-        alt = sentence("chart_alt_pass", language, largest=scientific(_largest(errors)))
-    else:
-        alt = sentence(
-            "chart_alt",
-            language,
-            before=scientific(_largest(errors[:first])),
-            first=scientific(float(errors[first])),
-            after=scientific(_largest(errors[first + 1 :])),
-        )
+    first = pairs.first
+    alt = {"largest": scientific(_largest(pairs["max_abs_error"]))}
+    if first is not None:
+        error = pairs["max_abs_error"]
+        alt = {
+            "before": scientific(_largest(error[:first])),
+            "first": scientific(float(error[first])),
+            "after": scientific(_largest(error[first + 1 :])),
+        }
+    chosen = _thinned(pairs)
     ticks: list[tuple[int, str]] = []
-    for title, rows in blocks(labels):
-        if not ticks or (rows[0] - ticks[-1][0]) / len(errors) > 0.12:
-            ticks.append((rows[0], title[:14]))
-    first_label = f"#{first} {labels[first]}" if first is not None else ""
-    return join(
-        [
-            heading(sentence("along", language), sentence("along_remark", language)),
-            depth_chart(
-                list(errors),
-                tones,
-                atol=float(facts["atol"]),
-                first=first,
-                first_label=first_label[:60],
-                labels=[tick for tick in ticks if tick[0] < 0.95 * len(errors)],
-                alt=alt,
-            ),
-        ]
-    )
+    for title, numbers in blocks([pairs.short(i) for i in chosen]):
+        if not ticks or numbers[0] - ticks[-1][0] > 0.12 * len(chosen):
+            ticks.append((numbers[0], title[:14]))
+    return [
+        heading(sentence("along", language), sentence("along_remark", language)),
+        depth_chart(
+            [float(pairs["max_abs_error"][i]) for i in chosen],
+            [tone_of(str(pairs["verdict"][i])) for i in chosen],
+            atol=float(facts["atol"]),
+            first=chosen.index(first) if first is not None else None,
+            first_label=f"#{first} {pairs.short(first)}"[:60] if first is not None else "",
+            labels=[tick for tick in ticks if tick[0] < 0.95 * len(chosen)],
+            alt=sentence("chart_alt_pass" if first is None else "chart_alt", language, **alt),
+        ),
+    ]
+
+
+def _thinned(pairs: Pairs) -> list[int]:
+    """Pairs for the chart: all of them, or of each equal run the one with the largest error."""
+    runs = np.array_split(np.arange(len(pairs)), min(len(pairs), _MOST_POINTS))
+    # Failed pairs before passed ones; what was not measured only where nothing else is.
+    weight = np.nan_to_num(pairs["max_abs_error"], nan=-1.0, posinf=1e300)
+    weight = np.where(np.isin(np.arange(len(pairs)), pairs.failed), weight + 1e300, weight)
+    chosen = {int(run[np.argmax(weight[run])]) for run in runs}
+    if pairs.first is not None:
+        chosen.add(pairs.first)
+    return sorted(chosen)
+
+
+def _worst(pairs: Pairs, worst: Sequence[int], facts: Mapping[str, Any]) -> list[Markup]:
+    if not worst:
+        return []
+    language = facts["language"]
+    title = sentence("worst", language, count=len(worst))
+    return [heading(title, sentence("worst_remark", language)), pair_table(pairs, worst, facts)]
 
 
 def _drill_down(
-    result: xr.Dataset,
-    i: int,
-    evidence: xr.Dataset,
-    facts: Mapping[str, Any],
-    *,
-    opened: bool,
+    pairs: Pairs, i: int, evidence: xr.Dataset, facts: Mapping[str, Any], *, opened: bool
 ) -> Markup:
-    values = {str(n): result[n].values[i] for n in result.data_vars if result[n].ndim == 1}
-    verdict = str(values["verdict"])
+    values = pairs.row(i)
     where = worst_elements(str(values["left_shape"]), evidence, most=1)
-    at = join([" at ", samp(where[0][0])]) if where else None
-    return details(
-        [
-            verdict_mark(verdict, facts["language"]),
-            f" #{i} ",
-            samp(pair_label(result, i, short=True)),
-            f" · max |Δ| {scientific(float(values['max_abs_error']))}",
-            at,
-        ],
-        _inside(values, evidence, facts["language"]),
-        opened=opened,
-    )
+    summary = [
+        verdict_mark(str(values["verdict"]), facts["language"]),
+        f" #{i} ",
+        samp(pairs.short(i)),
+        f" · max |Δ| {scientific(float(values['max_abs_error']))}",
+        join([" at ", samp(where[0][0])]) if where else None,
+    ]
+    return details(summary, _inside(values, evidence, facts["language"]), opened=opened)
 
 
 def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> Markup:
@@ -455,33 +426,33 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
     return element("table", element("tbody", *lines), style="border-collapse:collapse;margin:6px 0")
 
 
-def _all_pairs(result: xr.Dataset, facts: Mapping[str, Any], rows: str) -> list[Markup]:
+def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Markup]:
     language = facts["language"]
-    total = int(result.sizes["pair"])
-    labels = [pair_label(result, i, short=True) for i in range(total)]
-    sections = [heading(sentence("all_pairs", language), sentence("all_pairs_remark", language))]
-    left_out = rows != "all"
-    groups = blocks(labels)
-    shown = groups
+    groups = blocks([pairs.short(i) for i in range(len(pairs))])
     if rows in ("few", "first", "none"):
-        shown = _merged_groups(result, groups)
-    for title, numbers in shown[:_MOST_BLOCKS] if rows != "all" else shown:
-        sections.append(_block(result, title, numbers, facts, rows))
-    if left_out:
-        sections.append(paragraph(small(sentence("left_out", language, total=f"{total:,}"))))
+        groups = _merged_groups(pairs, groups)
+    hidden = len(groups) - _MOST_BLOCKS if rows != "all" else 0
+    if hidden > 0:
+        at = next((k for k, (_, numbers) in enumerate(groups) if pairs.first in numbers), 0)
+        start = max(0, min(at - _MOST_BLOCKS // 2, hidden))
+        groups = groups[start : start + _MOST_BLOCKS]
+    sections = [heading(sentence("all_pairs", language), sentence("all_pairs_remark", language))]
+    sections += [_block(pairs, title, numbers, facts, rows) for title, numbers in groups]
+    if rows != "all":
+        total = f"{len(pairs):,}"
+        sections.append(paragraph(small(sentence("left_out", language, total=total))))
     return sections
 
 
 def _merged_groups(
-    result: xr.Dataset, groups: Sequence[tuple[str, list[int]]]
+    pairs: Pairs, groups: Sequence[tuple[str, list[int]]]
 ) -> list[tuple[str, list[int]]]:
     """Neighbouring blocks with the same state as one; the block of the first divergence alone."""
-    failed = set(failed_rows(result).tolist())
-    first = first_divergence(result)
+    failed = set(pairs.failed.tolist())
     merged: list[tuple[str, list[int]]] = []
     states: list[object] = []
     for title, numbers in groups:
-        state: object = "first" if first in numbers else any(i in failed for i in numbers)
+        state: object = "first" if pairs.first in numbers else any(i in failed for i in numbers)
         if merged and states[-1] == state != "first":
             start = merged[-1][0].split(" … ")[0]
             merged[-1] = (f"{start} … {title}", merged[-1][1] + numbers)
@@ -492,54 +463,43 @@ def _merged_groups(
 
 
 def _block(
-    result: xr.Dataset, title: str, numbers: list[int], facts: Mapping[str, Any], rows: str
+    pairs: Pairs, title: str, numbers: list[int], facts: Mapping[str, Any], rows: Rows
 ) -> Markup:
     language = facts["language"]
-    verdicts = [str(result["verdict"].values[i]) for i in numbers]
-    errors = result["max_abs_error"].values[numbers]
-    parts: list[Markup] = []
-    for verdict in dict.fromkeys(sorted(verdicts, key=lambda v: -_severity(v))):
-        text = f"{verdicts.count(verdict)}\N{NO-BREAK SPACE}"
-        parts.append(join([text, verdict_mark(verdict, language)]))
+    verdicts = Counter(str(pairs["verdict"][i]) for i in numbers)
+    errors = pairs["max_abs_error"][numbers]
+    parts = [
+        join([f"{verdicts[verdict]}\N{NO-BREAK SPACE}", verdict_mark(verdict, language)])
+        for verdict in sorted(verdicts, key=lambda verdict: -_SEVERITY[tone_of(verdict)])
+    ]
     if np.isfinite(errors).any():
         worst = numbers[int(np.nanargmax(errors))]
-        name = pair_label(result, worst, short=True)
-        parts.append(join([f"worst {scientific(float(np.nanmax(errors)))} ", samp(name)]))
-    here = facts["first"] in numbers
-    failing = any(_severity(verdict) > 1 for verdict in verdicts)
-    keep: Callable[[list[int]], list[int]] = list
-    if (
-        (rows in ("failing", "few") and not failing)
-        or (rows == "first" and not here)
-        or rows == "none"
-    ):
-        keep = _none
-    elif rows in ("few", "first"):
-        bad = (i for i, v in zip(numbers, verdicts, strict=True) if _severity(v) > 1)
-        keep = partial(_around, facts["first"] if here else next(bad))
-    shown = keep(numbers)
-    bars = strip(list(errors[:24]))
+        largest = scientific(float(np.nanmax(errors)))
+        parts.append(join([f"worst {largest} ", samp(pairs.short(worst))]))
+    here = pairs.first in numbers
+    arrow = f" ➤ {sentence('first_divergence', language).lower()}"
     summary = [
-        samp(f"{title} {bars}{'…' if len(errors) > 24 else ''}"),
+        samp(f"{title} {strip(list(errors[:_BARS]))}{'…' if len(errors) > _BARS else ''}"),
         "\N{EN SPACE}",
         join(parts, " · "),
-        tone("bad", f" ➤ {sentence('first_divergence', language).lower()}") if here else None,
+        tone("bad", arrow) if here else None,
     ]
-    if not shown:
+    listed = _listed(pairs, numbers, rows)
+    if not listed:
         return paragraph(*summary, style="margin:2px 0 2px 14px")
-    return details(summary, pair_table(result, shown, facts), opened=here)
+    return details(summary, pair_table(pairs, listed, facts), opened=here)
 
 
-def _around(first: int, numbers: list[int]) -> list[int]:
-    return [i for i in numbers if i >= first - 2][:_FEW]
-
-
-def _none(numbers: list[int]) -> list[int]:
-    return []
-
-
-def _severity(verdict: str) -> int:
-    return {"ok": 0, "warn": 2, "miss": 3, "bad": 4}[tone_of(verdict)]
+def _listed(pairs: Pairs, numbers: list[int], rows: Rows) -> list[int]:
+    """The pairs of a block whose rows are shown at this step of shrinking."""
+    bad = [i for i in numbers if _SEVERITY[tone_of(str(pairs["verdict"][i]))]]
+    if rows == "all" or (rows == "failing" and bad):
+        return numbers
+    if not bad or rows in ("failing", "none") or (rows == "first" and pairs.first not in numbers):
+        return []
+    # From two before the first bad one: the reader wants to see the turn.
+    start = pairs.first if pairs.first in numbers else bad[0]
+    return [i for i in numbers if i >= start - 2][:_FEW]
 
 
 def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
@@ -635,19 +595,6 @@ def _pairing_cells(columns: Mapping[str, Any], i: int) -> list[object]:
         confidence,
         str(columns["note"][i]),
     ]
-
-
-def _inside_order(
-    first: int | None, worst: Sequence[int], evidence: Mapping[int, xr.Dataset]
-) -> list[int]:
-    ordered = ([first] if first is not None else []) + [*worst, *evidence]
-    return list(dict.fromkeys(ordered))
-
-
-def _is_backward(result: xr.Dataset) -> bool:
-    return bool(
-        np.any((result["direction"].values == "backward") & (result["role"].values == "parameter"))
-    )
 
 
 def _largest(values: np.ndarray) -> float:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -24,71 +27,97 @@ def display_names(names: Sequence[str], paths: Sequence[str]) -> list[str]:
     ]
 
 
-def pair_label(result: xr.Dataset, i: int, *, short: bool = False) -> str:
-    """``left -> right``, or one name where both are the same."""
-    left, right = side_labels(result, i)
-    if short or left == right:
+@dataclass(frozen=True)
+class Pairs:
+    """A comparison's table as plain arrays: xarray's access would cost more than drawing a row."""
+
+    columns: Mapping[str, np.ndarray]
+    histogram: np.ndarray
+    exponents: np.ndarray
+
+    @classmethod
+    def of(cls, result: xr.Dataset) -> Pairs:
+        """The view of a `Comparison.result`."""
+        columns = {
+            str(name): variable.values
+            for name, variable in result.data_vars.items()
+            if variable.dims == ("pair",)
+        }
+        return cls(columns, result["error_histogram"].values, result["exponent"].values)
+
+    def __len__(self) -> int:
+        return len(self.columns["verdict"])
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        return self.columns[column]
+
+    def row(self, i: int) -> dict[str, Any]:
+        """All values of one pair by name."""
+        return {name: values[i] for name, values in self.columns.items()}
+
+    def sides(self, i: int) -> tuple[str, str]:
+        """Display names of both sides; empty where there is none."""
+        return str(self["left_display"][i]), str(self["right_display"][i])
+
+    def label(self, i: int) -> str:
+        """``left -> right``, or one name where both are the same."""
+        left, right = self.sides(i)
+        return left if left == right else f"{left or '-'} -> {right or '-'}"
+
+    def short(self, i: int) -> str:
+        """One name: the left one where there is one."""
+        left, right = self.sides(i)
         return left or right
-    return f"{left or '-'} -> {right or '-'}"
 
+    @cached_property
+    def failed(self) -> np.ndarray:
+        """Numbers of the pairs whose values were compared and differ."""
+        return np.flatnonzero(np.isin(self["verdict"], _DIFFERING))
 
-def side_labels(result: xr.Dataset, i: int) -> tuple[str, str]:
-    """Display names of both sides of a pair; empty where there is none."""
-    left, right = (str(result[f"{side}_display"].values[i]) for side in ("left", "right"))
-    return left, right
+    @cached_property
+    def first(self) -> int | None:
+        """Number of the first differing pair in execution order."""
+        return int(self.failed[0]) if len(self.failed) else None
 
+    def worst(self, most: int) -> list[int]:
+        """Numbers of the worst measured pairs that are not identical: failed first, NaN first."""
+        verdict, error = self["verdict"], self["rel_l2_error"]
+        measured = ~np.isnan(error)
+        rank = np.where(verdict == "nan", 0, 1)
+        size = -np.where(measured, error, 0.0)
+        order = np.lexsort((np.arange(len(self)), size, rank, self["passed"]))
+        shown = (measured & (verdict != "identical")) | (verdict == "nan")
+        return [int(i) for i in order[shown[order]][: max(most, 0)]]
 
-def failed_rows(result: xr.Dataset) -> np.ndarray:
-    """Numbers of the pairs whose values were compared and differ."""
-    return np.flatnonzero(np.isin(result["verdict"].values, _DIFFERING))
+    @property
+    def has_parameter_gradients(self) -> bool:
+        """Whether pairs are walked from the loss backwards."""
+        return bool(np.any((self["direction"] == "backward") & (self["role"] == "parameter")))
 
-
-def first_divergence(result: xr.Dataset) -> int | None:
-    """Number of the first differing pair in execution order."""
-    failed = failed_rows(result)
-    return int(failed[0]) if len(failed) else None
-
-
-def worst_rows(result: xr.Dataset, most: int) -> list[int]:
-    """Numbers of the worst measured pairs that are not identical: failed first, NaN first."""
-    verdict = result["verdict"].values
-    error = result["rel_l2_error"].values
-    measured = ~np.isnan(error)
-    rank = np.where(verdict == "nan", 0, 1)
-    order = np.lexsort(
-        (np.arange(len(error)), -np.where(measured, error, 0.0), rank, result["passed"].values)
-    )
-    shown = (measured & (verdict != "identical")) | (verdict == "nan")
-    return [int(i) for i in order if shown[i]][: max(most, 0)]
-
-
-def counts_by_kind(result: xr.Dataset, language: str) -> list[tuple[str, str]]:
-    """Remarks behind the verdict, as (tone, text)."""
-    verdict, reason = result["verdict"].values, result["reason_id"].values
-    missing = (verdict == "missing") & ~result["passed"].values
-    unread = (verdict == "unreadable") & (reason != "interrupted")
-    kinds = (
-        ("miss", "nan_mismatch", None),
-        ("warn", "shape_count", verdict == "shape"),
-        ("warn", "without_partner", missing),
-        ("warn", "unreadable_count", unread),
-        ("warn", "undecidable_count", verdict == "undecidable"),
-        ("", "rounding_count", verdict == "rounding"),
-        ("warn", "blind_count", reason == "pass_blind"),
-        ("warn", "interrupted_count", reason == "interrupted"),
-    )
-    remarks = []
-    for tone, key, rows in kinds:
-        if rows is None:
-            counts = {
-                name: int(np.clip(result[name].values, 0, None).sum())
-                for name in ("nan_mismatch_count", "inf_mismatch_count")
-            }
-            if any(counts.values()):
-                remarks.append((tone, "◇ " + sentence(key, language, **counts)))
-        elif count := int(np.count_nonzero(rows)):
-            remarks.append((tone, sentence(key, language, count=count)))
-    return remarks
+    def remarks(self, language: str) -> list[tuple[str, str]]:
+        """What stands behind the verdict, as (tone, text)."""
+        verdict, reason = self["verdict"], self["reason_id"]
+        mismatches = {
+            name: int(np.clip(self[name], 0, None).sum())
+            for name in ("nan_mismatch_count", "inf_mismatch_count")
+        }
+        kinds = (
+            ("warn", "shape_count", verdict == "shape"),
+            ("warn", "without_partner", (verdict == "missing") & ~self["passed"]),
+            ("warn", "unreadable_count", (verdict == "unreadable") & (reason != "interrupted")),
+            ("warn", "undecidable_count", verdict == "undecidable"),
+            ("", "rounding_count", verdict == "rounding"),
+            ("warn", "blind_count", reason == "pass_blind"),
+            ("warn", "interrupted_count", reason == "interrupted"),
+        )
+        found = [
+            (tone, sentence(key, language, count=count))
+            for tone, key, rows in kinds
+            if (count := int(np.count_nonzero(rows)))
+        ]
+        if any(mismatches.values()):
+            found.insert(0, ("miss", "◇ " + sentence("nan_mismatch", language, **mismatches)))
+        return found
 
 
 def blocks(labels: Sequence[str]) -> list[tuple[str, list[int]]]:
@@ -130,7 +159,8 @@ def health(index: xr.Dataset) -> list[str]:
     zero = (index["zero_count"].values == size) & (size > 0)
     if zero.any():
         found.append(f"▲ {int(zero.sum())} all zero")
-    constant = (index["min"].values == index["max"].values) & (size > 1) & ~zero
+    ordinary = (index["nan_count"].values == 0) & (index["inf_count"].values == 0) & ~zero
+    constant = (index["min"].values == index["max"].values) & (size > 1) & ordinary
     if constant.any():
         found.append(f"▲ {int(constant.sum())} constant")
     return found

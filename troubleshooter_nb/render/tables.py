@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from troubleshooter_nb.render.charts import decades, level, scientific, spark
 from troubleshooter_nb.render.html import (
@@ -20,16 +19,14 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.rows import side_labels
+from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.words import glyph, percent, reason_text, tone_of, word
 
 _UNMEASURED = "–"
 
 
-def pair_table(
-    result: xr.Dataset, rows: Iterable[int], facts: Mapping[str, Any], *, prefix: str = ""
-) -> Markup:
-    """One row per pair; `prefix` is cut from names that start with it."""
+def pair_table(pairs: Pairs, rows: Iterable[int], facts: Mapping[str, Any]) -> Markup:
+    """One row per pair, with what differs, by how much, and how the errors are spread."""
     titles = (
         ("#", False),
         ("verdict", False),
@@ -41,18 +38,7 @@ def pair_table(
         ("in tol.", False),
         ("1e-9…|Δ|…1e1", False),
     )
-    columns = {str(n): result[n].values for n in result.data_vars if result[n].dims == ("pair",)}
-    histogram, exponents = result["error_histogram"].values, result["exponent"].values
-    lines = [
-        _pair_row(
-            i,
-            {name: values[i] for name, values in columns.items()},
-            spark(decades(histogram[i], exponents)),
-            facts,
-            _short_names(side_labels(result, i), prefix),
-        )
-        for i in rows
-    ]
+    lines = [_pair_row(pairs, i, facts) for i in rows]
     return table(titles, lines, class_="tsnb-t")
 
 
@@ -82,9 +68,11 @@ def element_table(rows: Sequence[tuple[str, float, float, float, float]]) -> Mar
 def figure_table(values: Mapping[str, Any]) -> Markup:
     """Every figure of one pair by its name."""
     groups = (
-        ("max_abs_error", "mean_abs_error", "rmse", "max_rel_error", "mean_rel_error", "mape"),
-        ("rel_l2_error", "cosine", "correlation", "allclose_ratio", "smallest_passing_tolerance"),
-        ("unequal_count", "nan_mismatch_count", "inf_mismatch_count", "zero_reference_count"),
+        ("max_abs_error", "rel_l2_error", "allclose_ratio"),
+        ("mean_abs_error", "cosine", "smallest_passing_tolerance"),
+        ("rmse", "correlation", "unequal_count"),
+        ("max_rel_error", "mape", "nan_mismatch_count"),
+        ("mean_rel_error", "zero_reference_count", "inf_mismatch_count"),
     )
     lines = [
         row(
@@ -122,15 +110,10 @@ def simple_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Mar
     )
 
 
-def _pair_row(
-    i: int,
-    values: Mapping[str, Any],
-    histogram: str,
-    facts: Mapping[str, Any],
-    names: tuple[str, str],
-) -> Markup:
-    left, right = names
-    mark = "➤ " if i == facts.get("first") else ""
+def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
+    values = pairs.row(i)
+    left, right = pairs.sides(i)
+    mark = "➤ " if i == pairs.first else ""
     name = samp(left) if left == right else Markup(f"{samp(left or '–')} → {samp(right or '–')}")
     shape = str(values["left_shape"] or values["right_shape"]).replace("x", "×")
     measured = not np.isnan(values["max_abs_error"])
@@ -156,16 +139,8 @@ def _pair_row(
         cell(scientific(float(values["rel_l2_error"]))),
         cell(_one_minus(float(values["cosine"]))),
         cell(percent(float(values["allclose_ratio"]))),
-        cell(samp(histogram)),
+        cell(samp(spark(decades(pairs.histogram[i], pairs.exponents)))),
     )
-
-
-def _short_names(names: tuple[str, str], prefix: str) -> tuple[str, str]:
-    left, right = (
-        name[len(prefix) :] if prefix and name.startswith(prefix) and name != prefix else name
-        for name in names
-    )
-    return left, right
 
 
 def _one_minus(cosine: float) -> str:

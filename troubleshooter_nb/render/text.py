@@ -10,18 +10,11 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.render.charts import decades, scientific, spark
-from troubleshooter_nb.render.rows import (
-    counts_by_kind,
-    display_names,
-    failed_rows,
-    first_divergence,
-    health,
-    pair_label,
-    worst_rows,
-)
+from troubleshooter_nb.render.rows import Pairs, display_names, health
 from troubleshooter_nb.render.words import glyph, percent, reason_text, sentence, word
 
 COLUMNS, LINES = 100, 25
+_ASCII = str.maketrans({"·": "|", "−": "-", "≤": "<", "–": "-", "◇": "N", "▲": "^", "×": "x"})
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -127,33 +120,23 @@ def pairing_headline(table: xr.Dataset) -> str:
 
 def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Comparison."""
-    language, ascii_only = facts["language"], facts["ascii"]
-    lines = [verdict_line(result, facts)]
+    language = facts["language"]
+    pairs = Pairs.of(result)
+    lines = [verdict_line(pairs, facts)]
     lines.append(f"  {facts['left_label']} against {facts['right_label']}, the reference")
     lines.append(f"  {criterion(facts)}")
-    first = first_divergence(result)
+    first = pairs.first
     if first is not None:
-        row = _row(result, first)
-        lines.append(f"  {pair_label(result, first)}  (#{first})")
-        lines.append(f"    {reason_text(row, language)}")
+        lines.append(f"  {pairs.label(first)}  (#{first})")
+        lines.append(f"    {reason_text(pairs.row(first), language)}")
     lines += [f"  note: {note}" for note in facts["notes"]]
-    shown = worst_rows(result, min(int(facts["worst_rows"]), LINES - 4 - len(lines)))
+    shown = pairs.worst(min(int(facts["worst_rows"]), LINES - 4 - len(lines)))
     if shown:
         lines.append(
             f"  {'#':>4}  {'verdict':<11} {'max |d|':>8} {'rel L2':>8} {'cosine':>9} "
             f"{'in tol.':>7}  1e-9..1e1   pair"
         )
-    for i in shown:
-        row = _row(result, i)
-        mark = glyph(row["verdict"], ascii_only=ascii_only)
-        verdict = _pad(f"{mark} {word(row['verdict'], language)}", 11)
-        counts = decades(result["error_histogram"].values[i], result["exponent"].values)
-        lines.append(
-            f"  {i:>4}  {verdict} {_number(row['max_abs_error']):>8} "
-            f"{_number(row['rel_l2_error']):>8} {_cosine(row['cosine']):>9} "
-            f"{_share(row):>7}  {_pad(spark(counts, ascii_only=ascii_only), 10)}  "
-            f"{pair_label(result, i)}"
-        )
+    lines += [_pair_line(pairs, i, facts) for i in shown]
     unmatched = int(facts["unmatched"].sizes["pair"])
     if unmatched:
         lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
@@ -161,29 +144,32 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     return _fitted(lines, facts)
 
 
-def verdict_line(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
+def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     """The answer in one line."""
     language, ascii_only = facts["language"], facts["ascii"]
-    total = int(result.sizes["pair"])
-    if not total:
-        return f"{glyph('undecidable', ascii_only=ascii_only)} {sentence('nothing', language)}"
-    failed = len(failed_rows(result))
-    if failed:
-        mark = glyph("differs", ascii_only=ascii_only)
-        parts = [f"{mark} {sentence('some_differ', language, failed=failed, total=total)}"]
-    else:
-        passed = int(result["passed"].values.sum())
-        mark = glyph("pass", ascii_only=ascii_only)
-        if passed < total:
-            mark = glyph("missing", ascii_only=ascii_only)
-        parts = [f"{mark} {sentence('all_agree', language, passed=passed, total=total)}"]
-    first = first_divergence(result)
-    if first is not None:
+    _, head = headline(pairs, language, ascii_only=ascii_only)
+    parts = [head]
+    if pairs.first is not None:
         arrow = ">" if ascii_only else "➤"
-        name = pair_label(result, first, short=True)
-        parts.append(f"{arrow} {sentence('first_at', language)} {name} (#{first})")
-    parts += [text for _, text in counts_by_kind(result, language)]
+        where = f"{pairs.short(pairs.first)} (#{pairs.first})"
+        parts.append(f"{arrow} {sentence('first_at', language)} {where}")
+    parts += [text for _, text in pairs.remarks(language)]
     return (" | " if ascii_only else " · ").join(parts)
+
+
+def headline(pairs: Pairs, language: str, *, ascii_only: bool = False) -> tuple[str, str]:
+    """How many pairs differ or agree, as (tone, text)."""
+    total, failed = len(pairs), len(pairs.failed)
+    if not total:
+        mark, tone, text = "undecidable", "warn", sentence("nothing", language)
+    elif failed:
+        mark, tone = "differs", "bad"
+        text = sentence("some_differ", language, failed=failed, total=total)
+    else:
+        passed = int(pairs["passed"].sum())
+        mark, tone = ("pass", "ok") if passed == total else ("missing", "warn")
+        text = sentence("all_agree", language, passed=passed, total=total)
+    return tone, f"{glyph(mark, ascii_only=ascii_only)} {text}"
 
 
 def criterion(facts: Mapping[str, Any]) -> str:
@@ -211,11 +197,13 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
     if np.isfinite(values["rel_l2_error"]) or np.isfinite(values["max_abs_error"]):
         figures = (
             ("max_abs_error", "mean_abs_error", "rmse", "rel_l2_error"),
-            ("max_rel_error", "mean_rel_error", "cosine", "smallest_passing_tolerance"),
+            ("max_rel_error", "mean_rel_error", "mape", "cosine"),
         )
-        for names in figures:
-            lines.append("  " + " · ".join(f"{n} {_precise(n, values[n])}" for n in names))
-        lines.append(f"  allclose_ratio {_share(values)} of {values['left_shape']}")
+        for group in figures:
+            lines.append("  " + " · ".join(f"{n} {_precise(n, values[n])}" for n in group))
+        least = scientific(float(values["smallest_passing_tolerance"]))
+        share = f"allclose_ratio {_share(values)} of {values['left_shape']}"
+        lines.append(f"  {share} · smallest_passing_tolerance {least}")
     if evidence is not None:
         lines += [f"  {text}" for text in range_sentences(evidence, language)]
         lines.append(f"  {'worst at':<20} {'left':>14} {'right':>14} {'|d|':>9}")
@@ -272,8 +260,17 @@ def scalar_row(row: xr.Dataset) -> dict[str, Any]:
     return {str(name): row[name].values[()] for name in row.data_vars if not row[name].ndim}
 
 
-def _row(result: xr.Dataset, i: int) -> dict[str, Any]:
-    return {str(n): result[n].values[i] for n in result.data_vars if result[n].dims == ("pair",)}
+def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
+    row, ascii_only = pairs.row(i), facts["ascii"]
+    verdict = (
+        f"{glyph(row['verdict'], ascii_only=ascii_only)} {word(row['verdict'], facts['language'])}"
+    )
+    counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
+    return (
+        f"  {i:>4}  {_pad(verdict, 11)} {_number(row['max_abs_error']):>8} "
+        f"{_number(row['rel_l2_error']):>8} {_cosine(row['cosine']):>9} "
+        f"{_share(row):>7}  {_pad(counts, 10)}  {pairs.label(i)}"
+    )
 
 
 def _side(values: Mapping[str, Any], side: str) -> str:
@@ -325,7 +322,8 @@ def _fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
     if len(lines) > LINES:
         shown[-1] = f"  ... {len(lines) - LINES + 1} more lines"
     end = "..." if facts["ascii"] else "…"
-    return "\n".join(_cut(_visible(line), end) for line in shown)
+    text = "\n".join(_cut(_visible(line), end) for line in shown)
+    return text.translate(_ASCII) if facts["ascii"] else text
 
 
 def _visible(line: str) -> str:

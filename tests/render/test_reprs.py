@@ -1,0 +1,316 @@
+"""What notebooks show: nothing an untrusted viewer drops, bounded, escaped, the same every time."""
+
+from __future__ import annotations
+
+import html
+import re
+import socket
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
+from troubleshooter_nb.render import words
+from troubleshooter_nb.render.html import Markup, element, join, style_sheet
+
+HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m&amp;\"'"
+# shared/spec/notebook_ux.md 2.1 and 2.2: tags and CSS properties that survive untrusted Jupyter.
+KEPT_TAGS = set(
+    [
+        "style",
+        "div",
+        "p",
+        "b",
+        "small",
+        "span",
+        "samp",
+        "code",
+        "details",
+        "summary",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "img",
+        "br",
+    ]
+)
+KEPT_PROPERTIES = set(
+    [
+        "color",
+        "background",
+        "width",
+        "min-width",
+        "font-size",
+        "font-family",
+        "font-weight",
+        "white-space",
+        "text-align",
+        "vertical-align",
+        "border",
+        "border-left",
+        "border-collapse",
+        "opacity",
+        "padding",
+        "margin",
+        "line-height",
+        "max-width",
+    ]
+)
+
+
+def network(blocks, per_block=8, *, wrong_from=None, size=(8, 16), seed=0):
+    """Outputs of a made-up network on both sides; from one on, the left side is off."""
+    rng = np.random.default_rng(seed)
+    left, right = {}, {}
+    for i in range(blocks * per_block):
+        name = f"layers.{i // per_block}.part{i % per_block}"
+        right[name] = rng.normal(size=size).astype(np.float32)
+        off = 1e-2 if wrong_from is not None and i >= wrong_from else 1e-7
+        left[name] = (right[name] + off * rng.normal(size=size)).astype(np.float32)
+    dumps = tnb.Dump.from_arrays(left, label="left"), tnb.Dump.from_arrays(right, label="right")
+    return tnb.compare(*dumps)
+
+
+@pytest.fixture(scope="module")
+def failing():
+    return network(25, wrong_from=63)
+
+
+@pytest.fixture(scope="module")
+def passing():
+    return network(2, 5)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    root = tmp_path_factory.mktemp("mixed")
+    left = {
+        "a": np.arange(6.0).reshape(2, 3),
+        "n": np.array([1, np.nan]),
+        "s": np.ones(3),
+        "alone": np.ones(2),
+        "deep/inner": np.ones((3, 4, 5), np.float16),
+    }
+    right = {
+        "a": np.ones((2, 3)),
+        "n": np.ones(2),
+        "s": np.ones(4),
+        "deep/inner": np.zeros((3, 4, 5), np.float16),
+    }
+    paths = tnb.save_dump(left, root / "l"), tnb.save_dump(right, root / "r")
+    (root / "l" / "broken_float32_9.npy").write_bytes(b"nothing")
+    return tnb.compare(*paths)
+
+
+def objects(cmp):
+    found = {
+        "comparison": cmp,
+        "pairing": cmp.pairing,
+        "dump": cmp.pairing.left.summarise(),
+        "card": tnb.RunCard.current(),
+    }
+    return found | {f"diff{i}": cmp[i] for i in range(min(len(cmp), 6))}
+
+
+class Tags(HTMLParser):
+    """Collects tags, attributes and inline styles, and checks that everything is closed."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes, self.styles, self.text = [], set(), set(), [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        self.styles += [value for name, value in attrs if name == "style"]
+        if tag not in ("img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text.append(data)
+
+
+def parsed(text):
+    tags = Tags()
+    tags.feed(text)
+    tags.close()
+    assert not tags.open
+    return tags
+
+
+@pytest.mark.parametrize("which", ["failing", "passing", "mixed"])
+def test_only_tags_attributes_and_styles_that_untrusted_notebooks_keep(which, request):
+    for name, obj in objects(request.getfixturevalue(which)).items():
+        tags = parsed(obj._repr_html_())
+        assert tags.tags <= KEPT_TAGS, name
+        assert tags.attributes <= {
+            "style",
+            "class",
+            "scope",
+            "open",
+            "alt",
+            "width",
+            "height",
+            "src",
+            "colspan",
+        }, name
+        for style in tags.styles:
+            properties = {part.split(":")[0].strip() for part in style.split(";") if part}
+            assert properties <= KEPT_PROPERTIES, (name, style)
+
+
+@pytest.mark.parametrize("which", ["failing", "passing", "mixed"])
+def test_the_same_object_gives_the_same_bytes_and_no_private_fact(which, request):
+    for name, obj in objects(request.getfixturevalue(which)).items():
+        text = obj._repr_html_()
+        assert text == obj._repr_html_(), name
+        assert repr(obj) == repr(obj)
+        for private in (str(Path.home()), socket.gethostname(), "/tmp/", "uuid", " id="):
+            assert private not in text, name
+
+
+def test_two_runs_on_the_same_values_give_the_same_bytes():
+    first, second = network(3, wrong_from=10), network(3, wrong_from=10)
+    assert first._repr_html_() == second._repr_html_()
+
+
+def test_names_from_files_are_escaped_and_control_characters_made_visible():
+    dumps = [
+        tnb.Dump.from_arrays({HOSTILE: np.full(4, float(i)), "x": np.ones(2)}, label=HOSTILE)
+        for i in (0, 1)
+    ]
+    cmp = tnb.compare(*dumps)
+    for name, obj in objects(cmp).items():
+        text = obj._repr_html_()
+        assert "<img src=x" not in text, name
+        assert "onerror=alert(1)>" not in text.replace(html.escape(HOSTILE), ""), name
+        assert "\x1b" not in repr(obj), name
+    assert "\\x1b" in repr(cmp)
+
+
+@pytest.mark.parametrize("which", ["failing", "passing", "mixed"])
+def test_text_is_at_most_25_lines_of_100_columns(which, request):
+    for name, obj in objects(request.getfixturevalue(which)).items():
+        if name == "card":
+            continue
+        lines = repr(obj).splitlines()
+        assert len(lines) <= 25, name
+        assert max(map(len, lines)) <= 100, name
+
+
+def test_ascii_text_has_ascii_only(failing, mixed):
+    with tnb.option_context(ascii=True):
+        for cmp in (failing, mixed):
+            assert repr(cmp).isascii(), [c for c in repr(cmp) if not c.isascii()]
+
+
+def test_200_rows_stay_below_150_kilobytes_and_10_passing_ones_below_10(failing, passing):
+    assert len(failing._repr_html_().encode()) <= 150_000
+    # 4 KB of content beside the style sheet and the picture.
+    assert len(passing._repr_html_().encode()) - len(style_sheet()) <= 10_000
+
+
+def test_10_000_rows_stay_below_150_kilobytes_and_still_name_the_first():
+    cmp = network(1250, wrong_from=6001, size=(4,))
+    text = cmp._repr_html_()
+    assert len(text.encode()) <= 150_000
+    assert "layers.750.part1" in text
+    assert "cmp.to_dataframe() has all 10,000" in text
+    assert "3999 of 10000 pairs differ" in cmp.verdict
+
+
+def test_a_smaller_budget_drops_rows_before_the_answer(failing):
+    with tnb.option_context(html_bytes=40_000):
+        text = failing._repr_html_()
+    assert len(text.encode()) <= 40_000
+    assert "layers.7.part7" in text
+    assert "Rows left out" in text
+
+
+def test_the_verdict_line_and_the_first_difference_lead(failing):
+    text = " ".join(parsed(failing._repr_html_()).text)
+    text = re.sub(r"\s+", " ", text)
+    assert text.strip().startswith("✗ 137 of 200 pairs differ · ➤ first at layers.7.part7 (#63)")
+    assert "still agrees: layers.7.part6" in text
+
+
+def test_every_failed_row_is_on_the_page_with_its_figures(failing):
+    text = failing._repr_html_()
+    shown = set(re.findall(r"<tr><td>(\d+)</td>", text))
+    assert {str(i) for i in range(63, 200)} <= shown
+
+
+def test_pictures_say_in_words_what_they_show(failing):
+    for alt in re.findall(r'alt="([^"]*)"', failing._repr_html_()):
+        assert len(alt) > 20
+    assert re.search(
+        r"Heat map of the absolute error of layers\.7\.part7, 8x16", failing._repr_html_()
+    )
+
+
+def test_unmatched_entries_are_listed_with_reasons(mixed):
+    text = mixed._repr_html_()
+    assert "alone" in text
+    assert "no partner in the right dump" in text
+    assert "not a .npy file" in text
+
+
+def test_every_verdict_and_reason_has_words_in_both_languages():
+    assert set(words.VERDICTS) == set(TRUTH_TABLE)
+    for english, chinese in words._SENTENCES.values():
+        assert re.findall(r"{(\w+)}", english) == re.findall(r"{(\w+)}", chinese) or set(
+            re.findall(r"{(\w+)}", english)
+        ) == set(re.findall(r"{(\w+)}", chinese))
+
+
+def test_chinese_reprs_name_the_verdict_in_chinese(failing, mixed):
+    with tnb.option_context(language="zh"):
+        assert "不一致" in failing.verdict
+        assert "200 对中 137 对不一致" in failing._repr_html_()
+        assert all(len(line) <= 100 for line in repr(mixed).splitlines())
+        assert "缺失" in mixed._repr_html_()
+
+
+def test_the_palest_share_is_never_rounded_up_to_all():
+    assert words.percent(1 - 1e-9) == "99.99%"
+    assert words.percent(1.0) == "100%"
+
+
+def test_the_style_sheet_is_small():
+    assert len(style_sheet()) <= 2600
+
+
+def test_element_escapes_everything_but_markup():
+    assert element("td", "<b>", element("b", "&"), title='"x"') == (
+        '<td title="&quot;x&quot;">&lt;b&gt;<b>&amp;</b></td>'
+    )
+    assert join(["<", Markup("<br>"), None]) == "&lt;<br>"
+
+
+def test_a_dump_shows_its_health_first():
+    arrays = {
+        "fine": np.arange(4.0),
+        "bad": np.array([np.nan, 1.0]),
+        "zero": np.zeros(3),
+        "same": np.full(5, 2.0),
+        "text": np.array(["a"]),
+    }
+    dump = tnb.Dump.from_arrays(arrays, label="d").summarise()
+    head = repr(dump).splitlines()[1:5]
+    assert [line.strip().split(",")[0] for line in head] == [
+        "! 1 not readable",
+        "◇ 1 with NaN",
+        "▲ 1 all zero",
+        "▲ 1 constant",
+    ]
+    assert "with NaN" in dump._repr_html_()
