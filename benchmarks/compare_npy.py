@@ -25,7 +25,7 @@ SHAPE = (64, 64, 32, 32)  # 16 MiB of float32
 ROUNDS = 5
 FASTEST_BAR = 3.0  # plain numpy's time over ours, at least
 MEMORY_BAR = 150.0  # MiB of anonymous memory over the imports, at most
-SAMPLE_SECONDS = 0.002
+SAMPLE_SECONDS = 0.01
 
 
 def anonymous_mib() -> float:

@@ -20,7 +20,8 @@ from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.page import comparison_html, diff_html
+from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
+from troubleshooter_nb.render.plots import ComparisonPlots, DiffPlots
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape, verdict_line
 from troubleshooter_nb.run_card import RunCard
@@ -195,6 +196,11 @@ class Comparison:
         )
         return self[int(rows[0])] if len(rows) else None
 
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Matplotlib pictures: ``plot.errors()``, ``plot.histograms()``; each returns its axes."""
+        return ComparisonPlots(self.result, self._facts())
+
     def __len__(self) -> int:
         """Number of pairs, unmatched entries included."""
         return int(self.result.sizes["pair"])
@@ -328,6 +334,17 @@ class TensorDiff:
     def right(self) -> xr.DataArray:
         """The right tensor, loaded in a computable dtype, dimensions ``axis_0 ...``."""
         return self._side(1)
+
+    @property
+    def plot(self) -> DiffPlots:
+        """Matplotlib pictures: ``heat_map, profile, values, errors``; each returns its axes.
+
+        Raises
+        ------
+        ReadError
+            As `located`, when there is nothing to show.
+        """
+        return DiffPlots(self.row, self._evidence())
 
     def located(self) -> TensorDiff:
         """The same pair with its evidence, read from the files unless already there.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,13 +15,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
-from troubleshooter_nb.frameworks import to_numpy
-from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.errors import (
+    AmbiguousEntryError,
+    EntryNotFoundError,
+    FormatError,
+    ReadError,
+)
+from troubleshooter_nb.frameworks import adapter_of
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, summarise
-from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming import Site, parse_npy_name
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.page import dump_html
+from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text, shape_text
 from troubleshooter_nb.run_card import RunCard
 
@@ -47,6 +55,11 @@ DUMP_COLUMNS = {
     **SUMMARY_FIGURES,
     "crc32": ("int64", "", "CRC-32 of the stored bytes in C order", "-1"),
 }
+_OF_SITE = ("kind", "path", "call", "direction", "role", "slot")
+_OF_ENTRY = ("name", "step", "rank", "order", "producer", "reason")
+_STATISTICS = (*SUMMARY_FIGURES, "crc32")
+_UNKNOWN_OF = {"str": "", "int64": -1, "float64": np.nan}
+_UNKNOWN = {name: _UNKNOWN_OF[column[0]] for name, column in DUMP_COLUMNS.items()}
 
 
 @runtime_checkable
@@ -186,7 +199,19 @@ class Dump:
         card: RunCard | None = None,
         notes: Sequence[str] = (),
     ) -> Dump:
-        """Build the table from what a reader found; entries keep their sequence."""
+        """Build the table from what a reader found; entries keep their sequence.
+
+        Raises
+        ------
+        FormatError
+            If two entries of one step and rank have the same name.
+        """
+        seen = Counter((entry.step, entry.rank, entry.name) for entry in entries)
+        repeated = [key for key, count in seen.items() if count > 1]
+        if repeated:
+            step, rank, name = repeated[0]
+            msg = f"{seen[repeated[0]]} entries of step {step}, rank {rank} are called {name!r}"
+            raise FormatError(msg)
         return cls(
             _index(entries, format),
             tuple(entry.source for entry in entries),
@@ -203,17 +228,19 @@ class Dump:
         Parameters
         ----------
         arrays : mapping of str to array
-            Arrays, numbers or tensors of torch and MindSpore. What holds no numbers becomes an
-            entry with a reason.
+            Arrays, numbers or tensors of torch and MindSpore. They are copied, so that the dump
+            stays as it is when training goes on. What holds no numbers becomes an entry with a
+            reason.
+        label : str
+            Label of the dump.
         """
         entries = []
         for order, (name, value) in enumerate(arrays.items()):
-            array = to_numpy(value)
-            entry = Entry(name, Site("memory", name), order=order)
-            if arithmetic_of(array.dtype) == "unsupported":
-                entries.append(replace(entry, reason=f"holds {array.dtype}, not numbers"))
-            else:
-                entries.append(replace(entry, source=ArrayInMemory(array)))
+            entry = Entry(str(name), Site("memory", str(name)), order=order)
+            try:
+                entries.append(replace(entry, source=_in_memory(value)))
+            except (ValueError, TypeError) as error:
+                entries.append(replace(entry, reason=str(error)))
         return cls.from_entries(entries, label=label, format="memory")
 
     def __len__(self) -> int:
@@ -225,8 +252,8 @@ class Dump:
         return iter(self.names)
 
     def __contains__(self, name: object) -> bool:
-        """Whether an entry has this name in any step and rank."""
-        return name in set(self.names)
+        """Whether ``dump[name]`` means an entry, in any step and rank."""
+        return len(self._found(name)) > 0
 
     @property
     def names(self) -> list[str]:
@@ -242,59 +269,39 @@ class Dump:
     def array(self, name: str) -> np.ndarray:
         """The stored values of an entry, loaded, in their stored dtype and shape.
 
+        Parameters
+        ----------
+        name : str
+            Name of the entry, with or without ``.npy``; or a shorter form that means one entry
+            only: its name without number and dtype (``dense_backward``), or its path (``dense``).
+
         Raises
         ------
         EntryNotFoundError
             If no entry has this name; the message lists the closest.
         AmbiguousEntryError
-            If several steps or ranks have it.
+            If several have it; the message shows how to choose one.
         ReadError
             If the values cannot be read.
         """
-        source = self._readable(self.position(name))
-        return source.read(0, int(np.prod(source.shape, dtype=np.int64))).reshape(source.shape)
+        return self._load(self.position(name))
 
     def __getitem__(self, name: str) -> xr.DataArray:
         """An entry as a DataArray with dimensions ``axis_0 ...``, loaded in a computable dtype.
 
         bfloat16 and float8 come widened to float32; ``attrs["dtype"]`` holds the stored dtype.
-        Raises like `array`.
+        Takes the names that `array` takes and raises like it.
         """
-        stored = self.array(name)
-        row = self.index.isel(entry=self.position(name))
-        return xr.DataArray(
-            computable(stored),
-            dims=[f"axis_{axis}" for axis in range(stored.ndim)],
-            name=name,
-            attrs={
-                "dtype": str(stored.dtype),
-                "step": int(row["step"]),
-                "rank": int(row["rank"]),
-                "dump": self.label,
-            },
-        )
+        return self._data_array(self.position(name))
 
     def position(self, name: str) -> int:
-        """Row number of the only entry with this name, else with this path; raises like `array`."""
-        found = np.flatnonzero(self.index["name"].values == name)
-        if not len(found):
-            found = np.flatnonzero(self.index["path"].values == name)
-        if len(found) == 1:
-            return int(found[0])
+        """Row number of the entry this name means; takes the names of `array`, raises like it."""
+        found = self._found(name)
         if not len(found):
             raise EntryNotFoundError(self._not_found(name))
-        rows = self.index.isel(entry=found[:4])
-        where = ", ".join(
-            f"step={int(s)}, rank={int(r)}"
-            for s, r in zip(rows["step"].values, rows["rank"].values, strict=True)
-        )
-        first = f"step={int(rows['step'][0])}, rank={int(rows['rank'][0])}"
-        msg = (
-            f"{name!r} exists {len(found)} times in {self.label!r} ({where}"
-            f"{', ...' if len(found) > 4 else ''}); "
-            f"choose one first: dump.select({first})[{name!r}]"
-        )
-        raise AmbiguousEntryError(msg)
+        if len(found) > 1:
+            raise AmbiguousEntryError(self._ambiguous(name, found))
+        return int(found[0])
 
     def select(self, **conditions: object) -> Dump:
         """A dump of the entries that meet every condition.
@@ -302,8 +309,9 @@ class Dump:
         Parameters
         ----------
         **conditions
-            A column of `index` and the value wanted; text may hold ``*`` and ``?``, a list means
-            any of its values. ``dump.select(step=0, role="output", path="layers.*")``
+            A column of `index` and the value wanted; text may hold ``*`` and ``?``, a list (or
+            any other collection) means any of its values.
+            ``dump.select(step=0, role="output", path="layers.*")``
 
         Raises
         ------
@@ -315,10 +323,15 @@ class Dump:
             if column not in self.index:
                 msg = f"no column {column!r}; columns: {', '.join(map(str, self.index))}"
                 raise EntryNotFoundError(msg)
-            choices = wanted if isinstance(wanted, (list, tuple, set, range)) else [wanted]
-            values = self.index[column].values
-            keep &= np.logical_or.reduce([_matches(values, choice) for choice in choices])
-        return self._rows(np.flatnonzero(keep))
+            is_text = isinstance(wanted, str)
+            choices = wanted if isinstance(wanted, Iterable) and not is_text else [wanted]
+            fits = np.zeros(len(self), bool)
+            for choice in choices:
+                fits |= _matches(self.index[column].values, choice)
+            keep &= fits
+        rows = np.flatnonzero(keep)
+        sources = tuple(self.sources[row] for row in rows)
+        return replace(self, index=self.index.isel(entry=rows), sources=sources)
 
     def relabel(self, label: str) -> Dump:
         """The same dump under another label."""
@@ -332,13 +345,13 @@ class Dump:
         progress : callable, optional
             Called as ``progress(done, total)`` in entries.
         """
-        columns = {name: self.index[name].values.copy() for name in (*SUMMARY_FIGURES, "crc32")}
+        columns = {name: self.index[name].values.copy() for name in _STATISTICS}
         status = self.index["status"].values.copy()
         reason = self.index["reason"].values.copy()
         for row, source in enumerate(self.sources):
             if source is not None:
                 try:
-                    figures = summarise(source.read, int(np.prod(source.shape, dtype=np.int64)))
+                    figures = summarise(source.read, math.prod(source.shape))
                 except ReadError as error:
                     status[row], reason[row] = "unreadable", str(error)
                 else:
@@ -352,32 +365,38 @@ class Dump:
     def tree(self) -> xr.DataTree:
         """The entries along their dotted paths, arrays on the leaves only; loads every tensor.
 
-        A path that is both a leaf and a parent keeps its array in a child called ``value``.
-        Entries of several steps or ranks lie under ``step_*/rank_*``.
+        Each leaf has one variable, ``value``. An entry whose path others share lies under its
+        name. A path that is both a leaf and a parent keeps its array in a child ``value``; a
+        place that is taken gets ``_`` appended. Entries of several steps or ranks lie under
+        ``step_*/rank_*``. Entries that cannot be read are left out.
+
+        Raises
+        ------
+        ReadError
+            If the values of an entry that looked sound cannot be read.
         """
-        several = (
-            len(set(zip(self.index["step"].values, self.index["rank"].values, strict=True))) > 1
-        )
+        steps, ranks, paths = (self.index[name].values for name in ("step", "rank", "path"))
+        several = len(set(zip(steps, ranks, strict=True))) > 1
+        shared = Counter(zip(steps, ranks, paths, strict=True))
         leaves: dict[str, int] = {}
-        for row, source in enumerate(self.sources):
-            if source is None:
+        for row, name in enumerate(self.names):
+            if self.sources[row] is None:
                 continue
-            place = self.index.isel(entry=row)
-            parts = [part for part in self.names[row].replace("/", ".").split(".") if part]
-            prefix = [f"step_{int(place['step'])}", f"rank_{int(place['rank'])}"] if several else []
-            leaves["/" + "/".join([*prefix, *parts])] = row
-        parents = {path.rsplit("/", 1)[0] for path in leaves}
-        parents |= {up for path in parents for up in _ancestors(path)}
+            own = shared[steps[row], ranks[row], paths[row]] == 1
+            place = f"step_{steps[row]}/rank_{ranks[row]}/" if several else ""
+            parts = re.findall(r"[^./]+", str(paths[row]) if own else name)
+            leaves[_free(place + ("/".join(parts) or "_"), leaves)] = row
+        parents = {up for path in leaves for up in _ancestors(path)}
         datasets = {}
         for path, row in leaves.items():
-            where = f"{path}/value" if path in parents else path
-            values = self._rows([row])[self.names[row]]
-            datasets[where] = xr.Dataset({"value": values.rename("value")})
+            taken = leaves.keys() | parents
+            where = _free(f"{path}/value", taken) if path in parents else path
+            datasets[f"/{where}"] = xr.Dataset({"value": self._data_array(row)})
         return xr.DataTree.from_dict(datasets)
 
     def to_dataset(self) -> xr.Dataset:
         """The table of entries, a copy of `index`."""
-        return self.index.copy()
+        return self.index.copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""
@@ -396,21 +415,71 @@ class Dump:
             "format": self.format,
             "notes": self.notes,
             "card": self.card.to_dict(),
+            "limits": self._limits(),
             **get_options(),
         }
 
-    def _rows(self, rows: Sequence[int] | np.ndarray) -> Dump:
-        return replace(
-            self, index=self.index.isel(entry=rows), sources=tuple(self.sources[i] for i in rows)
-        )
+    def _limits(self) -> np.ndarray:
+        """Largest finite value of each entry's dtype; inf for exact ones and without a tensor."""
+        known: dict[np.dtype | None, float] = {None: np.inf}
+        for source in self.sources:
+            if source is not None and source.dtype not in known:
+                exact = arithmetic_of(source.dtype) == "integer"
+                known[source.dtype] = np.inf if exact else largest_finite(source.dtype)
+        return np.array([known[s.dtype if s is not None else None] for s in self.sources], float)
 
-    def _readable(self, row: int) -> ArraySource:
+    def _found(self, name: object) -> np.ndarray:
+        """Rows an entry name, else the stem of one, else a path means; see `array`."""
+        if not isinstance(name, str):
+            return np.empty(0, np.intp)
+        known = self.index["name"].values
+        for wanted in (name, name.removesuffix(".npy")):
+            if len(rows := np.flatnonzero(known == wanted)):
+                return rows
+        stems = np.array([parse_npy_name(str(other)).stem for other in known], object)
+        for column in (stems, self.index["path"].values):
+            if len(rows := np.flatnonzero(column == name)):
+                return rows
+        return np.empty(0, np.intp)
+
+    def _load(self, row: int) -> np.ndarray:
         source = self.sources[row]
         if source is None:
             reason = str(self.index["reason"].values[row])
             msg = f"{self.names[row]!r} of {self.label!r} cannot be read: {reason}"
             raise ReadError(msg)
-        return source
+        return source.read(0, math.prod(source.shape)).reshape(source.shape)
+
+    def _data_array(self, row: int) -> xr.DataArray:
+        stored = self._load(row)
+        return xr.DataArray(
+            computable(stored),
+            dims=[f"axis_{axis}" for axis in range(stored.ndim)],
+            name=str(self.index["name"].values[row]),
+            attrs={
+                "dtype": str(stored.dtype),
+                "step": int(self.index["step"].values[row]),
+                "rank": int(self.index["rank"].values[row]),
+                "dump": self.label,
+            },
+        )
+
+    def _ambiguous(self, name: str, found: np.ndarray) -> str:
+        rows = [
+            tuple(self.index[column].values[row] for column in ("step", "rank", "name"))
+            for row in found
+        ]
+        places = Counter((step, rank) for step, rank, _ in rows)
+        advice = []
+        for step, rank, full in rows[:4]:
+            select = f".select(step={step}, rank={rank})" if len(places) > 1 else ""
+            # Within a step and rank only whole names are unique.
+            advice.append(f"dump{select}[{name if places[step, rank] == 1 else full!r}]")
+        more = ", ..." if len(rows) > 4 else ""
+        return (
+            f"{name!r} means {len(found)} entries of {self.label!r}; "
+            f"choose one: {', '.join(advice)}{more}"
+        )
 
     def _not_found(self, name: str) -> str:
         close = difflib.get_close_matches(
@@ -421,51 +490,72 @@ class Dump:
 
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
-    def column(name: str) -> list[Any]:
-        return [_cell(entry, name) for entry in entries]
-
     kinds = {"str": object, "int64": np.int64, "float64": np.float64}
+    columns = {name: np.empty(len(entries), kinds[c[0]]) for name, c in DUMP_COLUMNS.items()}
+    for row, entry in enumerate(entries):
+        for name, value in _cells(entry).items():
+            columns[name][row] = value
     variables = {}
-    for name, (dtype, unit, meaning, _) in DUMP_COLUMNS.items():
-        values = np.empty(len(entries), kinds[dtype])
-        values[:] = column(name)
+    for name, (_, unit, meaning, _) in DUMP_COLUMNS.items():
         attrs = {"description": meaning} | ({"units": unit} if unit else {})
-        variables[name] = ("entry", values, attrs)
+        variables[name] = ("entry", columns[name], attrs)
     return xr.Dataset(variables, attrs={"schema": SCHEMA, "format": kind})
 
 
-def _cell(entry: Entry, name: str) -> Any:
-    source = entry.source
-    if name in ("kind", "path", "call", "direction", "role", "slot"):
-        return getattr(entry.site, name)
-    if name in ("name", "step", "rank", "order", "producer", "reason"):
-        return getattr(entry, name)
-    if name == "status":
-        # Statistics alone are a readable entry too.
-        return (
-            "ok" if source is not None or (entry.statistics and not entry.reason) else "unreadable"
-        )
-    if name in SUMMARY_FIGURES or name == "crc32":
-        unknown = -1 if DUMP_COLUMNS[name][0] == "int64" else np.nan
-        return entry.statistics.get(name, unknown)
-    if source is None:
-        return "" if DUMP_COLUMNS[name][0] == "str" else -1
+def _cells(entry: Entry) -> dict[str, Any]:
+    """All cells of an entry's row."""
+    source, site = entry.source, entry.site
+    # Statistics alone are a readable entry too.
+    readable = source is not None or (entry.statistics and not entry.reason)
+    return (
+        _UNKNOWN
+        | {name: getattr(site, name) for name in _OF_SITE}
+        | {name: getattr(entry, name) for name in _OF_ENTRY}
+        | {"status": "ok" if readable else "unreadable"}
+        | (_array_cells(source) if source is not None else {})
+        | {name: entry.statistics[name] for name in _STATISTICS if name in entry.statistics}
+    )
+
+
+def _array_cells(source: ArraySource) -> dict[str, Any]:
     return {
         "dtype": str(source.dtype),
         "shape": shape_text(source.shape),
         "ndim": len(source.shape),
-        "size": int(np.prod(source.shape, dtype=np.int64)),
+        "size": math.prod(source.shape),
         "size_bytes": source.size_bytes,
-    }[name]
+    }
+
+
+def _in_memory(value: Any) -> ArrayInMemory:
+    """A copy nobody else can change; ValueError for what holds no numbers."""
+    adapter = adapter_of(value)
+    array = np.array(value) if adapter is None else adapter.to_numpy(value)
+    array = np.asarray(array, order="C")
+    if arithmetic_of(array.dtype) == "unsupported":
+        msg = f"holds {array.dtype}, not numbers"
+        raise ValueError(msg)
+    array.flags.writeable = False
+    return ArrayInMemory(array)
 
 
 def _matches(values: np.ndarray, wanted: object) -> np.ndarray:
+    if values.dtype != object:
+        return np.array([value == wanted for value in values.tolist()], bool)
     if isinstance(wanted, str) and any(mark in wanted for mark in "*?"):
-        return np.array([fnmatch.fnmatchcase(str(value), wanted) for value in values], bool)
+        # fnmatch would take the brackets of "layers[0]" for a set of characters.
+        fits = re.compile(fnmatch.translate(wanted.replace("[", "[[]"))).match
+        return np.array([fits(str(value)) is not None for value in values], bool)
     return np.asarray(values == wanted, bool)
 
 
+def _free(path: str, taken: Iterable[str]) -> str:
+    while path in taken:
+        path += "_"
+    return path
+
+
 def _ancestors(path: str) -> Iterator[str]:
-    while "/" in path.strip("/"):
+    while "/" in path:
         path = path.rsplit("/", 1)[0]
         yield path

@@ -44,6 +44,10 @@ class ExtraMissingError(TroubleshooterError, ImportError):
     """An optional dependency is needed for this call and is not installed."""
 
 
+class NotOfferedError(TroubleshooterError, NotImplementedError):
+    """A call of an old tool that this package does not have; the message names what to use."""
+
+
 class TroubleshooterWarning(UserWarning):
     """Something the user can act on."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,9 +12,9 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import EntryNotFoundError, PairingError
+from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.page import pairing_html
+from troubleshooter_nb.render.pairing_view import pairing_html
 from troubleshooter_nb.render.text import pairing_text
 
 SCHEMA = "troubleshooter_nb.pairing/1"
@@ -87,18 +88,18 @@ class Pairing:
             columns[f"{side}_entry"] = np.array(entries, np.int64)
             columns[f"{side}_shape"] = _texts(dump, "shape", entries)
         for name in ("step", "rank"):
-            here = [(left, m.left) if m.left >= 0 else (right, m.right) for m in rows]
-            numbers = {id(dump): dump.index[name].values for dump in (left, right)}
-            columns[name] = np.array([numbers[id(d)][i] for d, i in here], np.int64)
+            mine, theirs = left.index[name].values, right.index[name].values
+            numbers = [mine[m.left] if m.left >= 0 else theirs[m.right] for m in rows]
+            columns[name] = np.array(numbers, np.int64)
         columns["method"] = _objects([m.method for m in rows])
         columns["confidence"] = np.array([m.confidence for m in rows], np.float64)
         columns["note"] = _objects([m.note for m in rows])
         columns["candidates"] = _objects([m.candidates for m in rows])
         columns["expected"] = np.array([m.expected for m in rows], bool)
-        variables = {
-            name: ("pair", columns[name], {"description": meaning})
-            for name, (_, _, meaning, _) in PAIRING_COLUMNS.items()
-        }
+        variables = {}
+        for name, (_, unit, meaning, _) in PAIRING_COLUMNS.items():
+            attrs = {"description": meaning} | ({"units": unit} if unit else {})
+            variables[name] = ("pair", columns[name], attrs)
         table = xr.Dataset(variables, attrs={"schema": SCHEMA})
         return cls(table, left, right)
 
@@ -138,67 +139,109 @@ class Pairing:
         """Right names without a partner."""
         return self._names("right", self.table["left_entry"].values < 0)
 
-    def pair(self, left: str, right: str) -> Pairing:
+    def pair(
+        self, left: str, right: str, *, step: int | None = None, rank: int | None = None
+    ) -> Pairing:
         """A pairing in which these two belong together; their former partners become unmatched.
+
+        Parameters
+        ----------
+        left, right : str
+            Entry names.
+        step, rank : int, optional
+            Where, if a name occurs in several steps or ranks.
 
         Raises
         ------
         EntryNotFoundError
-            If a name is in no row, or in several (steps, ranks).
+            If a name is in no row there; the message lists the closest.
+        AmbiguousEntryError
+            If it is in several.
+        PairingError
+            If the two are of different steps or ranks.
         """
-        left_row, right_row = self._row("left", left), self._row("right", right)
+        left_row, right_row = (
+            self._row("left", left, step, rank),
+            self._row("right", right, step, rank),
+        )
         rows = self.matches()
         first, second = rows[left_row], rows[right_row]
+        places = [
+            tuple(int(self.table[name].values[row]) for name in ("step", "rank"))
+            for row in (left_row, right_row)
+        ]
+        if places[0] != places[1]:
+            msg = (
+                f"{left!r} is of step {places[0][0]}, rank {places[0][1]} and {right!r} of step "
+                f"{places[1][0]}, rank {places[1][1]}; only entries of the same are paired"
+            )
+            raise PairingError(msg)
         new = Match(first.left, second.right, "user", 1.0)
-        replaced: dict[int, list[Match]] = {left_row: [new], right_row: []}
         if left_row == right_row:
-            replaced = {left_row: [new]}
-        else:
-            if first.right >= 0:
-                replaced[left_row].append(Match(-1, first.right, "unmatched", np.nan))
-            if second.left >= 0:
-                replaced[right_row].append(Match(second.left, -1, "unmatched", np.nan))
-        return self._replaced(rows, replaced)
+            return self._replaced(rows, {left_row: [new]})
+        alone_right = Match(-1, first.right, "unmatched", np.nan)
+        alone_left = Match(second.left, -1, "unmatched", np.nan)
+        changes = {
+            left_row: [new, *([alone_right] if first.right >= 0 else [])],
+            right_row: [alone_left] if second.left >= 0 else [],
+        }
+        return self._replaced(rows, changes)
 
-    def unpair(self, name: str) -> Pairing:
-        """A pairing in which the pair of this left (or right) name is split in two."""
-        try:
-            row = self._row("left", name)
-        except EntryNotFoundError:
-            row = self._row("right", name)
+    def unpair(self, name: str, *, step: int | None = None, rank: int | None = None) -> Pairing:
+        """A pairing in which the pair of this left (else right) name is split in two.
+
+        Raises
+        ------
+        EntryNotFoundError, AmbiguousEntryError
+            As for `pair`.
+        PairingError
+            If the entry has no partner.
+        """
+        row = self._row_of_either(name, step, rank)
         rows = self.matches()
         old = rows[row]
+        if old.left < 0 or old.right < 0:
+            msg = f"{name!r} has no partner to be parted from"
+            raise PairingError(msg)
         halves = [
             Match(old.left, -1, "unmatched", np.nan),
             Match(-1, old.right, "unmatched", np.nan),
         ]
-        return self._replaced(rows, {row: [m for m in halves if m.left >= 0 or m.right >= 0]})
+        return self._replaced(rows, {row: halves})
 
-    def expect_missing(self, *names: str) -> Pairing:
+    def expect_missing(
+        self, *names: str, step: int | None = None, rank: int | None = None
+    ) -> Pairing:
         """A pairing in which these unmatched entries are declared expected and so pass.
+
+        Parameters
+        ----------
+        *names : str
+            Left names, or right ones where the left side has none.
+        step, rank : int, optional
+            Where, if a name occurs in several steps or ranks.
 
         Raises
         ------
+        EntryNotFoundError, AmbiguousEntryError
+            As for `pair`.
         PairingError
             If one of them has a partner.
         """
         rows = self.matches()
         for name in names:
-            try:
-                row = self._row("left", name)
-            except EntryNotFoundError:
-                row = self._row("right", name)
+            row = self._row_of_either(name, step, rank)
             if rows[row].left >= 0 and rows[row].right >= 0:
-                msg = (
-                    f"{name!r} has a partner ({self.table['right'].values[row]!r}); unpair it first"
-                )
+                sides = "left", "right"
+                pair = " and ".join(repr(str(self.table[side].values[row])) for side in sides)
+                msg = f"{name!r} has a partner (the pair is {pair}); unpair it first"
                 raise PairingError(msg)
             rows[row] = replace(rows[row], expected=True, note="expected to be missing")
         return Pairing.from_matches(self.left, self.right, rows)
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy."""
-        return self.table.copy()
+        return self.table.copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair or unmatched entry."""
@@ -219,17 +262,38 @@ class Pairing:
         own = rows & (self.table[f"{side}_entry"].values >= 0)
         return [str(name) for name in self.table[side].values[own]]
 
-    def _row(self, side: str, name: str) -> int:
-        found = np.flatnonzero(
-            (self.table[side].values == name) & (self.table[f"{side}_entry"].values >= 0)
-        )
-        if len(found) != 1:
-            state = (
-                "is not in this pairing" if not len(found) else "occurs in several steps or ranks"
+    def _row_of_either(self, name: str, step: int | None, rank: int | None) -> int:
+        """The row of a left name, or of a right one if the left side has no such entry at all."""
+        on_left = len(self._rows("left", name)) or not len(self._rows("right", name))
+        return self._row("left" if on_left else "right", name, step, rank)
+
+    def _row(self, side: str, name: str, step: int | None, rank: int | None) -> int:
+        found = [
+            row
+            for row in self._rows(side, name)
+            if (step is None or self.table["step"].values[row] == step)
+            and (rank is None or self.table["rank"].values[row] == rank)
+        ]
+        if not found:
+            names = dict.fromkeys(self._names(side, np.ones(len(self), bool)))
+            close = difflib.get_close_matches(str(name), list(names), n=3, cutoff=0.4)
+            hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
+            asked = {"step": step, "rank": rank}
+            where = "".join(
+                f" in {key} {value}" for key, value in asked.items() if value is not None
             )
-            msg = f"{name!r} {state} on the {side}; see pairing.to_dataframe()"
+            msg = f"no entry {name!r} on the {side}{where}{hint}"
             raise EntryNotFoundError(msg)
+        if len(found) > 1:
+            msg = (
+                f"{name!r} occurs in {len(found)} steps or ranks on the {side}; give step= or rank="
+            )
+            raise AmbiguousEntryError(msg)
         return int(found[0])
+
+    def _rows(self, side: str, name: str) -> np.ndarray:
+        named = self.table[side].values == name
+        return np.flatnonzero(named & (self.table[f"{side}_entry"].values >= 0))
 
     def _replaced(self, rows: list[Match], changes: dict[int, list[Match]]) -> Pairing:
         new = [m for i, row in enumerate(rows) for m in changes.get(i, [row])]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from troubleshooter_nb import frameworks
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.page import card_html
+from troubleshooter_nb.render.dump_view import card_html
 
 _PACKAGES = ("numpy", "ml_dtypes", "troubleshooter_nb")
 _SCALARS = (str, int, float, bool, type(None))

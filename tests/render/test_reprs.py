@@ -314,3 +314,30 @@ def test_a_dump_shows_its_health_first():
         "▲ 1 constant",
     ]
     assert "with NaN" in dump._repr_html_()
+
+
+def test_after_a_strict_sanitiser_the_answer_and_every_figure_are_still_there(failing, mixed):
+    nh3 = pytest.importorskip("nh3")
+    # The allow-list of a code host (shared/spec/notebook_ux.md 2.1): no style, no class.
+    tags = set(
+        "details summary table thead tbody tr th td p b small samp code br img span div".split()
+    )
+    attributes = {"*": {"alt", "width", "height", "colspan", "scope"}, "img": {"src"}}
+    for cmp in (failing, mixed):
+        text = nh3.clean(
+            cmp._repr_html_(),
+            tags=tags,
+            attributes=attributes,
+            clean_content_tags={"style", "script"},
+            url_schemes={"data", "https"},
+        )
+        words_left = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text)))
+        # No stray words in front: what a sanitiser leaves of a dropped element would stand here.
+        assert words_left.strip().startswith("✗")
+        first = cmp.first_divergence
+        assert str(first.row["left_display"].values) in words_left
+        for name in ("max_abs_error", "rel_l2_error"):
+            for i in range(len(cmp)):
+                value = float(cmp.result[name].values[i])
+                if np.isfinite(value):
+                    assert words.scientific(value) in words_left

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -55,14 +57,15 @@ def open_dump(
     FileNotFoundError
         If the path does not exist.
     UnknownFormatError
-        If no reader takes it; the message lists what each one said.
+        If no reader takes it; the message lists what each one said. Or for an unknown `format`.
+    FormatError
+        If the reader asked for by `format` finds nothing it can read.
     """
     path = Path(path)
     if not path.exists():
-        nearest = next((up for up in path.absolute().parents if up.exists()), Path("/"))
-        msg = f"no such file or folder: {path} (the part {nearest} exists)"
-        raise FileNotFoundError(msg)
-    label = label or path.absolute().name or "root"
+        raise FileNotFoundError(_not_there(path))
+    # abspath also takes "." and "..", whose own names say nothing.
+    label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:
         return _named(format).open(path, label=label)
     refusals = {}
@@ -72,7 +75,7 @@ def open_dump(
             return reader.open(path, label=label)
         refusals[reader.name] = refusal
     said = "\n".join(f"  {name}: {refusal}" for name, refusal in refusals.items())
-    msg = f"{path.name!r} was not recognised. Each reader said:\n{said}"
+    msg = f"{str(path)!r} was not recognised. Each reader said:\n{said}"
     raise UnknownFormatError(msg)
 
 
@@ -86,7 +89,8 @@ def save_dump(
     arrays : mapping of str to array
         Tensors of torch or MindSpore, numpy arrays or numbers, in the order of saving.
     path : str or path-like
-        Folder to write to: one ``{name}_{dtype}_{number}.npy`` per array and ``run_card.json``.
+        Folder to write to, empty or new: one ``{name}_{dtype}_{number}.npy`` per array and
+        ``run_card.json``.
     card : RunCard, optional
         What the run was made with; default what this process knows.
 
@@ -98,9 +102,23 @@ def save_dump(
     Raises
     ------
     ValueError
-        For a name that leaves the folder or a value that holds no numbers.
+        For a name that leaves the folder or a value that holds no numbers; nothing is written.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        If arrays of an earlier save stay in the folder.
     """
     return npy_dir.save_npy_dir(arrays, Path(path), card=card)
+
+
+def _not_there(path: Path) -> str:
+    exists = next((up for up in path.absolute().parents if up.exists()), Path("/"))
+    missing = path.absolute().relative_to(exists).parts[0]
+    inside = os.listdir(exists) if exists.is_dir() and os.access(exists, os.R_OK) else []
+    close = difflib.get_close_matches(missing, inside, n=2)
+    hint = f"; it has {', '.join(map(repr, close))}" if close else ""
+    return f"no such file or folder: {path} (the part {exists} exists{hint})"
 
 
 def _named(name: str) -> Format:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import shutil
-import stat
 import tempfile
-import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.dump import Dump, Entry
-from troubleshooter_nb.errors import FormatError, ReadError, TroubleshooterWarning
+from troubleshooter_nb.errors import FormatError, TroubleshooterWarning
+from troubleshooter_nb.formats.npy_file import open_npy
 from troubleshooter_nb.frameworks import to_numpy
-from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token
+from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.naming import (
     NpyName,
     format_npy_name,
@@ -36,98 +33,11 @@ from troubleshooter_nb.run_card import RunCard
 NAME = "npy_dir"
 CARD_FILE = "run_card.json"
 _LARGEST_CARD = 64 * 1024
-# numpy itself refuses headers of more than 10,000 characters, but only after reading them.
-_LARGEST_HEADER = 16 * 1024
-# What numpy's header parser raises on damaged or hostile text.
-_HEADER_ERRORS = (
-    *(ValueError, TypeError, SyntaxError, LookupError, AttributeError, ArithmeticError),
-    *(RecursionError, MemoryError, tokenize.TokenError),
-)
 _LONGEST_NAME = 255  # bytes of one path part on the usual file systems
 _COORDINATE = re.compile(r"(?i)(rank|step)[_-]?([0-9]{1,9})")
 # Files whose presence says that the folder belongs to another tool.
 _FOREIGN = {"dump.json": "msprobe", "construct.json": "msprobe", "stack.json": "msprobe"}
 _MOST_NOTES = 5
-
-
-@dataclass(frozen=True)
-class NpySource:
-    """One ``.npy`` file, opened by its header alone.
-
-    Attributes
-    ----------
-    path : str
-    shape : tuple of int
-    dtype : dtype
-        Of the values: bfloat16 where `stored_dtype` is two raw bytes.
-    stored_dtype : dtype
-        As the header has it.
-    offset : int, bytes
-        Where the values begin.
-    fortran_order : bool
-        The first axis varies fastest in the file.
-    stamp : (int, int), optional
-        Size in bytes and time of change in ns when it was opened; None is not checked.
-    """
-
-    path: str
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    stored_dtype: np.dtype
-    offset: int
-    fortran_order: bool = False
-    stamp: tuple[int, int] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """Stored values of a flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If the file is gone, or not the one that was opened any more.
-        """
-        try:
-            with open(self.path, "rb", buffering=0) as file:
-                if self.stamp not in (None, _stamp(file)):
-                    raise ReadError(self._changed())
-                if self.fortran_order:
-                    values = self._read_fortran(file, start, stop)
-                else:
-                    values = self._read_contiguous(file, start, stop)
-        except ReadError:
-            raise
-        except OSError as error:
-            msg = f"{Path(self.path).name}: {error.strerror or error}"
-            raise ReadError(msg) from error
-        return values if self.dtype == self.stored_dtype else values.view(self.dtype)
-
-    def _read_contiguous(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
-        values = np.empty(stop - start, self.stored_dtype)
-        # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
-        file.seek(self.offset + start * self.stored_dtype.itemsize)
-        view = memoryview(values.view(np.uint8).data)
-        while len(view):
-            count = file.readinto(view)
-            if not count:
-                raise ReadError(self._changed())
-            view = view[count:]
-        return values
-
-    def _read_fortran(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
-        if _stamp(file)[0] < self.offset + self.size_bytes:
-            raise ReadError(self._changed())
-        # A flat range lies scattered over the whole file. Only a map gathers it at a bearable
-        # speed; that a file shrinks within these microseconds is a risk we take.
-        mapped = np.memmap(file, self.stored_dtype, "r", self.offset, self.shape, "F")
-        return np.asarray(mapped.flat[start:stop])
-
-    def _changed(self) -> str:
-        return f"{Path(self.path).name} changed since it was opened; open the dump again"
 
 
 def refusal(path: Path) -> str | None:
@@ -137,7 +47,7 @@ def refusal(path: Path) -> str | None:
     if not path.is_dir():
         return "neither a folder nor a file"
     for file, tool in _FOREIGN.items():
-        if (path / file).exists():
+        if os.path.exists(path / file):
             return f"holds {file}, so it is a dump of {tool}"
     notes: list[str] = []
     if next(_npy_files(path, notes), None) is None:
@@ -223,7 +133,7 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
             _write_array(aside, name, number, value)
             for number, (name, value) in enumerate(zip(names, arrays.values(), strict=True))
         ]
-        text = json.dumps(facts, indent=1, ensure_ascii=False)
+        text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
         (aside / CARD_FILE).write_bytes(text.encode(errors="backslashreplace"))
         written.append(aside / CARD_FILE)
         saved = [folder / file.relative_to(aside) for file in written]
@@ -245,17 +155,17 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
 def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     try:
         array = to_numpy(value)
-        if arithmetic_of(array.dtype) == "unsupported":
-            msg = f"cannot save dtype {array.dtype}; expected numbers"
-            raise ValueError(msg)
-        stem = format_npy_name(NpyName(name, number, array.dtype.name))
-        file = folder / f"{stem}.npy"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with open(file, "xb") as stream:
-            np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
-    except Exception as error:
-        error.add_note(f"while saving {name!r}")
-        raise
+    except (ValueError, TypeError) as error:
+        msg = f"{name!r}: {error}"
+        raise ValueError(msg) from error
+    if arithmetic_of(array.dtype) == "unsupported":
+        msg = f"{name!r}: cannot save dtype {array.dtype}; expected numbers"
+        raise ValueError(msg)
+    stem = format_npy_name(NpyName(name, number, array.dtype.name))
+    file = folder / f"{stem}.npy"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "xb") as stream:
+        np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
     return file
 
 
@@ -298,7 +208,7 @@ def _entry(file: Path, root: Path, folder: str) -> Entry:
         order=-1 if parsed.number is None else parsed.number,
     )
     try:
-        return replace(entry, source=_read_header(file, parsed.dtype))
+        return replace(entry, source=open_npy(file, parsed.dtype))
     except FormatError as error:
         return replace(entry, reason=str(error))
     except OSError as error:
@@ -330,7 +240,8 @@ def _gradients_of_parameters(entries: list[Entry]) -> list[Entry]:
         return entries
     return [
         replace(entry, site=replace(entry.site, role="parameter"))
-        if entry.site.role == "gradient" and not _stem(entry).endswith("_backward")
+        if entry.site.role == "gradient"
+        and not parse_npy_name(entry.name).stem.endswith("_backward")
         else entry
         for entry in entries
     ]
@@ -359,87 +270,10 @@ def _saving_order(entry: Entry) -> tuple[Any, ...]:
     return entry.step, entry.rank, unnumbered, entry.order, within, natural_key(entry.name)
 
 
-def _read_header(file: Path, token: str | None) -> NpySource:
-    # Opening a pipe would wait for its writer.
-    if not stat.S_ISREG(os.stat(file).st_mode):
-        msg = "not a file with contents (a folder, pipe or device)"
-        raise FormatError(msg)
-    with open(file, "rb") as stream:
-        stamp = _stamp(stream)
-        head = io.BytesIO(stream.read(_LARGEST_HEADER))
-    if not stamp[0]:
-        msg = "empty file: the save was interrupted; save it again"
-        raise FormatError(msg)
-    shape, fortran_order, dtype = _parse_header(head)
-    meaning = _meaning(dtype, token)
-    _check_shape(shape, dtype)
-    held, promised = stamp[0] - head.tell(), math.prod(shape) * dtype.itemsize
-    if held < promised:
-        msg = (
-            f"truncated: {shape} of {dtype} needs {promised:,} bytes, "
-            f"the file holds {held:,}; copy or save it again"
-        )
-        raise FormatError(msg)
-    scattered = fortran_order and len(shape) > 1 and promised > 0
-    return NpySource(str(file), shape, meaning, dtype, head.tell(), scattered, stamp)
-
-
-def _parse_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
-    # numpy evaluates literals only: no code of the file runs, whatever the header says.
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version in ((1, 0), (2, 0)):
-            read = getattr(np.lib.format, f"read_array_header_{version[0]}_0")
-            # It advises to re-save files of Python 2 and of old dtype names; both read well.
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                shape, fortran_order, dtype = read(stream)
-            return shape, fortran_order, dtype
-    except _HEADER_ERRORS as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        msg = f"not a .npy file: {first[:160]}"
-        raise FormatError(msg) from None
-    use = "for records, which hold no tensor" if version == (3, 0) else "by no numpy we know"
-    msg = f"npy format {version[0]}.{version[1]} is used only {use}"
-    raise FormatError(msg)
-
-
-def _check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Refuse shapes no array can have; bool counts as int for numpy's own check."""
-    try:
-        if any(type(length) is not int for length in shape):
-            raise TypeError
-        # Refuses negative lengths, too many axes and more bytes than can be addressed.
-        np.broadcast_to(np.empty((), dtype), shape)
-    except (TypeError, ValueError, OverflowError):
-        msg = f"header gives the impossible shape {str(shape)[:80]}"
-        raise FormatError(msg) from None
-
-
-def _meaning(dtype: np.dtype, token: str | None) -> np.dtype:
-    """The dtype of the values: the stored one, or what the file name says raw bytes are."""
-    if dtype.hasobject:
-        msg = "holds Python objects; reading them would run code from the file, so it is not read"
-        raise FormatError(msg)
-    raw = dtype.kind == "V" and dtype.names is None and dtype.subdtype is None
-    if raw and token is not None and hasattr(ml_dtypes, token):
-        named = dtype_from_token(token)
-        if named.itemsize == dtype.itemsize:
-            return named
-    if arithmetic_of(dtype) == "unsupported":
-        msg = f"holds {'records' if dtype.kind == 'V' else 'text or dates'} ({dtype}), not numbers"
-        if raw:
-            msg = (
-                f"holds raw bytes ({dtype}); if they are bfloat16 or float8, say so in the file "
-                "name, as in x_bfloat16_0.npy"
-            )
-        raise FormatError(msg)
-    return dtype
-
-
 def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
     """The first run card in these folders; what is wrong with it is a note."""
-    file = next((f / CARD_FILE for f in folders if (f / CARD_FILE).is_file()), None)
+    # os.path, because Path.is_file raises in a folder that may not be entered.
+    file = next((f / CARD_FILE for f in folders if os.path.isfile(f / CARD_FILE)), None)
     if file is None:
         return RunCard(), []
     try:
@@ -455,13 +289,11 @@ def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
     except (ValueError, OSError, RecursionError) as error:
         return RunCard(), [f"{CARD_FILE} was not read: {error}"]
     return RunCard.from_dict(
-        {_text(key): _text(value) if isinstance(value, str) else value for key, value in facts.items()}
+        {
+            _text(key): _text(value) if isinstance(value, str) else value
+            for key, value in facts.items()
+        }
     ), []
-
-
-def _stamp(file: io.FileIO | io.BufferedReader) -> tuple[int, int]:
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns
 
 
 def _plain_bytes(array: np.ndarray) -> np.ndarray:
@@ -477,8 +309,8 @@ def _safe_name(name: str) -> str:
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
         msg = f"cannot save under the name {name!r}: it is empty or leaves the folder"
-    elif any(part.startswith(".") for part in parts[:-1]):
-        msg = f"cannot save under the name {name!r}: hidden folders are not read"
+    elif any(part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
+        msg = f"cannot save under the name {name!r}: hidden folders and files are not read"
     elif max(len(part.encode(errors="replace")) for part in parts) > _LONGEST_NAME - 40:
         msg = f"cannot save under the name {name[:40]!r}...: longer than a file name may be"
     if msg:
@@ -487,5 +319,5 @@ def _safe_name(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    """A file name that can be shown: bytes that are no UTF-8 as ``\\xff``."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """Text that can be written out: bytes of a file name that are no UTF-8 come escaped."""
+    return name.encode(errors="backslashreplace").decode()

@@ -5,6 +5,7 @@ Both are optional. Code above asks for an adapter and never branches on a framew
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from typing import Any, Protocol, cast
@@ -19,6 +20,8 @@ _INSTALL = {
     "torch": "pip install 'troubleshooter_nb[torch]'",
     "mindspore": "pip install 'troubleshooter_nb[mindspore]' (needs Python < 3.13)",
 }
+# What a framework beside the wrong protobuf, numpy or driver has been seen to raise on import.
+_IMPORT_ERRORS = (ImportError, OSError, TypeError, AttributeError, RuntimeError, ValueError)
 
 
 class Adapter(Protocol):
@@ -30,7 +33,13 @@ class Adapter(Protocol):
         """Whether the value is a tensor (parameters included) of this framework."""
 
     def to_numpy(self, value: Any) -> np.ndarray:
-        """Host copy with the same values; bfloat16 comes as ml_dtypes.bfloat16, bit for bit."""
+        """Host copy with the same values; bfloat16 and float8 as ml_dtypes, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the tensor has no values or no numpy dtype.
+        """
 
     def describe(self) -> dict[str, Any]:
         """Version, device and the flags that change numbers, as plain values."""
@@ -41,6 +50,8 @@ def require(name: str) -> Adapter:
 
     Raises
     ------
+    ValueError
+        For a name that is no framework.
     FrameworkMissingError
         If it is not installed or fails to import; the message says how to install it.
     """
@@ -49,15 +60,24 @@ def require(name: str) -> Adapter:
         raise ValueError(msg)
     try:
         module = importlib.import_module(f"troubleshooter_nb.frameworks.{_ADAPTERS[name]}")
-    except ImportError as error:
+    except _IMPORT_ERRORS as error:
         msg = f"{name} is needed here and does not import ({error}); {_INSTALL[name]}"
         raise FrameworkMissingError(msg) from error
     return cast("Adapter", module)
 
 
 def loaded() -> dict[str, Adapter]:
-    """Adapters of the frameworks this process has already imported; imports none itself."""
-    return {name: require(name) for name in _ADAPTERS if sys.modules.get(name) is not None}
+    """Adapters of the frameworks this process has already imported; imports none itself.
+
+    A framework that is only half imported, because it failed on the way, is left out: nobody can
+    have a tensor of it.
+    """
+    found = {}
+    for name in _ADAPTERS:
+        if sys.modules.get(name) is not None:
+            with contextlib.suppress(FrameworkMissingError):
+                found[name] = require(name)
+    return found
 
 
 def adapter_of(value: Any) -> Adapter | None:
@@ -69,6 +89,14 @@ def adapter_of(value: Any) -> Adapter | None:
 
 
 def to_numpy(value: Any) -> np.ndarray:
-    """A numpy array of a tensor of either framework, an array, or Python numbers."""
+    """A numpy array of a tensor of either framework, an array, or Python numbers.
+
+    A tensor is copied, an array is not. What numpy makes of anything else may have dtype object.
+
+    Raises
+    ------
+    ValueError
+        If a tensor has no values or no numpy dtype, or nested lists are ragged.
+    """
     adapter = adapter_of(value)
     return np.asarray(value) if adapter is None else adapter.to_numpy(value)

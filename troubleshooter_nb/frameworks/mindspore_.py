@@ -10,6 +10,13 @@ import numpy as np
 
 NAME = "mindspore"
 
+# MindSpore's name of a dtype -> integers of its size, and what the same bits mean to ml_dtypes.
+_BITS: dict[str, tuple[Any, Any]] = {
+    "BFloat16": (np.uint16, ml_dtypes.bfloat16),
+    "Float8E4M3FN": (np.uint8, ml_dtypes.float8_e4m3fn),
+    "Float8E5M2": (np.uint8, ml_dtypes.float8_e5m2),
+}
+
 
 def is_tensor(value: Any) -> bool:
     """Whether the value is a MindSpore tensor, parameters included."""
@@ -17,11 +24,22 @@ def is_tensor(value: Any) -> bool:
 
 
 def to_numpy(value: Any) -> np.ndarray:
-    """Host copy with the same values; bfloat16 as ml_dtypes.bfloat16, bit for bit."""
-    if value.dtype == mindspore.bfloat16:
-        # asnumpy gives MindSpore's own bfloat16 dtype, which nothing else knows; the bits agree.
-        return np.array(value.asnumpy().view(np.uint16).view(ml_dtypes.bfloat16))
-    return np.array(value.asnumpy())
+    """Host copy with the same values; bfloat16 and float8 as ml_dtypes, bit for bit.
+
+    Raises
+    ------
+    ValueError
+        If numpy has nothing for its dtype (hifloat8).
+    """
+    array = value.asnumpy()
+    # asnumpy gives bfloat16 and float8 dtypes of MindSpore's own, which nothing else knows.
+    if str(value.dtype) in _BITS:
+        carrier, dtype = _BITS[str(value.dtype)]
+        return np.array(array.view(carrier).view(dtype))
+    if array.dtype.kind == "V":
+        msg = f"numpy has no dtype for MindSpore's {value.dtype}; cast it to float32 first"
+        raise ValueError(msg)
+    return np.array(array)
 
 
 def describe() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 import ml_dtypes
@@ -15,6 +16,7 @@ Arithmetic = Literal["float", "integer", "complex", "unsupported"]
 COMPUTE_FORMATS = {"float16": 11, "bfloat16": 8, "tf32": 11, "hf32": 12}
 
 
+@cache
 def arithmetic_of(dtype: np.dtype) -> Arithmetic:
     """The arithmetic a dtype's values are measured in; "unsupported" for text, objects, records.
 
@@ -101,11 +103,13 @@ def computable(values: np.ndarray) -> np.ndarray:
     return values
 
 
+@cache
 def _ml_finfo(dtype: np.dtype) -> Any:
     finfo: Any = ml_dtypes.finfo
     return finfo(dtype) if _is_ml(dtype, ("bfloat", "float")) else None
 
 
+@cache
 def _ml_iinfo(dtype: np.dtype) -> Any:
     iinfo: Any = ml_dtypes.iinfo
     return iinfo(dtype) if _is_ml(dtype, ("int", "uint")) else None

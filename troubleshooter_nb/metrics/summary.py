@@ -21,6 +21,7 @@ from troubleshooter_nb.metrics.partial import (
     exponent_histogram,
     merge_tree,
     scale_exponent,
+    workspace,
 )
 
 # name -> (dtype, unit, meaning, value for an empty tensor)
@@ -33,6 +34,8 @@ SUMMARY_FIGURES = {
     "inf_count": ("int64", "elements", "infinities of either sign", "0"),
     "zero_count": ("int64", "elements", "values equal to zero", "0"),
 }
+# Values looked at before all of them are.
+_FIRST = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,14 @@ def summarise_block(
         Memory to overwrite.
     """
     count = len(values)
+    narrow = values
     # Not float16, which numpy compares in software.
-    narrow = values if stored is None or stored.dtype.kind == "c" or _is_half(stored) else stored
+    if stored is not None and stored.dtype.kind != "c" and stored.dtype != np.float16:
+        narrow = stored
     # np.count_nonzero is slow on numbers and fast on bools.
     zero = int(np.count_nonzero(narrow == 0))
     # min and max pass NaN on, so two cheap reductions also tell whether all is finite.
-    smallest, largest = float(narrow.min()), float(narrow.max())
+    smallest, largest = float(np.minimum.reduce(narrow)), float(np.maximum.reduce(narrow))
     nan = inf = 0
     if not (np.isfinite(smallest) and np.isfinite(largest)):
         nan = int(np.count_nonzero(np.isnan(values)))
@@ -107,10 +112,6 @@ def summarise_block(
     return BlockSummary(
         count, nan, inf, zero, total, square, exponent, largest + 0.0, smallest + 0.0
     )
-
-
-def _is_half(values: np.ndarray) -> bool:
-    return values.dtype == np.float16
 
 
 def sums(
@@ -138,7 +139,7 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
     if arithmetic_of(values.dtype) == "unsupported":
         msg = f"cannot summarise values of dtype {values.dtype}"
         raise ValueError(msg)
-    work = np.empty((2, len(values)))
+    work = workspace(2, len(values))
     # A signalling NaN, as uninitialised memory may hold, warns at every touch.
     with np.errstate(all="ignore"):
         wide = magnitudes(computable(values), work[0])
@@ -157,7 +158,7 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
         exponents=np.array([block.exponent, 2 * block.exponent]),
         maxima=np.array([block.largest, -block.smallest]),
         positions=np.array([where_max, where_min]),
-        masks=bits_seen(values),
+        masks=np.array([bits_seen(values)], np.uint64),
         histogram=histogram,
     )
 
@@ -226,15 +227,17 @@ def root(mantissa: float, exponent: int) -> float:
         return float(np.ldexp(np.sqrt(mantissa * (1 + odd)), (int(exponent) - odd) // 2))
 
 
-def bits_seen(values: np.ndarray) -> np.ndarray:
-    """All bits that occur in float values, or-ed into one uint64; 0 for other dtypes.
+def bits_seen(values: np.ndarray) -> int:
+    """All bits that occur in float values, or-ed; 0 for other dtypes.
 
-    Trailing zero bits common to all values show that they went through a narrower format.
+    Trailing zero bits common to all values show that they went through a narrower format. Once
+    the lowest bit was seen there are none, and the rest of the values is not looked at.
     """
-    if arithmetic_of(values.dtype) != "float" or values.dtype.itemsize > 8 or not len(values):
-        return np.zeros(1, np.uint64)
+    if arithmetic_of(values.dtype) != "float" or values.dtype.itemsize > 8:
+        return 0
     unsigned = np.ascontiguousarray(native_order(values)).view(f"u{values.dtype.itemsize}")
-    return np.array([np.bitwise_or.reduce(unsigned)], np.uint64)
+    seen = int(np.bitwise_or.reduce(unsigned[:_FIRST]))
+    return seen if seen & 1 else seen | int(np.bitwise_or.reduce(unsigned[_FIRST:]))
 
 
 def used_significand_bits(mask: int, dtype: np.dtype) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from troubleshooter_nb.metrics.floats import COMPUTE_FORMATS, significand_bits
+from troubleshooter_nb.metrics.floats import COMPUTE_FORMATS, same_dtype, significand_bits
 from troubleshooter_nb.metrics.noise import noise_bound
 
 VerdictName = Literal[
@@ -41,7 +41,10 @@ TRUTH_TABLE: Mapping[VerdictName, tuple[bool, str]] = {
 }
 # Below this many values, correlation and the pattern of rounding are chance.
 _FEWEST_FOR_CORRELATION = 16
-_FEWEST_FOR_PATTERN = 64
+_FEWEST_FOR_STORED = 64
+_FEWEST_FOR_COMPUTED = 256
+# Relative error of a product of matrices over the roundoff of the format both were rounded to.
+_PRODUCT_OVER_ROUNDOFF = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Tolerance:
     Raises
     ------
     ValueError
-        For a negative or NaN tolerance.
+        For a negative, infinite or NaN tolerance.
     """
 
     rtol: float = 1e-4
@@ -68,11 +71,13 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name in ("rtol", "atol"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            if isinstance(value, bool) or not isinstance(
+                value, (int, float, np.integer, np.floating)
+            ):
                 msg = f"{name} must be a number, got {value!r}"
                 raise ValueError(msg)
-            if not value >= 0:
-                msg = f"{name} must be 0 or larger, got {value!r}"
+            if not 0 <= value < np.inf:
+                msg = f"{name} must be finite and 0 or larger, got {value!r}"
                 raise ValueError(msg)
 
 
@@ -136,8 +141,7 @@ def judge(
     bound = noise_bound(left_dtype, right_dtype, length=length)
     if figures["allclose"]:
         return _passed(figures, tolerance, left_dtype, right_dtype, bound.rel_l2)
-    scale = _scale(figures)
-    if figures["rel_l2_error"] <= bound.rel_l2 and figures["max_abs_error"] <= bound.peak * scale:
+    if bound.explains(figures["rel_l2_error"], figures["max_abs_error"] / _scale(figures)):
         return verdict("rounding", "rounding")
     if is_unrelated(figures, finite):
         return verdict("unrelated", "unrelated")
@@ -147,32 +151,47 @@ def judge(
 
 
 def judge_statistics(
-    left: Mapping[str, float], right: Mapping[str, float], tolerance: Tolerance
+    left: Mapping[str, float], right: Mapping[str, float], tolerance: Tolerance, *, size: int
 ) -> Verdict:
     """Verdict where at least one side has only statistics: they can refute, never prove.
 
     Parameters
     ----------
     left, right : mapping
-        Any of min, max, mean, l2, nan_count; what is missing or nan on a side is not compared.
+        Any of min, max, mean, l2, nan_count, inf_count; what is missing or nan on a side is not
+        compared.
+    tolerance : Tolerance
+        The one every element would have to satisfy.
+    size : int
+        Number of elements.
+
+    Notes
+    -----
+    A statistic refutes only when it is further off than elements within the tolerance can make
+    it: each of `size` elements may be off by `atol`, and a mean near zero by cancellation may be
+    off by `rtol` times values that are not near zero.
     """
     for name in ("nan_count", "inf_count"):
         if left.get(name, -1) >= 0 and right.get(name, -1) >= 0 and left[name] != right[name]:
             return verdict("nan", "nan_mismatch")
+    largest = max((abs(right[name]) for name in ("min", "max") if name in right), default=0.0)
     for name in ("min", "max", "mean", "l2"):
-        a, b = left.get(name, np.nan), right.get(name, np.nan)
-        if abs(a - b) > tolerance.atol + tolerance.rtol * abs(b):
+        a, b = float(left.get(name, np.nan)), float(right.get(name, np.nan))
+        if np.isnan(a) or np.isnan(b) or a == b:
+            continue
+        atol = tolerance.atol * (size**0.5 if name == "l2" else 1.0)
+        reach = max(abs(b), largest) if name == "mean" else abs(b)
+        # An infinity on one side is never close: its own allowance would be infinite.
+        if np.isinf(a) or np.isinf(b) or abs(a - b) > atol + tolerance.rtol * reach:
             return verdict("differs", "statistics_differ", name)
     return verdict("undecidable", "undecidable")
 
 
 def is_unrelated(figures: Mapping[str, float], finite: int) -> bool:
     """Whether two tensors correlate no more than chance (4 sigma) and differ as a whole."""
-    return (
-        finite >= _FEWEST_FOR_CORRELATION
-        and figures["rel_l2_error"] > 0.5
-        and abs(figures["correlation"]) < 4.0 / finite**0.5
-    )
+    # In small tensors chance reaches so far that real relations lie inside: they only differ.
+    chance = min(4.0 / finite**0.5, 0.25) if finite >= _FEWEST_FOR_CORRELATION else 0.0
+    return figures["rel_l2_error"] > 0.5 and abs(figures["correlation"]) < chance
 
 
 def narrower_format(
@@ -181,22 +200,43 @@ def narrower_format(
     """The narrower format whose rounding explains the error, or "".
 
     Two proofs are accepted. Stored: one side's values fit the narrower format and the other's do
-    not. Computed: the relative error has the size of that format's roundoff and is noise, that is
-    it neither leans to one sign nor follows the reference.
+    not, and they differ by its rounding. Computed: the relative error has the size that rounding
+    the factors of a matrix product to that format gives. Either way the error is noise, that is
+    it neither leans to one sign nor follows the reference, unless each stored value is a
+    neighbour of the other side's in the narrower format.
+
+    Notes
+    -----
+    Measured on products of normal and rectified matrices: 0.60 roundoffs for every format and
+    length; 0.42 for values that were only stored. With 256 values, 2 in 10 of them are not
+    recognised; a tanh GELU against the exact one is not taken for HF32 noise then.
     """
     own_bits = min(significand_bits(left_dtype), significand_bits(right_dtype))
     error = figures["rel_l2_error"]
-    if not own_bits or finite < _FEWEST_FOR_PATTERN or not error > 0:
-        return ""
-    used = sorted((figures["left_significand_bits"], figures["right_significand_bits"]))
     peak = figures["max_abs_error"] / _scale(figures)
-    for bits in sorted(set(COMPUTE_FORMATS.values()), reverse=True):
+    if not own_bits or finite < _FEWEST_FOR_STORED or not 0 < error < 1:
+        return ""
+    formats = sorted({bits for bits in COMPUTE_FORMATS.values() if bits < own_bits})
+    used = sorted((figures["left_significand_bits"], figures["right_significand_bits"]))
+    stored = [bits for bits in formats if used[0] <= bits < used[1]]
+    nearest = min(
+        formats, key=lambda bits: abs(np.log2(error / _PRODUCT_OVER_ROUNDOFF) + bits), default=0
+    )
+    for bits, is_stored in ((stored[0] if stored else 0, True), (nearest, False)):
         roundoff = 2.0**-bits
-        if bits >= own_bits or peak > 32 * roundoff:
+        if not bits or peak > 32 * roundoff:
             continue
-        stored = used[0] <= bits < used[1] and error <= 4 * roundoff
-        computed = roundoff / 4 <= error <= 2 * roundoff and _is_noise(figures, finite)
-        if stored or computed:
+        if is_stored:
+            proven = roundoff / 8 <= error <= 4 * roundoff and (
+                _is_noise(figures, finite) or _are_neighbours(figures, roundoff)
+            )
+        else:
+            proven = (
+                finite >= _FEWEST_FOR_COMPUTED
+                and roundoff / 4 <= error <= 2 * roundoff
+                and _is_noise(figures, finite)
+            )
+        if proven:
             return "/".join(name for name, b in COMPUTE_FORMATS.items() if b == bits)
     return ""
 
@@ -212,7 +252,7 @@ def _passed(
     blind = tolerance.atol >= _scale(figures) > 0
     if blind and figures["rel_l2_error"] > max(tolerance.rtol, noise):
         return verdict("pass", "pass_blind")
-    if left_dtype != right_dtype:
+    if not same_dtype(left_dtype, right_dtype):
         return verdict("pass", "pass_dtypes")
     return verdict("pass")
 
@@ -223,10 +263,16 @@ def _scale(figures: Mapping[str, float]) -> float:
 
 
 def _is_noise(figures: Mapping[str, float], finite: int) -> bool:
-    chance = 4.0 / finite**0.5
+    allowed = 0.08 + 2.0 / finite**0.5
     mean_error = figures["mean_abs_error"]
     lean = abs(figures["left_mean"] - figures["right_mean"]) / mean_error if mean_error else 1.0
     # error . right = left . right - right . right, from the figures already known.
     left, right = figures["left_l2"], figures["right_l2"]
     follows = (figures["cosine"] * left - right) / (figures["rel_l2_error"] * right)
-    return bool(lean < 0.2 + chance and abs(follows) < 0.2 + chance)
+    return bool(lean < allowed and abs(follows) < allowed)
+
+
+def _are_neighbours(figures: Mapping[str, float], roundoff: float) -> bool:
+    """Whether rounding to nearest or towards 0 explains every element; scaling alone does not."""
+    largest = figures["max_rel_error"]
+    return largest <= 2 * roundoff and figures["rel_l2_error"] <= 0.75 * largest

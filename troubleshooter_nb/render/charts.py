@@ -66,9 +66,9 @@ def strip(values: Sequence[float]) -> str:
     )
 
 
-def decades(counts: np.ndarray, exponents: np.ndarray) -> np.ndarray:
-    """A histogram by powers of two, regrouped into the ten decades from 1e-9 to 1e1."""
-    positions = np.floor(exponents * np.log10(2.0)).astype(int) + 9
+def decades(counts: np.ndarray, exponents: np.ndarray, *, lowest: int = -9) -> np.ndarray:
+    """A histogram by powers of two, regrouped into ten decades from ``10**lowest`` up."""
+    positions = np.floor(exponents * np.log10(2.0)).astype(int) - lowest
     return np.bincount(np.clip(positions, 0, 9), weights=counts, minlength=10)
 
 
@@ -132,13 +132,13 @@ def depth_chart(
     errors: Sequence[float],
     tones: Sequence[str],
     *,
-    atol: float,
+    line: tuple[float, str] | None,
     first: int | None,
     first_label: str,
     labels: Sequence[tuple[int, str]],
     alt: str,
 ) -> Markup:
-    """Largest absolute error of every pair in execution order, on a log scale.
+    """Largest error of every pair, or magnitude of every entry, in order, on a log scale.
 
     Parameters
     ----------
@@ -146,17 +146,18 @@ def depth_chart(
         One per pair; nan where nothing was measured.
     tones : sequence of str
         "ok", "bad", "warn" or "miss" per pair: drawn as dash, cross, bar and triangle.
+    line : (value, text), optional
+        A dashed line at this value: the tolerance, or the limit of the dtype.
     first : int, optional
-        Pair number of the first divergence.
+        Number of the first divergence.
     labels : sequence of (pair number, text)
         Ticks of the horizontal axis.
     """
     width, height, left, right, top, bottom = 980, 170, 46, 14, 30, 22
     values = np.asarray(errors, float)
     finite = values[np.isfinite(values) & (values > 0)]
-    low = int(np.floor(np.log10(min(finite.min(initial=1e-8), max(atol, 1e-30)))))
-    high = int(np.ceil(np.log10(max(finite.max(initial=1e-3), max(atol, 1e-30)))))
-    low = max(low, high - 12)
+    at_line = line[0] if line is not None and 0 < line[0] < np.inf else None
+    low, high = _decades_shown(finite, at_line)
 
     def x(i: int) -> float:
         return left + (width - left - right) * (i / max(len(values) - 1, 1))
@@ -183,14 +184,12 @@ def depth_chart(
         )
     for i, label in labels:
         parts.append(text(f"x='{x(i):.0f}' y='{height - 6}' fill='{grey}'", label))
-    if atol > 0:
-        at = y(atol)
+    if at_line is not None and line is not None:
+        at = y(at_line)
         parts.append(
             f"<path d='M{left} {at:.0f}H{width - right}' stroke='{grey}' stroke-dasharray='5 4'/>"
         )
-        parts.append(
-            text(f"x='{left + 4}' y='{at - 4:.0f}' fill='{grey}'", f"atol {scientific(atol)}")
-        )
+        parts.append(text(f"x='{left + 4}' y='{at - 4:.0f}' fill='{grey}'", line[1]))
     if first is not None:
         at = x(first)
         anchor = "end" if at > width / 2 else "start"
@@ -234,6 +233,16 @@ def depth_chart(
             )
     parts.append("</svg>")
     return _data_image("image/svg+xml", "".join(parts).encode(), width, height, alt)
+
+
+def _decades_shown(values: np.ndarray, line: float | None) -> tuple[int, int]:
+    """Lowest and highest power of ten of the axis: all values and the line, at most 12 decades."""
+    shown = values if line is None else np.append(values, line)
+    if not len(shown):
+        return -8, 0
+    low, high = int(np.floor(np.log10(shown.min()))), int(np.ceil(np.log10(shown.max())))
+    high = max(high, low + 2)
+    return max(low, high - 12), high
 
 
 def _data_image(kind: str, data: bytes, width: int, height: int, alt: str) -> Markup:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.render.words import sentence
+from troubleshooter_nb.render.words import mismatches, sentence
 
 _DIFFERING = ("reduced", "differs", "unrelated", "nan", "shape")
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
@@ -97,10 +97,10 @@ class Pairs:
     def remarks(self, language: str) -> list[tuple[str, str]]:
         """What stands behind the verdict, as (tone, text)."""
         verdict, reason = self["verdict"], self["reason_id"]
-        mismatches = {
-            name: int(np.clip(self[name], 0, None).sum())
+        counts = [
+            int(np.clip(self[name], 0, None).sum())
             for name in ("nan_mismatch_count", "inf_mismatch_count")
-        }
+        ]
         kinds = (
             ("warn", "shape_count", verdict == "shape"),
             ("warn", "without_partner", (verdict == "missing") & ~self["passed"]),
@@ -115,8 +115,9 @@ class Pairs:
             for tone, key, rows in kinds
             if (count := int(np.count_nonzero(rows)))
         ]
-        if any(mismatches.values()):
-            found.insert(0, ("miss", "◇ " + sentence("nan_mismatch", language, **mismatches)))
+        if any(counts):
+            text = sentence("nan_mismatch", language, mismatches=mismatches(*counts))
+            found.insert(0, ("miss", f"◇ {text}"))
         return found
 
 
@@ -144,26 +145,145 @@ def blocks(labels: Sequence[str]) -> list[tuple[str, list[int]]]:
     return runs
 
 
-def health(index: xr.Dataset) -> list[str]:
-    """What is wrong with entries of a dump, worst first."""
-    found = []
-    unread = index["status"].values != "ok"
-    if unread.any():
-        found.append(f"! {int(unread.sum())} not readable")
-    for name, text in (("nan_count", "with NaN"), ("inf_count", "with Inf")):
-        bad = index[name].values > 0
-        if bad.any():
-            first = index["name"].values[int(np.argmax(bad))]
-            found.append(f"◇ {int(bad.sum())} {text}, first at {first}")
-    size = index["size"].values
-    zero = (index["zero_count"].values == size) & (size > 0)
-    if zero.any():
-        found.append(f"▲ {int(zero.sum())} all zero")
-    ordinary = (index["nan_count"].values == 0) & (index["inf_count"].values == 0) & ~zero
-    constant = (index["min"].values == index["max"].values) & (size > 1) & ordinary
-    if constant.any():
-        found.append(f"▲ {int(constant.sum())} constant")
-    return found
+def thinned_ticks(labels: Sequence[str]) -> list[tuple[int, str]]:
+    """Ticks for a chart of these rows: block titles that do not overlap, as (row, text)."""
+    ticks: list[tuple[int, str]] = []
+    for title, numbers in blocks(labels):
+        if not ticks or numbers[0] - ticks[-1][0] > 0.12 * len(labels):
+            ticks.append((numbers[0], title[:14]))
+    return [tick for tick in ticks if tick[0] < 0.95 * len(labels)]
+
+
+# Kind of trouble -> (glyph, tone, sentence); the worst first.
+_TROUBLES = {
+    "unreadable": ("!", "warn", "unreadable_count"),
+    "nan": ("◇", "miss", "with_nan"),
+    "inf": ("◇", "miss", "with_inf"),
+    "saturated": ("▲", "warn", "saturated"),
+    "near": ("▲", "warn", "near_limit"),
+    "zero": ("▲", "warn", "all_zero"),
+    "constant": ("▲", "warn", "constant"),
+}
+# A value this close to the largest finite one overflows with the next few additions.
+_NEAR = 1 / 8
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A dump's table as plain arrays, with what is wrong with each entry.
+
+    `limits` is the largest finite value of each entry's dtype, inf for exact dtypes.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    names: list[str]
+    limits: np.ndarray
+    histogram: np.ndarray | None
+    exponents: np.ndarray
+
+    @classmethod
+    def of(cls, index: xr.Dataset, limits: np.ndarray) -> Entries:
+        """The view of a `Dump.index`."""
+        columns = {str(n): v.values for n, v in index.data_vars.items() if v.dims == ("entry",)}
+        names = display_names(list(columns["name"]), list(columns["path"]))
+        histogram = index.get("magnitude_histogram")
+        if histogram is None:
+            return cls(columns, names, limits, None, np.empty(0, int))
+        return cls(columns, names, limits, histogram.values, index["exponent"].values)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        return self.columns[column]
+
+    def row(self, i: int) -> dict[str, Any]:
+        """All values of one entry by name."""
+        return {name: values[i] for name, values in self.columns.items()}
+
+    @cached_property
+    def largest(self) -> np.ndarray:
+        """Largest finite magnitude of each entry; nan where unknown."""
+        return np.asarray(np.fmax(np.abs(self["min"]), np.abs(self["max"])))
+
+    @cached_property
+    def kinds(self) -> np.ndarray:
+        """The worst that is known to be wrong with each entry, or "ok"."""
+        size, zero = self["size"], self["zero_count"]
+        all_zero = (zero == size) & (size > 0)
+        finite = (self["nan_count"] == 0) & (self["inf_count"] == 0)
+        wrong = {
+            "unreadable": self["status"] != "ok",
+            "nan": self["nan_count"] > 0,
+            "inf": self["inf_count"] > 0,
+            "saturated": self.largest == self.limits,
+            "near": self.largest > _NEAR * self.limits,
+            "zero": all_zero,
+            "constant": (self["min"] == self["max"]) & (size > 1) & finite & ~all_zero,
+        }
+        choices = [np.asarray(wrong[kind], bool) for kind in _TROUBLES]
+        return np.select(choices, list(_TROUBLES), "ok")
+
+    def tone(self, i: int) -> str:
+        """The tone of an entry."""
+        kind = str(self.kinds[i])
+        return "ok" if kind == "ok" else _TROUBLES[kind][1]
+
+    def sick(self, most: int) -> list[int]:
+        """Entries with something wrong, the worst kind first."""
+        found = [i for kind in _TROUBLES for i in np.flatnonzero(self.kinds == kind)]
+        return [int(i) for i in found[:most]]
+
+    def remark(self, i: int, language: str) -> str:
+        """What is wrong with one entry, or nothing."""
+        kind = str(self.kinds[i])
+        if kind == "ok":
+            return ""
+        if kind == "unreadable":
+            return f"! {self['reason'][i]}"
+        mark, _, key = _TROUBLES[kind]
+        counts = {"nan": self["nan_count"][i], "inf": self["inf_count"][i]}
+        if kind in counts:
+            return f"{mark} {counts[kind]:,} {'NaN' if kind == 'nan' else 'Inf'}"
+        return f"{mark} {sentence(key, language, count='').strip()}"
+
+    def health(self, language: str) -> list[tuple[str, str]]:
+        """What is wrong with the dump, as (tone, text), the worst first; else that all is well."""
+        found = []
+        for kind, (mark, tone, key) in _TROUBLES.items():
+            rows = np.flatnonzero(self.kinds == kind)
+            if len(rows):
+                text = sentence(key, language, count=f"{len(rows):,}")
+                first = sentence("first_at", language)
+                found.append((tone, f"{mark} {text}, {first} {self.names[rows[0]]}"))
+        found += [("warn", f"○ {text}") for text in self._gaps(language)]
+        known = np.isfinite(self["l2"])
+        if len(self) and not known.any():
+            found.append(("", sentence("not_summarised", language)))
+        elif not found and len(self):
+            found.append(("ok", f"✓ {sentence('all_finite', language)}"))
+        return found
+
+    def _gaps(self, language: str) -> list[str]:
+        """Steps and ranks that lack entries the others have."""
+        places: dict[tuple[int, int], set[str]] = {}
+        columns = (self["step"], self["rank"], self["name"])
+        for step, rank, name in zip(*columns, strict=True):
+            places.setdefault((int(step), int(rank)), set()).add(str(name))
+        steps = sorted({step for step, _ in places})
+        ranks = sorted({rank for _, rank in places})
+        every = set().union(*places.values())
+        gaps = []
+        for step in steps:
+            for rank in ranks:
+                missing = len(every - places.get((step, rank), set()))
+                if missing:
+                    gaps.append(
+                        sentence("gap", language, step=step, rank=rank, count=f"{missing:,}")
+                    )
+        return (
+            gaps if len(gaps) <= 3 else [*gaps[:3], sentence("more", language, count=len(gaps) - 3)]
+        )
 
 
 def _block_key(label: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.render.charts import decades, scientific, spark
-from troubleshooter_nb.render.rows import Pairs, display_names, health
+from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.words import glyph, percent, reason_text, sentence, word
 
 COLUMNS, LINES = 100, 25
@@ -37,22 +37,20 @@ def bytes_text(size: float) -> str:
 
 def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Dump."""
-    count = index.sizes["entry"]
+    entries = Entries.of(index, facts["limits"])
     lines = [f"Dump {facts['label']!r} · {dump_headline(index)}"]
-    lines += [f"  {problem}" for problem in health(index)]
+    lines += [f"  {text}" for _, text in entries.health(facts["language"])]
     lines += [f"  note: {note}" for note in facts["notes"]]
-    names = display_names(list(index["name"].values), list(index["path"].values))
+    count = len(entries)
     room = LINES - 3 - len(lines)
-    shown = list(range(count)) if count <= room else list(range(room - 1))
-    width = max((_width(names[i]) for i in shown), default=0)
+    shown = range(count) if count <= room else range(room - 1)
+    width = min(max((_width(entries.names[i]) for i in shown), default=0), 48)
     for i in shown:
-        row = {
-            name: index[name].values[i] for name in ("shape", "dtype", "role", "status", "reason")
-        }
-        text = f"  {_pad(names[i], min(width, 48))}  {row['shape']:>12}  {row['dtype']:<9}"
+        row = entries.row(i)
+        text = f"  {_pad(entries.names[i], width)}  {row['shape']:>12}  {row['dtype']:<9}"
         if row["status"] != "ok":
-            text = f"  {_pad(names[i], min(width, 48))}  ! {row['reason']}"
-        lines.append(text.rstrip())
+            text = f"  {_pad(entries.names[i], width)}"
+        lines.append(f"{text} {entries.remark(i, facts['language'])}".rstrip())
     if count > len(shown):
         lines.append(f"  ... {count - len(shown):,} more: dump.to_dataframe()")
     return _fitted(lines, facts)

@@ -54,8 +54,8 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "与基准不相关（相关系数 {correlation}）",
     ),
     "nan_mismatch": (
-        "{nan_mismatch_count} NaN and {inf_mismatch_count} Inf on one side only",
-        "仅一侧存在 {nan_mismatch_count} 个 NaN、{inf_mismatch_count} 个 Inf",
+        "{mismatches} on one side only",
+        "仅一侧存在 {mismatches}",
     ),
     "nan_shared": (
         "{left_nan_count} NaN at the same places on both sides; equal_nan=True accepts them",
@@ -162,6 +162,36 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "{count} NaN or Inf mismatches, violet in the map",
         "{count} 处 NaN 或 Inf 不一致，图中为紫色",
     ),
+    "with_nan": ("{count} with NaN", "{count} 个含 NaN"),
+    "with_inf": ("{count} with Inf", "{count} 个含 Inf"),
+    "saturated": ("{count} at the largest finite value", "{count} 个达到最大有限值"),
+    "near_limit": ("{count} near overflow of the dtype", "{count} 个接近该类型的溢出上限"),
+    "all_zero": ("{count} all zero", "{count} 个全为零"),
+    "constant": ("{count} constant", "{count} 个为常数"),
+    "all_finite": (
+        "all values finite, no tensor all zero or constant",
+        "所有数值有限，没有全零或常数张量",
+    ),
+    "not_summarised": (
+        "values not read yet: dump.summarise() adds statistics",
+        "尚未读取数值：dump.summarise() 可补充统计量",
+    ),
+    "gap": (
+        "step {step}, rank {rank}: {count} entries missing that others have",
+        "step {step}、rank {rank}：缺少其他位置拥有的 {count} 项",
+    ),
+    "magnitudes": ("Magnitude along the network", "数值大小沿网络的变化"),
+    "magnitudes_remark": (
+        "largest |x| of each tensor in the order of saving: – ordinary, | zero, constant or near "
+        "overflow, △ NaN or Inf",
+        "按保存顺序列出每个张量的最大 |x|：– 正常，| 全零、常数或接近溢出，△ NaN 或 Inf",
+    ),
+    "magnitudes_alt": (
+        "Largest magnitude of each tensor in the order of saving, from {smallest} to {largest}",
+        "按保存顺序的每个张量最大绝对值，从 {smallest} 到 {largest}",
+    ),
+    "look_first": ("Look at these first ({count})", "先看这些（{count}）"),
+    "tensors": ("{count} tensors · {size} elements", "{count} 个张量 · {size} 个元素"),
     "no_facts": ("nothing recorded", "没有记录"),
     "cards_differ": ("the two runs differ in", "两次运行的不同之处"),
     "more": ("{count} more", "另有 {count} 项"),
@@ -195,8 +225,17 @@ def reason_text(row: Mapping[str, Any], language: str = "en") -> str:
         return template
     figure = {name: scientific(float(value)) for name, value in _numbers(row).items()}
     values = {**row, **figure, "share": percent(float(row.get("allclose_ratio", 0.0)))}
+    values["mismatches"] = mismatches(
+        int(row.get("nan_mismatch_count", 0)), int(row.get("inf_mismatch_count", 0))
+    )
     values["coarser"] = coarser(str(row.get("left_dtype", "")), str(row.get("right_dtype", "")))
     return template.format(**values)
+
+
+def mismatches(nan: int, inf: int) -> str:
+    """``4 NaN, 2 Inf``; what there is none of is left out."""
+    counted = ((nan, "NaN"), (inf, "Inf"))
+    return ", ".join(f"{count:,} {name}" for count, name in counted if count)
 
 
 def percent(ratio: float) -> str:

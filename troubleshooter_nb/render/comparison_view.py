@@ -1,4 +1,4 @@
-"""The HTML reprs of whole objects: verdict first, single numbers last."""
+"""HTML reprs of a comparison and of one of its pairs: verdict first, single numbers last."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from troubleshooter_nb.render.html import (
     small,
     tone,
 )
-from troubleshooter_nb.render.rows import Pairs, blocks, display_names, health
+from troubleshooter_nb.render.rows import Pairs, blocks, thinned_ticks
 from troubleshooter_nb.render.tables import (
     element_table,
     facts_table,
@@ -38,16 +38,13 @@ from troubleshooter_nb.render.tables import (
 from troubleshooter_nb.render.text import (
     axis_ranges,
     criterion,
-    dump_headline,
     headline,
-    pairing_headline,
     range_sentences,
     scalar_row,
     worst_elements,
 )
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of
 
-_MOST_ENTRIES = 400
 _MOST_UNMATCHED = 100
 Rows = Literal["all", "failing", "few", "first", "none"]
 # Steps of shrinking: how many drill-downs, and which rows the blocks still list.
@@ -138,87 +135,6 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
     )
 
 
-def dump_html(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
-    """HTML repr of a Dump."""
-    names = display_names(list(index["name"].values), list(index["path"].values))
-    problems = health(index)
-    count = index.sizes["entry"]
-    columns = {str(n): index[n].values for n in index.data_vars}
-    sections = []
-    shown = 0
-    for title, rows in blocks(names):
-        if shown >= _MOST_ENTRIES:
-            break
-        kept = rows[: _MOST_ENTRIES - shown]
-        shown += len(kept)
-        size = sum(max(int(columns["size"][i]), 0) for i in rows)
-        bad = sum(columns["status"][i] != "ok" for i in rows)
-        sections.append(
-            details(
-                [
-                    samp(title),
-                    f" · {len(rows)} tensor{'s' * (len(rows) != 1)} · {size:,} elements",
-                    tone("warn", f" · ! {bad} not readable") if bad else None,
-                ],
-                simple_table(
-                    ("name", "role", "shape", "dtype", "values"),
-                    [_entry_cells(columns, i, names[i]) for i in kept],
-                ),
-                opened=count <= 12,
-            )
-        )
-    return fragment(
-        paragraph(
-            element("b", samp(facts["label"])),
-            f" · {dump_headline(index)}",
-            style="margin:2px 0;font-size:16px",
-        ),
-        *(paragraph(tone("warn" if text[0] != "◇" else "miss", text)) for text in problems),
-        *(paragraph(small("note: ", note)) for note in facts["notes"]),
-        *sections,
-        paragraph(small(f"{count - shown:,} more: dump.to_dataframe()")) if shown < count else None,
-        _card_details(facts["card"], facts["language"]),
-    )
-
-
-def pairing_html(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
-    """HTML repr of a Pairing: unmatched and uncertain first, then everything, bounded."""
-    alone = table["method"].values == "unmatched"
-    confidence = table["confidence"].values
-    order = [int(i) for i in np.argsort(np.where(alone, -1.0, confidence), kind="stable")]
-    columns = {str(n): table[n].values for n in table.data_vars}
-    uncertain = [i for i in order if alone[i] or confidence[i] < 0.9]
-    rest = [i for i in range(len(alone)) if i not in set(uncertain)]
-    titles = (facts["left_label"], facts["right_label"], "shape", "method", "confidence", "note")
-
-    def section(rows: list[int]) -> Markup:
-        return simple_table(titles, [_pairing_cells(columns, i) for i in rows[:_MOST_ENTRIES]])
-
-    def more(rows: list[int]) -> Markup | None:
-        left_out = len(rows) - _MOST_ENTRIES
-        return (
-            paragraph(small(f"{left_out:,} more: pairing.to_dataframe()")) if left_out > 0 else None
-        )
-
-    return fragment(
-        paragraph(
-            element("b", samp(facts["left_label"]), " ↔ ", samp(facts["right_label"])),
-            f" · {pairing_headline(table)}",
-            style="margin:2px 0;font-size:16px",
-        ),
-        section(uncertain) if uncertain else None,
-        more(uncertain),
-        details([f"{len(rest):,} certain pairs"], section(rest), more(rest)) if rest else None,
-    )
-
-
-def card_html(facts: Mapping[str, Any], language: str) -> str:
-    """HTML repr of a RunCard."""
-    if not facts:
-        return fragment(paragraph(small(sentence("no_facts", language))))
-    return fragment(simple_table(("fact", "value"), [(samp(k), str(v)) for k, v in facts.items()]))
-
-
 def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     language = facts["language"]
     parts = [tone(*headline(pairs, language))]
@@ -298,19 +214,15 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
             "after": scientific(_largest(error[first + 1 :])),
         }
     chosen = _thinned(pairs)
-    ticks: list[tuple[int, str]] = []
-    for title, numbers in blocks([pairs.short(i) for i in chosen]):
-        if not ticks or numbers[0] - ticks[-1][0] > 0.12 * len(chosen):
-            ticks.append((numbers[0], title[:14]))
     return [
         heading(sentence("along", language), sentence("along_remark", language)),
         depth_chart(
             [float(pairs["max_abs_error"][i]) for i in chosen],
             [tone_of(str(pairs["verdict"][i])) for i in chosen],
-            atol=float(facts["atol"]),
+            line=(float(facts["atol"]), f"atol {scientific(float(facts['atol']))}"),
             first=chosen.index(first) if first is not None else None,
             first_label=f"#{first} {pairs.short(first)}"[:60] if first is not None else "",
-            labels=[tick for tick in ticks if tick[0] < 0.95 * len(chosen)],
+            labels=thinned_ticks([pairs.short(i) for i in chosen]),
             alt=sentence("chart_alt_pass" if first is None else "chart_alt", language, **alt),
         ),
     ]
@@ -547,54 +459,6 @@ def _provenance(facts: Mapping[str, Any]) -> Markup:
         f" · {sentence('cards_differ', language)} {', '.join(differing[:6])}" if differing else ""
     )
     return details([sentence("provenance", language), small(remark)], body)
-
-
-def _card_details(card: Mapping[str, Any], language: str) -> Markup | None:
-    if not card:
-        return None
-    return details(
-        [sentence("provenance", language)],
-        simple_table(("fact", "value"), [(samp(k), str(v)) for k, v in card.items()]),
-    )
-
-
-def _entry_cells(columns: Mapping[str, Any], i: int, name: str) -> list[object]:
-    role = " ".join(t for t in (str(columns["role"][i]), str(columns["direction"][i])) if t)
-    if columns["status"][i] != "ok":
-        values: object = tone("warn", f"! {columns['reason'][i]}", bold=False)
-    elif np.isfinite(columns["l2"][i]):
-        values = (
-            f"[{columns['min'][i]:.4g}, {columns['max'][i]:.4g}] mean {columns['mean'][i]:.4g}"
-            f" l2 {columns['l2'][i]:.4g}"
-        )
-    else:
-        values = ""
-    shape = str(columns["shape"][i]).replace("x", "×")
-    return [samp(name), role, shape, str(columns["dtype"][i]), values]
-
-
-def _pairing_cells(columns: Mapping[str, Any], i: int) -> list[object]:
-    left, right = (str(columns[side][i]) for side in ("left", "right"))
-    shapes = [str(columns[f"{side}_shape"][i]).replace("x", "×") for side in ("left", "right")]
-    shape = shapes[0] if shapes[0] == shapes[1] else " / ".join(shape or "–" for shape in shapes)
-    if columns["method"][i] == "unmatched":
-        near = str(columns["candidates"][i])
-        note: object = (
-            "expected"
-            if columns["expected"][i]
-            else (join(["closest: ", samp(near)]) if near else "–")
-        )
-        method: object = tone("warn", f"{glyph('missing')} unmatched", bold=False)
-        return [samp(left or "–"), samp(right or "–"), shape, method, "–", note]
-    confidence = f"{columns['confidence'][i]:.2f}"
-    return [
-        samp(left),
-        samp(right),
-        shape,
-        str(columns["method"][i]),
-        confidence,
-        str(columns["note"][i]),
-    ]
 
 
 def _largest(values: np.ndarray) -> float:

@@ -1,0 +1,28 @@
+"""Calls of TroubleShooter this package does not have: they exist and say what to use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from troubleshooter_nb.errors import NotOfferedError
+
+
+def not_offered(name: str, instead: str) -> Callable[..., NoReturn]:
+    """A function that takes anything and raises NotOfferedError.
+
+    Parameters
+    ----------
+    name : str
+        The call, as the old tool's documents write it.
+    instead : str
+        What to use, a clause that follows a semicolon.
+    """
+
+    def refuse(*args: object, **kwargs: object) -> NoReturn:
+        msg = f"{name} is not offered by troubleshooter_nb; {instead}"
+        raise NotOfferedError(msg)
+
+    refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
+    refuse.__doc__ = f"Raises NotOfferedError; {instead}."
+    return refuse

@@ -1,0 +1,386 @@
+"""The comparisons of two folders of ``.npy`` files, with the old tool's table and csv."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from troubleshooter_nb.analysis.progress import reporter
+from troubleshooter_nb.compat.troubleshooter.kernels import UNREADABLE, Figures, measure
+from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
+from troubleshooter_nb.compat.troubleshooter.pairing import (
+    Folder,
+    NameMap,
+    end_number,
+    existing_folder,
+    get_name_map_list_by_name,
+    get_name_map_list_by_number,
+    get_name_map_list_by_shape_edit_distance,
+    open_file,
+)
+from troubleshooter_nb.compat.troubleshooter.table import text_table, write_csv
+from troubleshooter_nb.errors import FormatError, NotOfferedError, OptionError, ReadError
+
+TITLE = "The list of comparison results"
+FIELDS = (
+    *("orig array name", "target array name", "result of allclose", "ratio of allclose"),
+    *("cosine similarity", "mean & max diffs"),
+)
+_SHAPE_FIELDS = ("shape of orig", "shape of target")
+# Empty files with which the old API dump marked where a module begins.
+_MARKER = "LAYER_"
+NamePairs = Iterable[tuple[str | None, str | None]]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One file of a pair: its values, or why there are none."""
+
+    values: np.ndarray | None = None
+    shape: tuple[int, ...] | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One pair, measured; `names` as they were given."""
+
+    names: tuple[str | None, str | None]
+    shapes: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+    figures: Figures
+    problems: tuple[str, str]
+
+    def row(self, *, with_shapes: bool) -> list[object]:
+        """The cells of the old table."""
+        return [*self.names, *(self.shapes if with_shapes else ()), *self.figures.cells()]
+
+
+def compare_npy_dir(
+    orig_dir: Folder,
+    target_dir: Folder,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    *,
+    name_map_list: NamePairs | None = None,
+    compare_shape: bool = False,
+    output_file: str | PathLike[str] | None = None,
+    num_processes: int | None = None,
+    title: str | None = None,
+    field_names: Sequence[str] | None = None,
+    frame_names: tuple[str, ...] = (),
+    **unknown: object,
+) -> str | None:
+    """Compare the ``.npy`` files of two folders; print the table and return it.
+
+    Parameters
+    ----------
+    orig_dir, target_dir : str or path-like
+        The second one is the reference.
+    rtol, atol : float or int
+        An element is close when ``|orig - target| <= atol + rtol * |target|``.
+    equal_nan : bool
+        Whether nan is close to nan.
+    name_map_list : list of (str or None, str or None), optional
+        Which file is compared with which; ``.npy`` may be left out, and a file that does not
+        exist counts as None. Default: files of equal names. An empty list compares nothing,
+        prints nothing and returns None.
+    compare_shape : bool
+        Show both shapes too.
+    output_file : str or path-like, optional
+        Write the rows as csv.
+    num_processes : int, optional
+        How many pairs are in work at a time; threads, whatever the name says. Default: one less
+        than there are processors, at least 1 and at most 8.
+    title : str, optional
+        Title of the table.
+    field_names : list of 6 str, optional
+        Headings of the columns, without those of the shapes.
+    frame_names : tuple of str, optional
+        Accepted without effect.
+    **unknown
+        Refused.
+
+    Returns
+    -------
+    str or None
+        The printed table.
+
+    Raises
+    ------
+    ValueError
+        If a folder does not exist or is empty, or for an unknown keyword.
+    TypeError
+        If an argument has the wrong type.
+    NotOfferedError
+        For the table of MSAdapter runs (`frame_names` with ``msadapter``).
+
+    Warns
+    -----
+    Through logging, with both folders; and for every file that cannot be read, with its reason.
+    Its row says ``File is unreadable``.
+
+    Notes
+    -----
+    Differences to the old tool, all where that raised or stopped: an int as tolerance, a bare
+    ``compare.csv``, ``..`` in a path, damaged files, and an `output_file` in a folder that does
+    not exist, which is now said before the work and not after it.
+    """
+    if unknown:
+        known = "name_map_list, compare_shape, output_file, num_processes, title, field_names"
+        msg = f"compare_npy_dir has no argument {', '.join(map(repr, unknown))}; it has {known}"
+        raise OptionError(msg)
+    folders = existing_folder(orig_dir, "orig_dir"), existing_folder(target_dir, "target_dir")
+    _check_tolerances(rtol, atol)
+    _check_switches(equal_nan=equal_nan, compare_shape=compare_shape)
+    fields = _checked_fields(field_names, frame_names)
+    _check_output(output_file)
+    if name_map_list is None:
+        name_map_list = get_name_map_list_by_name(*folders)
+    pairs = _checked_pairs(name_map_list)
+    user_attention(
+        "The compare directory information:\n The orig dir: %s \n The target dir: %s",
+        orig_dir,
+        target_dir,
+    )
+    compared = _compare_all(pairs, folders, _workers(num_processes), rtol, atol, bool(equal_nan))
+    for pair in compared:
+        for folder, name, problem in zip(folders, pair.names, pair.problems, strict=True):
+            if problem:
+                user_warning("%s of %s cannot be read: %s", name, folder, problem)
+    if not compared:
+        return None
+    rows = [pair.row(with_shapes=compare_shape) for pair in compared if not _is_marker(pair)]
+    if compare_shape:
+        fields = [*fields[:2], *_SHAPE_FIELDS, *fields[2:]]
+    table = text_table(TITLE if title is None else title, fields, rows)
+    print(table)
+    if output_file:
+        write_csv(output_file, fields, rows)
+    return table
+
+
+def compare_list_dir(
+    orig_dir: Folder,
+    target_dir: Folder,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    compare_shape: bool = False,
+    output_file: str | PathLike[str] | None = None,
+    num_processes: int | None = None,
+) -> str | None:
+    """Compare folders of saved lists: files are paired by the last integer of their names.
+
+    Takes, returns and raises what `compare_npy_dir` does.
+    """
+    return compare_npy_dir(
+        orig_dir,
+        target_dir,
+        rtol,
+        atol,
+        equal_nan,
+        name_map_list=get_name_map_list_by_number(orig_dir, target_dir, end_number),
+        compare_shape=compare_shape,
+        output_file=output_file,
+        num_processes=num_processes,
+    )
+
+
+def compare_dict_dir(
+    orig_dir: Folder,
+    target_dir: Folder,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    compare_shape: bool = False,
+    output_file: str | PathLike[str] | None = None,
+    num_processes: int | None = None,
+) -> str | None:
+    """Compare folders of saved dictionaries: files are paired by their names.
+
+    Takes, returns and raises what `compare_npy_dir` does.
+    """
+    return compare_npy_dir(
+        orig_dir,
+        target_dir,
+        rtol,
+        atol,
+        equal_nan,
+        compare_shape=compare_shape,
+        output_file=output_file,
+        num_processes=num_processes,
+    )
+
+
+def compare_grads_dir(
+    orig_dir: Folder,
+    target_dir: Folder,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    compare_shape: bool = True,
+    output_file: str | PathLike[str] | None = None,
+    num_processes: int | None = None,
+    *,
+    name_map_list: NamePairs | None = None,
+) -> str | None:
+    """Compare folders of saved gradients: files are paired by shape edit distance.
+
+    Takes, returns and raises what `compare_npy_dir` does. The old tool's guide passes a
+    `name_map_list` of other costs, which its function did not take.
+    """
+    if name_map_list is None:
+        name_map_list = get_name_map_list_by_shape_edit_distance(orig_dir, target_dir)
+    return compare_npy_dir(
+        orig_dir,
+        target_dir,
+        rtol,
+        atol,
+        equal_nan,
+        name_map_list=name_map_list,
+        compare_shape=compare_shape,
+        output_file=output_file,
+        num_processes=num_processes,
+    )
+
+
+def _compare_all(
+    pairs: NameMap,
+    folders: tuple[Path, Path],
+    workers: int,
+    rtol: float,
+    atol: float,
+    equal_nan: bool,
+) -> list[_Compared]:
+    sizes = [sum(map(_stored_bytes, folders, pair)) for pair in pairs]
+
+    def compare(pair: tuple[str | None, str | None]) -> _Compared:
+        sides = [_load(folder, name) for folder, name in zip(folders, pair, strict=True)]
+        problems = sides[0].problem, sides[1].problem
+        figures = (
+            Figures(result=UNREADABLE)
+            if any(problems)
+            else measure(
+                sides[0].values, sides[1].values, rtol=rtol, atol=atol, equal_nan=equal_nan
+            )
+        )
+        return _Compared(pair, (sides[0].shape, sides[1].shape), figures, problems)
+
+    compared = []
+    with reporter(None, sum(sizes), "comparing") as advance:
+        # Threads, because numpy computes outside the interpreter lock; the old tool's processes
+        # needed a main guard in the script and loaded the frameworks once more each.
+        pool = ThreadPoolExecutor(min(workers, max(1, len(pairs))))
+        try:
+            for done, size in zip(pool.map(compare, pairs), sizes, strict=True):
+                compared.append(done)
+                advance(size)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return compared
+
+
+def _load(folder: Path, name: str | None) -> _Side:
+    """A file that does not exist is no problem: its row has None, as a file without partner."""
+    file = _file(folder, name)
+    if file is None:
+        return _Side()
+    shape = None
+    try:
+        source = open_file(file)
+        shape = source.shape
+        values = source.read(0, math.prod(shape)).reshape(shape)
+    except (FormatError, ReadError) as error:
+        return _Side(shape=shape, problem=str(error))
+    except OSError as error:
+        return _Side(shape=shape, problem=error.strerror or str(error))
+    return _Side(values, shape)
+
+
+def _file(folder: Path, name: str | None) -> Path | None:
+    if name is None:
+        return None
+    file = folder / (name if name.endswith(".npy") else f"{name}.npy")
+    return file if os.path.lexists(file) else None
+
+
+def _stored_bytes(folder: Path, name: str | None) -> int:
+    file = _file(folder, name)
+    return os.path.getsize(file) if file is not None and file.exists() else 0
+
+
+def _is_marker(pair: _Compared) -> bool:
+    return any(name is not None and name.startswith(_MARKER) for name in pair.names)
+
+
+def _workers(wanted: int | None) -> int:
+    if wanted is None:
+        return max(1, min(8, (os.cpu_count() or 1) - 1))
+    if isinstance(wanted, bool) or not isinstance(wanted, int):
+        msg = f"num_processes must be a whole number or None, got {wanted!r}"
+        raise TypeError(msg)
+    if wanted < 1:
+        msg = f"num_processes must be at least 1, got {wanted}"
+        raise OptionError(msg)
+    return wanted
+
+
+def _check_tolerances(rtol: float, atol: float) -> None:
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        # The old tool took floats only, so that rtol=1 was a TypeError.
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            msg = f"{name} must be a number, got {value!r}"
+            raise TypeError(msg)
+
+
+def _check_switches(**switches: object) -> None:
+    for name, value in switches.items():
+        if not isinstance(value, (bool, np.bool_)):
+            msg = f"{name} must be True or False, got {value!r}"
+            raise TypeError(msg)
+
+
+def _checked_fields(wanted: Sequence[str] | None, frame_names: tuple[str, ...]) -> list[str]:
+    if "msadapter" in frame_names:
+        msg = (
+            "the old tool's table for MSAdapter (mean, max and min of both sides) is not offered; "
+            "these figures are columns of troubleshooter_nb.compare(...).to_dataframe()"
+        )
+        raise NotOfferedError(msg)
+    fields = list(FIELDS if wanted is None else wanted)
+    if isinstance(wanted, str) or len(fields) != len(FIELDS):
+        msg = f"field_names must be {len(FIELDS)} headings like {list(FIELDS)}, got {wanted!r}"
+        raise OptionError(msg)
+    return fields
+
+
+def _check_output(file: str | PathLike[str] | None) -> None:
+    if not file:
+        return
+    # "." for a bare file name, which the old tool refused because its folder is ''.
+    folder = os.path.dirname(os.fspath(file)) or "."
+    if not os.path.isdir(folder):
+        msg = f"output_file {str(file)!r}: the folder {folder!r} does not exist; create it first"
+        raise OptionError(msg)
+
+
+def _checked_pairs(pairs: NamePairs) -> NameMap:
+    checked = []
+    for number, pair in enumerate(pairs):
+        if (
+            not isinstance(pair, (tuple, list))
+            or len(pair) != 2
+            or not all(name is None or isinstance(name, str) for name in pair)
+        ):
+            msg = f"row {number} of name_map_list is {pair!r}; expected (orig file, target file)"
+            raise TypeError(msg)
+        checked.append((pair[0], pair[1]))
+    return checked

@@ -1,0 +1,121 @@
+"""``ts.widget``: small helpers of TroubleShooter."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import sys
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb import frameworks
+from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered
+from troubleshooter_nb.compat.troubleshooter.print_file import save_convert
+from troubleshooter_nb.errors import FrameworkMissingError
+
+__all__ = [
+    "fix_random",
+    "get_pt_grads",
+    "load_ms_weight2net",
+    "loss_compare",
+    "object_dump",
+    "object_load",
+    "precision_tracker",
+    "save_convert",
+]
+
+
+def get_pt_grads(model: Any) -> dict[str, Any]:
+    """Gradients of a torch module's parameters, by ``{name}_{position}``.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+
+    Returns
+    -------
+    dict of str to tensor or None
+        In the order of ``named_parameters()``; None where there is no gradient, which `save`
+        skips.
+    """
+    return {
+        f"{name}_{position}": parameter.grad
+        for position, (name, parameter) in enumerate(model.named_parameters())
+    }
+
+
+def object_dump(obj: object, file: str | PathLike[str]) -> None:
+    """Write a value as json.
+
+    Raises
+    ------
+    TypeError
+        If json has nothing for it; an existing file stays as it was.
+    """
+    # The old tool opened the file first, and so emptied it for a value that cannot be written.
+    text = json.dumps(obj)
+    with open(file, "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def object_load(file: str | PathLike[str]) -> Any:
+    """The value in a json file; json.JSONDecodeError (a ValueError) for anything else."""
+    with open(file, encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def fix_random(seed: int = 16) -> None:
+    """Seed every source of random numbers: Python, numpy and the installed frameworks.
+
+    Parameters
+    ----------
+    seed : int, 0 to 2**32 - 1
+
+    Notes
+    -----
+    torch: CPU and all devices; cuDNN deterministic, without benchmark, and switched off.
+    MindSpore: `mindspore.set_seed`. A framework that is installed is imported for it.
+    ``PYTHONHASHSEED`` is set for processes started from here; the hashes of this one were fixed
+    when it started. The old tool set ``PYTHONSEED`` instead, which nothing reads.
+    """
+    os.environ["PYTHONHASHSEED"] = str(seed)
+    random.seed(seed)
+    # The global generator is what a user's script draws from.
+    np.random.seed(seed)  # noqa: NPY002
+    for name, fix in (("torch", _fix_torch), ("mindspore", _fix_mindspore)):
+        with contextlib.suppress(FrameworkMissingError):
+            frameworks.require(name)
+            fix(sys.modules[name], seed)
+
+
+def _fix_torch(torch: Any, seed: int) -> None:
+    torch.manual_seed(seed)
+    torch.cuda.manual_seed_all(seed)
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.enabled = False
+
+
+def _fix_mindspore(mindspore: Any, seed: int) -> None:
+    mindspore.set_seed(seed)
+
+
+load_ms_weight2net = not_offered(
+    "widget.load_ms_weight2net",
+    "call mindspore.load_checkpoint and mindspore.load_param_into_net, whose answer names the "
+    "parameters that were not loaded",
+)
+loss_compare = not_offered(
+    "widget.loss_compare",
+    "save the losses of both runs as one array each and compare the two folders with "
+    "troubleshooter_nb.compare",
+)
+precision_tracker = not_offered(
+    "widget.precision_tracker",
+    "save the tensors in question and look at the column dtype of "
+    "troubleshooter_nb.open_dump(folder).to_dataframe()",
+)
