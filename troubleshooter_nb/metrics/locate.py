@@ -5,6 +5,7 @@ A second pass over the few tensors that are shown in detail.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.pairwise import absolute_errors
-from troubleshooter_nb.metrics.partial import BLOCK
+from troubleshooter_nb.metrics.partial import scale_exponent
 from troubleshooter_nb.metrics.summary import magnitudes
 
 TILE_ROWS, TILE_COLUMNS = 64, 128
@@ -20,6 +21,9 @@ WORST = 8
 VALUE_BINS = 10
 # Longest axis whose profile is kept element by element; a longer one is summed into bins.
 _LONGEST_PROFILE = 1 << 20
+# Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
+_BLOCK = 1 << 16
+_LARGEST = float(np.finfo(np.float64).max)
 
 Read = Callable[[int, int], np.ndarray]
 
@@ -34,18 +38,21 @@ class Location:
         The two-dimensional view of the tensor used for the tiles: leading axes are the rows,
         trailing axes the columns, cut where the view is closest to the shape of a screen.
     tile_max : ndarray of float64, shape (at most 64, at most 128)
-        Largest finite |left - right| of each tile, so that no outlier can vanish.
+        Largest |left - right| of each tile over elements finite on both sides, so that no outlier
+        can vanish; of complex numbers the modulus. The distance of two float64 extremes counts as
+        the largest float64.
     tile_mismatch : ndarray of int64, same shape
-        Elements of each tile that are NaN or Inf on one side only.
+        Elements of each tile that are NaN or Inf on one side, and not the same on the other.
     profiles : tuple of ndarray of float64, one per axis, shape (length of the axis,)
         Sum of squared error at each index; axes longer than 2**20 are summed into equal bins.
+        Divided by one power of 4 where squares of the values would leave float64's range.
     worst_index : ndarray of int64, shape (at most 8,)
         Flat indices of the largest |left - right|, NaN and Inf mismatches first; ties go to the
         lower index.
     worst_left, worst_right : ndarray, same shape
         The values there (moduli of complex numbers).
     left_histogram, right_histogram : ndarray of int64, shape (10,)
-        Equal bins from `value_range`.
+        Equal bins from `value_range`; finite values outside count in the first or last.
     value_range : tuple of float
         Smallest and largest finite value of both sides.
     """
@@ -69,7 +76,7 @@ def locate(
     shape: tuple[int, ...],
     value_range: tuple[float, float],
     *,
-    block: int = BLOCK,
+    block: int = _BLOCK,
 ) -> Location:
     """Find where two tensors of the same shape differ.
 
@@ -85,22 +92,28 @@ def locate(
         Elements in memory at a time; a row of the two-dimensional view is never split unless it
         is longer than that.
 
+    Raises
+    ------
+    ValueError
+        If there are no elements.
+
     Notes
     -----
-    Only row sums, column sums, the tiles and a few candidates are kept in memory.
+    Only profiles of at most 2**20 numbers, the tiles and a few candidates are kept in memory.
     """
+    if 0 in shape:
+        msg = f"locate needs at least one element, got shape {shape}"
+        raise ValueError(msg)
     cut = split_axis(shape)
     rows = int(np.prod(shape[:cut], dtype=np.int64))
     columns = int(np.prod(shape[cut:], dtype=np.int64))
-    collector = _Collector(rows, columns, value_range)
-    for start, stop in _ranges(rows, columns, block):
-        collector.add(
-            start, computable(read_left(start, stop)), computable(read_right(start, stop))
-        )
-    profiles = _axis_profiles(collector.row_sums, shape[:cut]) + _axis_profiles(
-        collector.column_sums, shape[cut:]
-    )
-    return collector.location(profiles)
+    collector = _Collector(_AxisSums(shape[:cut]), _AxisSums(shape[cut:]), value_range)
+    # A signalling NaN warns at every touch, and what leaves float64's range is inf on purpose.
+    with np.errstate(all="ignore"):
+        for start, stop in _ranges(rows, columns, block):
+            left, right = computable(read_left(start, stop)), computable(read_right(start, stop))
+            collector.add(start, left, right)
+    return collector.location()
 
 
 def split_axis(shape: tuple[int, ...]) -> int:
@@ -122,7 +135,7 @@ def concentrated_range(profile: np.ndarray, share: float = 0.99) -> tuple[int, i
         profile is all zero.
     """
     total = float(profile.sum())
-    if not total > 0:
+    if not 0 < total < np.inf:
         return 0, len(profile)
     cumulated = np.concatenate([[0.0], np.cumsum(profile)]) / total
     # The tiny allowance keeps rounding of the cumulated sum from lengthening an exact range.
@@ -144,12 +157,42 @@ def _ranges(rows: int, columns: int, block: int) -> Iterator[tuple[int, int]]:
             yield row * columns + start, row * columns + min(start + block, columns)
 
 
+class _AxisSums:
+    """Sums along each of some consecutive axes, fed by runs of their common flat index."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.size = math.prod(shape)
+        small = self.size <= _LONGEST_PROFILE
+        # A small space is kept whole and summed at the end; a large one is summed as it comes.
+        self._whole = np.zeros(self.size) if small else None
+        self._axes = [] if small else [np.zeros(min(n, _LONGEST_PROFILE)) for n in shape]
+
+    def add(self, start: int, sums: np.ndarray) -> None:
+        if self._whole is not None:
+            self._whole[start : start + len(sums)] += sums
+            return
+        inner = np.arange(start, start + len(sums))
+        for length, profile in zip(self.shape[::-1], self._axes[::-1], strict=True):
+            inner, index = np.divmod(inner, length)
+            np.add.at(profile, index * len(profile) // length, sums)
+
+    def profiles(self) -> tuple[np.ndarray, ...]:
+        if self._whole is None:
+            return tuple(self._axes)
+        grid = self._whole.reshape(self.shape)
+        axes = range(grid.ndim)
+        return tuple(grid.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes)
+
+
 class _Collector:
-    def __init__(self, rows: int, columns: int, value_range: tuple[float, float]) -> None:
-        self.rows, self.columns, self.value_range = rows, columns, value_range
-        self.row_sums = np.zeros(rows)
-        self.column_sums = np.zeros(columns)
-        tiles = min(rows, TILE_ROWS), min(columns, TILE_COLUMNS)
+    def __init__(
+        self, rows: _AxisSums, columns: _AxisSums, value_range: tuple[float, float]
+    ) -> None:
+        self.row_sums, self.column_sums = rows, columns
+        self.rows, self.columns, self.value_range = rows.size, columns.size, value_range
+        self.exponent = scale_exponent(max(map(abs, value_range)))
+        tiles = min(self.rows, TILE_ROWS), min(self.columns, TILE_COLUMNS)
         self.tile_max = np.zeros(tiles)
         self.tile_mismatch = np.zeros(tiles, np.int64)
         self.histograms = [np.zeros(VALUE_BINS, np.int64), np.zeros(VALUE_BINS, np.int64)]
@@ -159,22 +202,22 @@ class _Collector:
         row, column = divmod(start, self.columns)
         width = min(len(left), self.columns)
         wide_left, wide_right = magnitudes(left), magnitudes(right)
-        with np.errstate(invalid="ignore", over="ignore"):
-            errors = absolute_errors(left, right, wide_left, wide_right)
+        errors = absolute_errors(left, right, wide_left, wide_right)
+        finite = np.isfinite(wide_left) & np.isfinite(wide_right)
         same = (left == right) | (np.isnan(wide_left) & np.isnan(wide_right))
-        mismatch = ~np.isfinite(wide_left) | ~np.isfinite(wide_right)
-        mismatch &= ~same
-        finite_errors = np.where(np.isfinite(errors) & ~mismatch, errors, 0.0)
-        self._add_worst(start, np.where(mismatch, np.inf, finite_errors), wide_left, wide_right)
+        mismatch = ~(finite | same)
+        errors = np.where(finite, np.minimum(errors, _LARGEST), 0.0)
+        self._add_worst(start, np.where(mismatch, np.inf, errors), wide_left, wide_right)
         self._add_histogram(0, wide_left)
         self._add_histogram(1, wide_right)
-        squares = np.square(finite_errors).reshape(-1, width)
-        self.row_sums[row : row + len(squares)] += squares.sum(axis=1)
-        self.column_sums[column : column + width] += squares.sum(axis=0)
-        self._add_tiles(row, column, finite_errors.reshape(-1, width), np.maximum, self.tile_max)
+        grid = errors.reshape(-1, width)
+        self._add_tiles(row, column, grid, np.maximum, self.tile_max)
         if mismatch.any():
             counts = mismatch.reshape(-1, width).astype(np.int64)
             self._add_tiles(row, column, counts, np.add, self.tile_mismatch)
+        squares = np.square(np.ldexp(grid, -self.exponent) if self.exponent else grid)
+        self.row_sums.add(row, squares.sum(axis=1))
+        self.column_sums.add(column, squares.sum(axis=0))
 
     def _add_worst(
         self, start: int, errors: np.ndarray, left: np.ndarray, right: np.ndarray
@@ -193,13 +236,18 @@ class _Collector:
         low, high = self.value_range
         if not (np.isfinite(low) and np.isfinite(high)):
             return
-        finite = values[np.isfinite(values)]
+        finite = np.isfinite(values)
+        if not finite.all():
+            values = values[finite]
+        bins = np.zeros(len(values), np.int64)
         if high > low:
-            # Halves first: the distance of two float64 extremes overflows.
-            position = (finite / 2 - low / 2) / (high / 2 - low / 2)
-            bins = np.minimum((position * VALUE_BINS).astype(np.int64), VALUE_BINS - 1)
-        else:
-            bins = np.zeros(len(finite), np.int64)
+            # The distance of two float64 extremes overflows; halves of the smallest vanish.
+            scale = 1.0 if np.isfinite(high - low) else 0.5
+            position = values * scale
+            position -= low * scale
+            position /= high * scale - low * scale
+            position *= VALUE_BINS
+            bins = np.clip(position, 0, VALUE_BINS - 1, out=position).astype(np.int64)
         self.histograms[side] += np.bincount(bins, minlength=VALUE_BINS)
 
     def _add_tiles(
@@ -216,13 +264,13 @@ class _Collector:
         where = np.ix_(row_tiles[row_starts], column_tiles[column_starts])
         tiles[where] = reduce(tiles[where], reduced)
 
-    def location(self, profiles: tuple[np.ndarray, ...]) -> Location:
+    def location(self) -> Location:
         return Location(
             rows=self.rows,
             columns=self.columns,
             tile_max=self.tile_max,
             tile_mismatch=self.tile_mismatch,
-            profiles=profiles,
+            profiles=self.row_sums.profiles() + self.column_sums.profiles(),
             worst_index=np.array([row[1] for row in self.worst], np.int64),
             worst_left=np.array([row[2] for row in self.worst], np.float64),
             worst_right=np.array([row[3] for row in self.worst], np.float64),
@@ -230,18 +278,3 @@ class _Collector:
             right_histogram=self.histograms[1],
             value_range=self.value_range,
         )
-
-
-def _axis_profiles(sums: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    grid = sums.reshape(shape)
-    axes = range(grid.ndim)
-    return tuple(
-        _shortened(grid.sum(axis=tuple(other for other in axes if other != axis))) for axis in axes
-    )
-
-
-def _shortened(profile: np.ndarray) -> np.ndarray:
-    if len(profile) <= _LONGEST_PROFILE:
-        return profile
-    starts = np.linspace(0, len(profile), _LONGEST_PROFILE, endpoint=False).astype(np.int64)
-    return np.add.reduceat(profile, starts)
