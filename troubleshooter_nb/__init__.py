@@ -6,6 +6,7 @@ and shows the answer in a notebook. The right side is the reference.
 
 from troubleshooter_nb.analysis.align import pair_dumps
 from troubleshooter_nb.analysis.engine import compare
+from troubleshooter_nb.capture.saving import save, save_grad
 from troubleshooter_nb.comparison import Comparison, Finding, TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import (
@@ -58,6 +59,8 @@ __all__ = [
     "open_dump",
     "option_context",
     "pair_dumps",
+    "save",
     "save_dump",
+    "save_grad",
     "set_options",
 ]

@@ -52,7 +52,10 @@ DUMP_COLUMNS = {
     "producer": ("str", "", "entry that made this value, where known", ""),
     "status": ("str", "", "ok or unreadable", ""),
     "reason": ("str", "", "why an entry is unreadable", ""),
-    **SUMMARY_FIGURES,
+    **{
+        name: (dtype, unit, meaning, "nan" if dtype == "float64" else "-1")
+        for name, (dtype, unit, meaning, _) in SUMMARY_FIGURES.items()
+    },
     "crc32": ("int64", "", "CRC-32 of the stored bytes in C order", "-1"),
 }
 _OF_SITE = ("kind", "path", "call", "direction", "role", "slot")
@@ -400,7 +403,8 @@ class Dump:
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""
-        return self.index.to_dataframe().reset_index(drop=True)
+        # Of a copy: pandas 3 writes through to arrays it was given.
+        return self.to_dataset().to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
         """What is in the dump, its health and its largest entries, at most 25 lines."""

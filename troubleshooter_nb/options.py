@@ -6,11 +6,20 @@ Objects and everything above them read these; metrics never do, so a figure cann
 from __future__ import annotations
 
 import contextvars
+import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from troubleshooter_nb.errors import OptionError
+from troubleshooter_nb.errors import OptionError, TroubleshooterWarning
+
+# For scripts that may not be changed: TNB_SAVE_NAMES=id-first gives them the file names of old.
+_NPY_NAMES = os.environ.get("TNB_SAVE_NAMES") or "current"
+if _NPY_NAMES not in ("current", "id-first"):
+    _text = f'TNB_SAVE_NAMES is "current" or "id-first", got {_NPY_NAMES!r}; "current" is used'
+    warnings.warn(_text, TroubleshooterWarning, stacklevel=2)
+    _NPY_NAMES = "current"
 
 # name -> (default, allowed values or None for "a positive integer", meaning)
 _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingProxyType(
@@ -19,6 +28,7 @@ _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingP
         "ascii": (False, (False, True), "text reprs use ASCII glyphs only"),
         "worst_rows": (8, None, "rows in the table of the worst pairs"),
         "html_bytes": (150_000, None, "size budget of one HTML repr, in bytes"),
+        "npy_names": (_NPY_NAMES, ("current", "id-first"), "file names that save() gives"),
     }
 )
 _current: contextvars.ContextVar[Mapping[str, object] | None] = contextvars.ContextVar(
@@ -40,7 +50,9 @@ def set_options(**changes: object) -> None:
     ----------
     **changes
         ``language`` ("en" or "zh"), ``ascii`` (bool), ``worst_rows`` (int, rows),
-        ``html_bytes`` (int, bytes of one HTML repr).
+        ``html_bytes`` (int, bytes of one HTML repr), ``npy_names`` ("current" for
+        ``dense_float32_1.npy``, "id-first" for ``1_dense.npy``; default from the environment
+        variable TNB_SAVE_NAMES).
 
     Raises
     ------

@@ -21,8 +21,8 @@ SCHEMA = "troubleshooter_nb.pairing/1"
 
 # name -> (dtype, unit, meaning, value where it does not apply)
 PAIRING_COLUMNS = {
-    "left": ("str", "", "entry name on the left", "empty: right has no partner"),
-    "right": ("str", "", "entry name on the right", "empty: left has no partner"),
+    "left": ("str", "", "entry name on the left", ""),
+    "right": ("str", "", "entry name on the right", ""),
     "left_entry": ("int64", "", "row in the left dump", "-1"),
     "right_entry": ("int64", "", "row in the right dump", "-1"),
     "left_shape": ("str", "", "shape on the left", ""),
@@ -245,7 +245,8 @@ class Pairing:
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair or unmatched entry."""
-        return self.table.to_dataframe().reset_index(drop=True)
+        # Of a copy: pandas 3 writes through to arrays it was given.
+        return self.to_dataset().to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
         """Counts, the least certain pairs and the unmatched entries, at most 25 lines."""

@@ -32,12 +32,14 @@ root => {
   };
   const over = (top, below) => below.map((c, i) => top[i] * top[3] + c * (1 - top[3]));
   const luminance = c => {
-    const v = c.map(x => { x /= 255; return x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; });
+    const linear = x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;
+    const v = c.map(x => linear(x / 255));
     return .2126 * v[0] + .7152 * v[1] + .0722 * v[2];
   };
   const behind = element => {
     const layers = [];
-    for (let e = element; e; e = e.parentElement) layers.push(parse(getComputedStyle(e).backgroundColor));
+    for (let e = element; e; e = e.parentElement)
+      layers.push(parse(getComputedStyle(e).backgroundColor));
     let colour = canvas;
     for (const layer of layers.reverse()) colour = over(layer, colour);
     return colour;

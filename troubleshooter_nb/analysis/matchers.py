@@ -245,10 +245,15 @@ def _behind(
 
     left, right = (_Rest(spelling, prefix) for prefix in prefixes)
     pairs = _equal(search, lambda item: key(item, left(item)), lambda item: key(item, right(item)))
-    same = [(a, b) for a, b in pairs if not shapes_differ(a, b)]
-    # Other shapes do not make it another layer, where the names of most prove themselves.
-    proved = 2 * len(same) >= len(pairs) or not any(prefixes)
-    return [(a, b) for a, b in pairs if _SEPARATOR.search(left(a))] if proved else same
+    same = sum(not shapes_differ(a, b) for a, b in pairs)
+    # Another shape does not make it another layer where the names of most prove themselves.
+    proved = 2 * same >= len(pairs) or not any(prefixes)
+
+    def is_named(a: Item, b: Item) -> bool:
+        plain = (spelling(a), spelling(b)) == (a.spelled, b.spelled)
+        return proved and plain and _SEPARATOR.search(left(a)) is not None
+
+    return [(a, b) for a, b in pairs if not shapes_differ(a, b) or is_named(a, b)]
 
 
 def _by_alike_names(search: Search) -> None:

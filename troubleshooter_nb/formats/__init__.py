@@ -12,7 +12,7 @@ from typing import Any
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import UnknownFormatError
-from troubleshooter_nb.formats import npy_dir
+from troubleshooter_nb.formats import npy_dir, print_text
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -25,7 +25,10 @@ class Format:
     open: Callable[..., Dump]
 
 
-FORMATS: tuple[Format, ...] = (Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),)
+FORMATS: tuple[Format, ...] = (
+    Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
+    Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
+)
 
 
 def open_dump(

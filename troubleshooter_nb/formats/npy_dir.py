@@ -14,11 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError, TroubleshooterWarning
-from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.formats.npy_file import open_npy, write_npy
 from troubleshooter_nb.frameworks import to_numpy
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.naming import (
@@ -123,7 +121,7 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
     TroubleshooterWarning
         If the folder holds other arrays, which `open_npy_dir` would read as part of this dump.
     """
-    names = [_safe_name(str(name)) for name in arrays]
+    names = [safe_name(str(name)) for name in arrays]
     facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
     # Hidden, so that open_npy_dir does not look into what a killed process leaves behind.
@@ -164,8 +162,7 @@ def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     stem = format_npy_name(NpyName(name, number, array.dtype.name))
     file = folder / f"{stem}.npy"
     file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "xb") as stream:
-        np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
+    write_npy(file, array)
     return file
 
 
@@ -296,15 +293,16 @@ def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
     ), []
 
 
-def _plain_bytes(array: np.ndarray) -> np.ndarray:
-    # .npy has no name for ml_dtypes; numpy itself would write the same raw bytes.
-    if array.dtype.type.__module__.startswith("ml_dtypes"):
-        return array.view(f"V{array.dtype.itemsize}")
-    return array
+def safe_name(name: str) -> str:
+    """The name, if it is one of a file inside the folder that every file system takes.
 
+    A ``/`` in it makes a sub-folder.
 
-def _safe_name(name: str) -> str:
-    """The name, if it is one of a file inside the folder that every file system takes."""
+    Raises
+    ------
+    ValueError
+        If it is empty, hidden, too long or leaves the folder.
+    """
     msg = ""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:

@@ -1,8 +1,12 @@
-"""One ``.npy`` file, as a handle that reads ranges of it; damaged and hostile ones are refused."""
+"""One ``.npy`` file: written whole, or opened as a handle that reads ranges of it.
+
+Damaged and hostile files are refused.
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import os
 import stat
@@ -16,15 +20,25 @@ import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token
+from troubleshooter_nb.metrics.floats import arithmetic_of
+from troubleshooter_nb.naming import DTYPE_TOKENS
 
 # numpy itself refuses headers of more than 10,000 characters, but only after reading them.
 _LARGEST_HEADER = 16 * 1024
+# Files being written have names of their own, also in one thread (a signal, a finaliser).
+_writing = itertools.count()
 # What numpy's header parser raises on damaged or hostile text.
 _HEADER_ERRORS = (
     *(ValueError, TypeError, SyntaxError, LookupError, AttributeError, ArithmeticError),
     *(RecursionError, MemoryError, tokenize.TokenError),
 )
+# Dtypes that .npy has no name for, so that their values are stored as raw bytes. From ml_dtypes
+# itself: once MindSpore is loaded, numpy's "bfloat16" is a dtype of MindSpore's own.
+_RAW_DTYPES = {
+    token: np.dtype(getattr(ml_dtypes, token))
+    for token in DTYPE_TOKENS
+    if hasattr(ml_dtypes, token)
+}
 
 
 @dataclass(frozen=True)
@@ -147,6 +161,40 @@ def open_npy(file: Path, token: str | None = None) -> NpySource:
     return NpySource(str(file), shape, meaning, dtype, head.tell(), scattered, stamp)
 
 
+def write_npy(file: Path, array: np.ndarray) -> None:
+    """Write one array as ``.npy``; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    file : Path
+        Its folder exists. A file of that name is replaced.
+    array : ndarray, any shape, any dtype of numbers
+        bfloat16, float8 and their like are written as the one or two raw bytes that numpy itself
+        writes for them, so the file name must say what they are.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then.
+    """
+    # Hidden, and no .npy: what a killed process leaves behind is no array of the dump.
+    aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}")
+    try:
+        with open(aside, "wb") as stream:
+            np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
+        os.replace(aside, file)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def _plain_bytes(array: np.ndarray) -> np.ndarray:
+    # .npy has no name for ml_dtypes; numpy itself would write the same raw bytes.
+    if array.dtype.type.__module__.startswith("ml_dtypes"):
+        return array.view(f"V{array.dtype.itemsize}")
+    return array
+
+
 def _parse_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
     # numpy evaluates literals only: no code of the file runs, whatever the header says.
     try:
@@ -185,10 +233,9 @@ def _meaning(dtype: np.dtype, token: str | None) -> np.dtype:
         msg = "holds Python objects; reading them would run code from the file, so it is not read"
         raise FormatError(msg)
     raw = dtype.kind == "V" and dtype.names is None and dtype.subdtype is None
-    if raw and token is not None and hasattr(ml_dtypes, token):
-        named = dtype_from_token(token)
-        if named.itemsize == dtype.itemsize:
-            return named
+    named = _RAW_DTYPES.get(token or "")
+    if raw and named is not None and named.itemsize == dtype.itemsize:
+        return named
     if arithmetic_of(dtype) == "unsupported":
         msg = f"holds {'records' if dtype.kind == 'V' else 'text or dates'} ({dtype}), not numbers"
         if raw:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -43,6 +44,52 @@ class Adapter(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Version, device and the flags that change numbers, as plain values."""
+
+    def rank_and_size(self) -> tuple[int, int]:
+        """Rank of this process and number of processes; (0, 1) in a run that is not distributed."""
+
+    def watch_gradient(self, tensor: Any, receive: Callable[[np.ndarray], None]) -> None:
+        """Have `receive` called with the gradient of a tensor when it arrives.
+
+        A network's input or parameter reports only the first gradient after this call, so that a
+        call per step gives one gradient per step.
+
+        Raises
+        ------
+        RuntimeError
+            If no gradient can come, because the tensor is no function of anything trained.
+        """
+
+    def compiled_save(self, sink: Sink, *, as_text: bool) -> Callable[[Any], None]:
+        """A callable for compiled code, which hands each tensor of a nested value to `sink`.
+
+        Raises
+        ------
+        NotImplementedError
+            In torch, whose compiler leaves functions like `save` to Python.
+        """
+
+    def compiled_save_grad(self, sink: Sink, *, as_text: bool) -> Callable[[Any], Any]:
+        """A callable for compiled code, an identity that hands the gradient of it to `sink`.
+
+        Raises
+        ------
+        NotImplementedError
+            In torch, as `compiled_save`.
+        """
+
+
+class Sink(Protocol):
+    """Where the tensors of one call of `save` or `save_grad` in compiled code go."""
+
+    def reserve(self) -> int:
+        """The number of the next tensor, taken while the compiled code runs."""
+
+    def receive(self, number: int, keys: str, array: np.ndarray) -> None:
+        """Keep one tensor; `keys` is its place in the nested value, such as ``.x1.0``."""
+
+    def stem(self, keys: str) -> str:
+        """Name of one tensor without number."""
 
 
 def require(name: str) -> Adapter:

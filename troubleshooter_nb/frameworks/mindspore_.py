@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mindspore
 import ml_dtypes
 import numpy as np
+from mindspore import nn, ops
+from mindspore.communication import GlobalComm, get_group_size, get_rank
 
 NAME = "mindspore"
 
@@ -31,15 +34,8 @@ def to_numpy(value: Any) -> np.ndarray:
     ValueError
         If numpy has nothing for its dtype (hifloat8).
     """
-    array = value.asnumpy()
-    # asnumpy gives bfloat16 and float8 dtypes of MindSpore's own, which nothing else knows.
-    if str(value.dtype) in _BITS:
-        carrier, dtype = _BITS[str(value.dtype)]
-        return np.array(array.view(carrier).view(dtype))
-    if array.dtype.kind == "V":
-        msg = f"numpy has no dtype for MindSpore's {value.dtype}; cast it to float32 first"
-        raise ValueError(msg)
-    return np.array(array)
+    array: np.ndarray = np.array(_standard(value.asnumpy(), value.dtype))
+    return array
 
 
 def describe() -> dict[str, Any]:
@@ -50,3 +46,235 @@ def describe() -> dict[str, Any]:
         "mode": "graph" if graph else "pynative",
         "deterministic": str(mindspore.get_context("deterministic")),
     }
+
+
+def _standard(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """The array where bfloat16 and float8 are those of ml_dtypes, not dtypes nothing else knows."""
+    if str(dtype) in _BITS:
+        carrier, known = _BITS[str(dtype)]
+        return array.view(carrier).view(known)
+    if array.dtype.kind == "V":
+        msg = f"numpy has no dtype for MindSpore's {dtype}; cast it to float32 first"
+        raise ValueError(msg)
+    return array
+
+
+def rank_and_size() -> tuple[int, int]:
+    """Rank of this process and number of processes; (0, 1) in a run that is not distributed."""
+    # Before init(), get_rank() answers 0 as if it knew.
+    return (get_rank(), get_group_size()) if GlobalComm.INITED else (0, 1)
+
+
+# Hooks that have reported. Removing one inside its own call ends the process (MindSpore 2.10).
+_reported: list[Any] = []
+
+
+def watch_gradient(tensor: Any, receive: Callable[[np.ndarray], None]) -> None:
+    """Have `receive` called with the gradient of a tensor when it first arrives.
+
+    Outside `mindspore.grad` nothing arrives; a network's input or parameter then reports at the
+    next time it does.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor holds no floating-point numbers.
+    """
+    _check_differentiable(tensor.dtype)
+    while _reported:
+        _reported.pop().remove()
+    done: list[bool] = []
+
+    def hook(gradient: Any) -> None:
+        if not done:
+            done.append(True)
+            _reported.append(handle)
+            receive(to_numpy(gradient))
+
+    handle = tensor.register_hook(hook)
+
+
+def _check_differentiable(dtype: Any) -> None:
+    if not any(kind in str(dtype) for kind in ("Float", "Complex")):
+        msg = f"no gradient will come for a tensor of {dtype}: only floating-point numbers have one"
+        raise RuntimeError(msg)
+
+
+# What follows is read by MindSpore's compiler. An object of a class with `jit_class` is made by
+# Python while the graph is built, from constants only, and the body of a method called on it
+# becomes a part of the graph. A tensor leaves the graph through `ops.Custom`, which calls Python
+# with its array; `side_effect_io` keeps such a node although nobody uses its result, and keeps all
+# of them in the order of the program. Gradients come in any order: their number is taken on the
+# way forward and travels to them as a tensor. Source: spec/mindspore_cpu.md 4.
+
+_WAYS = 'use output_mode="print", or run this part in PYNATIVE mode without jit'
+
+
+def compiled_save(sink: Any, *, as_text: bool) -> Any:
+    """A callable for compiled code, which hands each tensor of a nested value to `sink`."""
+    return _Walk(sink, as_text)
+
+
+def compiled_save_grad(sink: Any, *, as_text: bool) -> Any:
+    """A callable for compiled code, an identity that hands the gradient of it to `sink`.
+
+    Its result must be used: only what flows through it has a gradient there.
+    """
+    return _GradientIdentity(sink, as_text)
+
+
+@mindspore.jit_class
+class _Walk:
+    """Gives away every tensor and number of a nested value, in order."""
+
+    def __init__(self, sink: Any, as_text: bool) -> None:
+        self.sink, self.as_text = sink, as_text
+
+    def __call__(self, data: Any) -> None:
+        self.walk("", data)
+
+    def walk(self, keys: str, data: Any) -> None:
+        if isinstance(data, dict):
+            for key in data.keys():  # noqa: SIM118 - all that the compiler takes
+                self.walk(keys + "." + str(key), data[key])
+        elif isinstance(data, (list, tuple)):
+            for index in range(len(data)):
+                self.walk(keys + "." + str(index), data[index])
+        elif isinstance(data, np.ndarray):
+            self.walk(keys, mindspore.Tensor(data))
+        elif isinstance(data, (mindspore.Tensor, bool, int, float)):
+            way = _way_out(self, keys, data)
+            way.give(ops.stop_gradient(data), way.number())
+        elif data is not None:
+            _Refusal(self, keys)
+
+
+@mindspore.jit_class
+class _GradientIdentity:
+    """Returns a tensor and gives away the gradient that comes back through the result."""
+
+    def __init__(self, sink: Any, as_text: bool) -> None:
+        self.sink, self.as_text = sink, as_text
+
+    def __call__(self, tensor: Any) -> Any:
+        if isinstance(tensor, mindspore.Tensor):
+            _DifferentiableCheck(tensor.dtype)
+            way = _way_out(self, "", tensor)
+            return _BackwardCell(way)(tensor, way.number())
+        _Refusal(self, "")
+        return tensor
+
+
+class _BackwardCell(nn.Cell):  # type: ignore[misc]
+    def __init__(self, way: Any) -> None:
+        super().__init__()
+        self.way = way
+
+    def construct(self, tensor: Any, number: Any) -> Any:
+        return tensor
+
+    def bprop(self, tensor: Any, number: Any, out: Any, gradient: Any) -> Any:
+        # depend: the gradient waits for the node, so the node stays in the graph.
+        return ops.depend(gradient, self.way.give(gradient, number)), ops.zeros_like(number)
+
+
+def _way_out(owner: Any, keys: str, value: Any) -> Any:
+    """The object for one tensor or number; what it must know of it goes to it as constants."""
+    if isinstance(value, mindspore.Tensor):
+        if not ops.isconstant(value.shape):
+            return _way_out_of(owner, keys, None, value.dtype)
+        return _way_out_of(owner, keys, value.shape, value.dtype)
+    return _way_out_of(owner, keys, (), None)
+
+
+def _way_out_of(owner: Any, keys: str, shape: Any, dtype: Any) -> Any:
+    if owner.as_text:
+        return _Print(owner, keys, shape, dtype)
+    return _Delivery(owner, keys, shape, dtype)
+
+
+@mindspore.jit_class
+class _Delivery:
+    """One tensor of the graph on its way to Python."""
+
+    def __init__(self, owner: Any, keys: str, shape: tuple[int, ...] | None, dtype: Any) -> None:
+        sink = owner.sink
+        if shape is None:
+            msg = f"the shape of {sink.stem(keys)!r} is known only while the graph runs; {_WAYS}"
+            raise NotImplementedError(msg)
+        if mindspore.get_context("device_target") != "CPU":
+            msg = f"npy files can be saved from compiled code on CPU only; {_WAYS}"
+            raise NotImplementedError(msg)
+        self.is_empty = 0 in shape
+        # A tensor without axes would arrive as a Python float.
+        self.lacks_axes = shape == () and dtype is not None
+        self.nothing = mindspore.Tensor(np.zeros(1, np.int64))
+
+        def reserve(nothing: np.ndarray) -> np.ndarray:
+            return np.array([sink.reserve()], np.int64)
+
+        def receive(array: Any, number: np.ndarray) -> np.ndarray:
+            if 0 in shape:  # no empty tensor can be passed, so this is a stand-in
+                array = np.zeros(shape, mindspore.dtype_to_nptype(dtype))
+            array = np.reshape(array, shape)
+            sink.receive(int(number[0]), keys, array if dtype is None else _standard(array, dtype))
+            return number
+
+        self.reserve, self.receive = _python_node(reserve), _python_node(receive)
+
+    def number(self) -> Any:
+        return self.reserve(self.nothing)
+
+    def give(self, value: Any, number: Any) -> Any:
+        if self.is_empty:
+            return self.receive(self.nothing, number)
+        if self.lacks_axes:
+            return self.receive(ops.reshape(value, (1,)), number)
+        return self.receive(value, number)
+
+
+@mindspore.jit_class
+class _Print:
+    """One tensor of the graph on its way to the screen."""
+
+    def __init__(self, owner: Any, keys: str, shape: tuple[int, ...] | None, dtype: Any) -> None:
+        self.name = f"_TS_SAVE_NAME:{owner.sink.stem(keys)}"
+        self.is_empty = shape is not None and 0 in shape
+        self.empty = f"Tensor(shape={list(shape or ())}, dtype={dtype}, value=[])"
+        self.lacks_axes = shape == () and dtype is not None
+        self.is_bfloat16 = dtype == mindspore.bfloat16
+        self.print = ops.Print()
+
+    def number(self) -> int:
+        return 0
+
+    def give(self, value: Any, number: Any) -> Any:
+        if self.is_empty:
+            return self.print(self.name, self.empty)
+        if self.is_bfloat16:  # it would print nothing but an error
+            value = ops.cast(value, mindspore.float32)
+        if self.lacks_axes:  # it would print six digits and no dtype
+            return self.print(self.name, ops.reshape(value, (1,)), "(0-d)")
+        return self.print(self.name, value)
+
+
+def _python_node(function: Callable[..., np.ndarray]) -> Any:
+    """A graph node that calls a function with arrays; it returns an int64 array of shape (1,)."""
+    node = ops.Custom(function, (1,), mindspore.int64, func_type="pyfunc")
+    node.add_prim_attr("side_effect_io", True)
+    return node
+
+
+@mindspore.jit_class
+class _Refusal:
+    """The error for what is no tensor, raised while the graph is built."""
+
+    def __init__(self, owner: Any, keys: str) -> None:
+        msg = f"{owner.sink.stem(keys)!r} is no tensor, array, number, list, tuple or dict"
+        raise TypeError(msg)
+
+
+@mindspore.jit_class
+class _DifferentiableCheck:
+    def __init__(self, dtype: Any) -> None:
+        _check_differentiable(dtype)

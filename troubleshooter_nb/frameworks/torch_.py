@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
@@ -67,3 +68,54 @@ def describe() -> dict[str, Any]:
         "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "threads": torch.get_num_threads(),
     }
+
+
+def rank_and_size() -> tuple[int, int]:
+    """Rank of this process and number of processes; (0, 1) in a run that is not distributed."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
+
+
+def watch_gradient(tensor: torch.Tensor, receive: Callable[[np.ndarray], None]) -> None:
+    """Have `receive` called with the gradient of a tensor each time one arrives.
+
+    A leaf (an input, a parameter) reports only the next one: its hook would outlive the step.
+    Where gradients are switched off, as in ``torch.no_grad()``, nothing is watched.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor needs no gradient.
+    """
+    if not torch.is_grad_enabled():
+        return
+    if not tensor.requires_grad:
+        msg = (
+            f"no gradient will come for this {tuple(tensor.shape)} {tensor.dtype} tensor: it does "
+            "not require one; watch the output of a trained layer or set requires_grad first"
+        )
+        raise RuntimeError(msg)
+
+    def hook(gradient: torch.Tensor) -> None:
+        if tensor_is_leaf:
+            handle.remove()
+        receive(to_numpy(gradient))
+
+    tensor_is_leaf = tensor.is_leaf
+    handle = tensor.register_hook(hook)  # type: ignore[no-untyped-call]
+
+
+def compiled_save(sink: Any, *, as_text: bool) -> NoReturn:
+    """Not in torch: ``torch.compile`` leaves `save` to Python.
+
+    Raises
+    ------
+    NotImplementedError
+        Always.
+    """
+    msg = "torch.compile runs save() and save_grad() as Python; there is nothing to compile"
+    raise NotImplementedError(msg)
+
+
+compiled_save_grad = compiled_save

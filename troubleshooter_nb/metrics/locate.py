@@ -134,10 +134,10 @@ def concentrated_range(profile: np.ndarray, share: float = 0.99) -> tuple[int, i
         Half-open ``(start, stop)``; of equally short ranges the first. The whole axis when the
         profile is all zero.
     """
-    total = float(profile.sum())
-    if not 0 < total < np.inf:
+    cumulated = np.concatenate([[0.0], np.cumsum(profile)])
+    if not 0 < cumulated[-1] < np.inf:
         return 0, len(profile)
-    cumulated = np.concatenate([[0.0], np.cumsum(profile)]) / total
+    cumulated /= cumulated[-1]
     # The tiny allowance keeps rounding of the cumulated sum from lengthening an exact range.
     stops = np.searchsorted(cumulated, cumulated + share - 1e-12)
     lengths = np.where(stops < len(cumulated), stops - np.arange(len(cumulated)), len(profile) + 1)

@@ -47,7 +47,12 @@ PAIR_FIGURES = {
         "0",
     ),
     "cosine": ("float64", "", "cosine of the angle; 1 if both all zero, nan if one is", "nan"),
-    "correlation": ("float64", "", "Pearson correlation; nan if one side is constant", "nan"),
+    "correlation": (
+        "float64",
+        "",
+        "Pearson correlation, nan if one side is constant; of complex values the cosine",
+        "nan",
+    ),
     "rmse": ("float64", "tensor", "root of the mean squared error", "0"),
     "mape": ("float64", "percent", "100 times mean_rel_error", "0"),
     "max_abs_error": ("float64", "tensor", "largest |left - right|", "0"),
@@ -171,6 +176,16 @@ def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) 
     not empty, and so are those relative to single elements where all of them are relative to 0,
     unless nothing differs. A figure beyond float64's range is inf.
     """
+    with np.errstate(over="ignore"):
+        figures = _error_figures(partial, left_dtype, right_dtype)
+        for side in ("left", "right"):
+            figures |= _side_figures(partial, side)
+    return figures
+
+
+def _error_figures(
+    partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype
+) -> dict[str, float]:
     n = {name: int(partial.counts[i]) for name, i in _C.items()}
     count, finite = n["count"], n["finite"]
     none = float("nan") if count and not finite else 0.0
@@ -180,14 +195,17 @@ def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) 
     relative_mean = (
         _value(partial, "relative") / relative_count if relative_count else relative_none
     )
-    figures: dict[str, float] = {
+    cosine = _cosine(partial, finite)
+    is_complex = "c" in (left_dtype.kind, right_dtype.kind)
+    return {
         "identical": n["different_bits"] == 0 and same_dtype(left_dtype, right_dtype),
         "allclose": n["close"] == count,
         "allclose_ratio": n["close"] / count if count else 1.0,
         # Rounded up a little, so that it does pass.
         "smallest_passing_tolerance": _maximum(partial, "tolerance") * (1.0 + 2.0**-50),
-        "cosine": _cosine(partial, finite),
-        "correlation": _correlation(partial, finite),
+        "cosine": cosine,
+        # A mean of moduli centres no complex numbers.
+        "correlation": cosine if is_complex else _correlation(partial, finite),
         "rmse": _root_mean(partial, "error_square", finite) if finite else none,
         "mape": 100.0 * relative_mean,
         "max_abs_error": error,
@@ -203,19 +221,21 @@ def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) 
         "left_significand_bits": used_significand_bits(int(partial.masks[0]), left_dtype),
         "right_significand_bits": used_significand_bits(int(partial.masks[1]), right_dtype),
     }
-    for side in ("left", "right"):
-        at = _S[side]
-        named = side_figures(
-            count,
-            n[f"{side}_nan"],
-            n[f"{side}_inf"],
-            n[f"{side}_zero"],
-            partial.mantissas[at : at + 2],
-            partial.exponents[at : at + 2],
-            partial.maxima[_M[f"{side}_max"] :][:2],
-        )
-        figures |= {f"{side}_{name}": named[name] for name in SUMMARY_FIGURES}
-    return figures
+
+
+def _side_figures(partial: Partial, side: str) -> dict[str, float]:
+    nan, inf, zero = (int(partial.counts[_C[f"{side}_{name}"]]) for name in ("nan", "inf", "zero"))
+    at = _S[side]
+    named = side_figures(
+        int(partial.counts[_C["count"]]),
+        nan,
+        inf,
+        zero,
+        partial.mantissas[at : at + 2],
+        partial.exponents[at : at + 2],
+        partial.maxima[_M[f"{side}_max"] :][:2],
+    )
+    return {f"{side}_{name}": named[name] for name in SUMMARY_FIGURES}
 
 
 def _check(actual: np.ndarray, benchmark: np.ndarray) -> None:

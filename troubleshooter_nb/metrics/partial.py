@@ -46,9 +46,10 @@ class Partial:
             np.where(after.mantissas == 0, _NO_EXPONENT, after.exponents),
         )
         exponents = np.where(exponents == _NO_EXPONENT, 0, exponents)
-        mantissas = np.ldexp(self.mantissas, self.exponents - exponents) + np.ldexp(
-            after.mantissas, after.exponents - exponents
-        )
+        with np.errstate(over="ignore"):  # a sum beyond float64's range is inf
+            mantissas = np.ldexp(self.mantissas, self.exponents - exponents) + np.ldexp(
+                after.mantissas, after.exponents - exponents
+            )
         later = after.maxima > self.maxima
         return Partial(
             self.counts + after.counts,

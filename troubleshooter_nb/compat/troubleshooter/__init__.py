@@ -6,8 +6,9 @@
 
 from troubleshooter_nb.compat.troubleshooter import migrator, widget
 from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered as _not_offered
+from troubleshooter_nb.compat.troubleshooter.saving import save, save_grad
 
-__all__ = ["migrator", "proposal", "tracking", "widget"]
+__all__ = ["migrator", "proposal", "save", "save_grad", "tracking", "widget"]
 
 proposal = _not_offered(
     "proposal",

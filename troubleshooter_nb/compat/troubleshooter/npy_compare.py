@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -314,7 +315,9 @@ def _file(folder: Path, name: str | None) -> Path | None:
 
 def _stored_bytes(folder: Path, name: str | None) -> int:
     file = _file(folder, name)
-    return os.path.getsize(file) if file is not None and file.exists() else 0
+    with contextlib.suppress(OSError):
+        return 0 if file is None else os.path.getsize(file)
+    return 0
 
 
 def _is_marker(pair: _Compared) -> bool:

@@ -1,29 +1,23 @@
-"""Read back what ``save(..., output_mode="print")`` printed, from a file or captured text."""
+"""``ts.widget.save_convert``: what ``save(..., output_mode="print")`` printed, as files again."""
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
-from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.npy_dir import safe_name
+from troubleshooter_nb.formats.npy_file import write_npy
+from troubleshooter_nb.formats.print_text import MARK, open_print_text
+from troubleshooter_nb.metrics.floats import computable, dtype_from_token
+from troubleshooter_nb.naming import NpyName, format_npy_name
 
-MARK = "_TS_SAVE_NAME:"
-# MindSpore's names; its bfloat16 is stored as float32, with the token of what it was.
-_DTYPES: dict[str, np.dtype] = {
-    name.lower(): np.dtype(name.lower())
-    for name in (
-        *("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64"),
-        *("Float16", "Float32", "Float64", "Bool", "Complex64", "Complex128"),
-    )
-} | {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
-_TENSOR = re.compile(r"(?s)\s*Tensor\(shape=\[(?P<shape>[^]]*)], dtype=(?P<dtype>\w+), value=")
 _LENGTH_DELIMITED, _VARINT = 2, 0
+_LONGEST_VARINT = 63  # bits
 
 
 def save_convert(file: str | PathLike[str], output_path: str | PathLike[str]) -> None:
@@ -35,7 +29,7 @@ def save_convert(file: str | PathLike[str], output_path: str | PathLike[str]) ->
         What MindSpore wrote to its ``print_file_path``, or the text of standard output.
     output_path : str or path-like
         Folder for ``{stem}_{dtype}_{number}.npy``, numbered from 0 in the order of printing;
-        created where missing.
+        created where missing. bfloat16 is stored as float32, as `save` does.
 
     Raises
     ------
@@ -46,93 +40,65 @@ def save_convert(file: str | PathLike[str], output_path: str | PathLike[str]) ->
 
     Warns
     -----
-    Through logging, for each tensor whose text is incomplete: MindSpore shortens the middle of a
-    long one to ``...`` on the screen, and prints a number without its dtype.
+    Through logging, for each tensor that cannot be converted, such as one whose middle was
+    shortened to ``...``, and for a print file that was cut off.
     """
-    folder = Path(output_path)
-    content = Path(file).read_bytes()
-    prints = list(_prints(content))
-    if not prints:
-        msg = f"{Path(file).name} has no line {MARK}<name>, so save() printed nothing into it"
-        raise FormatError(msg)
+    file, folder = Path(file), Path(output_path)
+    prints = _of_print_file(file.read_bytes(), file.name) or _of_text(file)
     folder.mkdir(parents=True, exist_ok=True)
-    for number, (name, value) in enumerate(prints):
+    for name, array, problem in prints:
         try:
-            array = value if isinstance(value, np.ndarray) else _array_of_text(value)
-            _write(array, folder, name, number)
-        except FormatError as error:
-            user_warning("%s, print %d of %s: %s", name, number, Path(file).name, error)
+            if array is None:
+                raise ValueError(problem)
+            target = folder / f"{safe_name(name)}.npy"
+        except ValueError as error:
+            user_warning("%s of %s was left out: %s", name, file.name, error)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_npy(target, array if array.dtype.isbuiltin == 1 else computable(array))
     user_attention("The printed tensors were written to %s", folder.absolute())
 
 
-def _write(array: np.ndarray, folder: Path, name: str, number: int) -> None:
-    token = array.dtype.name
-    if array.dtype == ml_dtypes.bfloat16:
-        array = array.astype(np.float32)
-    file = folder / f"{name}_{token}_{number}.npy"
-    if not file.resolve().is_relative_to(folder.resolve()):
-        msg = "the name leaves the folder, so it was left out"
-        raise FormatError(msg)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    np.save(file, array, allow_pickle=False)
+_Value = tuple[np.ndarray | None, str]  # a tensor's values, or why there are none
+_Print = tuple[str, np.ndarray | None, str]  # the same behind a name
 
 
-def _prints(content: bytes) -> Iterator[tuple[str, np.ndarray | str]]:
-    """Name and value of everything `save` printed; the value is text where the file has text."""
+def _of_text(file: Path) -> list[_Print]:
+    dump = open_print_text(file, label=file.name)
+    reasons = (str(reason) for reason in dump.index["reason"].values)
+    return [
+        (name, None if source is None else dump.array(name), reason)
+        for name, source, reason in zip(dump.names, dump.sources, reasons, strict=True)
+    ]
+
+
+def _of_print_file(content: bytes, file_name: str) -> list[_Print]:
+    """Every tensor `save` printed into a print file; nothing when there is none as such.
+
+    Some backends print tensors as text there too, which `_of_text` finds.
+    """
+    records: list[str | _Value] = []
     try:
-        records = list(_records(content))
+        for record in _print_proto(content):
+            records.append(record)
     except (ValueError, IndexError):
-        text = content.decode(errors="replace").replace("\r\n", "\n")
-        records = [piece for piece in re.split(rf"(?m)^(?={MARK})", text)]
-    waiting: str | None = None
-    for record in records:
-        if isinstance(record, str) and record.startswith(MARK):
-            waiting, _, rest = record.removeprefix(MARK).partition("\n")
-            if rest.strip():
-                yield waiting, rest
-                waiting = None
-        elif waiting is not None:
-            yield waiting, record
-            waiting = None
-    if waiting is not None:
-        yield waiting, ""
+        if records:
+            user_warning("%s was cut off after %d records", file_name, len(records))
+    prints: list[_Print] = []
+    for name, tensor in itertools.pairwise(records):
+        if isinstance(name, str) and name.startswith(MARK) and isinstance(tensor, tuple):
+            array, problem = tensor
+            token = None if array is None else array.dtype.name
+            stem = name.removeprefix(MARK).strip()
+            prints.append((format_npy_name(NpyName(stem, len(prints), token)), array, problem))
+    return prints
 
 
-def _array_of_text(text: str) -> np.ndarray:
-    match = _TENSOR.match(text)
-    if match is None:
-        msg = f"no shape and dtype in the text {text.strip()[:40]!r}, so it was left out"
-        raise FormatError(msg)
-    if match["dtype"].lower() not in _DTYPES:
-        msg = f"numpy has no dtype for {match['dtype']}"
-        raise FormatError(msg)
-    dtype = _DTYPES[match["dtype"].lower()]
-    shape = tuple(int(length) for length in re.findall(r"\d+", match["shape"]))
-    # Other output may follow the tensor.
-    values = text[match.end() :].partition(")")[0]
-    words = re.sub(r"[\[\],]", " ", values).split()
-    if "..." in words:
-        msg = "only a part of the values was printed (...), so it was left out"
-        raise FormatError(msg)
-    try:
-        return _parsed(words, dtype).reshape(shape)
-    except (ValueError, KeyError, OverflowError) as error:
-        msg = f"{len(words)} values do not make {shape} of {dtype}: {error}"
-        raise FormatError(msg) from error
-
-
-def _parsed(words: list[str], dtype: np.dtype) -> np.ndarray:
-    if dtype.kind == "b":
-        return np.array([{"True": True, "False": False}[word] for word in words], dtype)
-    # numpy itself parses no bfloat16.
-    parsed_as = np.dtype(np.float32) if dtype == ml_dtypes.bfloat16 else dtype
-    return np.array(words, str).astype(parsed_as).astype(dtype)
-
-
-def _records(content: bytes) -> Iterator[np.ndarray | str]:
+def _print_proto(content: bytes) -> Iterator[str | _Value]:
     """Values of a print file: protobuf, field 1 repeated {1 text, or 2 tensor}.
 
-    Source: MindSpore's print.proto; a tensor is {1 dims, 2 type, 3 bytes} as in a checkpoint.
+    Source: MindSpore's print.proto; a tensor is {1 dims, 2 type, 3 bytes} as in a checkpoint. The
+    old tool called ``mindspore.parse_print``, which MindSpore 2.10 has no more.
     """
     for number, record in _fields(content):
         if number != 1 or not isinstance(record, bytes):
@@ -143,20 +109,22 @@ def _records(content: bytes) -> Iterator[np.ndarray | str]:
             yield value.decode() if kind == 1 else _tensor(value)
 
 
-def _tensor(content: bytes) -> np.ndarray:
+def _tensor(content: bytes) -> _Value:
     shape: list[int] = []
-    dtype, values = np.dtype(np.uint8), b""
+    token, values = "", b""
     for number, value in _fields(content):
         if isinstance(value, int):
             shape.append(value)
         elif number == 2:
-            dtype = _DTYPES[value.decode().lower()]
+            token = value.decode()
         else:
             values = value
+    try:
+        array = np.frombuffer(values, dtype_from_token(token.lower()))
+    except ValueError as error:
+        return None, str(error)
     # A number has one dimension of length 0 there.
-    if shape == [0] and values:
-        shape = []
-    return np.frombuffer(values, dtype).reshape(shape)
+    return array.reshape([] if shape == [0] and array.size == 1 else shape), ""
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes | int]]:
@@ -176,11 +144,10 @@ def _fields(content: bytes) -> Iterator[tuple[int, bytes | int]]:
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    while True:
+    while shift <= _LONGEST_VARINT:
         byte = content[at]
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
-        if shift > 63:
-            raise ValueError(at)
+    raise ValueError(at)

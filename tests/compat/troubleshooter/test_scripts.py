@@ -1,0 +1,81 @@
+"""The documented scripts, run as their users run them: one process each, files in a new folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[2] / "data/compat/troubleshooter"
+CURRENT, ID_FIRST = {}, {"TNB_SAVE_NAMES": "id-first"}
+
+
+def run(script: str, out: Path, names: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run one of the stored scripts; its output folder is its only argument."""
+    program = [sys.executable, str(DATA / "scripts" / f"{script}.py"), str(out)]
+    unset = {key: value for key, value in os.environ.items() if key != "TNB_SAVE_NAMES"}
+    done = subprocess.run(
+        program,
+        capture_output=True,
+        text=True,
+        cwd=out,
+        env=unset | {"GLOG_v": "4"} | names,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def expected(name: str) -> str:
+    return (DATA / "expected" / name).read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+@pytest.mark.parametrize(
+    ("names", "listing", "suffix"),
+    [(CURRENT, "s000_names_current.txt", ""), (ID_FIRST, "s000_names_id_first.txt", "_id_first")],
+    ids=["current", "id-first"],
+)
+def test_seed_000_saves_and_compares_both_sides(tmp_path, names, listing, suffix):
+    for script in ("s000_save_mindspore", "s000_save_torch"):
+        assert run(script, tmp_path, names).stdout == expected(listing)
+    done = run("s000_compare", tmp_path, {})
+    tables = expected(f"s000_table{suffix}.txt") + expected(f"s000_table_shapes{suffix}.txt")
+    assert done.stdout == tables
+    assert (tmp_path / "compare.csv").read_text() == expected(f"s000_compare{suffix}.csv")
+    heading = "WARNING - [*User Attention*] The compare directory information:\n The orig dir: "
+    assert done.stderr.count(heading + f"{tmp_path / 'ms_ts_save'} \n") == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "names", "listing"),
+    [
+        pytest.param("s002_save_torch", CURRENT, "s002_names_torch.txt", marks=pytest.mark.torch),
+        pytest.param(
+            "s002_save_torch", ID_FIRST, "s002_names_torch_id_first.txt", marks=pytest.mark.torch
+        ),
+        pytest.param(
+            "s002_save_mindspore",
+            CURRENT,
+            "s002_names_mindspore.txt",
+            marks=pytest.mark.mindspore,
+        ),
+    ],
+)
+def test_seed_002_saves_the_documented_files(tmp_path, script, names, listing):
+    assert run(script, tmp_path, names).stdout == expected(listing)
+
+
+@pytest.mark.mindspore
+def test_seed_002_pairs_by_number(tmp_path):
+    assert run("s002_by_number", tmp_path, CURRENT).stdout == expected("s002_by_number.txt")
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+def test_seed_002_compares_gradients(tmp_path):
+    assert run("s002_grads", tmp_path, CURRENT).stdout == expected("s002_grads.txt")

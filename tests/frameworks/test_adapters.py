@@ -1,0 +1,241 @@
+"""One contract for both frameworks: whose tensor it is, and what it holds bit for bit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import types
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from troubleshooter_nb import frameworks
+from troubleshooter_nb.errors import FrameworkMissingError
+
+BOTH = [
+    pytest.param("torch", marks=pytest.mark.torch),
+    pytest.param("mindspore", marks=pytest.mark.mindspore),
+]
+NARROW = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
+COMMON = [
+    *("float16", "float32", "float64", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128"),
+]
+
+
+def tensor_of(framework, array):
+    """A tensor with these bits, made by the framework itself."""
+    if framework == "torch":
+        import torch
+
+        name = array.dtype.name
+        if name not in NARROW:
+            return torch.from_numpy(array.copy())
+        carrier = np.int16 if NARROW[name] is np.uint16 else np.uint8
+        return torch.from_numpy(array.view(carrier).copy()).view(getattr(torch, name))
+    import mindspore
+
+    if array.dtype.name in NARROW:
+        # MindSpore takes no ml_dtypes: it rounds float32 itself, here without a rest.
+        return mindspore.Tensor(array.astype(np.float32), getattr(mindspore, array.dtype.name))
+    return mindspore.Tensor(array)
+
+
+@pytest.mark.parametrize("framework", BOTH)
+@pytest.mark.parametrize("shape", [(), (0, 3), (4,), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", COMMON)
+def test_values_dtype_and_shape_come_across(framework, dtype, shape):
+    adapter = frameworks.require(framework)
+    array = np.array(np.arange(int(np.prod(shape))).reshape(shape), dtype)
+    got = adapter.to_numpy(tensor_of(framework, array))
+    assert type(got) is np.ndarray
+    assert (got.dtype, got.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(got, array)
+
+
+@pytest.mark.parametrize("framework", BOTH)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
+@pytest.mark.parametrize("dtype", NARROW)
+def test_narrow_floats_come_as_ml_dtypes_bit_for_bit(framework, dtype, shape):
+    adapter = frameworks.require(framework)
+    array = (np.arange(int(np.prod(shape))).reshape(shape) - 2.5).astype(getattr(ml_dtypes, dtype))
+    array = np.array(array).reshape(shape)
+    got = adapter.to_numpy(tensor_of(framework, array))
+    assert got.dtype == np.dtype(getattr(ml_dtypes, dtype))
+    assert got.shape == shape
+    assert got.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("framework", BOTH)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_special_values_keep_their_bits(framework, dtype):
+    adapter = frameworks.require(framework)
+    special = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40, 3e38], np.float32)
+    array = special.astype(getattr(ml_dtypes, dtype, dtype))
+    got = adapter.to_numpy(tensor_of(framework, array))
+    np.testing.assert_array_equal(got.astype(np.float32), array.astype(np.float32))
+    np.testing.assert_array_equal(
+        np.signbit(got.astype(np.float32))[1:], np.signbit(array.astype(np.float32))[1:]
+    )
+
+
+@pytest.mark.parametrize("framework", BOTH)
+def test_the_array_is_a_copy(framework):
+    adapter = frameworks.require(framework)
+    tensor = tensor_of(framework, np.zeros(3, np.float32))
+    got = adapter.to_numpy(tensor)
+    got += 1
+    assert adapter.to_numpy(tensor).sum() == 0
+
+
+@pytest.mark.parametrize("framework", BOTH)
+def test_the_adapter_of_a_tensor_is_found_and_nobody_elses(framework):
+    adapter = frameworks.require(framework)
+    tensor = tensor_of(framework, np.ones(2, np.float32))
+    assert adapter.is_tensor(tensor)
+    assert frameworks.adapter_of(tensor) is adapter
+    assert frameworks.adapter_of(np.ones(2)) is None
+    assert frameworks.adapter_of([tensor]) is None
+    np.testing.assert_array_equal(frameworks.to_numpy(tensor), np.ones(2))
+
+
+@pytest.mark.parametrize("framework", BOTH)
+def test_a_parameter_is_a_tensor(framework):
+    adapter = frameworks.require(framework)
+    if framework == "torch":
+        import torch
+
+        parameter = torch.nn.Parameter(torch.ones(2))
+    else:
+        import mindspore
+
+        parameter = mindspore.Parameter(mindspore.Tensor(np.ones(2, np.float32)), name="p")
+    assert adapter.is_tensor(parameter)
+    np.testing.assert_array_equal(adapter.to_numpy(parameter), np.ones(2))
+
+
+@pytest.mark.parametrize("framework", BOTH)
+def test_what_the_adapter_describes_is_plain_and_named(framework):
+    facts = frameworks.require(framework).describe()
+    assert facts["device"]
+    assert "deterministic" in facts
+    assert json.loads(json.dumps(facts)) == facts
+
+
+@pytest.mark.torch
+def test_torch_layouts_come_dense():
+    import torch
+
+    to_numpy = frameworks.require("torch").to_numpy
+    eye = torch.eye(3)
+    np.testing.assert_array_equal(to_numpy(eye.to_sparse()), np.eye(3))
+    np.testing.assert_array_equal(to_numpy(eye.to_mkldnn()), np.eye(3))
+    square = torch.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(to_numpy(square.T[1:]), square.numpy().T[1:])
+    np.testing.assert_array_equal(to_numpy(torch.ones(1).expand(4, 3)), np.ones((4, 3)))
+    turned = torch.tensor([1 + 2j]).conj()
+    np.testing.assert_array_equal(to_numpy(turned), [1 - 2j])
+    np.testing.assert_array_equal(to_numpy(turned.imag), [-2])
+    with torch.no_grad():
+        live = torch.ones(2, requires_grad=True)
+    np.testing.assert_array_equal(to_numpy(live), np.ones(2))
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:ComplexHalf support:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
+def test_torch_values_without_numpy_dtype_widen():
+    import torch
+
+    to_numpy = frameworks.require("torch").to_numpy
+    half = to_numpy(torch.tensor([1 + 2j], dtype=torch.complex32))
+    assert half.dtype == np.complex64
+    np.testing.assert_array_equal(half, [1 + 2j])
+    quantized = torch.quantize_per_tensor(torch.tensor([0.5, -1.0]), 0.5, 0, torch.qint8)
+    np.testing.assert_array_equal(to_numpy(quantized), [0.5, -1.0])
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("meta", "a meta tensor has no values"),
+        ("nested", "nested tensor is ragged"),
+        ("packed", "torch makes no array of this torch.int4 tensor"),
+        ("lazy", "uninitialized parameter"),
+    ],
+)
+def test_torch_tensors_without_values_raise_with_the_reason(kind, reason):
+    import torch
+
+    tensor = {
+        "meta": lambda: torch.empty(2, device="meta"),
+        "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "packed": lambda: torch.empty(2, 2, dtype=torch.int4),
+        "lazy": lambda: torch.nn.LazyLinear(3).weight,
+    }[kind]()
+    with pytest.raises(ValueError, match=reason):
+        frameworks.to_numpy(tensor)
+
+
+@pytest.mark.mindspore
+def test_mindspores_own_formats_raise_with_advice():
+    import mindspore
+
+    if not hasattr(mindspore, "hifloat8"):
+        pytest.skip("this MindSpore has no hifloat8")
+    tensor = mindspore.Tensor(np.ones(2), mindspore.hifloat8)
+    with pytest.raises(ValueError, match="no dtype for MindSpore's HiFloat8; cast it to float32"):
+        frameworks.to_numpy(tensor)
+
+
+def test_plain_values_become_arrays():
+    array = np.arange(3.0)
+    assert frameworks.to_numpy(array) is array
+    assert frameworks.to_numpy(3).shape == ()
+    assert frameworks.to_numpy([[1, 2], [3, 4]]).shape == (2, 2)
+    assert frameworks.to_numpy("text").dtype.kind == "U"
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        frameworks.to_numpy([[1], [2, 3]])
+
+
+def test_an_unknown_framework_is_a_mistake_of_the_caller():
+    with pytest.raises(ValueError, match="unknown framework 'jax'; known: torch, mindspore"):
+        frameworks.require("jax")
+
+
+@pytest.mark.parametrize("framework", frameworks.NAMES)
+@pytest.mark.parametrize(
+    "error",
+    [ImportError("no module"), OSError("libascend.so"), TypeError("Descriptors cannot be created")],
+)
+def test_a_framework_that_does_not_import_is_missing_with_advice(monkeypatch, framework, error):
+    def failing(name):
+        raise error
+
+    monkeypatch.setattr(frameworks.importlib, "import_module", failing)
+    advice = rf"{framework} is needed here.*{error}.*pip install .*\[{framework}\]"
+    with pytest.raises(FrameworkMissingError, match=advice):
+        frameworks.require(framework)
+    with pytest.raises(ImportError):
+        frameworks.require(framework)
+    # What is only half there has no tensors, and must not disturb those that are no tensors.
+    monkeypatch.setitem(sys.modules, framework, types.ModuleType(framework))
+    assert framework not in frameworks.loaded()
+    assert frameworks.adapter_of(np.ones(2)) is None
+
+
+def test_asking_whose_tensor_imports_no_framework():
+    code = (
+        "import sys, numpy as np\n"
+        "from troubleshooter_nb import frameworks, save_dump, open_dump\n"
+        "assert frameworks.adapter_of(np.ones(2)) is None\n"
+        "assert frameworks.loaded() == {}\n"
+        "frameworks.to_numpy(3)\n"
+        "print([name for name in ('torch', 'mindspore') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,1 @@
+"""Tensors of a run, taken while it runs."""

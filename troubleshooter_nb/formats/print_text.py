@@ -1,0 +1,244 @@
+"""Text in which ``save(..., output_mode="print")`` printed tensors, such as a captured screen."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, dtype_from_token
+from troubleshooter_nb.naming import NpyName, format_npy_name, site_of_npy_stem
+
+NAME = "print_text"
+MARK = "_TS_SAVE_NAME:"
+# Printed after a tensor of shape [1] that had no axes: a MindSpore graph prints a number without
+# axes to six digits only.
+NO_AXES = "(0-d)"
+
+_LARGEST_FILE = 256 * 1024**2  # bytes; the values of all prints are held in memory
+_MOST_PRINTS = 100_000
+_LONGEST_STEM = 200  # characters
+_LONGEST_WORD = 100  # characters of one value: two long doubles with exponents are 60
+_BLOCK = 64 * 1024  # values made numbers at a time
+# [0-9], not \d, which takes the digits of every script.
+_HEAD = re.compile(r"\s*Tensor\(shape=\[([0-9, ]{0,400})\], dtype=(\w{1,40}), value=")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_WORD = re.compile(r"[^\s\[\],)]+")
+_CAPITALS = {
+    **{"int": "Int", "uint": "UInt", "float": "Float", "bfloat": "BFloat"},
+    **{"bool": "Bool", "complex": "Complex"},
+}
+# Digits after the first with which every value of the dtype comes back.
+_DIGITS = {"float16": 4, "float32": 8, "float64": 16, "complex64": 8, "complex128": 16}
+
+
+def tensor_text(stem: str, array: np.ndarray) -> str:
+    """The lines for one tensor: all its values, with enough digits to read them back exactly.
+
+    Parameters
+    ----------
+    stem : str
+        Name of the tensor.
+    array : ndarray, any shape, any dtype of numbers
+        bfloat16 and float8 print the values under their own dtype name. The payload of a nan is
+        lost.
+
+    Returns
+    -------
+    str
+        ``_TS_SAVE_NAME:<stem>``, then ``Tensor(shape=[1, 2], dtype=Float32, value=`` with rows.
+
+    Notes
+    -----
+    Source: spec/troubleshooter.md 2, the text that a MindSpore graph prints. That shortens more
+    than 1,000 values to ``...``; this does not.
+    """
+    values = array if array.dtype.isbuiltin == 1 else computable(array)
+    digits = _DIGITS.get(values.dtype.name, 20)
+
+    def number(value: np.floating, *, sign: bool = False) -> str:
+        return np.format_float_scientific(value, precision=digits, unique=False, sign=sign)
+
+    text = np.array2string(
+        values,
+        threshold=sys.maxsize,
+        max_line_width=sys.maxsize,
+        formatter={
+            "float_kind": number,
+            "complex_kind": lambda value: number(value.real) + number(value.imag, sign=True) + "j",
+        },
+    )
+    dtype = re.sub("^[a-z]+", lambda word: _CAPITALS.get(word[0], word[0]), array.dtype.name)
+    rows = "\n" if array.ndim > 1 else ""
+    return f"{MARK}{stem}\nTensor(shape={list(array.shape)}, dtype={dtype}, value={rows}{text})\n"
+
+
+def empty_text(shape: tuple[int, ...], dtype: str) -> str:
+    """What `tensor_text` has after the name for a tensor without values; `dtype` as printed."""
+    return f"Tensor(shape={list(shape)}, dtype={dtype}, value=[])"
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    if not path.is_file():
+        return "not a file"
+    if path.stat().st_size > _LARGEST_FILE:
+        return f"larger than {_LARGEST_FILE // 1024**2} MiB, too large for printed tensors"
+    with open(path, "rb") as stream:
+        tail = b""
+        while block := stream.read(1024**2):
+            if b"\0" in block:
+                return "a binary file"
+            if MARK.encode() in tail + block:
+                return None
+            tail = block[-len(MARK) :]
+    return f"a text without a line {MARK}<name>"
+
+
+def open_print_text(path: Path, *, label: str) -> Dump:
+    """Read all tensors printed into a text; anything else in it is passed over.
+
+    Parameters
+    ----------
+    path : Path
+        Text file of at most 256 MiB, UTF-8. Only numbers are read from it; nothing is run.
+    label : str
+        Label of the dump.
+
+    Returns
+    -------
+    Dump
+        One entry per print, named ``{stem}_{dtype}_{number}`` in the order of printing, loaded.
+        A tensor that was printed in part (``...``), mixed with other output or cut off is an
+        entry with a reason. Of more than 100,000 prints the rest is left out, which is a note.
+
+    Raises
+    ------
+    FormatError
+        If the file holds no print, or is larger.
+    """
+    reason = refusal(path)
+    if reason is not None:
+        msg = f"{path.name}: {reason}"
+        raise FormatError(msg)
+    visits: Counter[tuple[str, str]] = Counter()
+    entries = []
+    with open(path, encoding="utf-8", errors="backslashreplace") as stream:
+        blocks = _blocks(stream)
+        for order, (stem, lines) in enumerate(itertools.islice(blocks, _MOST_PRINTS)):
+            entry = _entry(stem, lines, order)
+            visit = entry.site.path, entry.site.direction
+            entries.append(replace(entry, site=replace(entry.site, call=visits[visit])))
+            visits[visit] += 1
+        more = next(blocks, None) is not None
+    notes = [f"only the first {_MOST_PRINTS:,} prints were read"] if more else []
+    return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
+
+
+def _blocks(stream: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """The name of each print and the lines of its tensor."""
+    stem: str | None = None
+    lines: list[str] = []
+    wanted = 0
+    for line in stream:
+        before, mark, after = line.partition(MARK)
+        if wanted and (before.strip() or not mark):
+            lines.append(before)
+            # A tensor ends with its bracket; one line more may say that it has no axes.
+            if wanted == 1 or not lines[0].lstrip().startswith("Tensor("):
+                wanted = 0
+            elif ")" in before.partition("value=")[2] or (")" in before and len(lines) > 1):
+                wanted = 1
+        if mark:
+            if stem is not None:
+                yield stem, lines
+            stem, lines, wanted = after.strip()[:_LONGEST_STEM], [], 2
+    if stem is not None:
+        yield stem, lines
+
+
+def _entry(stem: str, lines: list[str], order: int) -> Entry:
+    entry = Entry(format_npy_name(NpyName(stem, order)), site_of_npy_stem(stem), order=order)
+    try:
+        array = _array(lines)
+    except ValueError as error:
+        return replace(entry, reason=str(error))
+    array.flags.writeable = False
+    name = format_npy_name(NpyName(stem, order, array.dtype.name))
+    return replace(entry, name=name, source=ArrayInMemory(array))
+
+
+def _array(lines: list[str]) -> np.ndarray:
+    first = lines[0] if lines else ""
+    head = _HEAD.match(first)
+    if head is None:
+        return _bare_number(first.strip())
+    shape = tuple(int(length) for length in _LENGTH.findall(head[1]))
+    dtype = dtype_from_token(head[2].lower())
+    body = [first[head.end() :], *lines[1:]]
+    end = next((index for index, line in enumerate(body) if ")" in line), None)
+    if end is None:
+        msg = "the print was cut off before its end"
+        raise ValueError(msg)
+    scalar = any(line.strip() == NO_AXES for line in body[end + 1 :])
+    body[end:] = [body[end].partition(")")[0]]
+    values = _numbers(body, dtype, math.prod(shape))
+    return values.reshape(() if scalar and shape == (1,) else shape)
+
+
+def _numbers(lines: list[str], dtype: np.dtype, size: int) -> np.ndarray:
+    """All values, made numbers block by block; as many as the shape says."""
+    words = (match[0] for line in lines for match in _WORD.finditer(line))
+    blocks = [np.empty(0, dtype)]
+    count = 0
+    while block := list(itertools.islice(words, _BLOCK)):
+        count += len(block)
+        if "..." in block:
+            msg = "only a part of the values was printed (...); save this tensor as npy"
+            raise ValueError(msg)
+        if count > size:
+            break
+        blocks.append(_parsed(block, dtype))
+    if count != size:
+        msg = f"{'more than ' * (count > size)}{min(count, size)} values for {size} in the shape"
+        raise ValueError(msg)
+    return np.concatenate(blocks)
+
+
+def _parsed(words: list[str], dtype: np.dtype) -> np.ndarray:
+    if max(map(len, words)) > _LONGEST_WORD:
+        msg = "a word among the values is too long for a number"
+        raise ValueError(msg)
+    if dtype.kind == "b":
+        words = [{"True": "1", "False": "0"}.get(word, word) for word in words]
+    # numpy reads no text as bfloat16 and the like, and bool only as a number.
+    carrier = dtype
+    if dtype.kind == "b" or dtype.isbuiltin != 1:
+        carrier = np.dtype(np.float64 if arithmetic_of(dtype) == "float" else np.int64)
+    with np.errstate(all="ignore"):
+        try:
+            return np.array(words).astype(carrier).astype(dtype)
+        except (ValueError, OverflowError):
+            msg = f"other output stands among the values, which are no {dtype}"
+            raise ValueError(msg) from None
+
+
+def _bare_number(text: str) -> np.ndarray:
+    """A number without axes, as the old tool printed it in a graph: to six digits, no dtype."""
+    for dtype in (np.int64, np.float64):
+        if len(text) <= _LONGEST_WORD:
+            try:
+                return np.array(text).astype(dtype)
+            except (ValueError, OverflowError):
+                continue
+    msg = "no Tensor(shape=..., dtype=..., value=...) follows its name"
+    raise ValueError(msg)
