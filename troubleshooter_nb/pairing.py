@@ -29,7 +29,7 @@ PAIRING_COLUMNS = {
     "right_shape": ("str", "", "shape on the right", ""),
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
-    "method": ("str", "", "name, parameter, order, shape, user; unmatched if alone", ""),
+    "method": ("str", "", "name, parameter, order, shape, user or unmatched", ""),
     "confidence": ("float64", "", "0 to 1; 1 is certain", "nan"),
     "note": ("str", "", "what to know about this pair", ""),
     "candidates": ("str", "", "closest partners of an unmatched entry, and why not", ""),
@@ -60,12 +60,12 @@ class Pairing:
         One row per matched pair or unmatched entry, with the variables of
         `troubleshooter_nb.pairing.PAIRING_COLUMNS`::
 
-            left, right              str      entry names; empty on the side without a partner
-            left_entry, right_entry  int64    rows in the two dumps; -1 for none
-            left_shape, right_shape  str      such as 64x128
-            step, rank               int64
-            method                   str      name, parameter, order, shape, user, unmatched
-            confidence               float64  0 to 1; nan for unmatched
+            left, right              str      entry names; empty where there is no partner
+            left_entry, right_entry  int64    rows in the two dumps; -1 where there is no partner
+            left_shape, right_shape  str      such as 64x128; empty if unknown or no partner
+            step, rank               int64    training step, process of a distributed run
+            method                   str      name, parameter, order, shape, user or unmatched
+            confidence               float64  0 to 1, 1 is certain; nan if alone
             note                     str      what to know about this pair
             candidates               str      closest partners of an unmatched entry, and why not
             expected                 bool     a missing partner was declared expected
@@ -79,7 +79,14 @@ class Pairing:
 
     @classmethod
     def from_matches(cls, left: Dump, right: Dump, matches: Iterable[Match]) -> Pairing:
-        """Build the table from dump row numbers; every entry should occur exactly once."""
+        """Build the table from dump row numbers; every entry should occur exactly once.
+
+        Parameters
+        ----------
+        left, right : Dump
+        matches : iterable of Match
+            In the order of the rows.
+        """
         rows = list(matches)
         sides = {"left": (left, [m.left for m in rows]), "right": (right, [m.right for m in rows])}
         columns: dict[str, Any] = {}

@@ -111,9 +111,10 @@ def record(cmp, tmp_path_factory):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_an_untrusted_record_is_drawn_readable_and_foldable(browser, record, dark):
-    with browser.jupyter_lab(record, dark=dark) as base, browser.browser_page(
-        dark=dark, height=3000
-    ) as page:
+    with (
+        browser.jupyter_lab(record, dark=dark) as base,
+        browser.browser_page(dark=dark, height=3000) as page,
+    ):
         browser.open_in_lab(page, base, "record.ipynb")
         page.wait_for_selector(".tsnb >> nth=3")
         theme = f'body[data-jp-theme-light="{str(not dark).lower()}"]'

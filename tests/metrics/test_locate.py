@@ -274,8 +274,8 @@ def test_an_empty_tensor_is_refused(shape):
         ((3, 1000), 1),
         ((8, 64, 32, 32), 2),  # 512 x 1024, not 8 x 65536 or 16384 x 32
         ((64, 3, 7, 7), 1),  # 64 x 147
-        ((2, 2, 2, 2), 2),
-        ((1, 1, 4096), 2),
+        ((2, 2, 2, 2), 1),  # 2 x 8 and 4 x 4 are equally far off: the first
+        ((1, 1, 4096), 1),
     ],
 )
 def test_the_view_is_cut_where_it_looks_like_a_screen(shape, cut):
@@ -303,7 +303,7 @@ def generated(start: int, stop: int) -> np.ndarray:
     return np.resize(row, stop - start)
 
 
-@pytest.mark.parametrize("seed", range(200 if LONG else 4))
+@pytest.mark.parametrize("seed", range(60 if LONG else 4))
 def test_a_planted_outlier_is_found_wherever_it_is(seed):
     place = int(np.random.default_rng(seed).integers(SIDE * SIDE))
 

@@ -7,7 +7,6 @@ import pickle
 import zlib
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given

@@ -11,14 +11,8 @@ from typing import Literal
 import numpy as np
 
 from troubleshooter_nb.analysis.likeness import Likeness
-from troubleshooter_nb.analysis.matchers import (
-    Item,
-    Search,
-    by_everything,
-    by_name,
-    by_order,
-    by_shape,
-)
+from troubleshooter_nb.analysis.matchers import by_everything, by_name, by_order, by_shape
+from troubleshooter_nb.analysis.search import Item, Search
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.naming import natural_key, parse_npy_name
@@ -207,7 +201,8 @@ class _RowsByName:
         ):
             if wanted in known:
                 return known[wanted]
-        close = difflib.get_close_matches(name, list(self.names), n=2, cutoff=0.4)
+        known_names = list(dict.fromkeys([*self.names, *self.paths]))
+        close = difflib.get_close_matches(name, known_names, n=2, cutoff=0.4)
         hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
         msg = f"row {number} of the mapping: no {name!r} in {self.where}{hint}"
         raise PairingError(msg)

@@ -34,7 +34,9 @@ class Likeness:
 
     def __init__(self, left: Sequence[str], right: Sequence[str]) -> None:
         self._words = _Table(left, right, _words, _letter_pairs)
-        self._numbers = _Table(left, right, _numbers, _number_features)
+        # Where no words are alike, numbers are not asked: there may be thousands of different ones.
+        asked = (left, right) if self._words.is_any else ([""] * len(left), [""] * len(right))
+        self._numbers = _Table(*asked, _numbers, _number_features)
 
     def row(self, i: int, right: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Likeness of left name `i` with the right names at these positions: float32."""
@@ -59,11 +61,16 @@ class _Table:
         self._left, self._right = (
             np.array([numbers[k][value] for value in side], np.intp) for k, side in enumerate(sides)
         )
-        self._cosines = np.zeros((1, 1), np.float32)
         if len(different[0]) * len(different[1]) > _MOST_CELLS:
             self._left, self._right = np.zeros_like(self._left), np.zeros_like(self._right)
-        elif left and right:
+            self._cosines = np.zeros((1, 1), np.float32)
+        else:
             self._cosines = _cosines(*([features(value) for value in side] for side in different))
+
+    @property
+    def is_any(self) -> bool:
+        """Whether any two have anything in common."""
+        return bool(self._cosines.any())
 
     def row(self, i: int, right: np.ndarray | slice) -> np.ndarray:
         cosines: np.ndarray = self._cosines[self._left[i]][self._right[right]]

@@ -82,11 +82,6 @@ def tensor_text(stem: str, array: np.ndarray) -> str:
     return f"{MARK}{stem}\nTensor(shape={list(array.shape)}, dtype={dtype}, value={rows}{text})\n"
 
 
-def empty_text(shape: tuple[int, ...], dtype: str) -> str:
-    """What `tensor_text` has after the name for a tensor without values; `dtype` as printed."""
-    return f"Tensor(shape={list(shape)}, dtype={dtype}, value=[])"
-
-
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_file():
@@ -148,22 +143,23 @@ def _blocks(stream: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """The name of each print and the lines of its tensor."""
     stem: str | None = None
     lines: list[str] = []
-    wanted = 0
     for line in stream:
         before, mark, after = line.partition(MARK)
-        if wanted and (before.strip() or not mark):
+        if stem is not None and (before.strip() or not mark) and not _is_complete(lines):
             lines.append(before)
-            # A tensor ends with its bracket; one line more may say that it has no axes.
-            if wanted == 1 or not lines[0].lstrip().startswith("Tensor("):
-                wanted = 0
-            elif ")" in before.partition("value=")[2] or (")" in before and len(lines) > 1):
-                wanted = 1
         if mark:
             if stem is not None:
                 yield stem, lines
-            stem, lines, wanted = after.strip()[:_LONGEST_STEM], [], 2
+            stem, lines = after.strip()[:_LONGEST_STEM], []
     if stem is not None:
         yield stem, lines
+
+
+def _is_complete(lines: list[str]) -> bool:
+    if lines and not lines[0].lstrip().startswith("Tensor("):
+        return True
+    # The line after the closing bracket may say that the tensor has no axes.
+    return len(lines) > 1 and ")" in lines[-2]
 
 
 def _entry(stem: str, lines: list[str], order: int) -> Entry:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
+import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import FrameworkMissingError
@@ -146,4 +147,10 @@ def to_numpy(value: Any) -> np.ndarray:
         If a tensor has no values or no numpy dtype, or nested lists are ragged.
     """
     adapter = adapter_of(value)
-    return np.asarray(value) if adapter is None else adapter.to_numpy(value)
+    if adapter is not None:
+        return adapter.to_numpy(value)
+    array = np.asarray(value)
+    # Tensor.asnumpy() of MindSpore gives a bfloat16 dtype of its own, with the same bits.
+    if array.dtype.name == "bfloat16":
+        return array.view(np.uint16).view(ml_dtypes.bfloat16)
+    return array

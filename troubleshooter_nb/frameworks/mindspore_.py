@@ -34,8 +34,7 @@ def to_numpy(value: Any) -> np.ndarray:
     ValueError
         If numpy has nothing for its dtype (hifloat8).
     """
-    array: np.ndarray = np.array(_standard(value.asnumpy(), value.dtype))
-    return array
+    return np.array(_standard(value.asnumpy(), value.dtype))
 
 
 def describe() -> dict[str, Any]:
@@ -52,7 +51,8 @@ def _standard(array: np.ndarray, dtype: Any) -> np.ndarray:
     """The array where bfloat16 and float8 are those of ml_dtypes, not dtypes nothing else knows."""
     if str(dtype) in _BITS:
         carrier, known = _BITS[str(dtype)]
-        return array.view(carrier).view(known)
+        bits: np.ndarray = array.view(carrier)
+        return bits.view(known)
     if array.dtype.kind == "V":
         msg = f"numpy has no dtype for MindSpore's {dtype}; cast it to float32 first"
         raise ValueError(msg)
@@ -123,6 +123,12 @@ def compiled_save_grad(sink: Any, *, as_text: bool) -> Any:
     return _GradientIdentity(sink, as_text)
 
 
+def _in_graph(function: Any) -> Any:
+    """Have the compiler read a function even where MS_JIT_IGNORE_MODULES names this package."""
+    function.__jit_function__ = True
+    return function
+
+
 @mindspore.jit_class
 class _Walk:
     """Gives away every tensor and number of a nested value, in order."""
@@ -130,9 +136,11 @@ class _Walk:
     def __init__(self, sink: Any, as_text: bool) -> None:
         self.sink, self.as_text = sink, as_text
 
+    @_in_graph
     def __call__(self, data: Any) -> None:
         self.walk("", data)
 
+    @_in_graph
     def walk(self, keys: str, data: Any) -> None:
         if isinstance(data, dict):
             for key in data.keys():  # noqa: SIM118 - all that the compiler takes
@@ -142,9 +150,12 @@ class _Walk:
                 self.walk(keys + "." + str(index), data[index])
         elif isinstance(data, np.ndarray):
             self.walk(keys, mindspore.Tensor(data))
-        elif isinstance(data, (mindspore.Tensor, bool, int, float)):
-            way = _way_out(self, keys, data)
-            way.give(ops.stop_gradient(data), way.number())
+        elif isinstance(data, mindspore.Tensor):
+            way = _way_of_tensor(self, keys, data)
+            way.give(ops.stop_gradient(data), way.number(data))
+        elif isinstance(data, (bool, int, float)):
+            way = _way_out(self, keys, (), None)
+            way.give(data, way.number(data))
         elif data is not None:
             _Refusal(self, keys)
 
@@ -156,11 +167,15 @@ class _GradientIdentity:
     def __init__(self, sink: Any, as_text: bool) -> None:
         self.sink, self.as_text = sink, as_text
 
+    @_in_graph
     def __call__(self, tensor: Any) -> Any:
         if isinstance(tensor, mindspore.Tensor):
             _DifferentiableCheck(tensor.dtype)
-            way = _way_out(self, "", tensor)
-            return _BackwardCell(way)(tensor, way.number())
+            way = _way_of_tensor(self, "", tensor)
+            # Of a Parameter itself the cell would get the gradient of all its uses, or none, when
+            # only the forward function is compiled; the reshape makes it a tensor like others.
+            tensor = ops.reshape(tensor, tensor.shape)
+            return _BackwardCell(way)(tensor, way.number(tensor))
         _Refusal(self, "")
         return tensor
 
@@ -170,24 +185,26 @@ class _BackwardCell(nn.Cell):  # type: ignore[misc]
         super().__init__()
         self.way = way
 
+    @_in_graph
     def construct(self, tensor: Any, number: Any) -> Any:
         return tensor
 
+    @_in_graph
     def bprop(self, tensor: Any, number: Any, out: Any, gradient: Any) -> Any:
         # depend: the gradient waits for the node, so the node stays in the graph.
         return ops.depend(gradient, self.way.give(gradient, number)), ops.zeros_like(number)
 
 
-def _way_out(owner: Any, keys: str, value: Any) -> Any:
-    """The object for one tensor or number; what it must know of it goes to it as constants."""
-    if isinstance(value, mindspore.Tensor):
-        if not ops.isconstant(value.shape):
-            return _way_out_of(owner, keys, None, value.dtype)
-        return _way_out_of(owner, keys, value.shape, value.dtype)
-    return _way_out_of(owner, keys, (), None)
+@_in_graph
+def _way_of_tensor(owner: Any, keys: str, tensor: Any) -> Any:
+    if ops.isconstant(tensor.shape):
+        return _way_out(owner, keys, tensor.shape, tensor.dtype)
+    return _way_out(owner, keys, None, tensor.dtype)
 
 
-def _way_out_of(owner: Any, keys: str, shape: Any, dtype: Any) -> Any:
+@_in_graph
+def _way_out(owner: Any, keys: str, shape: Any, dtype: Any) -> Any:
+    """The object for one tensor or number, which gets what it must know as constants."""
     if owner.as_text:
         return _Print(owner, keys, shape, dtype)
     return _Delivery(owner, keys, shape, dtype)
@@ -195,15 +212,15 @@ def _way_out_of(owner: Any, keys: str, shape: Any, dtype: Any) -> Any:
 
 @mindspore.jit_class
 class _Delivery:
-    """One tensor of the graph on its way to Python."""
+    """One tensor of the graph, or number if `dtype` is None, on its way to Python."""
 
     def __init__(self, owner: Any, keys: str, shape: tuple[int, ...] | None, dtype: Any) -> None:
-        sink = owner.sink
+        sink, stem = owner.sink, owner.sink.stem(keys)
         if shape is None:
-            msg = f"the shape of {sink.stem(keys)!r} is known only while the graph runs; {_WAYS}"
+            msg = f"the shape of {stem!r} is known only while the graph runs; {_WAYS}"
             raise NotImplementedError(msg)
         if mindspore.get_context("device_target") != "CPU":
-            msg = f"npy files can be saved from compiled code on CPU only; {_WAYS}"
+            msg = f"{stem!r}: compiled code writes npy files on CPU only; {_WAYS}"
             raise NotImplementedError(msg)
         self.is_empty = 0 in shape
         # A tensor without axes would arrive as a Python float.
@@ -222,9 +239,11 @@ class _Delivery:
 
         self.reserve, self.receive = _python_node(reserve), _python_node(receive)
 
-    def number(self) -> Any:
+    @_in_graph
+    def number(self, value: Any) -> Any:
         return self.reserve(self.nothing)
 
+    @_in_graph
     def give(self, value: Any, number: Any) -> Any:
         if self.is_empty:
             return self.receive(self.nothing, number)
@@ -235,7 +254,7 @@ class _Delivery:
 
 @mindspore.jit_class
 class _Print:
-    """One tensor of the graph on its way to the screen."""
+    """One tensor of the graph, or number if `dtype` is None, on its way to the screen."""
 
     def __init__(self, owner: Any, keys: str, shape: tuple[int, ...] | None, dtype: Any) -> None:
         self.name = f"_TS_SAVE_NAME:{owner.sink.stem(keys)}"
@@ -245,15 +264,19 @@ class _Print:
         self.is_bfloat16 = dtype == mindspore.bfloat16
         self.print = ops.Print()
 
-    def number(self) -> int:
-        return 0
+    @_in_graph
+    def number(self, value: Any) -> Any:
+        """No number, but something that is known only while the graph runs."""
+        return ops.stop_gradient(value)
 
+    @_in_graph
     def give(self, value: Any, number: Any) -> Any:
         if self.is_empty:
             return self.print(self.name, self.empty)
-        if self.is_bfloat16:  # it would print nothing but an error
+        value = ops.depend(value, number)  # a constant would print as a tuple
+        if self.is_bfloat16:  # Print refuses it
             value = ops.cast(value, mindspore.float32)
-        if self.lacks_axes:  # it would print six digits and no dtype
+        if self.lacks_axes:  # Print would give six digits and no dtype
             return self.print(self.name, ops.reshape(value, (1,)), "(0-d)")
         return self.print(self.name, value)
 

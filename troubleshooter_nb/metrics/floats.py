@@ -40,7 +40,8 @@ def dtype_from_token(token: str) -> np.dtype:
         If numpy and ml_dtypes know no numbers of that name.
     """
     try:
-        dtype = np.dtype(token)  # importing ml_dtypes teaches numpy its names
+        # importing ml_dtypes teaches numpy its names
+        dtype = _own(np.dtype(token))
     except (TypeError, ValueError, SyntaxError):
         dtype = np.dtype(object)
     if arithmetic_of(dtype) == "unsupported":
@@ -79,7 +80,7 @@ def largest_finite(dtype: np.dtype) -> float:
 
 def same_dtype(left: np.dtype, right: np.dtype) -> bool:
     """Whether two dtypes mean the same values; big-endian data is only stored differently."""
-    return left.newbyteorder("=") == right.newbyteorder("=")
+    return _own(left).newbyteorder("=") == _own(right).newbyteorder("=")
 
 
 def native_order(values: np.ndarray) -> np.ndarray:
@@ -97,7 +98,7 @@ def computable(values: np.ndarray) -> np.ndarray:
     values = native_order(values)
     dtype = values.dtype
     if _ml_finfo(dtype) is not None:
-        return values.astype(np.float32)
+        return values.view(_own(dtype)).astype(np.float32)
     if (info := _ml_iinfo(dtype)) is not None:
         return values.astype(np.int8 if info.min < 0 else np.uint8)
     return values
@@ -106,6 +107,7 @@ def computable(values: np.ndarray) -> np.ndarray:
 @cache
 def _ml_finfo(dtype: np.dtype) -> Any:
     finfo: Any = ml_dtypes.finfo
+    dtype = _own(dtype)
     return finfo(dtype) if _is_ml(dtype, ("bfloat", "float")) else None
 
 
@@ -116,4 +118,16 @@ def _ml_iinfo(dtype: np.dtype) -> Any:
 
 
 def _is_ml(dtype: np.dtype, prefixes: tuple[str, ...]) -> bool:
-    return dtype.type.__module__.startswith("ml_dtypes") and dtype.name.startswith(prefixes)
+    # Scalar types of other extensions need not have a module.
+    module = getattr(dtype.type, "__module__", "")
+    return module.startswith("ml_dtypes") and dtype.name.startswith(prefixes)
+
+
+@cache
+def _own(dtype: np.dtype) -> np.dtype:
+    """The dtype itself, or ml_dtypes' bfloat16 for the one MindSpore brings, of the same bits.
+
+    Once MindSpore is imported, ``np.dtype("bfloat16")`` is its own, too.
+    """
+    foreign = dtype.name == "bfloat16" and dtype.type is not ml_dtypes.bfloat16
+    return np.dtype(ml_dtypes.bfloat16) if foreign else dtype

@@ -111,11 +111,11 @@ _SUMS = [
     "relative",
 ]
 _MAXIMA = ["left_max", "left_min", "right_max", "right_min", "error", "relative", "tolerance"]
-# Values looked at before all of them are.
-_FIRST = 1024
 _C = {name: i for i, name in enumerate(_COUNTS)}
 _S = {name: i for i, name in enumerate(_SUMS)}
 _M = {name: i for i, name in enumerate(_MAXIMA)}
+# Values looked at before all of them are.
+_FIRST = 1024
 
 
 def pair_partial(
@@ -294,6 +294,31 @@ class _Figures:
         self.sums[f"{name}_square"] = (square, 2 * exponent)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two blocks in a dtype numpy computes with, and as `metrics.summary.magnitudes` of them."""
+
+    left: np.ndarray
+    right: np.ndarray
+    wide_left: np.ndarray
+    wide_right: np.ndarray
+
+    def at(self, index: np.ndarray) -> _Pair:
+        return _Pair(
+            self.left[index], self.right[index], self.wide_left[index], self.wide_right[index]
+        )
+
+    def halved(self) -> _Pair:
+        return _Pair(self.left / 2, self.right / 2, self.wide_left / 2, self.wide_right / 2)
+
+    def summaries(self, *, same: bool, scratch: np.ndarray) -> tuple[BlockSummary, BlockSummary]:
+        left = summarise_block(self.wide_left, self.left, scratch)
+        return left, left if same else summarise_block(self.wide_right, self.right, scratch)
+
+    def errors(self, out: np.ndarray | None = None) -> np.ndarray:
+        return absolute_errors(self.left, self.right, self.wide_left, self.wide_right, out)
+
+
 def _measure(
     figures: _Figures,
     actual: np.ndarray,
@@ -308,47 +333,39 @@ def _measure(
     left, right = computable(actual), computable(benchmark)
     wide_left = magnitudes(left, work[0])
     wide_right = wide_left if same_bits else magnitudes(right, work[1])
-    summary_left = summarise_block(wide_left, left, work[4])
-    summary_right = summary_left if same_bits else summarise_block(wide_right, right, work[4])
-    figures.counts |= {"count": len(left), "close": 0, "different_bits": int(not same_bits)}
-    figures.add_side("left", summary_left)
-    figures.add_side("right", summary_right)
+    pair = _Pair(left, right, wide_left, wide_right)
+    summaries = pair.summaries(same=same_bits, scratch=work[4])
+    figures.counts |= {"count": len(left), "different_bits": int(not same_bits)}
+    figures.counts |= {"close": 0, "different_values": 0}
+    for side, summary in zip(("left", "right"), summaries, strict=True):
+        figures.add_side(side, summary)
 
     kept = None
-    if summary_left.nan + summary_left.inf + summary_right.nan + summary_right.inf:
+    if any(summary.nan + summary.inf for summary in summaries):
         finite = np.isfinite(wide_left) & np.isfinite(wide_right)
         _add_nonfinite(figures, left[~finite], right[~finite], equal_nan)
         kept = np.flatnonzero(finite)
         if not len(kept):
             return
-        left, right, work = left[kept], right[kept], work[:, : len(kept)]
-        wide_left, wide_right = wide_left[kept], wide_right[kept]
-        summary_left, summary_right = summarise_block(wide_left), summarise_block(wide_right)
-    figures.counts |= {"finite": len(left), "zero_reference": summary_right.zero}
-    for side, summary in (("both_left", summary_left), ("both_right", summary_right)):
+        pair, work = pair.at(kept), work[:, : len(kept)]
+        summaries = pair.summaries(same=same_bits, scratch=work[4])
+    figures.counts |= {"finite": len(pair.left), "zero_reference": summaries[1].zero}
+    for side, summary in zip(("both_left", "both_right"), summaries, strict=True):
         figures.add_sums(side, summary.total, summary.square, summary.exponent)
     if same_bits:
-        figures.counts["close"] += len(left)
+        figures.counts["close"] += len(pair.left)
         figures.sums["product"] = figures.sums["both_left_square"]
         return
 
-    errors = absolute_errors(left, right, wide_left, wide_right, work[2])
-    figures.histogram, equal = exponent_histogram(errors, work[4])
-    figures.counts["different_values"] = (
-        figures.counts.get("different_values", 0) + len(errors) - equal
-    )
+    errors = pair.errors(work[2])
     worst = int(errors.argmax())
-    largest, scale = float(errors[worst]), 1.0
-    if largest:
-        index = start + int(kept[worst] if kept is not None else worst)
-        figures.maxima["error"] = (largest, index)
-    reference = wide_right
-    if np.isinf(largest):  # the distance of two float64 extremes: go on with halves
-        scale, reference = 2.0, wide_right / 2
-        errors = absolute_errors(left / 2, right / 2, wide_left / 2, reference)
-        largest = float(errors[worst])
-    _add_errors(figures, errors, largest, reference, rtol, atol / scale, scale, work[3:])
-    figures.sums["product"] = _product(figures, left, right, wide_left, wide_right, work[4])
+    if errors[worst]:
+        index = start + int(worst if kept is None else kept[worst])
+        figures.maxima["error"] = (float(errors[worst]), index)
+    figures.histogram, equal = exponent_histogram(errors, work[4])
+    figures.counts["different_values"] += len(errors) - equal
+    _add_errors(figures, pair, errors, rtol, atol, work[3:])
+    figures.sums["product"] = _product(figures, pair, work[4])
 
 
 def _add_nonfinite(figures: _Figures, left: np.ndarray, right: np.ndarray, equal_nan: bool) -> None:
@@ -400,23 +417,16 @@ def absolute_errors(
     return errors
 
 
-def _product(
-    figures: _Figures,
-    left: np.ndarray,
-    right: np.ndarray,
-    wide_left: np.ndarray,
-    wide_right: np.ndarray,
-    scratch: np.ndarray,
-) -> tuple[float, int]:
+def _product(figures: _Figures, pair: _Pair, scratch: np.ndarray) -> tuple[float, int]:
     """Inner product, scaled like the two sides; of complex numbers, its real part."""
     (x, i), (y, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
     error, k = figures.sums["error_square"]
     if not (i or j or k) and 2.0**-20 < x / max(y, 5e-324) < 2.0**20:
         # |x - y|**2 = |x|**2 + |y|**2 - 2 xy, which cancels nothing while the norms are alike.
         return (x + y - error) / 2.0, 0
-    parts = [(wide_left, wide_right)]
-    if "c" in (left.dtype.kind, right.dtype.kind):
-        left, right = left.astype(np.complex128), right.astype(np.complex128)
+    parts = [(pair.wide_left, pair.wide_right)]
+    if "c" in (pair.left.dtype.kind, pair.right.dtype.kind):
+        left, right = pair.left.astype(np.complex128), pair.right.astype(np.complex128)
         parts = [(left.real, right.real), (left.imag, right.imag)]
     if i or j:
         parts = [(np.ldexp(x, -i // 2), np.ldexp(y, -j // 2)) for x, y in parts]
@@ -426,17 +436,21 @@ def _product(
 
 def _add_errors(
     figures: _Figures,
+    pair: _Pair,
     errors: np.ndarray,
-    largest: float,
-    reference: np.ndarray,
     rtol: float,
     atol: float,
-    scale: float,
     work: np.ndarray,
 ) -> None:
-    """Add what is computed from |error| and |reference|, both divided by `scale`, as is `atol`."""
+    """Add what is computed from |error| and |reference|."""
+    largest, _ = figures.maxima.get("error", (0.0, -1))
+    reference, halvings = pair.wide_right, 0
+    if np.isinf(largest):  # the distance of two float64 extremes: go on with halves
+        pair, halvings = pair.halved(), 1
+        errors, reference = pair.errors(), pair.wide_right
+        largest, atol = float(errors.max()), atol / 2
     total, square, exponent = sums(errors, largest, work[1])
-    figures.add_sums("error", total, square, exponent + int(scale) - 1)
+    figures.add_sums("error", total, square, exponent + halvings)
     reference = np.abs(reference, out=work[0])
     close = len(errors)
     if largest > atol:
@@ -445,9 +459,9 @@ def _add_errors(
         close = int(np.count_nonzero(errors <= limits))
     figures.counts["close"] += close
     if "tolerance" not in figures.maxima:
-        tolerances = np.add(reference, 1.0 / scale, out=work[1])
+        tolerances = np.add(reference, 0.5**halvings, out=work[1])
         np.divide(errors, tolerances, out=tolerances)
-        figures.maxima["tolerance"] = (float(tolerances.max()), -1)
+        figures.maxima["tolerance"] = (float(np.maximum.reduce(tolerances)), -1)
     if figures.counts["zero_reference"]:
         # Masked operations are slower than this: 0 / 1 where the reference is 0.
         zero = reference == 0.0
@@ -455,7 +469,7 @@ def _add_errors(
         reference += zero
     relative = np.divide(errors, reference, out=work[1])
     figures.sums["relative"] = (float(np.add.reduce(relative)), 0)
-    figures.maxima["relative"] = (float(relative.max()), -1)
+    figures.maxima["relative"] = (float(np.maximum.reduce(relative)), -1)
 
 
 def _value(partial: Partial, name: str, exponent: int = 0) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BLOCK = 1 << 16
+BLOCK = 1 << 17
 _NO_EXPONENT = -(1 << 20)
 
 # Errors are counted by the power of two they lie in; smaller and larger ones count at the ends.

@@ -1,0 +1,541 @@
+"""The truth table, on figures of real arrays that have one known fault."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from troubleshooter_nb.metrics.pairwise import pair_blocks, pair_figures
+from troubleshooter_nb.metrics.partial import BLOCK, merge_tree
+from troubleshooter_nb.metrics.verdict import (
+    TRUTH_TABLE,
+    Tolerance,
+    Verdict,
+    expected_missing,
+    is_unrelated,
+    judge,
+    judge_statistics,
+    narrower_format,
+    verdict,
+)
+
+NAN, INF = math.nan, math.inf
+STRICT = Tolerance(0.0, 0.0)
+SEEDS = range(5)
+
+
+def judged(left, right, tolerance: Tolerance = STRICT, *, length: int | None = None) -> Verdict:
+    left, right = np.asarray(left), np.asarray(right)
+    options = {"rtol": tolerance.rtol, "atol": tolerance.atol, "equal_nan": tolerance.equal_nan}
+    figures = pair_figures(
+        merge_tree(pair_blocks(left, right, block=BLOCK, **options)), left.dtype, right.dtype
+    )
+    return judge(figures, tolerance, left.dtype, right.dtype, size=left.size, length=length)
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def rounded(values: np.ndarray, bits: int) -> np.ndarray:
+    """float32 values rounded to nearest, ties to even, to that many significand bits."""
+    shift = 24 - bits
+    raw = values.view(np.uint32).astype(np.uint64)
+    raw += (1 << (shift - 1)) - 1 + ((raw >> shift) & 1)
+    return (raw >> shift << shift).astype(np.uint32).view(np.float32)
+
+
+def truncated(values: np.ndarray, bits: int) -> np.ndarray:
+    """float32 values cut off after that many significand bits, as some bfloat16 casts do."""
+    shift = 24 - bits
+    return (values.view(np.uint32) >> shift << shift).view(np.float32)
+
+
+def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Matrix product of float32 matrices, rounded once."""
+    return (left.astype(np.float64) @ right.astype(np.float64)).astype(np.float32)
+
+
+def erf(values: np.ndarray) -> np.ndarray:
+    return np.array([math.erf(x) for x in values.ravel()]).reshape(values.shape)
+
+
+def exact_gelu(values: np.ndarray) -> np.ndarray:
+    return (values * (1 + erf(values.astype(np.float64) / math.sqrt(2))) / 2).astype(np.float32)
+
+
+def tanh_gelu(values: np.ndarray) -> np.ndarray:
+    wide = values.astype(np.float64)
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+    return (wide * (1 + np.tanh(inner)) / 2).astype(np.float32)
+
+
+def test_rounded_is_what_ml_dtypes_does_for_bfloat16():
+    values = normal(5000)
+    expected = values.astype(ml_dtypes.bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(rounded(values, 8), expected)
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def test_the_table_says_which_verdicts_pass():
+    passing = [name for name, (passed, _) in TRUTH_TABLE.items() if passed]
+    assert passing == ["identical", "pass", "rounding"]
+    assert list(TRUTH_TABLE) == [
+        "identical",
+        "pass",
+        "rounding",
+        "reduced",
+        "differs",
+        "unrelated",
+        "nan",
+        "shape",
+        "missing",
+        "unreadable",
+        "undecidable",
+    ]
+
+
+@pytest.mark.parametrize("name", TRUTH_TABLE)
+def test_a_verdict_carries_the_passed_of_the_table(name):
+    assert verdict(name, "why", "detail") == Verdict(name, TRUTH_TABLE[name][0], "why", "detail")
+
+
+def test_an_expected_missing_partner_passes():
+    assert expected_missing() == Verdict("missing", True, "missing_expected")
+    assert not verdict("missing", "missing_left").passed
+
+
+# --- identical, pass -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", ["float32", "bfloat16", "int64", "bool", "complex64"])
+def test_equal_bits_are_identical(token):
+    values = np.arange(10).astype(token)
+    assert judged(values, values.copy()) == Verdict("identical", True, "", "")
+
+
+def test_empty_tensors_are_identical():
+    assert judged(np.zeros(0), np.zeros(0)).name == "identical"
+
+
+def test_equal_bits_with_nan_are_identical_and_say_so():
+    values = np.array([1.0, NAN, INF])
+    assert judged(values, values.copy()) == Verdict("identical", True, "identical_nonfinite")
+
+
+def test_signed_zeros_pass_without_being_identical():
+    assert judged(np.array([0.0, 1.0]), np.array([-0.0, 1.0])) == Verdict("pass", True)
+
+
+def test_within_the_tolerance_passes():
+    right = normal(1000)
+    assert judged(right + np.float32(5e-5), right, Tolerance()) == Verdict("pass", True)
+
+
+def test_equal_values_of_other_dtypes_pass_with_a_note():
+    right = np.arange(10, dtype=np.float32)
+    assert judged(right.astype(np.float64), right) == Verdict("pass", True, "pass_dtypes")
+
+
+def test_another_byte_order_is_no_other_dtype():
+    right = normal(100)
+    left = (right + np.float32(5e-5)).astype(">f4")
+    assert judged(left, right, Tolerance()) == Verdict("pass", True)
+    assert judged(right.astype(">f4"), right).name == "identical"
+
+
+def test_a_tensor_below_atol_passes_blindly():
+    right = np.float32(1e-6) * normal(1000)
+    assert judged(-right, right, Tolerance()) == Verdict("pass", True, "pass_blind")
+    assert judged(np.zeros_like(right), right, Tolerance()).reason == "pass_blind"
+    assert judged(right, np.zeros_like(right), Tolerance()).reason == "pass_blind"
+
+
+def test_a_tensor_below_atol_that_agrees_passes_with_open_eyes():
+    right = np.float32(1e-6) * normal(1000)
+    assert judged(right * np.float32(1.00005), right, Tolerance()) == Verdict("pass", True)
+    assert judged(right * np.float32(1.0000001), right, Tolerance()) == Verdict("pass", True)
+
+
+def test_a_tensor_above_atol_is_not_blind():
+    right = np.float32(1e-3) * normal(1000)
+    right[0] = 1.0
+    assert judged(right + np.float32(9e-5), right, Tolerance()) == Verdict("pass", True)
+
+
+# --- rounding ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [None, 512])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_another_order_of_summation_is_rounding(scale, length):
+    left, right = normal(64, 512), np.float32(scale) * normal(512, 64, seed=1)
+    forward = np.zeros((64, 64), np.float32)
+    for k in range(512):
+        forward += left[:, k : k + 1] * right[k]
+    assert judged(forward, product(left, right), length=length) == Verdict(
+        "rounding", True, "rounding"
+    )
+
+
+@pytest.mark.parametrize("token", ["float16", "bfloat16"])
+def test_one_ulp_in_a_narrow_dtype_is_rounding(token):
+    exact = normal(5000)
+    right = exact.astype(token)
+    left = (exact * np.float32(1 + 1e-3 / 8)).astype(token)  # falls to the other neighbour at times
+    assert judged(left, right).name == "rounding"
+
+
+def test_a_few_flipped_values_in_a_narrow_dtype_are_rounding():
+    right = normal(100_000).astype(ml_dtypes.bfloat16)
+    left = right.copy()
+    left.view(np.uint16)[[5, 70_000]] += 1
+    assert judged(left, right).name == "rounding"
+
+
+def test_a_narrow_output_against_a_wide_one_is_rounding():
+    right = normal(5000)
+    assert judged(right.astype(np.float16), right).name == "rounding"
+
+
+def test_integers_never_round():
+    right = np.arange(1_000_000_000, 1_000_001_000)
+    left = right.copy()
+    left[500] += 1
+    assert judged(left, right).name == "differs"
+
+
+@pytest.mark.parametrize("size", [0.002, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_outlier_in_rounding_noise_differs(size, seed):
+    right = np.float32(100) * normal(100_000, seed=seed)
+    noise = np.float32(2e-7) * right * normal(100_000, seed=seed + 100)
+    assert judged(right + noise, right).name == "rounding"
+    left = right + noise
+    left[np.random.default_rng(seed).integers(left.size)] += np.float32(size * 2)
+    # 0.004 is a hundred times the largest noise, and 1e-5 of the largest value.
+    assert judged(left, right, Tolerance(1e-6, 1e-4)).name == "differs"
+
+
+# --- reduced -------------------------------------------------------------------------------------
+
+FORMATS = {"bfloat16": 8, "float16/tf32": 11, "hf32": 12}
+
+
+@pytest.mark.parametrize(("name", "bits"), FORMATS.items())
+@pytest.mark.parametrize("seed", SEEDS)
+def test_values_stored_in_a_narrower_format_are_reduced(name, bits, seed):
+    right = normal(1000, seed=seed)
+    assert judged(rounded(right, bits), right) == Verdict("reduced", False, "reduced", name)
+    assert judged(right, rounded(right, bits)) == Verdict("reduced", False, "reduced", name)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_values_cut_off_to_bfloat16_are_reduced(seed):
+    right = normal(1000, seed=seed)
+    assert judged(truncated(right, 8), right).detail == "bfloat16"
+
+
+@pytest.mark.parametrize(("name", "bits"), FORMATS.items())
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_product_of_rounded_matrices_is_reduced(name, bits, relu, seed):
+    left, right = normal(100, 256, seed=seed), normal(256, 100, seed=seed + 50)
+    if relu:
+        left = np.maximum(left, 0)
+    narrow = product(rounded(left, bits), rounded(right, bits))
+    assert judged(narrow, product(left, right)) == Verdict("reduced", False, "reduced", name)
+
+
+def test_a_float64_computation_in_float32_is_reduced_to_no_listed_format():
+    right = np.random.default_rng(0).standard_normal(1000)
+    left = right.astype(np.float32).astype(np.float64)
+    assert judged(left, right).name == "differs"
+
+
+@pytest.mark.parametrize("token", ["float16", "bfloat16"])
+def test_a_narrow_dtype_is_not_reduced_to_itself(token):
+    right = normal(1000).astype(token)
+    left = (right.astype(np.float32) * (1 + 0.2 * normal(1000, seed=1))).astype(token)
+    assert judged(left, right).name == "differs"
+
+
+@pytest.mark.parametrize("size", [1, 16, 63])
+def test_few_values_show_no_pattern(size):
+    right = normal(size)
+    assert judged(rounded(right, 8), right).name == "differs"
+
+
+# --- differs: what must not be taken for rounding ------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1.0005, 0.9995, 1.002, 1.01])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_scaled_copy_differs(factor, seed):
+    right = normal(1000, seed=seed)
+    assert judged(right * np.float32(factor), right).name == "differs"
+
+
+@pytest.mark.parametrize("factor", [1.0002, 1.0005, 1.002, 1.004, 1.01])
+def test_a_scaled_copy_of_round_numbers_differs(factor):
+    # Whole numbers fit every narrow format; scaled they do not.
+    whole = np.rint(20 * normal(1000))
+    scaled = whole * np.float32(factor)
+    assert judged(scaled, whole).name == "differs"
+    assert judged(whole, scaled).name == "differs"
+
+
+@pytest.mark.parametrize("offset", [1e-4, 5e-4, 2e-3, 1e-2])
+def test_a_shifted_copy_differs(offset):
+    right = normal(1000)
+    assert judged(right + np.float32(offset), right).name == "differs"
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_tanh_gelu_against_the_exact_one_differs(scale, seed):
+    values = np.float32(scale) * normal(5000, seed=seed)
+    assert judged(tanh_gelu(values), exact_gelu(values)).name == "differs"
+    assert judged(exact_gelu(values), tanh_gelu(values)).name == "differs"
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.01])
+def test_another_layer_norm_epsilon_differs(scale):
+    values = scale * np.random.default_rng(0).standard_normal((100, 64))
+    centred = values - values.mean(1, keepdims=True)
+    left, right = (
+        (centred / np.sqrt(values.var(1, keepdims=True) + eps)).astype(np.float32)
+        for eps in (1e-5, 1e-7)
+    )
+    assert judged(left, right).name == "differs"
+
+
+def test_a_clipped_tensor_differs():
+    right = normal(5000)
+    assert judged(np.minimum(right, np.float32(2)), right).name == "differs"
+
+
+def test_one_swapped_row_differs():
+    right = normal(100, 64)
+    left = right.copy()
+    left[[3, 4]] = right[[4, 3]]
+    assert judged(left, right).name == "differs"
+
+
+def test_a_zero_tensor_against_values_differs():
+    right = normal(1000)
+    assert judged(np.zeros_like(right), right).name == "differs"
+    assert judged(right, np.zeros_like(right)).name == "differs"
+
+
+@given(
+    hnp.arrays(np.float32, st.integers(1, 80), elements=st.floats(-(2.0**100), 2.0**100, width=32)),
+    st.integers(0, 1000),
+)
+def test_every_pair_gets_a_verdict_and_a_reason(values, seed):
+    other = np.random.default_rng(seed).permutation(values)
+    got = judged(other, values, Tolerance())
+    assert got.passed == TRUTH_TABLE[got.name][0]
+    assert got.reason or got.name in ("identical", "pass")
+
+
+# --- unrelated -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [256, 1000, 100_000])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_independent_tensors_are_unrelated(size, seed):
+    got = judged(normal(size, seed=seed), normal(size, seed=seed + 1000))
+    assert got == Verdict("unrelated", False, "unrelated")
+
+
+def test_independent_rectified_tensors_are_unrelated():
+    # Their cosine is 0.3: positive values correlate only around their means.
+    left, right = (np.maximum(normal(5000, seed=seed), 0) for seed in (0, 1))
+    assert judged(left, right).name == "unrelated"
+
+
+def test_independent_complex_tensors_are_unrelated():
+    a, b = (normal(2, 5000, seed=seed) for seed in (0, 1))
+    assert judged(a[0] + 1j * a[1], b[0] + 1j * b[1]).name == "unrelated"
+
+
+def test_a_permuted_tensor_is_unrelated():
+    right = normal(5000)
+    assert judged(np.random.default_rng(0).permutation(right), right).name == "unrelated"
+
+
+@pytest.mark.parametrize("size", [16, 25, 64, 1000])
+@pytest.mark.parametrize("factor", [-1.0, 3.0, 0.2])
+def test_a_tensor_that_follows_another_is_related(size, factor):
+    right = normal(size)
+    left = np.float32(factor) * right + np.float32(0.3) * normal(size, seed=1)
+    assert judged(left, right).name == "differs"
+
+
+def test_fewer_than_16_values_are_never_unrelated():
+    got = {judged(normal(15, seed=s), normal(15, seed=s + 100)).name for s in range(50)}
+    assert got == {"differs"}
+
+
+def test_a_constant_tensor_is_not_unrelated():
+    assert judged(np.ones(1000, np.float32), normal(1000)).name == "differs"
+
+
+# --- nan -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ([NAN, 1.0], [1.0, 1.0]),
+        ([1.0, 1.0], [NAN, 1.0]),
+        ([INF, 1.0], [1.0, 1.0]),
+        ([INF, 1.0], [-INF, 1.0]),
+        ([NAN, 1.0], [INF, 1.0]),
+    ],
+)
+@pytest.mark.parametrize("equal_nan", [False, True])
+def test_nan_and_inf_at_other_places_are_nan(left, right, equal_nan):
+    got = judged(left, right, Tolerance(1.0, 1.0, equal_nan))
+    assert got == Verdict("nan", False, "nan_mismatch")
+
+
+def test_nan_shared_by_both_sides_is_nan_unless_they_are_equal():
+    left, right = np.array([NAN, 1.0]), np.array([NAN, 1.00001])
+    assert judged(left, right, Tolerance()) == Verdict("nan", False, "nan_shared")
+    assert judged(left, right, Tolerance(equal_nan=True)).name == "pass"
+
+
+def test_infinities_shared_by_both_sides_do_not_hide_the_rest():
+    left, right = np.array([INF, 1.0]), np.array([INF, 1.00001])
+    assert judged(left, right, Tolerance()).name == "pass"
+    assert judged(np.array([INF, 1.0]), np.array([INF, 2.0]), Tolerance()).name == "differs"
+
+
+def test_nothing_but_nan_passes_when_nan_are_equal():
+    left = np.array([0x7FC00000] * 4, np.uint32).view(np.float32)
+    right = np.array([0x7FC00001] * 4, np.uint32).view(np.float32)
+    assert judged(left, right, Tolerance(equal_nan=True)).name == "pass"
+    assert judged(left, right).name == "nan"
+
+
+# --- statistics ----------------------------------------------------------------------------------
+
+
+def statistics(values: np.ndarray) -> dict[str, float]:
+    wide = values.astype(np.float64)
+    return {
+        "min": wide.min(),
+        "max": wide.max(),
+        "mean": wide.mean(),
+        "l2": np.sqrt((wide * wide).sum()),
+        "nan_count": 0,
+    }
+
+
+def test_equal_statistics_decide_nothing():
+    values = normal(1000)
+    got = judge_statistics(statistics(values), statistics(values), Tolerance(), size=1000)
+    assert got == Verdict("undecidable", False, "undecidable")
+
+
+@pytest.mark.parametrize("name", ["min", "max", "mean", "l2"])
+def test_a_statistic_beyond_the_tolerance_refutes(name):
+    right = statistics(normal(1000))
+    left = right | {name: right[name] + 1.0}
+    got = judge_statistics(left, right, Tolerance(), size=1000)
+    assert got == Verdict("differs", False, "statistics_differ", name)
+
+
+@pytest.mark.parametrize("name", ["nan_count", "inf_count"])
+def test_other_counts_of_nan_or_inf_are_nan(name):
+    got = judge_statistics({name: 1}, {name: 0}, Tolerance(), size=10)
+    assert got == Verdict("nan", False, "nan_mismatch")
+
+
+@pytest.mark.parametrize("missing", [{}, {"max": NAN, "nan_count": NAN, "inf_count": -1}])
+def test_what_a_side_does_not_know_is_not_compared(missing):
+    known = {"max": 5.0, "nan_count": 3, "inf_count": 3}
+    assert judge_statistics(known, missing, STRICT, size=10).name == "undecidable"
+    assert judge_statistics(missing, known, STRICT, size=10).name == "undecidable"
+
+
+@pytest.mark.parametrize("rtol", [0.0, 1e-4])
+def test_an_infinite_statistic_refutes_from_either_side(rtol):
+    for left, right in ((INF, 1.0), (1.0, INF), (INF, -INF)):
+        got = judge_statistics({"max": left}, {"max": right}, Tolerance(rtol, 0.0), size=10)
+        assert got.name == "differs"
+    got = judge_statistics({"max": INF}, {"max": INF}, Tolerance(rtol, 0.0), size=10)
+    assert got.name == "undecidable"
+
+
+@given(
+    hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e4, 1e4)),
+    st.floats(0, 0.1),
+    st.floats(0, 10),
+    st.integers(0, 100),
+)
+def test_elements_within_the_tolerance_are_never_refuted(right, rtol, atol, seed):
+    rng = np.random.default_rng(seed)
+    # 1 % inside, so that rounding of the statistics themselves does not matter.
+    off = 0.99 * rng.choice([-1, 1], len(right)) * (atol + rtol * np.abs(right))
+    got = judge_statistics(
+        statistics(right + off), statistics(right), Tolerance(rtol, atol + 1e-9), size=len(right)
+    )
+    assert got.name == "undecidable"
+
+
+# --- tolerance -----------------------------------------------------------------------------------
+
+
+def test_the_default_tolerance_is_that_of_the_old_tool():
+    assert Tolerance() == Tolerance(1e-4, 1e-4, False)
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+@pytest.mark.parametrize("value", [-1e-9, NAN, INF, -INF])
+def test_a_tolerance_is_finite_and_not_negative(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be finite and 0 or larger, got"):
+        Tolerance(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol"])
+@pytest.mark.parametrize("value", [True, "1e-4", None, 1j])
+def test_a_tolerance_is_a_number(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be a number, got"):
+        Tolerance(**{name: value})
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.5, np.float32(0.5), np.int64(1)])
+def test_every_kind_of_real_number_is_a_tolerance(value):
+    assert Tolerance(rtol=value, atol=value).rtol == value
+
+
+# --- the two questions asked on the way ----------------------------------------------------------
+
+
+def test_unrelated_asks_for_a_large_error_too():
+    figures = {"rel_l2_error": 0.4, "correlation": 0.0}
+    assert not is_unrelated(figures, 1000)
+    assert is_unrelated(figures | {"rel_l2_error": 1.4}, 1000)
+
+
+def test_unknown_correlation_is_no_proof():
+    assert not is_unrelated({"rel_l2_error": 1.4, "correlation": NAN}, 1000)
+
+
+def test_integers_have_no_narrower_format():
+    right = np.arange(1000)
+    figures = pair_figures(
+        merge_tree(pair_blocks(right + 1, right, block=BLOCK)), right.dtype, right.dtype
+    )
+    assert narrower_format(figures, right.dtype, right.dtype, 1000) == ""

@@ -1,0 +1,159 @@
+"""Entries as the matchers see them, what is paired so far, and the questions all of them ask."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from troubleshooter_nb.naming import (
+    canonical_parameter,
+    likely_parameter,
+    parameter_leaf,
+    without_position,
+)
+from troubleshooter_nb.pairing import Match
+
+SEPARATOR = re.compile(r"[./]")
+# A part in front of at least this share of a side's names is what that side calls the network.
+_PREFIX_SHARE = 0.8
+_MOST_PREFIXES, _MOST_LAYERS = 6, 12
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry as the matchers see it.
+
+    Attributes
+    ----------
+    row : int
+        In the dump.
+    position : int
+        In the sequence of its step and rank.
+    ordered : bool
+        Whether that sequence says anything: files without number stand by their name.
+    name, path, call, direction, slot, shape
+        As in `DUMP_COLUMNS`; `slot` with the role if that is input or output.
+    """
+
+    row: int
+    position: int
+    ordered: bool
+    name: str
+    path: str
+    call: int
+    direction: str
+    slot: tuple[str, str]
+    shape: str
+
+    @cached_property
+    def spelled(self) -> str:
+        """The path, in torch's spelling if it is a parameter's."""
+        return canonical_parameter(without_position(self.path)) or self.path
+
+    @cached_property
+    def likely(self) -> str:
+        """Like `spelled`, with MindSpore's ambiguous spellings replaced as well."""
+        return likely_parameter(without_position(self.path)) or self.path
+
+    @cached_property
+    def leaf(self) -> str | None:
+        """Torch's name of the parameter's last part, None for anything else."""
+        return parameter_leaf(without_position(self.path))
+
+    @cached_property
+    def is_listed(self) -> bool:
+        """Whether its name is a position in a list, such as ``grads.0``."""
+        return SEPARATOR.split(self.path)[-1].isdigit()
+
+    @cached_property
+    def layers(self) -> list[str]:
+        """What the entry lies in, from the outermost to the innermost: ``a``, ``a.b``."""
+        ends = [match.start() for match in SEPARATOR.finditer(self.path)]
+        return [self.path[:end] for end in ends[:_MOST_LAYERS]]
+
+
+class Search:
+    """What is paired so far of two sides of one step and rank, and what is left over."""
+
+    def __init__(self, left: Sequence[Item], right: Sequence[Item]) -> None:
+        self.all = tuple(left), tuple(right)
+        self.left, self.right = list(left), list(right)
+        self.pairs: list[tuple[Item, Item]] = []
+        self.matches: list[Match] = []
+
+    def add(
+        self,
+        pairs: Iterable[tuple[Item, Item]],
+        method: str,
+        confidence: Callable[[Item, Item], float],
+        note: str = "",
+    ) -> None:
+        """Take these pairs of leftovers over."""
+        for left, right in pairs:
+            text = note or ("other shape" if shapes_differ(left, right) else "")
+            sure = round(confidence(left, right), 2)
+            self.pairs.append((left, right))
+            self.matches.append(Match(left.row, right.row, method, sure, text))
+        self._find_leftovers()
+
+    def drop(self, wrong: set[int]) -> None:
+        """Part the pairs of these left rows again."""
+        kept = [k for k, (left, _) in enumerate(self.pairs) if left.row not in wrong]
+        self.pairs = [self.pairs[k] for k in kept]
+        self.matches = [self.matches[k] for k in kept]
+        self._find_leftovers()
+
+    def _find_leftovers(self) -> None:
+        taken = {left.row for left, _ in self.pairs}, {right.row for _, right in self.pairs}
+        self.left, self.right = (
+            [item for item in side if item.row not in rows]
+            for side, rows in zip(self.all, taken, strict=True)
+        )
+
+
+def shapes_differ(left: Item, right: Item) -> bool:
+    """Whether both shapes are known and not the same."""
+    return bool(left.shape and right.shape and left.shape != right.shape)
+
+
+def equal(
+    search: Search,
+    left: Callable[[Item], Hashable],
+    right: Callable[[Item], Hashable] | None = None,
+) -> list[tuple[Item, Item]]:
+    """Leftovers with equal keys, where only one of each side has it; None is no key."""
+    sides = []
+    for items, key in ((search.left, left), (search.right, right or left)):
+        keyed: dict[Hashable, list[Item]] = defaultdict(list)
+        for item in items:
+            keyed[key(item)].append(item)
+        keyed.pop(None, None)
+        sides.append({k: found[0] for k, found in keyed.items() if len(found) == 1})
+    return [(item, sides[1][k]) for k, item in sides[0].items() if k in sides[1]]
+
+
+def directed(search: Search) -> bool:
+    """Whether both sides hold entries of more than one direction."""
+    return all(len({item.direction for item in side}) > 1 for side in search.all)
+
+
+def prefixes(paths: Sequence[str]) -> list[str]:
+    """What nearly all paths have in front, part by part, from nothing to the longest."""
+    if len(paths) < 2:
+        return [""]
+    counts: Counter[str] = Counter()
+    for path in paths:
+        ends = [match.end() for match in SEPARATOR.finditer(path)]
+        counts.update(path[:end] for end in ends[:_MOST_PREFIXES])
+    found = [prefix for prefix, n in counts.items() if n >= _PREFIX_SHARE * len(paths)]
+    if not found:
+        # The oldest naming joins the file name to the key with "_". The first and the last in
+        # sorting order have in common what all have.
+        first, last = min(paths), max(paths)
+        common = next((k for k, (a, b) in enumerate(zip(first, last)) if a != b), 0)  # noqa: B905
+        end = first.rfind("_", 0, common) + 1
+        found = [first[:end]] if end else []
+    return ["", *sorted(found, key=len)]
