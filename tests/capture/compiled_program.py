@@ -146,7 +146,7 @@ class Printing(nn.Cell):
 class Trained(nn.Cell):
     def __init__(self):
         super().__init__()
-        self.dense = nn.Dense(3, 1, weight_init="ones")
+        self.dense = nn.Dense(3, 1, weight_init="ones", has_bias=False)
 
     def construct(self, x):
         y = self.dense(x)
@@ -201,9 +201,10 @@ def expected_uses():
     values = {"parameter": weight, "activation": ops.matmul(X, weight), "input": X}
     for kind, value in values.items():
         for use in USES:
+            other = Tensor(value.asnumpy())  # the same object would be differentiated too
 
-            def function(watched, use=use, value=value):
-                return used(use, value, watched)
+            def function(watched, use=use, other=other):
+                return used(use, other, watched)
 
             np.save(OUT / "expected" / f"{kind}_{use}", ms.grad(function)(value).asnumpy())
 

@@ -230,6 +230,13 @@ class _Compiled:
     __ms_class__ = True  # what `mindspore.jit_class` sets
 
     def __init__(self, *call: Any) -> None:
+        # The compiler's own text of an object, which would name a folder nobody looks into.
+        if "PythonObject(type:" in str(call[0]):
+            msg = (
+                f"file became {call[0]!r} in compiled code: a path in an f-string has no text "
+                "there; make the text before, in __init__, or give the path itself"
+            )
+            raise ValueError(msg)
         adapter = require("mindspore")
         sink = _Sink(_Destination(*call), adapter.NAME)
         as_text = sink.destination.as_text

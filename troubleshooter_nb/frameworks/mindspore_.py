@@ -8,7 +8,7 @@ from typing import Any
 import mindspore
 import ml_dtypes
 import numpy as np
-from mindspore import nn, ops
+from mindspore import ops
 from mindspore.communication import GlobalComm, get_group_size, get_rank
 
 NAME = "mindspore"
@@ -172,27 +172,33 @@ class _GradientIdentity:
         if isinstance(tensor, mindspore.Tensor):
             _DifferentiableCheck(tensor.dtype)
             way = _way_of_tensor(self, "", tensor)
-            # Of a Parameter itself the cell would get the gradient of all its uses, or none, when
-            # only the forward function is compiled; the reshape makes it a tensor like others.
-            tensor = ops.reshape(tensor, tensor.shape)
-            return _BackwardCell(way)(tensor, way.number(tensor))
+            return _Watched(way).identity(tensor, way.number(tensor))
         _Refusal(self, "")
         return tensor
 
 
-class _BackwardCell(nn.Cell):  # type: ignore[misc]
+@mindspore.jit_class
+class _Watched:
+    """An identity with a backward function of its own.
+
+    Not a Cell with `bprop`: where only the forward function is compiled, MindSpore 2.10 gives two
+    calls of one such Cell the same gradient, in training too.
+    """
+
     def __init__(self, way: Any) -> None:
-        super().__init__()
-        self.way = way
+        @_in_graph
+        def forward(tensor: Any, number: Any) -> Any:
+            return tensor
 
-    @_in_graph
-    def construct(self, tensor: Any, number: Any) -> Any:
-        return tensor
+        @_in_graph
+        def backward(tensor: Any, number: Any, out: Any, gradient: Any) -> Any:
+            # depend: the gradient waits for the node, so the node stays in the graph.
+            return ops.depend(gradient, way.give(gradient, number)), ops.zeros_like(number)
 
-    @_in_graph
-    def bprop(self, tensor: Any, number: Any, out: Any, gradient: Any) -> Any:
-        # depend: the gradient waits for the node, so the node stays in the graph.
-        return ops.depend(gradient, self.way.give(gradient, number)), ops.zeros_like(number)
+        def first(tensor: Any, number: Any) -> Any:
+            return tensor
+
+        self.identity = ops.Morph(forward, first, first, backward)
 
 
 @_in_graph

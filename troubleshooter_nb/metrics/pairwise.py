@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.metrics.compiled import Kernel, measure_float32
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
     computable,
@@ -20,7 +21,9 @@ from troubleshooter_nb.metrics.floats import (
 from troubleshooter_nb.metrics.partial import (
     EXPONENTS,
     Partial,
+    bins_of_fields,
     exponent_histogram,
+    pairwise_sum,
     workspace,
 )
 from troubleshooter_nb.metrics.summary import (
@@ -126,6 +129,7 @@ def pair_partial(
     rtol: float = 1e-4,
     atol: float = 1e-4,
     equal_nan: bool = False,
+    kernel: Kernel | None = None,
 ) -> Partial:
     """`Partial` of one block of two tensors.
 
@@ -140,6 +144,8 @@ def pair_partial(
     rtol, atol, equal_nan
         Closeness is ``|actual - benchmark| <= atol + rtol * |benchmark|``, equal infinities are
         close, two NaN are if `equal_nan`.
+    kernel : callable, optional
+        `metrics.compiled.kernel`; gives the same bits sooner where it applies.
 
     Raises
     ------
@@ -152,7 +158,10 @@ def pair_partial(
     figures = _Figures({}, {}, {}, np.zeros(len(EXPONENTS), np.int64))
     # What leaves float64's range is inf on purpose, and a signalling NaN may warn anywhere.
     with np.errstate(all="ignore"):
-        if len(actual):
+        compiled = kernel is not None and _measure_compiled(
+            figures, kernel, actual, benchmark, start, rtol, atol
+        )
+        if len(actual) and not compiled:
             _measure(figures, actual, benchmark, start, rtol, atol, equal_nan)
     return figures.pack(masks)
 
@@ -368,6 +377,56 @@ def _measure(
     figures.sums["product"] = _product(figures, pair, work[4])
 
 
+def _measure_compiled(
+    figures: _Figures,
+    kernel: Kernel,
+    left: np.ndarray,
+    right: np.ndarray,
+    start: int,
+    rtol: float,
+    atol: float,
+) -> bool:
+    """Do what `_measure` does for ordinary blocks of float32; False leaves the block to it."""
+    if not (left.dtype == right.dtype == np.float32 and left.flags.c_contiguous):
+        return False
+    if not right.flags.c_contiguous or _same_bits(left, right):
+        return False
+    found = measure_float32(kernel, left, right, rtol, atol)
+    if found is None:
+        return False
+    sums, maxima, counts, fields = found
+    size, zeros = len(left), int(fields[0])  # a float32 difference is never subnormal in float64
+    fields[0] = 0
+    # Nor do squares of float32 leave float64's range, so every scale is 0.
+    for side in ("left", "right"):
+        summary = BlockSummary(
+            count=size,
+            nan=0,
+            inf=0,
+            zero=counts[f"{side}_zero"],
+            total=sums[side],
+            square=sums[f"{side}_square"],
+            exponent=0,
+            largest=maxima[f"{side}_max"] + 0.0,
+            smallest=0.0 - maxima[f"{side}_min"],
+        )
+        figures.add_side(side, summary)
+        figures.add_sums(f"both_{side}", summary.total, summary.square, 0)
+    figures.add_sums("error", sums["error"], sums["error_square"], 0)
+    figures.sums["relative"] = (sums["relative"], 0)
+    if (product := _product_of_norms(figures)) is None:
+        return False
+    figures.sums["product"] = product
+    figures.histogram = bins_of_fields(fields)
+    figures.counts |= {"count": size, "finite": size, "different_bits": 1}
+    figures.counts |= {"different_values": size - zeros, "zero_reference": counts["right_zero"]}
+    figures.counts["close"] = counts["close"] if maxima["error"] > atol else size
+    figures.maxima |= {name: (maxima[name], -1) for name in ("relative", "tolerance")}
+    if maxima["error"]:
+        figures.maxima["error"] = (maxima["error"], start + counts["error_index"])
+    return True
+
+
 def _add_nonfinite(figures: _Figures, left: np.ndarray, right: np.ndarray, equal_nan: bool) -> None:
     """Count elements where a side is not finite."""
     left_nan, right_nan = np.isnan(left), np.isnan(right)
@@ -417,20 +476,30 @@ def absolute_errors(
     return errors
 
 
-def _product(figures: _Figures, pair: _Pair, scratch: np.ndarray) -> tuple[float, int]:
-    """Inner product, scaled like the two sides; of complex numbers, its real part."""
+def _product_of_norms(figures: _Figures) -> tuple[float, int] | None:
+    """The inner product from norms: |x - y|**2 = |x|**2 + |y|**2 - 2 xy.
+
+    None where a sum is scaled, or where the norms are so unlike that this would cancel.
+    """
     (x, i), (y, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
     error, k = figures.sums["error_square"]
-    if not (i or j or k) and 2.0**-20 < x / max(y, 5e-324) < 2.0**20:
-        # |x - y|**2 = |x|**2 + |y|**2 - 2 xy, which cancels nothing while the norms are alike.
-        return (x + y - error) / 2.0, 0
+    if i or j or k or not 2.0**-20 < x / max(y, 5e-324) < 2.0**20:
+        return None
+    return (x + y - error) / 2.0, 0
+
+
+def _product(figures: _Figures, pair: _Pair, scratch: np.ndarray) -> tuple[float, int]:
+    """Inner product, scaled like the two sides; of complex numbers, its real part."""
+    if (product := _product_of_norms(figures)) is not None:
+        return product
+    (_, i), (_, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
     parts = [(pair.wide_left, pair.wide_right)]
     if "c" in (pair.left.dtype.kind, pair.right.dtype.kind):
         left, right = pair.left.astype(np.complex128), pair.right.astype(np.complex128)
         parts = [(left.real, right.real), (left.imag, right.imag)]
     if i or j:
         parts = [(np.ldexp(x, -i // 2), np.ldexp(y, -j // 2)) for x, y in parts]
-    total = sum(float(np.add.reduce(np.multiply(x, y, out=scratch))) for x, y in parts)
+    total = sum(pairwise_sum(np.multiply(x, y, out=scratch)) for x, y in parts)
     return total, (i + j) // 2
 
 
@@ -468,7 +537,7 @@ def _add_errors(
         errors = np.multiply(errors, ~zero, out=work[1])
         reference += zero
     relative = np.divide(errors, reference, out=work[1])
-    figures.sums["relative"] = (float(np.add.reduce(relative)), 0)
+    figures.sums["relative"] = (pairwise_sum(relative), 0)
     figures.maxima["relative"] = (float(np.maximum.reduce(relative)), -1)
 
 

@@ -20,6 +20,7 @@ EXPONENTS = range(-64, 32)
 # Where each bin starts among the 2048 exponent fields of float64.
 _FIELDS = np.array([0, *(e + 1023 for e in EXPONENTS[1:])])
 _PIECE = 1 << 16
+_ROW = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,23 @@ def workspace(rows: int, length: int) -> np.ndarray:
     return np.empty((rows, length + 8))[:, :length]
 
 
+def pairwise_sum(values: np.ndarray) -> float:
+    """Sum of float64 values, shape (n,), in an order that no CPU and no numpy release changes.
+
+    Rows of 8,192 elements are summed by numpy: pairwise, in leaves of 128 with 8 accumulators each.
+    The rows are summed along a binary tree, as releases of numpy do it or do not do it. A BLAS dot
+    product would depend on the CPU.
+    """
+    rows = len(values) // _ROW
+    if rows < 2:
+        return float(np.add.reduce(values))
+    sums = np.add.reduce(values[: rows * _ROW].reshape(rows, _ROW), axis=1)
+    while len(sums) > 1:
+        even = len(sums) // 2 * 2
+        sums = np.append(sums[0:even:2] + sums[1:even:2], sums[even:])
+    return float(sums[0] + np.add.reduce(values[rows * _ROW :]))
+
+
 def scale_exponent(largest: float) -> int:
     """Power of two to divide by before squaring; 0 unless squares could overflow or vanish."""
     if largest == 0.0 or 2.0**-400 < largest < 2.0**400 or not np.isfinite(largest):
@@ -137,4 +155,9 @@ def exponent_histogram(
     # Exponent field 0 holds zeros and subnormals alike; subnormals are the rare case.
     zeros = int(biased[0]) and int(np.count_nonzero(magnitudes == 0.0))
     biased[0] -= zeros
-    return np.add.reduceat(biased, _FIELDS), zeros
+    return bins_of_fields(biased), zeros
+
+
+def bins_of_fields(fields: np.ndarray) -> np.ndarray:
+    """Counts per exponent field of float64, shape (2048,), regrouped into `EXPONENTS`."""
+    return np.add.reduceat(fields, _FIELDS)

@@ -20,6 +20,7 @@ from troubleshooter_nb.metrics.partial import (
     Partial,
     exponent_histogram,
     merge_tree,
+    pairwise_sum,
     scale_exponent,
     workspace,
 )
@@ -117,15 +118,12 @@ def summarise_block(
 def sums(
     values: np.ndarray, largest: float, scratch: np.ndarray | None = None
 ) -> tuple[float, float, int]:
-    """Sum and sum of squares of finite float64 values, divided by 2**e and 4**e, and e.
-
-    np.add.reduce sums pairwise in a fixed order on every CPU; a BLAS dot product does not.
-    """
+    """Sum and sum of squares of finite float64 values, divided by 2**e and 4**e, and e."""
     exponent = scale_exponent(largest)
     if exponent:
         values = np.ldexp(values, -exponent)
     squares = np.multiply(values, values, out=None if scratch is None else scratch[: len(values)])
-    return float(np.add.reduce(values)), float(np.add.reduce(squares)), exponent
+    return pairwise_sum(values), pairwise_sum(squares), exponent
 
 
 def summary_partial(values: np.ndarray, start: int = 0) -> Partial:

@@ -1,0 +1,98 @@
+"""The compiled loop gives the bits that numpy gives, and leaves to numpy what is not its kind."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from troubleshooter_nb.metrics import compiled
+from troubleshooter_nb.metrics.pairwise import pair_partial
+from troubleshooter_nb.metrics.partial import BLOCK
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def kernel():
+    return compiled.kernel()
+
+
+def equal(left, right, kernel, **tolerance):
+    numpy = pair_partial(left, right, 1000, **tolerance)
+    fused = pair_partial(left, right, 1000, kernel=kernel, **tolerance)
+    for field in dataclasses.fields(numpy):
+        ours, theirs = getattr(fused, field.name), getattr(numpy, field.name)
+        # Bytes, not values: -0.0 and the last bit count.
+        assert ours.tobytes() == theirs.tobytes(), field.name
+
+
+CASES = {
+    "noise": lambda rng, n: (rng.normal(size=n), 1e-6),
+    "large_errors": lambda rng, n: (rng.normal(size=n), 1.0),
+    "many_zeros": lambda rng, n: (np.maximum(rng.normal(size=n), 0), 1e-4),
+    "huge": lambda rng, n: (rng.normal(size=n) * 1e37, 1e30),
+    "tiny": lambda rng, n: (rng.normal(size=n) * 1e-42, 1e-44),
+    "all_zero_reference": lambda rng, n: (np.zeros(n), 1.0),
+    "constant": lambda rng, n: (np.full(n, 0.1), 1e-3),
+    "negative": lambda rng, n: (-np.abs(rng.normal(size=n)), 1e-5),
+}
+
+
+@pytest.mark.parametrize("size", [128, 1024, BLOCK])
+@pytest.mark.parametrize("case", CASES)
+def test_float32_blocks_have_the_same_bits(kernel, case, size):
+    rng = np.random.default_rng(len(case) + size)
+    values, noise = CASES[case](rng, size)
+    right = values.astype(np.float32)
+    left = (right + noise * rng.normal(size=size)).astype(np.float32)
+    equal(left, right, kernel)
+    equal(left, right, kernel, rtol=0.0, atol=0.0)
+    equal(right, left, kernel, rtol=1e-2, atol=1e-30)
+
+
+def test_sparse_differences_and_ties_have_the_same_bits(kernel):
+    rng = np.random.default_rng(0)
+    right = rng.normal(size=1024).astype(np.float32)
+    left = right.copy()
+    left[[5, 700]] += np.float32(0.5)
+    right[300], left[300] = 0.0, -0.0
+    equal(left, right, kernel)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_left_to_numpy(kernel, wrong):
+    rng = np.random.default_rng(1)
+    left, right = rng.normal(size=(2, 1024)).astype(np.float32)
+    left[777] = wrong
+    equal(left, right, kernel)
+    right[777] = wrong
+    equal(left, right, kernel)
+
+
+@pytest.mark.parametrize("dtype", [">f4", "f8", "f2", "i4", "c8"])
+def test_other_dtypes_are_left_to_numpy(kernel, dtype):
+    rng = np.random.default_rng(2)
+    left, right = (rng.normal(size=(2, 1024)) * 50).astype(dtype)
+    equal(left, right, kernel)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 129, 384, 3 * 1024])
+def test_other_lengths_are_left_to_numpy(kernel, size):
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(size=(2, size)).astype(np.float32)
+    equal(left, right, kernel)
+
+
+def test_strided_and_read_only_blocks_are_measured(kernel):
+    rng = np.random.default_rng(4)
+    both = rng.normal(size=(2, 2048)).astype(np.float32)
+    equal(both[0, ::2], both[1, ::2], kernel)
+    both.flags.writeable = False
+    equal(both[0, :1024], both[1, :1024], kernel)
+
+
+def test_equal_blocks_have_the_same_bits(kernel):
+    values = np.random.default_rng(5).normal(size=1024).astype(np.float32)
+    equal(values, values.copy(), kernel)
