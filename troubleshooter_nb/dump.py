@@ -23,7 +23,7 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
-from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, summarise
+from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
 from troubleshooter_nb.naming import Site, parse_npy_name
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
@@ -343,6 +343,9 @@ class Dump:
     def summarise(self, progress: Callable[[int, int], None] | None = None) -> Dump:
         """A dump whose statistics and CRC are computed for every readable entry.
 
+        The index also gets ``magnitude_histogram``, dimensions ``entry, exponent``: values that
+        are not 0 by the power of two of their magnitude.
+
         Parameters
         ----------
         progress : callable, optional
@@ -351,10 +354,12 @@ class Dump:
         columns = {name: self.index[name].values.copy() for name in _STATISTICS}
         status = self.index["status"].values.copy()
         reason = self.index["reason"].values.copy()
+        exponents = histogram_exponents()
+        histogram = np.zeros((len(self), len(exponents)), np.int64)
         for row, source in enumerate(self.sources):
             if source is not None:
                 try:
-                    figures = summarise(source.read, math.prod(source.shape))
+                    figures, histogram[row] = summarise(source.read, math.prod(source.shape))
                 except ReadError as error:
                     status[row], reason[row] = "unreadable", str(error)
                 else:
@@ -363,7 +368,10 @@ class Dump:
             if progress is not None:
                 progress(row + 1, len(self))
         columns |= {"status": status, "reason": reason}
-        return replace(self, index=self.index.assign({k: ("entry", v) for k, v in columns.items()}))
+        variables: dict[str, Any] = {name: ("entry", values) for name, values in columns.items()}
+        variables["magnitude_histogram"] = (("entry", "exponent"), histogram)
+        variables["exponent"] = ("exponent", exponents)
+        return replace(self, index=self.index.assign(variables))
 
     def tree(self) -> xr.DataTree:
         """The entries along their dotted paths, arrays on the leaves only; loads every tensor.
@@ -404,7 +412,8 @@ class Dump:
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""
         # Of a copy: pandas 3 writes through to arrays it was given.
-        return self.to_dataset().to_dataframe().reset_index(drop=True)
+        table = self.to_dataset().drop_dims("exponent", errors="ignore")
+        return table.to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
         """What is in the dump, its health and its largest entries, at most 25 lines."""

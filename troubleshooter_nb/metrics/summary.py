@@ -163,8 +163,8 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
 
 def summarise(
     read: Callable[[int, int], np.ndarray], size: int, *, block: int = BLOCK
-) -> dict[str, float]:
-    """All `SUMMARY_FIGURES` of a tensor, and ``crc32`` of its stored bytes.
+) -> tuple[dict[str, float], np.ndarray]:
+    """All `SUMMARY_FIGURES` of a tensor with ``crc32`` of its bytes, and how large its values are.
 
     Parameters
     ----------
@@ -174,6 +174,14 @@ def summarise(
         Number of elements.
     block : int, elements
         For tests: the figures do not depend on it beyond the last bits of the sums.
+
+    Returns
+    -------
+    dict
+        Figures by name.
+    ndarray of int64, shape (96,)
+        Finite values that are not 0, by the power of two of their magnitude
+        (`metrics.partial.EXPONENTS`).
     """
     crc = 0
 
@@ -185,7 +193,7 @@ def summarise(
             yield summary_partial(values, start)
 
     merged = merge_tree(blocks())
-    return summary_figures(merged) | {"crc32": crc}
+    return summary_figures(merged) | {"crc32": crc}, merged.histogram
 
 
 def summary_figures(partial: Partial) -> dict[str, float]:
