@@ -100,12 +100,7 @@ def save(
     modes, and the count is per folder.
     """
     destination = _Destination(file, suffix, output_mode, rank, numbering, widen)
-    try:
-        items = list(_items(destination, "", data))
-    except RecursionError:
-        msg = f"{destination.stem('')!r} is nested too deeply, or contains itself"
-        raise TypeError(msg) from None
-    for keys, framework, array in items:
+    for keys, framework, array in list(_items(destination, "", data)):
         destination.keep(keys, destination.number(framework), array)
 
 
@@ -197,7 +192,7 @@ class _Destination:
         self.has_dtype = get_options()["npy_names"] == "current"
         self.widen = widen or not self.has_dtype
         self.numbering = DEFAULT if numbering is None else numbering
-        safe_name(self.stem(""))
+        safe_name(self.stem(""))  # the suffix too
 
     def stem(self, keys: str) -> str:
         """Name of a tensor without its number; `keys` is its place, such as ``.x1.0``."""
@@ -277,6 +272,8 @@ def _items(
     """Place, framework and array of every tensor in a nested value."""
     if value is None:
         return
+    # At each level: the name of what contains itself becomes too long.
+    stem = safe_name(destination.stem(keys))
     if isinstance(value, Mapping):
         for key, child in value.items():
             yield from _items(destination, f"{keys}.{key}", child)
@@ -284,7 +281,6 @@ def _items(
         for index, child in enumerate(value):
             yield from _items(destination, f"{keys}.{index}", child)
     else:
-        stem = safe_name(destination.stem(keys))
         adapter = adapter_of(value)
         yield keys, "" if adapter is None else adapter.NAME, _array(stem, value)
 
