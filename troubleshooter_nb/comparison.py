@@ -238,11 +238,13 @@ class Comparison:
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy of `result`."""
-        return self.result.copy()
+        return self.result.copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair, without the histogram."""
-        return self.result.drop_dims("exponent").to_dataframe().reset_index(drop=True)
+        # Of a copy: pandas 3 writes through to arrays it was given.
+        table = self.to_dataset().drop_dims("exponent")
+        return table.to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""

@@ -303,8 +303,10 @@ def test_step_and_rank_of_a_pair_are_those_of_its_entries(tmp_path):
         cmp["x"]
 
 
+@pytest.mark.extra
 def test_distributed_workers_give_the_same_table(mixed):
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     reference = tnb.compare(*mixed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

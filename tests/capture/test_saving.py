@@ -406,7 +406,7 @@ def test_bfloat16_can_be_stored_wide(tmp_path, framework, options):
 def test_bfloat16_of_both_frameworks_pairs_by_name(tmp_path):
     for framework in (Torch(), MindSpore()):
         folder = tmp_path / type(framework).__name__
-        tnb.save(folder / "extra", np.zeros(1), numbering=Numbering())
+        tnb.save(folder / "number", 1)
         tnb.save(folder / "x", framework.tensor(VALUES["bfloat16"]))
         tnb.save(folder / "y", framework.tensor(VALUES["bfloat16"]), widen=folder.name == "Torch")
     comparison = tnb.compare(
@@ -440,6 +440,7 @@ def test_arrays_and_numbers_are_saved(tmp_path):
 
 
 @pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_torch_tensors_of_every_kind_are_saved_dense(tmp_path):
     import torch
 

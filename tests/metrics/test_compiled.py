@@ -11,7 +11,7 @@ from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.pairwise import pair_partial
 from troubleshooter_nb.metrics.partial import BLOCK
 
-pytest.importorskip("numba")
+pytestmark = pytest.mark.extra
 
 
 @pytest.fixture(scope="module")

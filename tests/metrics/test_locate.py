@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.locate import (
     TILE_COLUMNS,
     TILE_ROWS,
@@ -138,14 +139,14 @@ def check(left: np.ndarray, right: np.ndarray, **settings_) -> Location:
 
 def two_sides(shape: tuple[int, ...], token: str = "float32", seed: int = 0):
     rng = np.random.default_rng(seed)
-    if np.dtype(token).kind in "iu":
-        return tuple(rng.integers(0, 100, shape).astype(token) for _ in range(2))
-    if np.dtype(token).kind == "b":
+    if dtype_from_token(token).kind in "iu":
+        return tuple(rng.integers(0, 100, shape).astype(dtype_from_token(token)) for _ in range(2))
+    if dtype_from_token(token).kind == "b":
         return tuple(np.asarray(rng.random(shape) < 0.3) for _ in range(2))
     sides = [rng.standard_normal(shape) for _ in range(2)]
-    if np.dtype(token).kind == "c":
+    if dtype_from_token(token).kind == "c":
         sides = [side + 1j * rng.standard_normal(shape) for side in sides]
-    return tuple(np.asarray(side).astype(token) for side in sides)
+    return tuple(np.asarray(side).astype(dtype_from_token(token)) for side in sides)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

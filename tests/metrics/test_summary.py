@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.summary import (
     SUMMARY_FIGURES,
@@ -98,7 +99,7 @@ def check(values: np.ndarray, got: dict[str, float] | None = None) -> None:
 def typical(token: str, size: int = 200) -> np.ndarray:
     """Values of a dtype as tensors hold them, both signs and a zero where it has them."""
     rng = np.random.default_rng(0)
-    dtype = np.dtype(token)
+    dtype = dtype_from_token(token)
     if dtype.kind == "b":
         return rng.random(size) < 0.3
     if dtype.kind in "iu":
@@ -124,7 +125,7 @@ def test_one_value_is_summarised(token):
 
 @pytest.mark.parametrize("token", EVERY)
 def test_an_empty_tensor_has_the_documented_values(token):
-    got = figures(np.zeros(0, token))
+    got = figures(np.zeros(0, dtype_from_token(token)))
     for name, (kind, _, _, empty) in SUMMARY_FIGURES.items():
         np.testing.assert_equal(got[name], float(empty), err_msg=name)
         assert type(got[name]) is {"float64": float, "int64": int}[kind], name
@@ -160,7 +161,7 @@ def test_figures_have_the_documented_types(token):
 @pytest.mark.parametrize("token", ["float64", "float32", "float16", "bfloat16"])
 def test_awkward_floats_equal_the_exact_figures(token, values):
     with np.errstate(over="ignore", under="ignore"):
-        stored = np.array(values).astype(token)
+        stored = np.array(values).astype(dtype_from_token(token))
     check(stored)
 
 
@@ -311,7 +312,7 @@ def test_a_partial_travels_through_pickle():
     ],
 )
 def test_used_significand_bits_by_hand(token, pattern, bits):
-    dtype = np.dtype(token)
+    dtype = dtype_from_token(token)
     values = np.array(pattern, f"u{dtype.itemsize}").view(dtype)
     assert used_significand_bits(bits_seen(values), dtype) == bits
 
@@ -339,7 +340,7 @@ def test_the_finest_value_may_be_the_last_of_many():
 
 @pytest.mark.parametrize("token", [*INTEGERS, "complex64"])
 def test_exact_and_complex_dtypes_use_no_significand_bits(token):
-    values = np.ones(3, token)
+    values = np.ones(3, dtype_from_token(token))
     assert used_significand_bits(bits_seen(values), values.dtype) == 0
 
 

@@ -316,8 +316,10 @@ def test_a_dump_shows_its_health_first():
     assert "with NaN" in dump._repr_html_()
 
 
+@pytest.mark.extra
 def test_after_a_strict_sanitiser_the_answer_and_every_figure_are_still_there(failing, mixed):
-    nh3 = pytest.importorskip("nh3")
+    import nh3
+
     # The allow-list of a code host (shared/spec/notebook_ux.md 2.1): no style, no class.
     tags = set(
         "details summary table thead tbody tr th td p b small samp code br img span div".split()

@@ -214,18 +214,25 @@ def _parsed(words: list[str], dtype: np.dtype) -> np.ndarray:
     if max(map(len, words)) > _LONGEST_WORD:
         msg = "a word among the values is too long for a number"
         raise ValueError(msg)
-    if dtype.kind == "b":
-        words = [{"True": "1", "False": "0"}.get(word, word) for word in words]
-    # numpy reads no text as bfloat16 and the like, and bool only as a number.
+    # numpy reads no text as bfloat16 and the like, bool as a number only, and wraps what is too
+    # large for a small integer.
     carrier = dtype
-    if dtype.kind == "b" or dtype.isbuiltin != 1:
-        carrier = np.dtype(np.float64 if arithmetic_of(dtype) == "float" else np.int64)
+    if arithmetic_of(dtype) == "integer":
+        words = [{"True": "1", "False": "0"}.get(word, word) for word in words]
+        carrier = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+    elif dtype.isbuiltin != 1:
+        carrier = np.dtype(np.float64)
     with np.errstate(all="ignore"):
         try:
-            return np.array(words).astype(carrier).astype(dtype)
+            numbers = np.array(words).astype(carrier)
+            values = numbers.astype(dtype)
+            changed = carrier.kind in "iu" and not np.array_equal(values.astype(carrier), numbers)
+            if changed or (carrier.kind == "u" and any("-" in word for word in words)):
+                raise OverflowError
         except (ValueError, OverflowError):
-            msg = f"other output stands among the values, which are no {dtype}"
+            msg = f"what stands among the values is no {dtype}: other output was mixed in"
             raise ValueError(msg) from None
+    return values
 
 
 def _bare_number(text: str) -> np.ndarray:
