@@ -298,6 +298,8 @@ def _array(stem: str, value: Any) -> np.ndarray:
     else:
         try:
             array = adapter.to_numpy(value)
+        except NotImplementedError:
+            raise
         except (ValueError, TypeError, RuntimeError) as error:
             msg = f"{stem!r}: {error}"
             raise TypeError(msg) from error

@@ -11,6 +11,11 @@ import numpy as np
 from mindspore import ops
 from mindspore.communication import GlobalComm, get_group_size, get_rank
 
+try:
+    from mindspore.graph.jit_context import jit_context
+except ImportError:  # before MindSpore 2.10
+    from mindspore.common.jit_context import jit_context
+
 NAME = "mindspore"
 
 # MindSpore's name of a dtype -> integers of its size, and what the same bits mean to ml_dtypes.
@@ -33,7 +38,10 @@ def to_numpy(value: Any) -> np.ndarray:
     ------
     ValueError
         If numpy has nothing for its dtype (hifloat8).
+    NotImplementedError
+        In ``jit(capture_mode="trace")``, where Python sees the values of the first call only.
     """
+    _refuse_in_trace()
     return np.array(_standard(value.asnumpy(), value.dtype))
 
 
@@ -45,6 +53,12 @@ def describe() -> dict[str, Any]:
         "mode": "graph" if graph else "pynative",
         "deterministic": str(mindspore.get_context("deterministic")),
     }
+
+
+def _refuse_in_trace() -> None:
+    if jit_context() is not None:
+        msg = 'jit(capture_mode="trace") runs Python once only; use capture_mode="ast" or no jit'
+        raise NotImplementedError(msg)
 
 
 def _standard(array: np.ndarray, dtype: Any) -> np.ndarray:
@@ -79,7 +93,10 @@ def watch_gradient(tensor: Any, receive: Callable[[np.ndarray], None]) -> None:
     ------
     RuntimeError
         If the tensor holds no floating-point numbers.
+    NotImplementedError
+        In ``jit(capture_mode="trace")``, where Python sees no gradient.
     """
+    _refuse_in_trace()
     _check_differentiable(tensor.dtype)
     while _reported:
         _reported.pop().remove()
