@@ -43,7 +43,9 @@ RESULT_COLUMNS = {
     "rank": ("int64", "", "process of a distributed run", "0"),
     "role": ("str", "", "input, output, parameter, buffer, gradient or empty", ""),
     "direction": ("str", "", "forward, backward or empty", ""),
-    "order": ("int64", "", "position in execution order, from 0", "-1"),
+    "order": ("int64", "", "pair number: position in execution order, from 0", "-1"),
+    "order_known": ("bool", "", "a side has a saving order; else names decide", "False"),
+    "walked_backward": ("bool", "", "listed from the loss backwards", "False"),
     "verdict": ("str", "", f"one of {', '.join(TRUTH_TABLE)}", ""),
     "passed": ("bool", "", "the verdict counts as passed", "False"),
     "reason": ("str", "", "the verdict in a sentence", ""),
@@ -102,7 +104,9 @@ class Comparison:
             left_dtype, right_dtype     str      stored dtypes
             step, rank                  int64
             role, direction             str      of the entry
-            order                       int64    position in execution order, from 0
+            order                       int64    pair number: position in execution order, from 0
+            order_known                 bool     a side has a saving order; else names decide
+            walked_backward             bool     listed from the loss backwards
             verdict                     str      of the truth table in `metrics.verdict`
             passed                      bool     the verdict counts as passed
             reason, reason_id, detail   str      the verdict in a sentence, its id and its gap
@@ -172,7 +176,9 @@ class Comparison:
         """Whether every decidable pair passed and there was at least one."""
         verdicts = self.result["verdict"].values
         passed = self.result["passed"].values | (verdicts == "undecidable")
-        return bool(len(passed) and passed.all())
+        # Nothing compared is nothing proved.
+        compared = np.isin(verdicts, ("missing", "undecidable"), invert=True)
+        return bool(compared.any() and passed.all())
 
     @property
     def verdict(self) -> str:
@@ -184,17 +190,16 @@ class Comparison:
         """0 all passed, 1 something differs, 2 nothing differs but something has no answer."""
         if self.passed:
             return 0
-        failed = ~self.result["passed"].values
-        differing = np.isin(self.result["verdict"].values[failed], (*DIFFERING, "missing"))
-        return 1 if differing.any() else 2
+        return 1 if np.isin(self.result["verdict"].values, DIFFERING).any() else 2
 
     @property
     def first_divergence(self) -> TensorDiff | None:
-        """The first pair in execution order whose values differ; None when none does."""
-        rows = np.flatnonzero(
-            np.isin(self.result["verdict"].values, DIFFERING) & ~self.result["passed"].values
-        )
-        return self[int(rows[0])] if len(rows) else None
+        """The first pair in execution order whose values differ.
+
+        None when none does, and in a selection without it.
+        """
+        first = self.result.attrs["first_divergence"]
+        return self[int(first)] if first in self.result["order"].values else None
 
     @property
     def plot(self) -> ComparisonPlots:
@@ -206,7 +211,7 @@ class Comparison:
         return int(self.result.sizes["pair"])
 
     def __getitem__(self, key: str | int) -> TensorDiff:
-        """One pair, by left name, right name or pair number.
+        """One pair, by left name, right name or pair number (also in a selection).
 
         Raises
         ------
@@ -222,7 +227,10 @@ class Comparison:
         )
 
     def worst(self, n: int = 8) -> Comparison:
-        """The n worst pairs: failed before passed, then by relative L2 error."""
+        """The n worst pairs: failed before passed, then by relative L2 error.
+
+        They keep their pair numbers.
+        """
         return self._rows(worst_order(self.result)[:n])
 
     def select(self, **conditions: object) -> Comparison:
@@ -277,17 +285,20 @@ class Comparison:
 
     def _row(self, key: str | int) -> int:
         if isinstance(key, (int, np.integer)):
-            if not -len(self) <= key < len(self):
-                msg = f"no pair {key}; there are {len(self)}, numbered from 0"
+            numbers = self.result["order"].values
+            found = np.flatnonzero(numbers == key)
+            if not len(found):
+                where = f"from {numbers.min()} to {numbers.max()}" if len(self) else "none"
+                msg = f"no pair {key}; there are {len(self)}, numbered {where}; or use a name"
                 raise EntryNotFoundError(msg)
-            return int(key) % len(self)
+            return int(found[0])
         for column in ("left", "right", "left_display", "right_display"):
             found = np.flatnonzero(self.result[column].values == key)
             if len(found) == 1:
                 return int(found[0])
             if len(found) > 1:
-                numbers = ", ".join(map(str, found[:8]))
-                msg = f"{key!r} belongs to {len(found)} pairs: use a pair number ({numbers})"
+                some = ", ".join(map(str, self.result["order"].values[found[:8]]))
+                msg = f"{key!r} belongs to {len(found)} pairs: use a pair number ({some})"
                 raise AmbiguousEntryError(msg)
         names = dict.fromkeys(str(n) for side in _SIDES for n in self.result[side].values if n)
         close = difflib.get_close_matches(str(key), list(names), n=3, cutoff=0.4)

@@ -336,6 +336,17 @@ class Dump:
         sources = tuple(self.sources[row] for row in rows)
         return replace(self, index=self.index.isel(entry=rows), sources=sources)
 
+    def is_same_as(self, other: Dump) -> bool:
+        """Whether both hold the same entries of the same files, or the same arrays in memory."""
+        if self is other:
+            return True
+        if self.names != other.names:
+            return False
+        return all(
+            mine is theirs or (not isinstance(mine, ArrayInMemory) and mine == theirs)
+            for mine, theirs in zip(self.sources, other.sources, strict=True)
+        )
+
     def relabel(self, label: str) -> Dump:
         """The same dump under another label."""
         return replace(self, label=label)

@@ -275,6 +275,19 @@ class Pairing:
         on_left = len(self._rows("left", name)) or not len(self._rows("right", name))
         return self._row("left" if on_left else "right", name, step, rank)
 
+    def _rows_of_path(self, side: str, name: str, step: int | None, rank: int | None) -> list[int]:
+        """Rows whose entry has this path, the short name that comparisons show."""
+        index = (self.left if side == "left" else self.right).index
+        entries = self.table[f"{side}_entry"].values
+        return [
+            row
+            for row, entry in enumerate(entries)
+            if entry >= 0
+            and index["path"].values[entry] == name
+            and step in (None, self.table["step"].values[row])
+            and rank in (None, self.table["rank"].values[row])
+        ]
+
     def _row(self, side: str, name: str, step: int | None, rank: int | None) -> int:
         found = [
             row
@@ -282,6 +295,8 @@ class Pairing:
             if (step is None or self.table["step"].values[row] == step)
             and (rank is None or self.table["rank"].values[row] == rank)
         ]
+        if not found:
+            found = self._rows_of_path(side, name, step, rank)
         if not found:
             names = dict.fromkeys(self._names(side, np.ones(len(self), bool)))
             close = difflib.get_close_matches(str(name), list(names), n=3, cutoff=0.4)

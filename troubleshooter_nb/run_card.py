@@ -6,7 +6,6 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -35,7 +34,7 @@ class RunCard:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+        object.__setattr__(self, "facts", dict(self.facts))
 
     @classmethod
     def current(cls, framework: str | None = None, **facts: Any) -> RunCard:

@@ -216,7 +216,7 @@ def test_forward_values_are_walked_in_the_order_of_saving(tmp_path):
 
 def test_a_missing_partner_fails_unless_it_is_expected(tmp_path):
     paths = dumps(tmp_path, {"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2)})
-    assert tnb.compare(*paths).exit_code == 1
+    assert tnb.compare(*paths).exit_code == 2
     expected = tnb.compare(*paths, mapping=[("b_float64_1", None)])
     assert expected.passed
     assert expected.exit_code == 0
@@ -230,6 +230,65 @@ def test_comparing_nothing_is_not_a_pass(tmp_path):
     assert cmp.exit_code == 2
     assert "nothing was compared" in cmp.verdict
     assert "nothing was compared" in cmp._repr_html_()
+
+
+def test_declaring_everything_missing_is_not_a_pass(tmp_path):
+    paths = dumps(tmp_path, {"a": np.ones(2)}, {"b": np.ones(2)})
+    cmp = tnb.compare(*paths, mapping=[("a_float64_0", None), (None, "b_float64_0")])
+    assert not cmp.passed
+    assert cmp.exit_code == 2
+
+
+def test_a_pairing_of_other_dumps_is_refused(mixed, tmp_path):
+    left, right = tnb.open_dump(mixed[0]), tnb.open_dump(mixed[1])
+    pairing = tnb.pair_dumps(left, right)
+    assert len(tnb.compare(*mixed, pairing=pairing)) == len(pairing)
+    other = tnb.save_dump({"a": np.ones(2)}, tmp_path / "other")
+    with pytest.raises(tnb.PairingError, match="made for another right dump"):
+        tnb.compare(left, other, pairing=pairing)
+
+
+def test_mappings_of_arrays_are_compared_as_they_are():
+    assert tnb.compare({"a": np.ones(2)}, {"a": np.ones(2)}).passed
+    with pytest.raises(TypeError, match="right takes a Dump, a path or a mapping"):
+        tnb.compare({"a": np.ones(2)}, np.ones(2))
+
+
+@pytest.mark.parametrize("option", [{"executor": "threads"}, {"progress": 3}])
+def test_options_of_a_wrong_kind_are_named(mixed, option):
+    with pytest.raises(TypeError, match=f"{next(iter(option))} takes"):
+        tnb.compare(*mixed, **option)
+
+
+def test_the_walk_can_be_set_where_no_name_says_gradient(tmp_path):
+    good = {f"fc{i}.weight": np.full(3, float(i)) for i in range(3)}
+    bad = good | {"fc0.weight": np.ones(3), "fc1.weight": np.zeros(3)}
+    paths = dumps(tmp_path, bad, good)
+    first = {
+        walk: str(tnb.compare(*paths, walk=walk).first_divergence.row["left_display"].values)
+        for walk in ("auto", "forward", "backward")
+    }
+    assert first == {"auto": "fc0.weight", "forward": "fc0.weight", "backward": "fc1.weight"}
+    assert "walk='backward'" in tnb.compare(*paths)._repr_html_().replace("&#x27;", "'")
+
+
+def test_the_side_with_numbers_decides_the_order_and_without_any_it_is_said(tmp_path):
+    names = ["stem", "blocks.0", "alpha"]
+    good = {name: np.ones(3) for name in names}
+    bad = good | {"blocks.0": np.zeros(3), "alpha": np.zeros(3)}
+    numbered = tnb.save_dump(good, tmp_path / "numbered")
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for name, array in bad.items():
+        np.save(plain / f"{name}.npy", array)
+    cmp = tnb.compare(plain, numbered)
+    assert str(cmp.first_divergence.row["left_display"].values) == "blocks.0"
+    unnumbered = tmp_path / "unnumbered"
+    unnumbered.mkdir()
+    for name, array in good.items():
+        np.save(unnumbered / f"{name}.npy", array)
+    assert "names carry no number" in tnb.compare(plain, unnumbered)._repr_html_()
+    assert "names carry no number" not in cmp._repr_html_()
 
 
 def test_a_finished_pairing_and_a_mapping_exclude_each_other(mixed):

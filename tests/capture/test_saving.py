@@ -486,6 +486,24 @@ def test_sparse_tensors_of_mindspore_are_refused(tmp_path):
         tnb.save(tmp_path / "x", [sparse])
 
 
+@pytest.mark.mindspore
+def test_tracing_by_mindspore_is_refused(tmp_path, monkeypatch):
+    # Python runs once there, so every later call would be missing without a word.
+    adapter, framework = frameworks.require("mindspore"), MindSpore()
+    monkeypatch.setattr(adapter, "jit_context", object)
+    for call in (tnb.save, tnb.save_grad):
+        with pytest.raises(NotImplementedError, match='use capture_mode="ast" or no jit'):
+            call(tmp_path / "x", framework.tensor(FLOAT))
+
+
+@pytest.mark.mindspore
+def test_an_older_mindspore_is_named(monkeypatch):
+    adapter = frameworks.require("mindspore")
+    monkeypatch.setattr(adapter.ops, "Morph", lambda fn, infer_shape, infer_dtype: None)
+    with pytest.raises(NotImplementedError, match=r"need MindSpore 2\.7\.1 or newer, this is 2\."):
+        adapter._Watched(None)
+
+
 @pytest.mark.parametrize(
     "wrong", ["text", {1, 2}, range(3), b"x", object(), np.array(["a"]), 10**30, np.array([None])]
 )

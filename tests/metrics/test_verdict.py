@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.pairwise import pair_blocks, pair_figures
 from troubleshooter_nb.metrics.partial import BLOCK, merge_tree
 from troubleshooter_nb.metrics.verdict import (
@@ -165,10 +166,27 @@ def test_a_tensor_below_atol_that_agrees_passes_with_open_eyes():
     assert judged(right * np.float32(1.0000001), right, Tolerance()) == Verdict("pass", True)
 
 
-def test_a_tensor_above_atol_is_not_blind():
+def test_one_large_value_does_not_hide_that_atol_decides():
     right = np.float32(1e-3) * normal(1000)
     right[0] = 1.0
+    assert judged(right + np.float32(9e-5), right, Tolerance()).reason == "pass_blind"
+
+
+def test_a_tensor_whose_values_agree_relative_to_their_size_is_not_blind():
+    right = normal(1000)
     assert judged(right + np.float32(9e-5), right, Tolerance()) == Verdict("pass", True)
+
+
+@pytest.mark.parametrize("token", ["float8_e5m2", "float8_e4m3fn", "bfloat16", "float16"])
+def test_a_scaled_or_zeroed_narrow_tensor_is_not_rounding(token):
+    right = normal(5000).astype(dtype_from_token(token))
+    for left in (right.astype(np.float32) * np.float32(0.6), np.zeros(5000, np.float32)):
+        assert not judged(left.astype(right.dtype), right).passed
+
+
+def test_a_small_scale_of_float32_is_not_rounding():
+    right = normal(5000)
+    assert judged(right * np.float32(1 + 8e-6), right).name == "differs"
 
 
 # --- rounding ------------------------------------------------------------------------------------

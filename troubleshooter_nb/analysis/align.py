@@ -15,6 +15,7 @@ from troubleshooter_nb.analysis.matchers import by_everything, by_name, by_order
 from troubleshooter_nb.analysis.search import Item, Search
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError
+from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.naming import natural_key, parse_npy_name
 from troubleshooter_nb.pairing import Match, Pairing
 
@@ -28,8 +29,8 @@ _Place = tuple[int, int]
 
 
 def pair_dumps(
-    left: Dump,
-    right: Dump,
+    left: DumpLike,
+    right: DumpLike,
     *,
     method: PairingMethod = "auto",
     mapping: MappingLike | None = None,
@@ -38,7 +39,7 @@ def pair_dumps(
 
     Parameters
     ----------
-    left, right : Dump
+    left, right : Dump, path, or mapping of str to array
     method : {"auto", "name", "order", "shape"}
         ``auto``: equal stems first, then parameter names in either framework's spelling and
         behind whatever each side calls the network, then what remains by saving order, shape and
@@ -74,6 +75,7 @@ def pair_dumps(
     if method not in matchers:
         msg = f"unknown pairing {method!r}; choose one of {', '.join(matchers)}"
         raise PairingError(msg)
+    left, right = as_dump(left, "left"), as_dump(right, "right")
     given = _given_matches(left, right, mapping)
     mine = _groups(left, {match.left for match in given})
     theirs = _groups(right, {match.right for match in given})

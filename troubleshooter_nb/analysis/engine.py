@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import xarray as xr
@@ -30,7 +29,7 @@ from troubleshooter_nb.comparison import (
 )
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
-from troubleshooter_nb.formats import open_dump
+from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.locate import Location, locate
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial
@@ -57,6 +56,7 @@ _WORTH_COMPILING = 1 << 30
 _EVIDENCE = 8
 _SIDES = ("left", "right")
 _Columns = dict[str, np.ndarray]
+Walk = Literal["auto", "forward", "backward"]
 _KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
 _NOT_MEASURED = {"str": "", "int64": -1, "float64": np.nan, "bool": False}
 
@@ -73,14 +73,15 @@ class Piece:
 
 
 def compare(
-    left: Dump | str | PathLike[str],
-    right: Dump | str | PathLike[str],
+    left: DumpLike,
+    right: DumpLike,
     *,
     rtol: float = 1e-4,
     atol: float = 1e-4,
     equal_nan: bool = False,
     pairing: Pairing | PairingMethod | None = None,
     mapping: Mapping[str, str | None] | Iterable[tuple[str | None, str | None]] | None = None,
+    walk: Walk = "auto",
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Comparison:
@@ -88,7 +89,7 @@ def compare(
 
     Parameters
     ----------
-    left, right : Dump or path
+    left, right : Dump, path, or mapping of str to array
         The right side is the reference of every relative figure.
     rtol, atol : float, >= 0
         ``|left - right| <= atol + rtol * |right|`` must hold for every element; `atol` is in the
@@ -99,6 +100,9 @@ def compare(
         A finished pairing, or the method that makes one, see `pair_dumps`; default "auto".
     mapping : dict or list of pairs, optional
         Known pairs ``{left name: right name}``; the method pairs the rest.
+    walk : {"auto", "forward", "backward"}
+        Order in which parameters are listed. Their gradients are saved in parameter order but
+        computed from the loss backwards; "auto" walks back where a name or folder says ``grad``.
     executor : concurrent.futures.Executor, optional
         Runs the blocks: default threads of this process. A process pool started with ``spawn``,
         ``dask.distributed.Client(...).get_executor()`` and ``mpi4py.futures`` work as well; the
@@ -125,15 +129,13 @@ def compare(
         If a path cannot be opened.
     """
     tolerance = Tolerance(rtol, atol, equal_nan)
+    _check_options(walk, executor, progress)
+    left, right = as_dump(left, "left"), as_dump(right, "right")
     if isinstance(pairing, Pairing):
-        if mapping is not None:
-            msg = "give either a finished pairing or a mapping, not both"
-            raise PairingError(msg)
+        _check_pairing(pairing, left, right, mapping)
     else:
-        left = left if isinstance(left, Dump) else open_dump(left)
-        right = right if isinstance(right, Dump) else open_dump(right)
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
-    rows = _rows(pairing)
+    rows = _rows(pairing, walk)
     pieces = [piece for i, row in enumerate(rows) for piece in row.pieces(i)]
     with ExitStack() as stack:
         if executor is None:
@@ -150,8 +152,9 @@ def compare(
 class _Row:
     """One row of the pairing with its handles and what is known before measuring."""
 
-    def __init__(self, table: _Columns, sides: tuple[_Side, _Side], row: int) -> None:
+    def __init__(self, table: _Columns, sides: tuple[_Side, _Side], row: int, walk: Walk) -> None:
         self.sides = sides
+        self.walk = walk
         self.entries = tuple(int(table[f"{side}_entry"][row]) for side in _SIDES)
         self.expected = bool(table["expected"][row])
         self.known = {name: table[name][row] for name in ("left", "right", "step", "rank")}
@@ -174,11 +177,26 @@ class _Row:
         return math.prod(self.left.shape) if self.left is not None else 0
 
     @property
-    def is_parameter_gradient(self) -> bool:
+    def is_walked_backward(self) -> bool:
+        """Whether the row is listed from the loss backwards."""
+        if self.walk == "forward":
+            return False
+        wanted = ("backward", "") if self.walk == "backward" else ("backward",)
         return any(
-            (self.text(side, "role"), self.text(side, "direction")) == ("parameter", "backward")
+            self.text(side, "role") == "parameter" and self.text(side, "direction") in wanted
             for side in (0, 1)
+            if self.entries[side] >= 0
         )
+
+    @property
+    def order(self) -> int:
+        """Position in the order of saving of the side that leads, or of the other; -1 unknown."""
+        for side in (self.sides[0].leads, not self.sides[0].leads):
+            side_number = 0 if side else 1
+            entry = self.entries[side_number]
+            if entry >= 0 and (order := int(self.sides[side_number].columns["order"][entry])) >= 0:
+                return order
+        return -1
 
     def execution_key(self) -> tuple[int, ...]:
         """Sorts rows in the order their values came to be.
@@ -187,14 +205,16 @@ class _Row:
         so they are walked in reverse, after everything of the forward pass.
         """
         side = 0 if self.entries[0] >= 0 else 1
-        order = int(self.sides[side].columns["order"][self.entries[side]])
-        backward = self.is_parameter_gradient
+        known = self.order >= 0
+        order = self.order if known else self.entries[side]
+        backward = self.is_walked_backward
         return (
             int(self.known["step"]),
             int(self.known["rank"]),
             int(backward),
-            side,
+            int(not known),
             -order if backward else order,
+            side,
             self.entries[side],
         )
 
@@ -235,6 +255,8 @@ class _Side:
         self.dump = dump
         self.columns = _columns(dump.index)
         self.columns["display"] = _display(dump)
+        # A side of unnumbered files has no order of its own to offer.
+        self.leads = bool((self.columns["order"] >= 0).any())
 
 
 def _columns(table: xr.Dataset) -> _Columns:
@@ -258,11 +280,11 @@ def _display(dump: Dump) -> np.ndarray:
     return shown
 
 
-def _rows(pairing: Pairing) -> list[_Row]:
+def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:
     """The rows of a pairing in execution order."""
     table = _columns(pairing.table)
     sides = _Side(pairing.left), _Side(pairing.right)
-    rows = [_Row(table, sides, i) for i in range(len(pairing))]
+    rows = [_Row(table, sides, i, walk) for i in range(len(pairing))]
     return sorted(rows, key=_Row.execution_key)
 
 
@@ -364,6 +386,7 @@ def _result(
         for side, name in enumerate(_SIDES):
             found |= {f"{name}_{c}": row.text(side, c) for c in ("display", "shape", "dtype")}
         found |= {column: row.either(column) for column in ("role", "direction")}
+        found |= {"order_known": row.order >= 0, "walked_backward": row.is_walked_backward}
         entries[:, i] = row.entries
         judged = row.obstacle()
         if judged is None:
@@ -393,6 +416,7 @@ def _result(
         "rtol": tolerance.rtol,
         "atol": tolerance.atol,
         "equal_nan": int(tolerance.equal_nan),
+        "first_divergence": _first(columns["verdict"]),
     }
     return xr.Dataset(variables, attrs=settings)
 
@@ -438,6 +462,38 @@ def _evidence(
         for i, location in found.items()
         if isinstance(location, Location)
     }
+
+
+def _first(verdicts: np.ndarray) -> int:
+    """Number of the first differing pair; -1 for none."""
+    differing = np.flatnonzero(np.isin(verdicts, DIFFERING))
+    return int(differing[0]) if len(differing) else -1
+
+
+def _check_options(walk: object, executor: object, progress: object) -> None:
+    if walk not in get_args(Walk):
+        msg = f"walk takes one of {get_args(Walk)}, got {walk!r}"
+        raise ValueError(msg)
+    if executor is not None and not hasattr(executor, "submit"):
+        msg = f"executor takes a concurrent.futures.Executor, got {executor!r}"
+        raise TypeError(msg)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        msg = f"progress takes True, False or a function of (done, total), got {progress!r}"
+        raise TypeError(msg)
+
+
+def _check_pairing(pairing: Pairing, left: Dump, right: Dump, mapping: object) -> None:
+    """Raise unless the pairing was made for these two dumps."""
+    if mapping is not None:
+        msg = "give either a finished pairing or a mapping, not both"
+        raise PairingError(msg)
+    for side, given, paired in (("left", left, pairing.left), ("right", right, pairing.right)):
+        if not given.is_same_as(paired):
+            msg = (
+                f"the pairing was made for another {side} dump ({paired.label!r}); "
+                "compare(pairing.left, pairing.right, pairing=pairing) uses its own"
+            )
+            raise PairingError(msg)
 
 
 def _notes(rows: Sequence[_Row], unfinished: int) -> tuple[str, ...]:

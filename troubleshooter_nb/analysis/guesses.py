@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import product
@@ -17,6 +18,7 @@ SUREST_GUESS = 0.9
 # A name is recognised without help from the order when it is this alike and nothing else nearly so.
 _ALIKE, _MARGIN, _ROUNDS = 0.5, 0.1, 3
 _BARELY_ALIKE = 0.3
+_UNLIKE, _OTHER_NUMBER = 0.5, 0.45
 # Tables of more pairs of one shape than this are not made.
 _MOST_CELLS = 4_000_000
 
@@ -49,7 +51,7 @@ def _by_alike_names(search: Search) -> None:
         search.add(
             [(left[i], right[j]) for i, j, _ in found],
             "name",
-            lambda a, _: _guess(guess[a.row]),  # noqa: B023
+            lambda a, b: _guess_of_names(a, b, guess[a.row]),  # noqa: B023
             note="names alike",
         )
 
@@ -62,13 +64,17 @@ def _by_alignment(
     counts = [Counter(item.shape for item in side) for side in (left, right)]
     same_sequence = [item.shape for item in left] == [item.shape for item in right]
     alike = {a.row: likeness for a, _, likeness in pairs}
+    # Where the names of both sides mean something and yet are not alike, order is a weak reason.
+    both_tell = all(_tell_apart(side) for side in search.all)
 
-    def confidence(a: Item, _: Item) -> float:
+    def confidence(a: Item, b: Item) -> float:
         mine, theirs = (count[a.shape] for count in counts)
         base = 0.7 if mine == theirs else 0.4
         if same_sequence or mine == theirs == 1:
             base = SUREST_GUESS
-        return max(base, _guess(alike[a.row]))
+        if both_tell and alike[a.row] < _ALIKE:
+            return min(base, _UNLIKE)
+        return max(base, _guess_of_names(a, b, alike[a.row]))
 
     search.add([(a, b) for a, b, _ in pairs], "order", confidence, note)
     return bool(pairs)
@@ -234,6 +240,19 @@ def _second(table: np.ndarray, axis: int) -> np.ndarray:
         return np.zeros(table.shape[1 - axis], table.dtype)
     second: np.ndarray = np.partition(table, -2, axis).take(-2, axis)
     return second
+
+
+def _tell_apart(items: Sequence[Item]) -> bool:
+    """Whether the entries of a side have words of their own, not only numbers."""
+    words = [set(re.findall(r"[^\W\d_]+", item.path)) for item in items]
+    return any(own - set.intersection(*words) for own in words) if len(words) > 1 else bool(words)
+
+
+def _guess_of_names(left: Item, right: Item, likeness: float) -> float:
+    """Confidence from likeness; low where the names are the same but for their numbers."""
+    texts = [re.sub(r"\d+", "*", item.path) for item in (left, right)]
+    other_number = texts[0] == texts[1] and left.path != right.path
+    return _OTHER_NUMBER if other_number else _guess(likeness)
 
 
 def _guess(likeness: float) -> float:

@@ -84,7 +84,7 @@ def save(
         For a `file` or key that is no name of a file in the folder, or an unknown `output_mode`.
     NotImplementedError
         In compiled code of MindSpore on other devices than CPU, or for a shape that is not known
-        before it runs; both can print.
+        before it runs; both can print. In ``jit(capture_mode="trace")``.
     OSError
         If a file cannot be written.
 
@@ -98,6 +98,9 @@ def save(
     Source: spec/troubleshooter.md 3.1. Different from TroubleShooter: everything is checked before
     the first file is written, arrays and numbers are taken too, files appear whole and with normal
     modes, and the count is per folder.
+
+    In ``grad(jit(forward))``, MindSpore 2.10 runs a forward function that loops or branches on
+    values twice in each step, so its values are saved twice.
     """
     destination = _Destination(file, suffix, output_mode, rank, numbering, widen)
     for keys, framework, array in list(_items(destination, "", data)):

@@ -64,6 +64,9 @@ def open_dump(
     FormatError
         If the reader asked for by `format` finds nothing it can read.
     """
+    if not os.fspath(path):
+        msg = "the path is empty; '.' opens the current folder"
+        raise FileNotFoundError(msg)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(_not_there(path))
@@ -80,6 +83,27 @@ def open_dump(
     said = "\n".join(f"  {name}: {refusal}" for name, refusal in refusals.items())
     msg = f"{str(path)!r} was not recognised. Each reader said:\n{said}"
     raise UnknownFormatError(msg)
+
+
+DumpLike = Dump | str | PathLike[str] | Mapping[str, Any]
+
+
+def as_dump(value: DumpLike, side: str) -> Dump:
+    """A dump as it is, opened from a path, or made of arrays in memory.
+
+    Raises
+    ------
+    TypeError
+        For anything else; `side` says which argument it was.
+    """
+    if isinstance(value, Dump):
+        return value
+    if isinstance(value, Mapping):
+        return Dump.from_arrays(value, label=side)
+    if isinstance(value, (str, PathLike)):
+        return open_dump(value)
+    msg = f"{side} takes a Dump, a path or a mapping of names to arrays, got {type(value).__name__}"
+    raise TypeError(msg)
 
 
 def save_dump(

@@ -121,6 +121,13 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
     TroubleshooterWarning
         If the folder holds other arrays, which `open_npy_dir` would read as part of this dump.
     """
+    if not isinstance(arrays, Mapping):
+        msg = f"save_dump takes a mapping of names to arrays, got {type(arrays).__name__}"
+        raise TypeError(msg)
+    for name, value in arrays.items():
+        if value is None:
+            msg = f"{name!r}: None has no values; leave out parameters without gradient"
+            raise ValueError(msg)
     names = [safe_name(str(name)) for name in arrays]
     facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
@@ -253,8 +260,10 @@ def _in_saving_order(entries: list[Entry]) -> list[Entry]:
         place = entry.step, entry.rank
         visit = (*place, entry.site.path, entry.site.direction)
         site = replace(entry.site, call=visits[visit])
-        numbered.append(replace(entry, order=positions[place], site=site))
-        positions[place] += 1
+        # Without a number the place in the order of saving is unknown.
+        known = entry.order >= 0
+        numbered.append(replace(entry, order=positions[place] if known else -1, site=site))
+        positions[place] += known
         visits[visit] += 1
     return numbered
 

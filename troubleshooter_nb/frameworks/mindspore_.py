@@ -215,7 +215,14 @@ class _Watched:
         def first(tensor: Any, number: Any) -> Any:
             return tensor
 
-        self.identity = ops.Morph(forward, first, first, backward)
+        try:
+            self.identity = ops.Morph(forward, first, first, backward)
+        except TypeError as error:
+            msg = (
+                "gradients in compiled code need MindSpore 2.7.1 or newer, this is "
+                f"{mindspore.__version__}; run this part in PYNATIVE mode without jit"
+            )
+            raise NotImplementedError(msg) from error
 
 
 @_in_graph

@@ -16,6 +16,8 @@ from troubleshooter_nb.metrics.floats import unit_roundoff
 # A dot product of this length is the largest in most layers; used where the length is unknown.
 TYPICAL_LENGTH = 4096
 _HEADROOM = 8.0
+# Rounding once to the stored dtype, on both sides: single operators in float16 stay below one.
+_STORED = 2.0
 # Error of a sum of n products grows like 0.3 sqrt(n) roundoffs: 52 at n = 65,536, 14 at 2,304.
 _GROWTH = 0.3
 _FLOAT32_ROUNDOFF = 2.0**-24
@@ -65,5 +67,5 @@ def noise_bound(
     stored = max(unit_roundoff(left_dtype), unit_roundoff(right_dtype))
     accumulated = min(stored, _FLOAT32_ROUNDOFF)
     terms = max(TYPICAL_LENGTH if length is None else length, 1)
-    rel_l2 = _HEADROOM * (stored + _GROWTH * accumulated * terms**0.5)
+    rel_l2 = _STORED * stored + _HEADROOM * accumulated * (1.0 + _GROWTH * terms**0.5)
     return NoiseBound(rel_l2, _PEAK_OVER_L2 * rel_l2, _FLIPPED * stored)

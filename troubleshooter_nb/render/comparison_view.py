@@ -140,7 +140,7 @@ def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     parts = [tone(*headline(pairs, language))]
     if pairs.first is not None:
         at = tone("bad", f"➤ {sentence('first_at', language)}")
-        number = small(f"(#{pairs.first})")
+        number = small(f"(#{pairs.number(pairs.first)})")
         parts.append(join([at, samp(pairs.short(pairs.first)), number], " "))
     parts += [tone(name, text, bold=False) for name, text in pairs.remarks(language)]
     return paragraph(join(parts, " · "), style="margin:2px 0;font-size:16px")
@@ -156,8 +156,7 @@ def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
         label = element("b", facts[f"{side}_label"])
         parts.append(join([side, label, *runner, ", ".join(dtypes[:3])], " "))
     parts.append(criterion(facts))
-    if pairs.has_parameter_gradients:
-        parts.append(sentence("backward_order", language))
+    parts += [sentence(key, language) for key in pairs.order_remarks]
     parts += list(facts["notes"])
     return paragraph(small(join(parts, " · ")), style="margin:2px 0 8px 0;opacity:.75")
 
@@ -194,10 +193,13 @@ def _call_out(
 def _before(pairs: Pairs, first: int, language: str) -> str:
     error = pairs["rel_l2_error"]
     measured = np.flatnonzero(~np.isnan(error[:first]))
+    skipped = sentence("not_compared_before", language, count=first - len(measured))
+    after = f" {skipped}" if len(measured) < first else ""
     if not len(measured):
-        return sentence("is_first", language)
+        return after.strip() or sentence("is_first", language)
     i = int(measured[-1])
-    return sentence("before_agrees", language, name=pairs.short(i), rel=scientific(float(error[i])))
+    name, relative = pairs.short(i), scientific(float(error[i]))
+    return sentence("before_agrees", language, name=name, rel=relative) + after
 
 
 def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
@@ -221,7 +223,9 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
             [tone_of(str(pairs["verdict"][i])) for i in chosen],
             line=(float(facts["atol"]), f"atol {scientific(float(facts['atol']))}"),
             first=chosen.index(first) if first is not None else None,
-            first_label=f"#{first} {pairs.short(first)}"[:60] if first is not None else "",
+            first_label=f"#{pairs.number(first)} {pairs.short(first)}"[:60]
+            if first is not None
+            else "",
             labels=thinned_ticks([pairs.short(i) for i in chosen]),
             alt=sentence("chart_alt_pass" if first is None else "chart_alt", language, **alt),
         ),
@@ -255,7 +259,7 @@ def _drill_down(
     where = worst_elements(str(values["left_shape"]), evidence, most=1)
     summary = [
         verdict_mark(str(values["verdict"]), facts["language"]),
-        f" #{i} ",
+        f" #{pairs.number(i)} ",
         samp(pairs.short(i)),
         f" · max |Δ| {scientific(float(values['max_abs_error']))}",
         join([" at ", samp(where[0][0])]) if where else None,

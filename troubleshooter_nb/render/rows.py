@@ -34,6 +34,7 @@ class Pairs:
     columns: Mapping[str, np.ndarray]
     histogram: np.ndarray
     exponents: np.ndarray
+    first_order: int
 
     @classmethod
     def of(cls, result: xr.Dataset) -> Pairs:
@@ -43,7 +44,12 @@ class Pairs:
             for name, variable in result.data_vars.items()
             if variable.dims == ("pair",)
         }
-        return cls(columns, result["error_histogram"].values, result["exponent"].values)
+        return cls(
+            columns,
+            result["error_histogram"].values,
+            result["exponent"].values,
+            int(result.attrs["first_divergence"]),
+        )
 
     def __len__(self) -> int:
         return len(self.columns["verdict"])
@@ -76,8 +82,13 @@ class Pairs:
 
     @cached_property
     def first(self) -> int | None:
-        """Number of the first differing pair in execution order."""
-        return int(self.failed[0]) if len(self.failed) else None
+        """Row of the first differing pair of the whole comparison; None where it is not here."""
+        found = np.flatnonzero((self["order"] == self.first_order) & (self.first_order >= 0))
+        return int(found[0]) if len(found) else None
+
+    def number(self, i: int) -> int:
+        """Pair number of a row: its place in execution order, also in a selection."""
+        return int(self["order"][i])
 
     def worst(self, most: int) -> list[int]:
         """Numbers of the worst measured pairs that are not identical: failed first, NaN first."""
@@ -90,9 +101,17 @@ class Pairs:
         return [int(i) for i in order[shown[order]][: max(most, 0)]]
 
     @property
-    def has_parameter_gradients(self) -> bool:
-        """Whether pairs are walked from the loss backwards."""
-        return bool(np.any((self["direction"] == "backward") & (self["role"] == "parameter")))
+    def order_remarks(self) -> list[str]:
+        """Ids of sentences about the order in which the pairs are listed."""
+        found = []
+        parameters = self["role"] == "parameter"
+        if np.any(parameters & self["walked_backward"]):
+            found.append("backward_order")
+        elif np.any(parameters):
+            found.append("parameters_forward")
+        if len(self) > 1 and not self["order_known"].any():
+            found.append("by_name")
+        return found
 
     def remarks(self, language: str) -> list[tuple[str, str]]:
         """What stands behind the verdict, as (tone, text)."""
@@ -106,6 +125,7 @@ class Pairs:
             ("warn", "without_partner", (verdict == "missing") & ~self["passed"]),
             ("warn", "unreadable_count", (verdict == "unreadable") & (reason != "interrupted")),
             ("warn", "undecidable_count", verdict == "undecidable"),
+            ("miss", "nonfinite_count", reason == "identical_nonfinite"),
             ("", "rounding_count", verdict == "rounding"),
             ("warn", "blind_count", reason == "pass_blind"),
             ("warn", "interrupted_count", reason == "interrupted"),

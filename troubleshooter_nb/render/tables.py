@@ -131,7 +131,7 @@ def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
     bar = f"background:linear-gradient(90deg,{fill} {100 * level(error):.0f}%,#0000 0)"
     mismatch = int(values["nan_mismatch_count"]) + int(values["inf_mismatch_count"])
     return row(
-        cell(str(i)),
+        cell(str(pairs.number(i))),
         cell(verdict_mark(str(values["verdict"]), facts["language"])),
         left_cell(mark, name, tone("miss", f" {mismatch} NaN/Inf") if mismatch else None),
         cell(shape),

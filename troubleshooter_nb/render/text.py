@@ -125,7 +125,7 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     lines.append(f"  {criterion(facts)}")
     first = pairs.first
     if first is not None:
-        lines.append(f"  {pairs.label(first)}  (#{first})")
+        lines.append(f"  {pairs.label(first)}  (#{pairs.number(first)})")
         lines.append(f"    {reason_text(pairs.row(first), language)}")
     lines += [f"  note: {note}" for note in facts["notes"]]
     shown = pairs.worst(min(int(facts["worst_rows"]), LINES - 4 - len(lines)))
@@ -149,7 +149,7 @@ def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     parts = [head]
     if pairs.first is not None:
         arrow = ">" if ascii_only else "➤"
-        where = f"{pairs.short(pairs.first)} (#{pairs.first})"
+        where = f"{pairs.short(pairs.first)} (#{pairs.number(pairs.first)})"
         parts.append(f"{arrow} {sentence('first_at', language)} {where}")
     parts += [text for _, text in pairs.remarks(language)]
     return (" | " if ascii_only else " · ").join(parts)
@@ -265,7 +265,7 @@ def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
     )
     counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
     return (
-        f"  {i:>4}  {_pad(verdict, 11)} {_number(row['max_abs_error']):>8} "
+        f"  {pairs.number(i):>4}  {_pad(verdict, 11)} {_number(row['max_abs_error']):>8} "
         f"{_number(row['rel_l2_error']):>8} {_cosine(row['cosine']):>9} "
         f"{_share(row):>7}  {_pad(counts, 10)}  {pairs.label(i)}"
     )

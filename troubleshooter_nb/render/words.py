@@ -33,9 +33,8 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "数值一致，但存储类型为 {left_dtype} 与 {right_dtype}",
     ),
     "pass_blind": (
-        "passes only because atol is larger than every value (largest |right| {scale}); "
-        "relative error {rel}",
-        "仅因 atol 大于所有数值而通过（|right| 最大 {scale}）；相对误差 {rel}",
+        "passes only because of atol: relative error {rel} as a whole, largest |right| {scale}",
+        "仅因 atol 而通过：整体相对误差 {rel}，|right| 最大 {scale}",
     ),
     "rounding": (
         "rounding of {coarser}: relative error {rel}; passes from rtol = atol = {smallest}",
@@ -89,10 +88,14 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "unreadable_count": ("{count} not readable", "{count} 项无法读取"),
     "shape_count": ("{count} of other shape", "{count} 对形状不同"),
     "undecidable_count": ("{count} undecidable", "{count} 对无法判定"),
+    "nonfinite_count": (
+        "{count} identical, NaN or Inf included",
+        "{count} 对逐位相等，但含 NaN 或 Inf",
+    ),
     "rounding_count": ("{count} differ by rounding only", "{count} 对仅有舍入误差"),
     "blind_count": (
-        "{count} pass only because atol exceeds their values",
-        "{count} 对仅因 atol 大于其数值而通过",
+        "{count} pass only because of atol",
+        "{count} 对仅因 atol 而通过",
     ),
     "interrupted_count": ("interrupted: {count} not measured", "已中断：{count} 对未测量"),
     "criterion": (
@@ -111,6 +114,18 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "is_first": (
         "It is the first pair in execution order: nothing recorded comes before it.",
         "它是执行顺序上的第一对：此前没有记录。",
+    ),
+    "not_compared_before": (
+        "{count} pairs before it were not compared.",
+        "此前有 {count} 对未能比较。",
+    ),
+    "by_name": (
+        "names carry no number, so the order is that of the names and not of execution",
+        "名称中没有编号，因此按名称排序，而非执行顺序",
+    ),
+    "parameters_forward": (
+        "parameters are listed as saved; for gradients: compare(..., walk='backward')",
+        "参数按保存顺序排列；若为梯度，请用 compare(..., walk='backward')",
     ),
     "concentrated": (
         "99 % of the squared error lies in [{start}:{stop}] of {length} on axis {axis}.",
