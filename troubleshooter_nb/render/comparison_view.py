@@ -32,6 +32,7 @@ from troubleshooter_nb.render.tables import (
     facts_table,
     figure_table,
     pair_table,
+    passed_table,
     simple_table,
     verdict_mark,
 )
@@ -59,6 +60,8 @@ _LEVELS: tuple[tuple[int, Rows], ...] = (
 _ROW_BYTES = 300
 _FEW = 8
 _MOST_BLOCKS = 60
+# A comparison that passed is shown without a chart and without blocks up to this many pairs.
+_SHORT = 16
 _MOST_POINTS = 600
 _BARS = 24
 _SEVERITY = {"ok": 0, "warn": 1, "miss": 2, "bad": 3}
@@ -89,6 +92,8 @@ def _comparison_html(
     rows: Rows,
 ) -> str:
     language = facts["language"]
+    if len(pairs) and pairs["passed"].all() and not evidence:
+        return _passed_html(pairs, facts, rows)
     worst = pairs.worst(int(facts["worst_rows"]))
     candidates = ([] if pairs.first is None else [pairs.first]) + [*worst, *evidence]
     shown = [i for i in dict.fromkeys(candidates) if i in evidence]
@@ -104,6 +109,21 @@ def _comparison_html(
             for number, i in enumerate(shown[:inside])
         ),
         *_all_pairs(pairs, facts, rows),
+        _unmatched(facts),
+        _provenance(facts),
+    )
+
+
+def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
+    """The answer in a line, everything else folded away."""
+    language = facts["language"]
+    large = len(pairs) > _SHORT
+    body = _all_pairs(pairs, facts, rows) if large else [passed_table(pairs, facts)]
+    chart = _along(pairs, facts) if large else []
+    return fragment(
+        _verdict(pairs, facts),
+        _remarks(pairs, facts),
+        details([sentence("all_pairs", language)], *chart, *body),
         _unmatched(facts),
         _provenance(facts),
     )

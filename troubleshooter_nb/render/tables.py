@@ -42,6 +42,18 @@ def pair_table(pairs: Pairs, rows: Iterable[int], facts: Mapping[str, Any]) -> M
     return table(titles, lines, class_="tsnb-t")
 
 
+def passed_table(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
+    """One short row per pair, for a comparison in which nothing failed."""
+    lines = []
+    for i in range(len(pairs)):
+        error, relative = pairs["max_abs_error"][i], pairs["rel_l2_error"][i]
+        figures = (_UNMEASURED if np.isnan(x) else scientific(float(x)) for x in (error, relative))
+        mark = verdict_mark(str(pairs["verdict"][i]), facts["language"])
+        lines.append(row(*map(cell, figures), left_cell(mark, " ", samp(pairs.label(i)))))
+    titles = (("max |Δ|", False), ("rel L2", False), (facts["left_label"], True))
+    return table(titles, lines)
+
+
 def verdict_mark(verdict: str, language: str) -> Markup:
     """Glyph and word of a verdict in its tone."""
     text = f"{glyph(verdict)}\N{NO-BREAK SPACE}{word(verdict, language)}"
