@@ -30,7 +30,7 @@ NEEDS = {
     "mindspore": ["mindspore"],
     "notebook": ["ipykernel", "ipywidgets", "anywidget", "jupyterlab", "nbclient", "nbconvert"],
     "browser": ["playwright"],
-    "extra": ["distributed", "numba", "nh3"],
+    "extra": ["distributed", "nh3"],
 }
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

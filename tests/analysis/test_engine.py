@@ -308,7 +308,7 @@ def test_a_program_error_in_a_task_is_not_swallowed(mixed, monkeypatch):
         msg = "a defect"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr(engine, "pair_partial", broken)
+    monkeypatch.setattr(engine, "pair_run", broken)
     with pytest.raises(ZeroDivisionError, match="a defect"):
         tnb.compare(*mixed)
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.metrics import compiled
-from troubleshooter_nb.metrics.pairwise import pair_partial
+from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial, pair_run
 from troubleshooter_nb.metrics.partial import BLOCK
 
-pytestmark = pytest.mark.extra
+pytestmark = pytest.mark.skipif(
+    compiled.kernel() is None, reason="installed without a C compiler: no compiled loop"
+)
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +98,24 @@ def test_strided_and_read_only_blocks_are_measured(kernel):
 def test_equal_blocks_have_the_same_bits(kernel):
     values = np.random.default_rng(5).normal(size=1024).astype(np.float32)
     equal(values, values.copy(), kernel)
+
+
+@pytest.mark.parametrize("spoiled", [None, "nan", "equal", "zero"])
+def test_a_run_of_blocks_has_the_figures_of_its_blocks(kernel, spoiled):
+    rng = np.random.default_rng(6)
+    right = rng.normal(size=8 * BLOCK).astype(np.float32)
+    left = (right + 1e-5 * rng.normal(size=right.size)).astype(np.float32)
+    block = slice(3 * BLOCK, 4 * BLOCK)
+    if spoiled == "nan":
+        left[3 * BLOCK + 5] = np.nan
+    elif spoiled == "equal":
+        left[block] = right[block]
+    elif spoiled == "zero":
+        right[block] = 0
+    tolerance = {"rtol": 1e-4, "atol": 1e-5}
+    whole = pair_run(left, right, 7, kernel, **tolerance)
+    blocks = pair_run(left, right, 7, None, **tolerance)
+    assert pair_figures(whole, left.dtype, right.dtype) == pytest.approx(
+        pair_figures(blocks, left.dtype, right.dtype), rel=0, abs=0, nan_ok=True
+    )
+    np.testing.assert_array_equal(whole.histogram, blocks.histogram)

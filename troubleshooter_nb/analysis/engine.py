@@ -32,7 +32,7 @@ from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.locate import Location, locate
-from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial
+from troubleshooter_nb.metrics.pairwise import pair_figures, pair_run
 from troubleshooter_nb.metrics.partial import BLOCK, Partial, merge_tree
 from troubleshooter_nb.metrics.summary import histogram_exponents
 from troubleshooter_nb.metrics.verdict import (
@@ -48,11 +48,11 @@ from troubleshooter_nb.render.words import reason_text
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 _SLICE_BLOCKS = 32
 _SLICE = _SLICE_BLOCKS * BLOCK
+# What is read and measured in one go: 4 MiB of float32 on each side.
+_RUN = 8 * BLOCK
 # Small pairs travel together until a task is worth its overhead.
 _BATCH = 1 << 20
 _MOST_PAIRS_IN_BATCH = 256
-# Bytes of both sides from which compiling a faster loop pays for itself.
-_WORTH_COMPILING = 1 << 30
 _EVIDENCE = 8
 _SIDES = ("left", "right")
 _Columns = dict[str, np.ndarray]
@@ -289,32 +289,28 @@ def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:
 
 
 def measure_batch(
-    pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: bool, much: bool
+    pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: bool
 ) -> list[tuple[int, int, Partial | str]]:
     """What one task does: ``(pair, start, partial)`` of each piece, or the text of a read error.
 
-    Runs in any thread or process; nothing but handles and figures travels. With `much` work to
-    do, the compiled loop is loaded where it is installed.
+    Runs in any thread or process; nothing but handles and figures travels.
     """
-    kernel = compiled.kernel() if much or compiled.is_loaded() else None
-    return [(p.pair, p.start, _measure_piece(p, rtol, atol, equal_nan, kernel)) for p in pieces]
+    return [(p.pair, p.start, _measure_piece(p, rtol, atol, equal_nan)) for p in pieces]
 
 
-def _measure_piece(
-    piece: Piece, rtol: float, atol: float, equal_nan: bool, kernel: compiled.Kernel | None
-) -> Partial | str:
-    starts = range(piece.start, max(piece.stop, piece.start + 1), BLOCK)
-    spans = [(start, min(start + BLOCK, piece.stop)) for start in starts]
+def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> Partial | str:
+    starts = range(piece.start, max(piece.stop, piece.start + 1), _RUN)
+    spans = [(start, min(start + _RUN, piece.stop)) for start in starts]
     try:
         return merge_tree(
-            pair_partial(
+            pair_run(
                 piece.left.read(start, stop),
                 piece.right.read(start, stop),
                 start,
+                compiled.kernel(),
                 rtol=rtol,
                 atol=atol,
                 equal_nan=equal_nan,
-                kernel=kernel,
             )
             for start, stop in spans
         )
@@ -333,10 +329,9 @@ def _measure(
     measured: dict[int, Partial | str] = {}
     futures: dict[Future[list[tuple[int, int, Partial | str]]], int] = {}
     asked = tolerance.rtol, tolerance.atol, tolerance.equal_nan
-    much = _bytes(pieces) >= _WORTH_COMPILING
     try:
         for batch in _batches(pieces):
-            future = executor.submit(measure_batch, batch, *asked, much)
+            future = executor.submit(measure_batch, batch, *asked)
             futures[future] = _bytes(batch)
         for future in as_completed(futures):
             for pair, start, partial in future.result():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.metrics.compiled import Kernel, measure_float32
+from troubleshooter_nb.metrics.compiled import SUMS, Kernel, measure_float32
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
     computable,
@@ -19,10 +19,12 @@ from troubleshooter_nb.metrics.floats import (
     same_dtype,
 )
 from troubleshooter_nb.metrics.partial import (
+    BLOCK,
     EXPONENTS,
     Partial,
     bins_of_fields,
     exponent_histogram,
+    merge_tree,
     pairwise_sum,
     workspace,
 )
@@ -164,6 +166,32 @@ def pair_partial(
         if len(actual) and not compiled:
             _measure(figures, actual, benchmark, start, rtol, atol, equal_nan)
     return figures.pack(masks)
+
+
+def pair_run(
+    actual: np.ndarray,
+    benchmark: np.ndarray,
+    start: int,
+    kernel: Kernel | None,
+    **tolerance: Any,
+) -> Partial:
+    """`Partial` of a run of blocks: one call of the compiled loop, or the blocks one by one.
+
+    The length is `BLOCK` times a power of two, or shorter than that at the end of a tensor.
+    """
+    if kernel is not None and len(actual) > BLOCK and actual.dtype == np.float32:
+        _check(actual, benchmark)
+        figures = _Figures({}, {}, {}, np.zeros(len(EXPONENTS), np.int64))
+        wanted = {name: tolerance[name] for name in ("rtol", "atol")}
+        if _measure_compiled(figures, kernel, actual, benchmark, start, **wanted):
+            return figures.pack(np.array([bits_seen(actual), bits_seen(benchmark)], np.uint64))
+    spans = range(0, max(len(actual), 1), BLOCK)
+    return merge_tree(
+        pair_partial(
+            actual[i : i + BLOCK], benchmark[i : i + BLOCK], start + i, kernel=kernel, **tolerance
+        )
+        for i in spans
+    )
 
 
 def pair_blocks(
@@ -391,10 +419,18 @@ def _measure_compiled(
         return False
     if not right.flags.c_contiguous or _same_bits(left, right):
         return False
-    found = measure_float32(kernel, left, right, rtol, atol)
+    blocks = max(len(left) // BLOCK, 1)
+    found = measure_float32(kernel, left, right, rtol, atol, blocks)
     if found is None:
         return False
-    sums, maxima, counts, fields = found
+    table, maxima, counts, fields = found
+    rows = dict(zip(SUMS, table, strict=True))
+    product = _product_of_norms(rows["left_square"], rows["right_square"], rows["error_square"])
+    if product is None:
+        return False
+    while len(product) > 1:
+        table, product = table[:, 0::2] + table[:, 1::2], product[0::2] + product[1::2]
+    sums = dict(zip(SUMS, table[:, 0].tolist(), strict=True))
     size, zeros = len(left), int(fields[0])  # a float32 difference is never subnormal in float64
     fields[0] = 0
     # Nor do squares of float32 leave float64's range, so every scale is 0.
@@ -414,9 +450,7 @@ def _measure_compiled(
         figures.add_sums(f"both_{side}", summary.total, summary.square, 0)
     figures.add_sums("error", sums["error"], sums["error_square"], 0)
     figures.sums["relative"] = (sums["relative"], 0)
-    if (product := _product_of_norms(figures)) is None:
-        return False
-    figures.sums["product"] = product
+    figures.sums["product"] = (float(product[0]), 0)
     figures.histogram = bins_of_fields(fields)
     figures.counts |= {"count": size, "finite": size, "different_bits": 1}
     figures.counts |= {"different_values": size - zeros, "zero_reference": counts["right_zero"]}
@@ -476,23 +510,24 @@ def absolute_errors(
     return errors
 
 
-def _product_of_norms(figures: _Figures) -> tuple[float, int] | None:
-    """The inner product from norms: |x - y|**2 = |x|**2 + |y|**2 - 2 xy.
+def _product_of_norms(left: np.ndarray, right: np.ndarray, error: np.ndarray) -> np.ndarray | None:
+    """Inner products from sums of squares: |x - y|**2 = |x|**2 + |y|**2 - 2 xy.
 
-    None where a sum is scaled, or where the norms are so unlike that this would cancel.
+    None where norms are so unlike that this would cancel.
     """
-    (x, i), (y, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
-    error, k = figures.sums["error_square"]
-    if i or j or k or not 2.0**-20 < x / max(y, 5e-324) < 2.0**20:
+    if not np.all((left > right * 2.0**-20) & (left < right * 2.0**20)):
         return None
-    return (x + y - error) / 2.0, 0
+    return np.asarray((left + right - error) / 2.0)
 
 
 def _product(figures: _Figures, pair: _Pair, scratch: np.ndarray) -> tuple[float, int]:
     """Inner product, scaled like the two sides; of complex numbers, its real part."""
-    if (product := _product_of_norms(figures)) is not None:
-        return product
-    (_, i), (_, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
+    (x, i), (y, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
+    error, k = figures.sums["error_square"]
+    if not (i or j or k):
+        product = _product_of_norms(np.array([x]), np.array([y]), np.array([error]))
+        if product is not None:
+            return float(product[0]), 0
     parts = [(pair.wide_left, pair.wide_right)]
     if "c" in (pair.left.dtype.kind, pair.right.dtype.kind):
         left, right = pair.left.astype(np.complex128), pair.right.astype(np.complex128)
