@@ -20,7 +20,8 @@ help:
 	@echo "make clean      remove caches and builds (distclean: the environments too)"
 
 # A stamp file per environment: installed again only when the project's needs change.
-$(FULL): pyproject.toml constraints/full.txt constraints/core.txt
+LOOP := hatch_build.py troubleshooter_nb/metrics/fused.c
+$(FULL): pyproject.toml $(LOOP) constraints/full.txt constraints/core.txt
 	$(PYTHON) -m venv .venv
 	@if $(PIP_FULL) --dry-run --no-deps --only-binary=:all: $(call pin,mindspore) >/dev/null 2>&1; \
 	then \
@@ -32,7 +33,7 @@ $(FULL): pyproject.toml constraints/full.txt constraints/core.txt
 	fi
 	touch $@
 
-$(CORE): pyproject.toml constraints/core.txt
+$(CORE): pyproject.toml $(LOOP) constraints/core.txt
 	$(PYTHON) -m venv .venv-core
 	$(PIP_CORE) -c constraints/core.txt -e '.[excel,netcdf,test]'
 	touch $@

@@ -78,4 +78,20 @@ def test_seed_002_pairs_by_number(tmp_path):
 @pytest.mark.torch
 @pytest.mark.mindspore
 def test_seed_002_compares_gradients(tmp_path):
-    assert run("s002_grads", tmp_path, CURRENT).stdout == expected("s002_grads.txt")
+    got = run("s002_grads", tmp_path, CURRENT).stdout
+    assert without_chance(got) == without_chance(expected("s002_grads.txt"))
+
+
+def without_chance(table: str) -> str:
+    """The table without the cosine of fc.bias.
+
+    That layer feeds a BatchNorm, so its true gradient is zero: torch's is rounding noise, and the
+    direction of noise depends on the number of threads.
+    """
+    rows = []
+    for line in table.splitlines():
+        cells = line.split("|")
+        if "fc.bias" in line:
+            cells[7] = ""
+        rows.append("|".join(cells))
+    return "\n".join(rows)
