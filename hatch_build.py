@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,15 @@ class CustomBuildHook(BuildHookInterface):
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
         if self.target_name != "wheel" or not compiler:
             return
-        source, library = (
-            Path(self.root) / FOLDER / "fused.c",
-            Path(self.root) / FOLDER / "_fused.so",
-        )
+        folder = Path(self.root) / FOLDER
+        source, library = folder / "fused.c", folder / "_fused.so"
         command = [*compiler.split(), *FLAGS, "-shared", "-fPIC", str(source), "-o", str(library)]
         done = subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
         if done.returncode:
             self.app.display_warning(f"the optional loop was not compiled: {done.stderr[-500:]}")
             return
         build_data["artifacts"].append(f"/{FOLDER}/_fused.so")
+        # Plain C called through ctypes: any Python 3 of this platform.
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["infer_tag"] = True
+        build_data["tag"] = f"py3-none-{platform}"
