@@ -277,7 +277,10 @@ class Comparison:
         }
 
     def _labels(self) -> dict[str, str]:
-        return {"left_label": self.left_label, "right_label": self.right_label}
+        return {
+            "left_label": self.left_label or "left",
+            "right_label": self.right_label or "right",
+        }
 
     def _rows(self, rows: np.ndarray) -> Comparison:
         kept = {new: self.evidence[old] for new, old in enumerate(rows) if old in self.evidence}
@@ -381,7 +384,7 @@ class TensorDiff:
             tuple(map(int, np.unravel_index(i, shape))) for i in evidence["worst_index"].values
         ]
         with np.errstate(invalid="ignore", divide="ignore"):
-            error = np.abs(left - right)
+            error = evidence["worst_error"].values
             relative = error / np.abs(right)
         return pd.DataFrame(
             {
@@ -427,8 +430,8 @@ class TensorDiff:
 def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
     """A `Location` as a Dataset that can be stored.
 
-    Variables: ``tile_max, tile_mismatch`` (tile_row, tile_column), ``worst_index, worst_left,
-    worst_right`` (worst), ``left_histogram, right_histogram`` (bin), and per axis k
+    Variables: ``tile_max, tile_mismatch`` (tile_row, tile_column), ``worst_index, worst_error,
+    worst_left, worst_right`` (worst), ``left_histogram, right_histogram`` (bin), and per axis k
     ``profile_k`` (profile_bin_k) with the attributes ``length, start, stop``: the shortest index
     range that holds 99 % of the squared error.
     """
@@ -437,6 +440,7 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
             "tile_max": (("tile_row", "tile_column"), location.tile_max),
             "tile_mismatch": (("tile_row", "tile_column"), location.tile_mismatch),
             "worst_index": ("worst", location.worst_index),
+            "worst_error": ("worst", location.worst_error),
             "worst_left": ("worst", location.worst_left),
             "worst_right": ("worst", location.worst_right),
             "left_histogram": ("bin", location.left_histogram),

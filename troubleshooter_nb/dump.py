@@ -435,7 +435,7 @@ class Dump:
 
     def _facts(self) -> dict[str, Any]:
         return {
-            "label": self.label,
+            "label": self.label or "dump",
             "format": self.format,
             "notes": self.notes,
             "card": self.card.to_dict(),

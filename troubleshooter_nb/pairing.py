@@ -263,7 +263,10 @@ class Pairing:
         return pairing_html(self.table, self._facts())
 
     def _facts(self) -> dict[str, Any]:
-        labels = {"left_label": self.left.label, "right_label": self.right.label}
+        labels = {
+            "left_label": self.left.label or "left",
+            "right_label": self.right.label or "right",
+        }
         return labels | get_options()
 
     def _names(self, side: str, rows: np.ndarray) -> list[str]:

@@ -388,3 +388,39 @@ def test_the_html_is_the_one_in_the_snapshot(name):
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":
         path.write_text(text, "utf-8")
     assert text == path.read_text("utf-8")
+
+
+def test_every_repr_keeps_its_size_budget():
+    arrays = {f"{'k' * 180}.{i}.w{i * 7919 % 1000}": np.full(2, float(i)) for i in range(600)}
+    others = {f"{'q' * 180}.{i}.v": np.ones(3) for i in range(300)}
+    left = tnb.Dump.from_arrays(arrays, label="l").summarise()
+    pairing = tnb.pair_dumps(left, tnb.Dump.from_arrays(others, label="r"))
+    for obj in (left, pairing):
+        assert len(obj._repr_html_().encode()) <= 150_000
+
+
+def test_complex_errors_are_moduli_of_differences_also_in_the_worst_elements():
+    cmp = tnb.compare({"a": np.array([1 + 0j, 5])}, {"a": np.array([-1 + 0j, 5.5])})
+    assert cmp["a"].worst_elements()["abs_error"].tolist() == [2.0, 0.5]
+    assert "2.0e0" in repr(cmp["a"])
+
+
+def test_a_lone_nan_is_not_called_spread_evenly():
+    left = np.ones((6, 6))
+    left[2, 3] = np.nan
+    cmp = tnb.compare({"w": left}, {"w": np.ones((6, 6))})
+    assert "spread evenly" not in cmp._repr_html_()
+    assert "[2, 3]" in cmp._repr_html_()
+
+
+def test_dumps_without_a_label_are_called_left_and_right():
+    text = repr(tnb.compare(tnb.Dump.from_arrays({"a": [1.0]}), tnb.Dump.from_arrays({"a": [2.0]})))
+    assert "left against right, the reference" in text
+
+
+def test_chinese_marks_of_a_dump_are_whole_words():
+    with tnb.option_context(language="zh"):
+        dump = tnb.Dump.from_arrays({"z": np.zeros(3), "c": np.ones(4)}).summarise()
+        assert "▲ 全为零" in repr(dump)
+        assert "▲ 常数" in repr(dump)
+        assert "首个差异" not in repr(dump)

@@ -259,9 +259,9 @@ class _Sink:
 
 
 def _text_of(file: str | PathLike[str]) -> str:
-    text = os.fspath(file)
+    text = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if not isinstance(text, str):
-        msg = f"file is a str or a path, got {file!r}"
+        msg = f"file is a str or a path such as 'out/dense', got {file!r}"
         raise TypeError(msg)
     if not text or text.endswith((os.sep, os.altsep or os.sep)):
         msg = f"file must end with a name, got {text!r}; 'folder/name' gives folder/name_..._0.npy"

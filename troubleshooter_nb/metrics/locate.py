@@ -49,6 +49,8 @@ class Location:
     worst_index : ndarray of int64, shape (at most 8,)
         Flat indices of the largest |left - right|, NaN and Inf mismatches first; ties go to the
         lower index.
+    worst_error : ndarray of float64, same shape
+        |left - right| there, of complex numbers the modulus; inf for a mismatch.
     worst_left, worst_right : ndarray, same shape
         The values there (moduli of complex numbers).
     left_histogram, right_histogram : ndarray of int64, shape (10,)
@@ -63,6 +65,7 @@ class Location:
     tile_mismatch: np.ndarray
     profiles: tuple[np.ndarray, ...]
     worst_index: np.ndarray
+    worst_error: np.ndarray
     worst_left: np.ndarray
     worst_right: np.ndarray
     left_histogram: np.ndarray
@@ -272,6 +275,7 @@ class _Collector:
             tile_mismatch=self.tile_mismatch,
             profiles=self.row_sums.profiles() + self.column_sums.profiles(),
             worst_index=np.array([row[1] for row in self.worst], np.int64),
+            worst_error=np.array([row[0] for row in self.worst], np.float64),
             worst_left=np.array([row[2] for row in self.worst], np.float64),
             worst_right=np.array([row[3] for row in self.worst], np.float64),
             left_histogram=self.histograms[0],

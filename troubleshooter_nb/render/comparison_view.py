@@ -201,7 +201,9 @@ def _call_out(
     ]
     if first in evidence and (ranges := range_sentences(evidence[first], language)):
         lines.append(paragraph(" ".join(ranges)))
-    lines.append(paragraph(small("next: ", element("code", f"cmp[{left!r}]"))))
+    lines.append(
+        paragraph(small(sentence("next", language), " ", element("code", f"cmp[{left!r}]")))
+    )
     colour = INKS[tone_of(str(values["verdict"]))]
     return element(
         "div",
@@ -348,6 +350,8 @@ def _side_line(side: str, values: Mapping[str, Any], evidence: xr.Dataset) -> Ma
 def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
     lines = []
     for axis, start, stop, length, concentrated in axis_ranges(evidence):
+        if not evidence[f"profile_{axis}"].values.any():
+            continue  # NaN or Inf only: there is no finite error to be anywhere
         bins = spark(evidence[f"profile_{axis}"].values)
         note = sentence("range", language, start=start, stop=stop, length=length)
         lines.append(

@@ -20,6 +20,7 @@ from troubleshooter_nb.render.html import (
     paragraph,
     row,
     samp,
+    shortest,
     small,
     table,
     tone,
@@ -35,8 +36,12 @@ _MOST_POINTS = 600
 
 
 def dump_html(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
-    """HTML repr of a Dump."""
+    """HTML repr of a Dump, at most ``facts["html_bytes"]`` long if at all possible."""
     entries = Entries.of(index, facts["limits"])
+    return shortest(lambda most: _dump_html(index, entries, facts, most), facts, _MOST_ENTRIES)
+
+
+def _dump_html(index: xr.Dataset, entries: Entries, facts: Mapping[str, Any], most: int) -> str:
     language = facts["language"]
     return fragment(
         paragraph(
@@ -48,7 +53,7 @@ def dump_html(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
         *(paragraph(small("note: ", note)) for note in facts["notes"]),
         *_along(entries, language),
         *_sick(entries, language),
-        *_blocks(entries, language),
+        *_blocks(entries, language, most),
         _card_details(facts["card"], language),
     )
 
@@ -97,11 +102,11 @@ def _sick(entries: Entries, language: str) -> list[Markup]:
     return [heading(title), _entry_table(entries, found, language)]
 
 
-def _blocks(entries: Entries, language: str) -> list[Markup]:
+def _blocks(entries: Entries, language: str, most: int) -> list[Markup]:
     sections: list[Markup] = []
     shown = 0
     for title, numbers in blocks(entries.names):
-        kept = numbers[: max(_MOST_ENTRIES - shown, 0)]
+        kept = numbers[: max(most - shown, 0)]
         if not kept:
             break
         shown += len(kept)

@@ -7,8 +7,9 @@ What may be used is measured in shared/spec/notebook_ux.md 2.1 and 2.2.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
+from typing import Any
 
 # tone -> text colour on a light and on a dark page. As rgb(): JupyterLab's sanitiser drops #hex
 # inside light-dark(). Blue, orange, ochre and violet stay apart for colour-blind readers.
@@ -149,6 +150,19 @@ def fragment(*children: object) -> Markup:
             ),
         ]
     )
+
+
+def shortest(draw: Callable[[int], str], facts: Mapping[str, Any], most: int) -> str:
+    """The first of ever shorter drawings that keeps ``facts["html_bytes"]``, or the shortest.
+
+    `draw` takes how many rows it may list; `most` is where it starts.
+    """
+    text = ""
+    for rows in (most, most // 2, most // 4, most // 8, 0):
+        text = draw(rows)
+        if len(text.encode()) <= int(facts["html_bytes"]):
+            break
+    return text
 
 
 def page(title: str, *fragments: object) -> str:

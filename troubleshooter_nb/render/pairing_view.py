@@ -20,6 +20,7 @@ from troubleshooter_nb.render.html import (
     paragraph,
     row,
     samp,
+    shortest,
     small,
     table,
     tone,
@@ -32,7 +33,11 @@ _CERTAIN = 0.9
 
 
 def pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any]) -> str:
-    """HTML repr of a Pairing."""
+    """HTML repr of a Pairing, at most ``facts["html_bytes"]`` long if at all possible."""
+    return shortest(lambda most: _pairing_html(pairing, facts, most), facts, _MOST_ROWS)
+
+
+def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> str:
     language = facts["language"]
     columns = {str(name): pairing[name].values for name in pairing.data_vars}
     alone = columns["method"] == "unmatched"
@@ -52,14 +57,14 @@ def pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any]) -> str:
             f" · {pairing_headline(pairing)}",
             style="margin:2px 0;font-size:16px",
         ),
-        *_pools(columns, alone, labels, language),
-        *_section("check_these", columns, [*other_shape, *uncertain], labels, language),
-        _certain(columns, certain, labels, language),
+        *_pools(columns, alone, labels, language, most),
+        *_section("check_these", columns, [*other_shape, *uncertain], labels, language, most),
+        _certain(columns, certain, labels, language, most),
     )
 
 
 def _pools(
-    columns: Mapping[str, Any], alone: np.ndarray, labels: Sequence[str], language: str
+    columns: Mapping[str, Any], alone: np.ndarray, labels: Sequence[str], language: str, most: int
 ) -> list[Markup]:
     """Entries without a partner, side by side with their closest candidates."""
     sections: list[Markup] = []
@@ -69,7 +74,7 @@ def _pools(
             continue
         title = sentence("pool", language, count=f"{len(rows):,}", label=label)
         lines = []
-        for i in rows[:_MOST_ROWS]:
+        for i in rows[:most]:
             near = str(columns["candidates"][i])
             note: object = join([f"{sentence('closest', language)} ", samp(near)]) if near else "–"
             if columns["expected"][i]:
@@ -80,23 +85,28 @@ def _pools(
                 row(left_cell(mark, " ", samp(columns[side][i])), left_cell(shape), left_cell(note))
             )
         sections += [heading(title), table([("name", True), ("shape", True), ("", True)], lines)]
-        sections += _more(len(rows) - _MOST_ROWS, language)
+        sections += _more(len(rows) - most, language)
     return sections
 
 
 def _section(
-    key: str, columns: Mapping[str, Any], rows: list[int], labels: Sequence[str], language: str
+    key: str,
+    columns: Mapping[str, Any],
+    rows: list[int],
+    labels: Sequence[str],
+    language: str,
+    most: int,
 ) -> list[Markup]:
     if not rows:
         return []
-    lines = [_pair_row(columns, i) for i in rows[:_MOST_ROWS]]
+    lines = [_pair_row(columns, i) for i in rows[:most]]
     title = sentence(key, language, count=f"{len(rows):,}")
-    more = _more(len(rows) - _MOST_ROWS, language)
+    more = _more(len(rows) - most, language)
     return [heading(title), _pair_table(lines, labels), *more]
 
 
 def _certain(
-    columns: Mapping[str, Any], rows: list[int], labels: Sequence[str], language: str
+    columns: Mapping[str, Any], rows: list[int], labels: Sequence[str], language: str, most: int
 ) -> Markup | None:
     """Certain pairs, one line for all that follow the same pattern of names."""
     if not rows:
@@ -106,7 +116,7 @@ def _certain(
         key = _pattern(str(columns["left"][i])), _pattern(str(columns["right"][i]))
         patterns.setdefault((*key, str(columns["method"][i])), []).append(i)
     lines = []
-    for (left, right, method), found in list(patterns.items())[:_MOST_ROWS]:
+    for (left, right, method), found in list(patterns.items())[:most]:
         if len(found) == 1:
             lines.append(_pair_row(columns, found[0]))
             continue
@@ -115,7 +125,7 @@ def _certain(
         least = f"{min(columns['confidence'][i] for i in found):.2f}"
         lines.append(_row(left, right, f" × {len(found):,}", shape, method, least, ""))
     summary = sentence("certain", language, count=f"{len(rows):,}")
-    more = _more(len(patterns) - _MOST_ROWS, language)
+    more = _more(len(patterns) - most, language)
     return details([summary], _pair_table(lines, labels), *more)
 
 

@@ -261,11 +261,11 @@ class Entries:
             return ""
         if kind == "unreadable":
             return f"! {self['reason'][i]}"
-        mark, _, key = _TROUBLES[kind]
+        mark = _TROUBLES[kind][0]
         counts = {"nan": self["nan_count"][i], "inf": self["inf_count"][i]}
         if kind in counts:
             return f"{mark} {counts[kind]:,} {'NaN' if kind == 'nan' else 'Inf'}"
-        return f"{mark} {sentence(key, language, count='').strip()}"
+        return f"{mark} {sentence(f'{kind}_word', language)}"
 
     def health(self, language: str) -> list[tuple[str, str]]:
         """What is wrong with the dump, as (tone, text), the worst first; else that all is well."""
@@ -274,7 +274,7 @@ class Entries:
             rows = np.flatnonzero(self.kinds == kind)
             if len(rows):
                 text = sentence(key, language, count=f"{len(rows):,}")
-                first = sentence("first_at", language)
+                first = sentence("first_entry", language)
                 found.append((tone, f"{mark} {text}, {first} {self.names[rows[0]]}"))
         found += [("warn", f"○ {text}") for text in self._gaps(language)]
         known = np.isfinite(self["l2"])

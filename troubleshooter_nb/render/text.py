@@ -121,7 +121,8 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     language = facts["language"]
     pairs = Pairs.of(result)
     lines = [verdict_line(pairs, facts)]
-    lines.append(f"  {facts['left_label']} against {facts['right_label']}, the reference")
+    sides = {"left": facts["left_label"], "right": facts["right_label"]}
+    lines.append(f"  {sentence('sides', language, **sides)}")
     lines.append(f"  {criterion(facts)}")
     first = pairs.first
     if first is not None:
@@ -138,7 +139,8 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     unmatched = int(facts["unmatched"].sizes["pair"])
     if unmatched:
         lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
-    lines.append("  next: cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')")
+    calls = "cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
+    lines.append(f"  {sentence('next', language)} {calls}")
     return _fitted(lines, facts)
 
 
@@ -157,15 +159,15 @@ def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
 
 def headline(pairs: Pairs, language: str, *, ascii_only: bool = False) -> tuple[str, str]:
     """How many pairs differ or agree, as (tone, text)."""
-    total, failed = len(pairs), len(pairs.failed)
+    total, failed = int(np.count_nonzero(pairs["verdict"] != "missing")), len(pairs.failed)
     if not total:
         mark, tone, text = "undecidable", "warn", sentence("nothing", language)
     elif failed:
         mark, tone = "differs", "bad"
         text = sentence("some_differ", language, failed=failed, total=total)
     else:
-        passed = int(pairs["passed"].sum())
-        mark, tone = ("pass", "ok") if passed == total else ("missing", "warn")
+        passed = int((pairs["passed"] & (pairs["verdict"] != "missing")).sum())
+        mark, tone = ("pass", "ok") if pairs["passed"].all() else ("missing", "warn")
         text = sentence("all_agree", language, passed=passed, total=total)
     return tone, f"{glyph(mark, ascii_only=ascii_only)} {text}"
 
@@ -235,21 +237,14 @@ def worst_elements(
     shape: str, evidence: xr.Dataset, most: int = 5
 ) -> list[tuple[str, float, float, float, float]]:
     """Index text, left, right, absolute and relative error of the worst elements."""
+    names = ("worst_index", "worst_left", "worst_right", "worst_error")
     rows = []
-    for flat, left, right in list(
-        zip(
-            evidence["worst_index"].values,
-            evidence["worst_left"].values,
-            evidence["worst_right"].values,
-            strict=True,
-        )
-    )[:most]:
+    for flat, left, right, error in zip(*(evidence[n].values[:most] for n in names), strict=True):
         index = np.unravel_index(int(flat), parse_shape(shape))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            error = float(np.abs(left - right))
+        with np.errstate(invalid="ignore"):
             relative = float(error / np.abs(right)) if right else float("inf")
         text = f"[{', '.join(str(int(i)) for i in index)}]"
-        rows.append((text, float(left), float(right), error, relative))
+        rows.append((text, float(left), float(right), float(error), relative))
     return rows
 
 

@@ -98,6 +98,13 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "{count} 对仅因 atol 而通过",
     ),
     "interrupted_count": ("interrupted: {count} not measured", "已中断：{count} 对未测量"),
+    "sides": ("{left} against {right}, the reference", "{left} 对比基准 {right}"),
+    "next": ("next:", "下一步："),
+    "first_entry": ("first at", "首个为"),
+    "saturated_word": ("at the largest finite value", "达到最大有限值"),
+    "near_word": ("near overflow of the dtype", "接近该类型的溢出上限"),
+    "zero_word": ("all zero", "全为零"),
+    "constant_word": ("constant", "常数"),
     "criterion": (
         "pass = |left − right| ≤ {atol} + {rtol}·|right| everywhere · figures in float64",
         "通过 = 处处满足 |left − right| ≤ {atol} + {rtol}·|right| · 指标以 float64 计算",
