@@ -24,6 +24,7 @@ from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
 from troubleshooter_nb.render.plots import ComparisonPlots, DiffPlots
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape, verdict_line
+from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
 
 SCHEMA = "troubleshooter_nb.comparison/1"
@@ -58,8 +59,6 @@ RESULT_COLUMNS = {
         for name, (dtype, unit, meaning, empty) in SUMMARY_FIGURES.items()
     },
 }
-# Verdicts that say values differ, as opposed to "could not be compared".
-DIFFERING = ("reduced", "differs", "unrelated", "nan", "shape")
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ class Comparison:
 
         They keep their pair numbers.
         """
-        return self._rows(worst_order(self.result)[:n])
+        return self._rows(Pairs.of(self.result).worst_order()[:n])
 
     def select(self, **conditions: object) -> Comparison:
         """The pairs whose columns have these values; a list means any of its values."""
@@ -475,16 +474,6 @@ def value_range(row: xr.Dataset) -> tuple[float, float]:
     low = np.fmin(float(row["left_min"]), float(row["right_min"]))
     high = np.fmax(float(row["left_max"]), float(row["right_max"]))
     return float(low), float(high)
-
-
-def worst_order(result: xr.Dataset) -> np.ndarray:
-    """Pair numbers: failed first, NaN first among them, then by relative L2 error, then order."""
-    passed = result["passed"].values
-    verdict = result["verdict"].values
-    measured = ~np.isnan(result["rel_l2_error"].values)
-    error = np.where(measured, result["rel_l2_error"].values, -1.0)
-    rank = np.where(verdict == "nan", 0, np.where(measured, 1, 2))
-    return np.array(np.lexsort((np.arange(len(passed)), -error, rank, passed)))
 
 
 def histogram_variable(counts: np.ndarray, exponents: np.ndarray) -> dict[str, Any]:

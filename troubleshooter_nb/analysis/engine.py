@@ -18,14 +18,12 @@ import xarray as xr
 from troubleshooter_nb.analysis.align import PairingMethod, pair_dumps
 from troubleshooter_nb.analysis.progress import Progress, reporter
 from troubleshooter_nb.comparison import (
-    DIFFERING,
     RESULT_COLUMNS,
     SCHEMA,
     Comparison,
     evidence_dataset,
     histogram_variable,
     value_range,
-    worst_order,
 )
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
@@ -43,7 +41,8 @@ from troubleshooter_nb.metrics.verdict import (
     verdict,
 )
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.words import reason_text
+from troubleshooter_nb.render.rows import Pairs
+from troubleshooter_nb.render.words import DIFFERING, reason_text
 
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 _SLICE_BLOCKS = 32
@@ -191,10 +190,9 @@ class _Row:
     @property
     def order(self) -> int:
         """Position in the order of saving of the side that leads, or of the other; -1 unknown."""
-        for side in (self.sides[0].leads, not self.sides[0].leads):
-            side_number = 0 if side else 1
-            entry = self.entries[side_number]
-            if entry >= 0 and (order := int(self.sides[side_number].columns["order"][entry])) >= 0:
+        for side in (0, 1) if self.sides[0].leads else (1, 0):
+            entry = self.entries[side]
+            if entry >= 0 and (order := int(self.sides[side].columns["order"][entry])) >= 0:
                 return order
         return -1
 
@@ -205,8 +203,9 @@ class _Row:
         so they are walked in reverse, after everything of the forward pass.
         """
         side = 0 if self.entries[0] >= 0 else 1
-        known = self.order >= 0
-        order = self.order if known else self.entries[side]
+        order = self.order
+        known = order >= 0
+        order = order if known else self.entries[side]
         backward = self.is_walked_backward
         return (
             int(self.known["step"]),
@@ -443,7 +442,7 @@ def _evidence(
     verdicts = result["verdict"].values
     # A pair that only rounds differently has something to show as well, once the real ones had.
     interesting = [v for v in (*DIFFERING, "rounding") if v != "shape"]
-    candidates = [int(i) for i in worst_order(result) if verdicts[i] in interesting]
+    candidates = [int(i) for i in Pairs.of(result).worst_order() if verdicts[i] in interesting]
     first = [i for i in range(len(rows)) if verdicts[i] in DIFFERING and verdicts[i] != "shape"][:1]
     chosen = list(dict.fromkeys([*first, *candidates]))[:_EVIDENCE]
     futures = {

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.render.words import mismatches, sentence
+from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence
 
-_DIFFERING = ("reduced", "differs", "unrelated", "nan", "shape")
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
 
 
@@ -78,7 +77,7 @@ class Pairs:
     @cached_property
     def failed(self) -> np.ndarray:
         """Numbers of the pairs whose values were compared and differ."""
-        return np.flatnonzero(np.isin(self["verdict"], _DIFFERING))
+        return np.flatnonzero(np.isin(self["verdict"], DIFFERING))
 
     @cached_property
     def first(self) -> int | None:
@@ -90,13 +89,18 @@ class Pairs:
         """Pair number of a row: its place in execution order, also in a selection."""
         return int(self["order"][i])
 
-    def worst(self, most: int) -> list[int]:
-        """Numbers of the worst measured pairs that are not identical: failed first, NaN first."""
+    def worst_order(self) -> np.ndarray:
+        """All rows: failed first, NaN first among them, then by relative L2 error, then order."""
         verdict, error = self["verdict"], self["rel_l2_error"]
         measured = ~np.isnan(error)
-        rank = np.where(verdict == "nan", 0, 1)
-        size = -np.where(measured, error, 0.0)
-        order = np.lexsort((np.arange(len(self)), size, rank, self["passed"]))
+        rank = np.where(verdict == "nan", 0, np.where(measured, 1, 2))
+        size = np.where(measured, error, -1.0)
+        return np.asarray(np.lexsort((np.arange(len(self)), -size, rank, self["passed"])))
+
+    def worst(self, most: int) -> list[int]:
+        """Rows of the worst measured pairs that are not identical."""
+        verdict, order = self["verdict"], self.worst_order()
+        measured = ~np.isnan(self["rel_l2_error"])
         shown = (measured & (verdict != "identical")) | (verdict == "nan")
         return [int(i) for i in order[shown[order]][: max(most, 0)]]
 

@@ -22,6 +22,9 @@ VERDICTS: Mapping[str, tuple[str, str, str, str, str]] = {
     "undecidable": ("?", "?", "warn", "undecidable", "无法判定"),
 }
 
+# Verdicts that say values differ, as opposed to "could not be compared".
+DIFFERING = ("reduced", "differs", "unrelated", "nan", "shape")
+
 _SENTENCES: Mapping[str, tuple[str, str]] = {
     "": ("", ""),
     "identical_nonfinite": (
