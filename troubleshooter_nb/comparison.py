@@ -18,6 +18,7 @@ from troubleshooter_nb.metrics.locate import Location, concentrated_range, locat
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM, PAIR_FIGURES
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
+from troubleshooter_nb.naming import ROLES
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
@@ -42,7 +43,7 @@ RESULT_COLUMNS = {
     "right_dtype": ("str", "", "stored dtype", ""),
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
-    "role": ("str", "", "input, output, parameter, buffer, gradient or empty", ""),
+    "role": ("str", "", f"one of {', '.join(ROLES)}, or empty", ""),
     "direction": ("str", "", "forward, backward or empty", ""),
     "order": ("int64", "", "pair number: position in execution order, from 0", "-1"),
     "order_known": ("bool", "", "a side has a saving order; else names decide", "False"),

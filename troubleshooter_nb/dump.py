@@ -7,7 +7,7 @@ import fnmatch
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,7 +24,7 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
-from troubleshooter_nb.naming import Site, parse_npy_name
+from troubleshooter_nb.naming import ROLES, Site, parse_npy_name
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text, shape_text
@@ -39,7 +39,7 @@ DUMP_COLUMNS = {
     "path": ("str", "", "place in the network, dotted", ""),
     "call": ("int64", "", "repeated visit of the same place, from 0", "0"),
     "direction": ("str", "", "forward, backward or empty", ""),
-    "role": ("str", "", "input, output, parameter, buffer, gradient or empty", ""),
+    "role": ("str", "", f"one of {', '.join(ROLES)}, or empty", ""),
     "slot": ("str", "", "argument position or key", ""),
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
@@ -91,9 +91,9 @@ class ArraySource(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArrayInMemory:
-    """An `ArraySource` over an array that is already loaded."""
+    """An `ArraySource` over an array that is already loaded; equal to itself only."""
 
     array: np.ndarray
 
@@ -152,7 +152,7 @@ class Dump:
             path        str       place in the network, dotted
             call        int64     repeated visit of the same place, from 0
             direction   str       forward, backward or empty
-            role        str       input, output, parameter, buffer, gradient or empty
+            role        str       one of `troubleshooter_nb.naming.ROLES`, or empty
             slot        str       argument position or key
             step, rank  int64     training step, process of a distributed run
             dtype       str       stored dtype
@@ -262,6 +262,16 @@ class Dump:
     def names(self) -> list[str]:
         """Names of the entries, in order."""
         return [str(name) for name in self.index["name"].values]
+
+    @property
+    def tied(self) -> list[list[str]]:
+        """Names that mean one and the same stored tensor, such as shared embeddings."""
+        groups: dict[tuple[int, int, ArraySource], list[str]] = {}
+        steps, ranks = (self.index[column].values for column in ("step", "rank"))
+        for row, (name, source) in enumerate(zip(self.names, self.sources, strict=True)):
+            if isinstance(source, Hashable) and source is not None and source.size_bytes:
+                groups.setdefault((int(steps[row]), int(ranks[row]), source), []).append(name)
+        return [names for names in groups.values() if len(names) > 1]
 
     @property
     def size_bytes(self) -> int:

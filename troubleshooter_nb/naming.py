@@ -6,11 +6,16 @@ Inside the package an entry has a `Site`; only this module knows how a dump form
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Direction = Literal["", "forward", "backward"]
-Role = Literal["", "input", "output", "parameter", "buffer", "gradient"]
+# What only training needs: the state an optimizer keeps of each parameter, counted steps, learning
+# rates, and the moving average of the parameters (EMA).
+TrainingRole = Literal["optimizer_state", "step_counter", "learning_rate", "average"]
+_RunRole = Literal["input", "output", "parameter", "buffer", "gradient"]
+Role = Literal["", _RunRole, TrainingRole]
 
 # The dtype tokens TroubleShooter 1.0.19 and MindSpore's TensorDump write before the number ...
 _PEER_TOKENS = (
@@ -59,6 +64,48 @@ BUFFER_LEAVES = {
     "moving_variance": "running_var",
     "num_batches_tracked": "num_batches_tracked",
 }
+# The states optimizers keep of a parameter: MindSpore puts them in front of its name, torch below
+# its number. Each under torch's name where torch has such a state.
+# Source: get_parameters() of every optimizer of mindspore.nn and mindspore.mint 2.10, and
+# state_dict() of torch 2.13.
+OPTIMIZER_STATES = {
+    **{
+        name: name
+        for name in (
+            *("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer"),
+            *("square_avg", "grad_avg", "acc_delta", "sum", "prev", "step_size", "stat", "linear"),
+            *("accum", "accum_update", "mu_product", "ax", "eta", "mu", "row_var", "col_var"),
+        )
+    },
+    "moment1": "exp_avg",
+    "adam_m": "exp_avg",
+    "moment2": "exp_avg_sq",
+    "adam_v": "exp_avg_sq",
+    "vhat": "max_exp_avg_sq",
+    "moments": "momentum_buffer",
+    "moment": "momentum_buffer",
+    "momentum_buf": "momentum_buffer",
+    "mean_square": "square_avg",
+    "mean_grad": "grad_avg",
+    "ax_": "ax",
+}
+_OPTIMIZER_SCALARS = (
+    *("beta1_power", "beta2_power", "momentum", "scale_sense", "loss_scale", "state_step"),
+    *("step_t", "current_iterator_step", "last_overflow_iterator_step"),
+)
+_COUNTERS = (
+    *("global_step", "step_num", "epoch_num", "epoch", "step", "steps", "global_steps"),
+    *("iteration", "iterations", "iter", "num_updates", "last_epoch"),
+)
+_LEARNING_RATES = ("learning_rate", "lr", "base_lr", "initial_lr")
+# What containers of a moving average are called, alone or in front of a parameter.
+AVERAGES = ("model_ema", "ema_model", "state_dict_ema", "ema_state_dict", "ema", "params_ema")
+# What wraps a module gets a part of its own into the names: torch.compile, FSDP, activation
+# checkpointing anywhere; DataParallel and DistributedDataParallel in front of all.
+_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+_PARALLEL = "module."
+_WEIGHT_NORM = re.compile(r"(?:^|[./])(weight_[gv])$")
+_NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 _RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l[0-9]+)?(?:_reverse)?")
 # MindSpore spellings that users also give to cells and parameters of their own, so that they say
 # something only when the other side has no better partner: PReLU's weight is ``w``, BatchNorm3d
@@ -68,6 +115,10 @@ _LIKELY = (
     (re.compile(r"(^|[./])bn2d\.(?=[^./]+$)"), r"\1"),
     (re.compile(r"(^|[./])dense([12])\.(?=[^./]+$)"), r"\1linear\2."),
 )
+
+
+TRAINING_ROLES: tuple[str, ...] = get_args(TrainingRole)
+ROLES: tuple[str, ...] = (*get_args(_RunRole), *TRAINING_ROLES)
 
 
 @dataclass(frozen=True)
@@ -168,7 +219,13 @@ def without_position(stem: str) -> str:
 
 
 def canonical_parameter(path: str) -> str | None:
-    """The path with its leaf in torch's spelling (``bn.gamma`` -> ``bn.weight``), else None."""
+    """The path with its leaf in torch's spelling (``bn.gamma`` -> ``bn.weight``), else None.
+
+    The two parts of a weight norm are spelled as torch 2 does, whichever release wrote them:
+    ``fc.weight_g`` -> ``fc.parametrizations.weight.original0``.
+    """
+    if match := _WEIGHT_NORM.search(path):
+        return f"{path[: match.start(1)]}parametrizations.weight.original{int(match[1][-1] == 'v')}"
     leaf = parameter_leaf(path)
     return None if leaf is None else path[: len(path) - len(_leaf(path))] + leaf
 
@@ -182,6 +239,30 @@ def likely_parameter(path: str) -> str | None:
     for pattern, torch_spelling in _LIKELY:
         path = pattern.sub(torch_spelling, path)
     return canonical_parameter(path)
+
+
+def without_wrappers(names: Sequence[str]) -> tuple[Callable[[str], str], list[str]]:
+    """How to take the parts out of names that wrappers of a module put in, and which those are.
+
+    ``module.`` is one only where all names begin with it: a layer may be called so. Names that
+    would then be equal are left alone.
+    """
+    found = [part for part in _WRAPPERS if any(part in name for name in names)]
+
+    def bare(name: str) -> str:
+        for part in found:
+            name = name.replace(part, "")
+        return name
+
+    parallel = bool(names) and all(bare(name).startswith(_PARALLEL) for name in names)
+
+    def inner(name: str) -> str:
+        name = bare(name)
+        return name.removeprefix(_PARALLEL) if parallel else name
+
+    if len({inner(name) for name in names}) < len(set(names)):
+        return str, []
+    return inner, found + [_PARALLEL] * parallel
 
 
 def says_gradient(text: str) -> bool:
@@ -205,6 +286,30 @@ def site_of_npy_stem(stem: str, *, folder: str = "") -> Site:
     else:
         role = "gradient" if is_gradient else ""
     return Site("file", path, direction=direction, role=role)
+
+
+def site_of_parameter(name: str) -> Site:
+    """What the name of a checkpoint's entry says about it.
+
+    ``moment1.fc.weight`` and ``exp_avg.fc.weight`` are the optimizer state ``exp_avg`` of
+    ``fc.weight``: role ``optimizer_state``, slot ``exp_avg``. Whatever is neither training state
+    nor a known buffer has the role ``parameter``.
+    """
+    head, _, rest = name.partition(".")
+    leaf = name.rpartition(".")[2]
+    if rest and head in AVERAGES:
+        return Site("checkpoint", rest, role="average")
+    if rest and head in OPTIMIZER_STATES:
+        return Site("checkpoint", rest, role="optimizer_state", slot=OPTIMIZER_STATES[head])
+    # MindSpore writes learning_rate_0, ... for groups of parameters.
+    plain = numbered[1] if (numbered := _NUMBERED.fullmatch(leaf)) else leaf
+    if plain in _LEARNING_RATES:
+        return Site("checkpoint", name, role="learning_rate")
+    if not rest and name in _COUNTERS:
+        return Site("checkpoint", name, role="step_counter")
+    if not rest and name in _OPTIMIZER_SCALARS:
+        return Site("checkpoint", name, role="optimizer_state")
+    return Site("checkpoint", name, role="buffer" if leaf in BUFFER_LEAVES else "parameter")
 
 
 def _leaf(path: str) -> str:

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.formats.npy_file import NpySource, open_npy
+from troubleshooter_nb.formats.file_source import FileSource
+from troubleshooter_nb.formats.npy_file import open_npy
 
 LONG = os.environ.get("TNB_LONG") == "1"
 
@@ -289,7 +290,8 @@ def test_a_file_that_changed_after_opening_cannot_be_read(tmp_path, order, chang
 @pytest.mark.parametrize("fortran", [False, True])
 def test_a_handle_without_stamp_still_notices_a_short_file(tmp_path, fortran):
     path = written(tmp_path, b"\0" * 20)
-    source = NpySource(str(path), (2, 4), np.dtype("f4"), np.dtype("f4"), 0, fortran)
+    strides = (1, 2) if fortran else None
+    source = FileSource(str(path), (2, 4), np.dtype("f4"), ((0, 32),), strides)
     with pytest.raises(ReadError, match="changed since it was opened"):
         source.read(0, 8)
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from troubleshooter_nb.compat.troubleshooter.log import user_warning
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.npy_file import NpySource, open_npy
+from troubleshooter_nb.formats.file_source import FileSource
+from troubleshooter_nb.formats.npy_file import open_npy
 from troubleshooter_nb.naming import natural_key, parse_npy_name
 
 Folder = str | PathLike[str]
@@ -198,7 +199,7 @@ def edit_distance(
     return costs[-1], matches[::-1]
 
 
-def open_file(file: Path) -> NpySource:
+def open_file(file: Path) -> FileSource:
     """Handle to one file; the dtype token of its name says what raw bytes in it are.
 
     Raises

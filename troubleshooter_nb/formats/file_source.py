@@ -1,0 +1,261 @@
+"""Handles to tensors stored as plain bytes of a file, and the checked reading of those bytes."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from troubleshooter_nb.errors import FormatError, ReadError
+
+# Files being written have names of their own, also in one thread (a signal, a finaliser).
+_writing = itertools.count()
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """One tensor in byte ranges of a file; an `ArraySource` that is read by flat range.
+
+    Attributes
+    ----------
+    path : str
+    shape : tuple of int
+    dtype : dtype
+        Of the values, with their byte order in the file.
+    spans : tuple of (int, int)
+        Offset and length in bytes of the pieces that, joined, are the storage of the tensor.
+    strides : tuple of int, optional
+        Distance of neighbours along each axis, in elements of the storage, which then lies in
+        one span; None is C order without gaps.
+    stamp : (int, int), optional
+        Size in bytes and time of change in ns when it was opened; None is not checked.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    spans: tuple[tuple[int, int], ...]
+    strides: tuple[int, ...] | None = None
+    stamp: tuple[int, int] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of a flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If the file is gone, or not the one that was opened any more.
+        """
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                if self.stamp not in (None, stamp_of(file)):
+                    raise ReadError(self._changed())
+                if self.strides is None:
+                    return self._read_contiguous(file, start, stop)
+                return self._read_strided(file, start, stop)
+        except ReadError:
+            raise
+        except OSError as error:
+            msg = f"{Path(self.path).name}: {error.strerror or error}"
+            raise ReadError(msg) from error
+
+    def _read_contiguous(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
+        values = np.empty(stop - start, self.dtype)
+        # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
+        view = memoryview(values.view(np.uint8).data)
+        itemsize = self.dtype.itemsize
+        for offset, length in _cut(self.spans, start * itemsize, stop * itemsize):
+            file.seek(offset)
+            end = len(view) - length
+            while len(view) > end:
+                count = file.readinto(view[: len(view) - end])
+                if not count:
+                    raise ReadError(self._changed())
+                view = view[count:]
+        return values
+
+    def _read_strided(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
+        offset, length = self.spans[0]
+        if stamp_of(file)[0] < offset + length:
+            raise ReadError(self._changed())
+        # A flat range lies scattered over the whole storage. Only a map gathers it at a bearable
+        # speed; that a file shrinks within these microseconds is a risk we take.
+        itemsize = self.dtype.itemsize
+        # as_strided does not know the dtypes of ml_dtypes.
+        raw = np.dtype(f"V{itemsize}")
+        mapped = np.memmap(file, raw, "r", offset, (length // itemsize,))
+        steps = [step * itemsize for step in self.strides or ()]
+        viewed = np.lib.stride_tricks.as_strided(mapped, self.shape, steps, writeable=False)
+        return np.asarray(viewed.flat[start:stop]).view(self.dtype)
+
+    def _changed(self) -> str:
+        return f"{Path(self.path).name} changed since it was opened; open the dump again"
+
+
+def _cut(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Offset and length of the pieces that hold the bytes from start to stop."""
+    before = 0
+    for offset, length in spans:
+        first, last = max(start - before, 0), min(stop - before, length)
+        if first < last:
+            yield offset + first, last - first
+        before += length
+
+
+def checked_source(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    spans: tuple[tuple[int, int], ...],
+    *,
+    stamp: tuple[int, int],
+    offset: int = 0,
+    strides: tuple[int, ...] | None = None,
+) -> FileSource:
+    """A handle to a tensor that really lies inside its storage and the file.
+
+    Parameters
+    ----------
+    path, shape, dtype, spans, stamp
+        As in `FileSource`; `shape` and `spans` may be anything a file claims.
+    offset : int
+        First element of the tensor in the storage.
+    strides : tuple of int, optional
+        In elements; those of C order become None.
+
+    Raises
+    ------
+    FormatError
+        For a shape no array can have, negative offsets or strides, or values that would lie
+        outside the storage or the storage outside the file.
+    """
+    check_shape(shape, dtype)
+    for begin, length in spans:
+        if begin < 0 or length < 0 or begin + length > stamp[0]:
+            msg = (
+                f"truncated: its values lie at bytes {begin:,} to {begin + length:,}, "
+                f"the file has {stamp[0]:,}; copy or save it again"
+            )
+            raise FormatError(msg)
+    held, size = sum(length for _, length in spans) // dtype.itemsize, math.prod(shape)
+    if strides is not None and (offset < 0 or any(step < 0 for step in strides)):
+        msg = f"offset {offset} and strides {strides} reach outside the storage"
+        raise FormatError(msg)
+    if strides is not None and len(strides) != len(shape):
+        msg = f"{len(strides)} strides for {len(shape)} axes"
+        raise FormatError(msg)
+    plain = strides is None or not size or _is_plain(shape, strides)
+    reach = size
+    if strides is not None and not plain:
+        reach = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    if size and offset + reach > held:
+        msg = (
+            f"shape {shape} of {dtype} needs {offset + reach:,} elements of storage, "
+            f"there are {held:,}; the file is damaged"
+        )
+        raise FormatError(msg)
+    first, count = offset * dtype.itemsize, (reach if size else 0) * dtype.itemsize
+    used = tuple(_cut(spans, first, first + count))
+    if not plain and len(used) > 1:
+        msg = f"strides {strides} over a storage in {len(used)} pieces"
+        raise FormatError(msg)
+    return FileSource(str(path), shape, dtype, used, None if plain else strides, stamp)
+
+
+def _is_plain(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether these are the strides of C order; those of axes of length 1 say nothing."""
+    expected = 1
+    for length, step in zip(reversed(shape), reversed(strides), strict=True):
+        if length != 1 and step != expected:
+            return False
+        expected *= length
+    return True
+
+
+def check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Refuse shapes no array can have; bool counts as int for numpy's own check.
+
+    Raises
+    ------
+    FormatError
+        For lengths that are no whole numbers or negative, too many axes, or more bytes than can
+        be addressed.
+    """
+    try:
+        if any(type(length) is not int for length in shape):
+            raise TypeError
+        np.broadcast_to(np.empty((), f"V{dtype.itemsize}"), shape)
+    except (TypeError, ValueError, OverflowError):
+        msg = f"header gives the impossible shape {str(shape)[:80]}"
+        raise FormatError(msg) from None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
+    """A regular file and its stamp.
+
+    Raises
+    ------
+    FormatError
+        If it is empty or no regular file: opening a pipe would wait for its writer.
+    OSError
+        If it cannot be opened.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        msg = "not a file with contents (a folder, pipe or device)"
+        raise FormatError(msg)
+    with open(path, "rb") as file:
+        stamp = stamp_of(file)
+        if not stamp[0]:
+            msg = "empty file: the save was interrupted; save it again"
+            raise FormatError(msg)
+        yield file, stamp
+
+
+def head_of(path: Path, count: int) -> bytes:
+    """The first bytes of a regular file; nothing of anything else or what cannot be read."""
+    try:
+        with opened(path) as (file, _):
+            return file.read(count)
+    except (FormatError, OSError):
+        return b""
+
+
+def stamp_of(file: io.FileIO | BinaryIO) -> tuple[int, int]:
+    """Size in bytes and time of change in ns of an open file."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+@contextmanager
+def written_whole(file: Path) -> Iterator[BinaryIO]:
+    """A stream into a file that appears whole, or not at all.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then, nor by any other error.
+    """
+    # Hidden, and without suffix: what a killed process leaves behind is no file of ours.
+    aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}")
+    try:
+        with open(aside, "w+b") as stream:
+            yield stream
+        os.replace(aside, file)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
