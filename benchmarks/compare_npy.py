@@ -11,12 +11,10 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from measuring import anonymous_mib, timed
 
 import troubleshooter_nb as tnb
 
@@ -25,36 +23,6 @@ SHAPE = (64, 64, 32, 32)  # 16 MiB of float32
 ROUNDS = 5
 FASTEST_BAR = 3.0  # plain numpy's time over ours, at least
 MEMORY_BAR = 150.0  # MiB of anonymous memory over the imports, at most
-SAMPLE_SECONDS = 0.01
-
-
-def anonymous_mib() -> float:
-    """Memory of this process that no file backs."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
-
-
-def timed(work: Callable[[], None]) -> tuple[float, float]:
-    """Seconds a call takes and the most anonymous memory in MiB seen meanwhile."""
-    done = threading.Event()
-    samples = [anonymous_mib()]
-
-    def sample() -> None:
-        while not done.wait(SAMPLE_SECONDS):
-            samples.append(anonymous_mib())
-
-    thread = threading.Thread(target=sample)
-    thread.start()
-    start = time.perf_counter()
-    try:
-        work()
-    finally:
-        seconds = time.perf_counter() - start
-        done.set()
-        thread.join()
-    return seconds, max(samples)
 
 
 def write(left: Path, right: Path, pairs: int) -> None:

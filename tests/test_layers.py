@@ -24,6 +24,7 @@ ROWS = [
     ["dump"],
     ["pairing", "weight_map"],
     ["comparison"],
+    ["checkpoint_diff"],
     ["formats"],  # layer 3
     ["analysis"],  # layer 4
     ["capture", "convert"],  # layer 5

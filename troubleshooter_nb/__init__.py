@@ -5,8 +5,10 @@ and shows the answer in a notebook. The right side is the reference.
 """
 
 from troubleshooter_nb.analysis.align import pair_dumps
+from troubleshooter_nb.analysis.checkpoints import diff_checkpoints
 from troubleshooter_nb.analysis.engine import compare
 from troubleshooter_nb.capture.saving import save, save_grad
+from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Finding, TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import (
@@ -35,6 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AmbiguousEntryError",
     "ArraySource",
+    "CheckpointDiff",
     "Comparison",
     "Dump",
     "EntryNotFoundError",
@@ -54,6 +57,7 @@ __all__ = [
     "TroubleshooterWarning",
     "UnknownFormatError",
     "compare",
+    "diff_checkpoints",
     "export",
     "get_options",
     "open_dump",

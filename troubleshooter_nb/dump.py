@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -553,12 +554,18 @@ def _cells(entry: Entry) -> dict[str, Any]:
 
 def _array_cells(source: ArraySource) -> dict[str, Any]:
     return {
-        "dtype": str(source.dtype),
+        "dtype": _dtype_text(source.dtype),
         "shape": shape_text(source.shape),
         "ndim": len(source.shape),
         "size": math.prod(source.shape),
         "size_bytes": source.size_bytes,
     }
+
+
+@cache
+def _dtype_text(dtype: np.dtype) -> str:
+    # numpy puts the name together anew at every call.
+    return str(dtype)
 
 
 def _in_memory(value: Any) -> ArrayInMemory:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ExtraMissingError
@@ -19,7 +20,7 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.html import page
 from troubleshooter_nb.run_card import RunCard
 
-Reportable = Dump | Pairing | Comparison | TensorDiff | RunCard
+Reportable = Dump | Pairing | Comparison | CheckpointDiff | TensorDiff | RunCard
 
 
 def export(obj: Reportable, path: str | PathLike[str]) -> Path:
@@ -27,7 +28,7 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
 
     Parameters
     ----------
-    obj : Dump, Pairing, Comparison, TensorDiff or RunCard
+    obj : Dump, Pairing, Comparison, CheckpointDiff, TensorDiff or RunCard
     path : str or path-like
         ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.md``
         ``.xlsx`` the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``). Text that a
@@ -107,13 +108,15 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
 def _title(obj: Reportable) -> str:
     if isinstance(obj, Comparison):
         return f"{obj.left_label} against {obj.right_label}"
+    if isinstance(obj, CheckpointDiff):
+        return f"{obj.pairing.left.label} against {obj.pairing.right.label}"
     if isinstance(obj, Dump):
         return obj.label
     return type(obj).__name__
 
 
 def _table(obj: Reportable) -> pd.DataFrame:
-    if isinstance(obj, (Dump, Pairing, Comparison)):
+    if isinstance(obj, (Dump, Pairing, Comparison, CheckpointDiff)):
         return obj.to_dataframe()
     if isinstance(obj, TensorDiff):
         return obj.worst_elements()

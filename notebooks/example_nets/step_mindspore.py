@@ -3,6 +3,7 @@
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
 
 import os
+from pathlib import Path
 
 # MindSpore reads its log level once, at import: 4 keeps its C++ log out of the notebook.
 os.environ.setdefault("GLOG_v", "4")
@@ -15,6 +16,7 @@ from example_nets.draws import draw_batch, draw_parameter
 from example_nets.gpt_mindspore import GPT
 from example_nets.resnet_mindspore import ResNet
 from example_nets.sizes import GPT_SIZES, RESNET_SIZES
+from example_nets.training import LEARNING_RATE, MOMENTUM
 
 # Errors then come from the operator that made them, and small nets run faster.
 ms.runtime.launch_blocking()
@@ -51,3 +53,14 @@ def run_step(model: nn.Cell, net: str, seed: int) -> tuple[float, dict[str, np.n
     # asnumpy() may be a view of memory that MindSpore uses again, hence the copy.
     arrays = {p.name: g.asnumpy().copy() for p, g in zip(parameters, gradients, strict=True)}
     return float(loss.asnumpy()), arrays
+
+
+def train(model: nn.Cell, net: str, seed: int, steps: int, after: Path) -> None:
+    """Take optimizer steps; save the parameters of model and optimizer after them."""
+    optimizer = nn.Momentum(model.trainable_params(), LEARNING_RATE, MOMENTUM)
+    for _ in range(steps):
+        gradients = run_step(model, net, seed)[1]
+        optimizer(tuple(ms.Tensor(gradient) for gradient in gradients.values()))
+    parameters = {p.name: p for p in [*model.get_parameters(), *optimizer.get_parameters()]}
+    saved = [{"name": name, "data": parameter} for name, parameter in parameters.items()]
+    ms.save_checkpoint(saved, str(after))

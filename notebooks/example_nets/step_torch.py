@@ -2,6 +2,8 @@
 
 # A framework's own half of a pair: nothing imports it unless that framework is wanted.
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ from example_nets.draws import draw_batch, draw_parameter
 from example_nets.gpt_torch import GPT
 from example_nets.resnet_torch import ResNet
 from example_nets.sizes import GPT_SIZES, RESNET_SIZES
+from example_nets.training import LEARNING_RATE, MOMENTUM
 
 
 def build(net: str, seed: int) -> nn.Module:
@@ -33,3 +36,18 @@ def run_step(model: nn.Module, net: str, seed: int) -> tuple[float, dict[str, np
     loss.backward()
     gradients = {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
     return loss.item(), gradients
+
+
+def train(model: nn.Module, net: str, seed: int, steps: int, before: Path, after: Path) -> None:
+    """Take optimizer steps; save model and optimizer before and after them."""
+    optimizer = torch.optim.SGD(model.parameters(), LEARNING_RATE, momentum=MOMENTUM)
+    _save(model, optimizer, 0, before)
+    for _ in range(steps):
+        run_step(model, net, seed)
+        optimizer.step()
+    _save(model, optimizer, steps, after)
+
+
+def _save(model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, path: Path) -> None:
+    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+    torch.save(states, path)

@@ -11,12 +11,18 @@ from typing import Literal
 import numpy as np
 
 from troubleshooter_nb.analysis.likeness import Likeness
-from troubleshooter_nb.analysis.matchers import by_everything, by_name, by_order, by_shape
+from troubleshooter_nb.analysis.matchers import (
+    by_everything,
+    by_name,
+    by_names,
+    by_order,
+    by_shape,
+)
 from troubleshooter_nb.analysis.search import Item, Search
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.formats import DumpLike, as_dump
-from troubleshooter_nb.naming import natural_key, parse_npy_name
+from troubleshooter_nb.naming import TRAINING_ROLES, natural_key, parse_npy_name
 from troubleshooter_nb.pairing import Match, Pairing
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
@@ -26,6 +32,10 @@ _CANDIDATES = 3
 _MOST_CANDIDATE_ROWS = 200
 _BARELY_ALIKE = 0.3
 _Place = tuple[int, int]
+_Group = tuple[int, int, str]  # step, rank, and the role of what only training needs
+_COUNTED = ("step_counter", "learning_rate")
+# Torch's normalisations count their batches, MindSpore's do not.
+_BATCH_COUNTER = "num_batches_tracked"
 
 
 def pair_dumps(
@@ -80,8 +90,16 @@ def pair_dumps(
     mine = _groups(left, {match.left for match in given})
     theirs = _groups(right, {match.right for match in given})
     matches = list(given)
-    for place in sorted(mine.keys() | theirs.keys()):
-        matches += _pair_place(mine.get(place, []), theirs.get(place, []), matchers[method])
+    for group in sorted(mine.keys() | theirs.keys()):
+        role = group[2]
+        # A single counter on each side need not count the same.
+        guess = role not in _COUNTED or method != "auto"
+        matcher = matchers[method] if guess else by_names
+        found = _pair_place(mine.get(group, []), theirs.get(group, []), matcher)
+        one_sided = group not in mine or group not in theirs or left.format != right.format
+        if role and one_sided:
+            found = [_expected(match, "training state of one side only") for match in found]
+        matches += _uncounted_batches(found, left, right)
     return Pairing.from_matches(left, right, _in_left_order(matches, left, right))
 
 
@@ -105,11 +123,14 @@ def _sorting_key(item: Item) -> tuple[object, ...]:
     return item.shape, item.path, item.call, item.direction, item.slot, item.name, item.ordered
 
 
-def _groups(dump: Dump, skip: set[int]) -> dict[_Place, list[Item]]:
-    """Entries by (step, rank), in the order of saving; unordered ones last, by name."""
+def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
+    """Entries in the order of saving; unordered ones last, by name.
+
+    An optimizer's state has the shape and the name of its parameter, and is never paired with it.
+    """
     names = (*("name", "kind", "path", "call", "direction", "role", "slot"), "order", "shape")
     columns = [dump.index[name].values.tolist() for name in (*names, "step", "rank")]
-    groups: dict[_Place, list[tuple[int, Item]]] = defaultdict(list)
+    groups: dict[_Group, list[tuple[int, Item]]] = defaultdict(list)
     for row, values in enumerate(zip(*columns, strict=True)):
         if row in skip:
             continue
@@ -119,10 +140,10 @@ def _groups(dump: Dump, skip: set[int]) -> dict[_Place, list[Item]]:
         ordered = order >= 0 and not unnumbered
         visit = (role if role in ("input", "output") else "", slot)
         item = Item(row, -1, ordered, name, path, call, direction, visit, shape)
-        groups[step, rank].append((order, item))
+        groups[step, rank, role if role in TRAINING_ROLES else ""].append((order, item))
     return {
-        place: [replace(item, position=k) for k, (_, item) in enumerate(sorted(found, key=_saved))]
-        for place, found in groups.items()
+        group: [replace(item, position=k) for k, (_, item) in enumerate(sorted(found, key=_saved))]
+        for group, found in groups.items()
     }
 
 
@@ -223,6 +244,29 @@ def _rest(search: Search) -> list[Match]:
             near = texts[k] if k < len(texts) else ""
             rows.append(Match(*pair, "unmatched", np.nan, note, near))
     return rows
+
+
+def _expected(match: Match, note: str) -> Match:
+    """The match, declared expected if it has no partner."""
+    alone = match.left < 0 or match.right < 0
+    return replace(match, expected=True, note=note, candidates="") if alone else match
+
+
+def _uncounted_batches(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
+    """Batch counters are expected to be alone where the other side counts none at all."""
+    counts = [
+        [str(path).endswith(_BATCH_COUNTER) for path in dump.index["path"].values]
+        for dump in (left, right)
+    ]
+    if any(counts[0]) == any(counts[1]):
+        return matches
+    side = 0 if any(counts[0]) else 1
+    return [
+        _expected(match, "the other framework counts no batches")
+        if counts[side][(match.left, match.right)[side]] and (match.left, match.right)[side] >= 0
+        else match
+        for match in matches
+    ]
 
 
 def _candidates(items: Sequence[Item], others: Sequence[Item], taken: set[int]) -> list[str]:

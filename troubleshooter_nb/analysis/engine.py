@@ -52,7 +52,6 @@ _RUN = 8 * BLOCK
 # Small pairs travel together until a task is worth its overhead.
 _BATCH = 1 << 20
 _MOST_PAIRS_IN_BATCH = 256
-_EVIDENCE = 8
 _SIDES = ("left", "right")
 _Columns = dict[str, np.ndarray]
 Walk = Literal["auto", "forward", "backward"]
@@ -134,6 +133,19 @@ def compare(
         _check_pairing(pairing, left, right, mapping)
     else:
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
+    return compare_pairing(pairing, tolerance, walk=walk, executor=executor, progress=progress)
+
+
+def compare_pairing(
+    pairing: Pairing,
+    tolerance: Tolerance,
+    *,
+    walk: Walk = "auto",
+    executor: Executor | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
+    drill_downs: int = 8,
+) -> Comparison:
+    """What `compare` does with a finished pairing; `drill_downs` tensors are read a second time."""
     rows = _rows(pairing, walk)
     pieces = [piece for i, row in enumerate(rows) for piece in row.pieces(i)]
     with ExitStack() as stack:
@@ -144,7 +156,7 @@ def compare(
         result = _result(rows, measured, tolerance)
         unfinished = len({piece.pair for piece in pieces}) - len(measured)
         notes = _notes(rows, unfinished)
-        evidence = {} if unfinished else _evidence(rows, result, executor)
+        evidence = {} if unfinished else _evidence(rows, result, executor, drill_downs)
     return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes)
 
 
@@ -436,7 +448,7 @@ def locate_pair(left: ArraySource, right: ArraySource, low: float, high: float) 
 
 
 def _evidence(
-    rows: Sequence[_Row], result: xr.Dataset, executor: Executor
+    rows: Sequence[_Row], result: xr.Dataset, executor: Executor, most: int
 ) -> dict[int, xr.Dataset]:
     """Drill-down data of the first divergence and the worst pairs that differ."""
     verdicts = result["verdict"].values
@@ -444,7 +456,7 @@ def _evidence(
     interesting = [v for v in (*DIFFERING, "rounding") if v != "shape"]
     candidates = [int(i) for i in Pairs.of(result).worst_order() if verdicts[i] in interesting]
     first = [i for i in range(len(rows)) if verdicts[i] in DIFFERING and verdicts[i] != "shape"][:1]
-    chosen = list(dict.fromkeys([*first, *candidates]))[:_EVIDENCE]
+    chosen = list(dict.fromkeys([*first, *candidates]))[:most]
     futures = {
         i: executor.submit(locate_pair, *rows[i].both(), *value_range(result.isel(pair=i)))
         for i in chosen

@@ -55,10 +55,15 @@ def by_shape(search: Search) -> None:
 
 def by_everything(search: Search) -> None:
     """Names as far as they go, then the layer around an entry, its shape and the order."""
+    by_names(search)
+    guess_pairs(search)
+
+
+def by_names(search: Search) -> None:
+    """Equal paths, then parameter names in either framework's spelling."""
     _by_equal_paths(search)
     _by_parameter_names(search, lambda item: item.spelled, 0.98)
     _by_parameter_names(search, lambda item: item.likely, SUREST_GUESS)
-    guess_pairs(search)
 
 
 def _unordered_by_name(search: Search) -> None:

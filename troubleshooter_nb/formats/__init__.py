@@ -12,7 +12,17 @@ from typing import Any
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import UnknownFormatError
-from troubleshooter_nb.formats import npy_dir, print_text
+from troubleshooter_nb.formats import (
+    checkpoint_dir,
+    checkpoint_save,
+    ckpt,
+    npy_dir,
+    npz,
+    print_text,
+    pth,
+    safetensors_,
+    sharded,
+)
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -27,6 +37,12 @@ class Format:
 
 FORMATS: tuple[Format, ...] = (
     Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
+    Format(safetensors_.NAME, safetensors_.refusal, safetensors_.open_safetensors),
+    Format(npz.NAME, npz.refusal, npz.open_npz),
+    Format(ckpt.NAME, ckpt.refusal, ckpt.open_ckpt),
+    Format(pth.NAME, pth.refusal, pth.open_pth),
+    Format(sharded.NAME, sharded.refusal, sharded.open_sharded),
+    Format(checkpoint_dir.NAME, checkpoint_dir.refusal, checkpoint_dir.open_checkpoint_dir),
     Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
 )
 
@@ -44,7 +60,10 @@ def open_dump(
     Parameters
     ----------
     path : str or path-like
-        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file.
+        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. A
+        checkpoint: ``.ckpt`` of MindSpore; ``.pth``, ``.pt`` or ``.bin`` of torch in every layout,
+        also a folder of torch's distributed checkpoint; ``.safetensors``; ``.npz``; the index
+        json or the folder of a sharded one; a folder with one checkpoint per rank.
     format : str, optional
         Name of the reader to use without asking the others.
     label : str, optional
@@ -107,36 +126,50 @@ def as_dump(value: DumpLike, side: str) -> Dump:
 
 
 def save_dump(
-    arrays: Mapping[str, Any], path: str | PathLike[str], *, card: RunCard | None = None
+    arrays: Mapping[str, Any] | Dump, path: str | PathLike[str], *, card: RunCard | None = None
 ) -> Path:
-    """Write arrays or tensors as a dump that `open_dump` reads.
+    """Write arrays, tensors or a Dump as a folder or a checkpoint that `open_dump` reads.
 
     Parameters
     ----------
-    arrays : mapping of str to array
-        Tensors of torch or MindSpore, numpy arrays or numbers, in the order of saving.
+    arrays : mapping of str to array, or Dump
+        Tensors of torch or MindSpore, numpy arrays or numbers, in the order of saving; or a Dump,
+        which is copied block by block. Neither framework is needed.
     path : str or path-like
-        Folder to write to, empty or new: one ``{name}_{dtype}_{number}.npy`` per array and
-        ``run_card.json``.
+        A name that ends in ``.ckpt`` (MindSpore loads it), ``.pth`` or ``.pt`` (torch does) or
+        ``.safetensors`` is one file, which appears whole or not at all. Any other is a folder,
+        empty or new: one ``{name}_{dtype}_{number}.npy`` per array and ``run_card.json``.
     card : RunCard, optional
-        What the run was made with; default what this process knows.
+        What the run was made with, stored in a folder; default what this process knows.
 
     Returns
     -------
     Path
-        The folder.
+        The folder or file.
 
     Raises
     ------
     ValueError
-        For a name that leaves the folder or a value that holds no numbers; nothing is written.
+        For a name that leaves the folder, a value that holds no numbers, or a Dump with entries
+        that cannot be read or of several steps or ranks; nothing is written.
 
     Warns
     -----
     TroubleshooterWarning
-        If arrays of an earlier save stay in the folder.
+        If arrays of an earlier save stay in the folder; or with the names of tensors that the
+        checkpoint's format cannot hold, which were left out.
     """
-    return npy_dir.save_npy_dir(arrays, Path(path), card=card)
+    path = Path(path)
+    if path.suffix.lower() in checkpoint_save.WRITERS:
+        if card is not None:
+            msg = (
+                f"{path.name}: a checkpoint holds no run card; save it to a folder, or leave it out"
+            )
+            raise ValueError(msg)
+        return checkpoint_save.save_checkpoint(arrays, path)
+    if isinstance(arrays, Dump):
+        arrays = {name: arrays.array(name) for name in checkpoint_save.names_of(arrays)}
+    return npy_dir.save_npy_dir(arrays, path, card=card)
 
 
 def _not_there(path: Path) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import FormatError
@@ -28,6 +31,15 @@ class Stored:
     site: Site | None = None
     step: int = 0
     rank: int = 0
+
+
+class Item(NamedTuple):
+    """One tensor to write: `chunks()` gives its values in C order, 1-D arrays of its dtype."""
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    chunks: Callable[[], Iterable[np.ndarray]]
 
 
 def checkpoint_dump(
@@ -57,24 +69,31 @@ def checkpoint_dump(
     if twice := [key for key, count in seen.items() if count > 1]:
         msg = f"{seen[twice[0]]} tensors are called {twice[0][2]!r}; the file is damaged"
         raise FormatError(msg)
-    names = [one.name for one in stored]
     bare, wrappers = without_wrappers(
         [one.name for one in stored if one.site is None or one.site.role in ("parameter", "buffer")]
     )
-    ordered = len(names) < 2 or names != sorted(names)
+    sites = [one.site or site_of_parameter(bare(one.name)) for one in stored]
+    rates = Counter(
+        (one.step, one.rank)
+        for one, site in zip(stored, sites, strict=True)
+        if site.role == "learning_rate"
+    )
+    ordered = _in_saving_order(stored)
     entries = []
     positions: Counter[tuple[int, int]] = Counter()
-    for one in stored:
+    for one, site in zip(stored, sites, strict=True):
         name, place = bare(one.name), (one.step, one.rank)
-        site = one.site or site_of_parameter(name)
+        # The only one means the same whatever it is called.
+        lone = site.role == "learning_rate" and rates[place] == 1
+        path = "learning_rate" if lone else bare(site.path)
         entries.append(
             Entry(
                 name,
-                replace(site, path=bare(site.path)),
+                site if path == site.path else replace(site, path=path),
                 one.source,
                 one.step,
                 one.rank,
-                positions[place] if ordered else -1,
+                positions[place] if ordered[place] else -1,
                 reason=one.reason,
             )
         )
@@ -82,6 +101,14 @@ def checkpoint_dump(
     said = [f"taken out of the names: {part}" for part in wrappers]
     dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
     return replace(dump, notes=(*dump.notes, *_tied(dump)))
+
+
+def _in_saving_order(stored: Sequence[Stored]) -> dict[tuple[int, int], bool]:
+    """For each step and rank, whether its names stand in another order than the alphabet's."""
+    names: dict[tuple[int, int], list[str]] = {}
+    for one in stored:
+        names.setdefault((one.step, one.rank), []).append(one.name)
+    return {place: len(found) < 2 or found != sorted(found) for place, found in names.items()}
 
 
 def _tied(dump: Dump) -> list[str]:

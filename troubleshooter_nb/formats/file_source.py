@@ -17,6 +17,8 @@ import numpy as np
 
 from troubleshooter_nb.errors import FormatError, ReadError
 
+_MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
+_MOST_BYTES = 2**63 - 1
 # Files being written have names of their own, also in one thread (a signal, a finaliser).
 _writing = itertools.count()
 
@@ -186,8 +188,13 @@ def _is_plain(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def fortran_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements with which the first axis varies fastest."""
+    return tuple(math.prod(shape[:axis]) for axis in range(len(shape)))
+
+
 def check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Refuse shapes no array can have; bool counts as int for numpy's own check.
+    """Refuse shapes no array can have.
 
     Raises
     ------
@@ -195,13 +202,14 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
         For lengths that are no whole numbers or negative, too many axes, or more bytes than can
         be addressed.
     """
-    try:
-        if any(type(length) is not int for length in shape):
-            raise TypeError
-        np.broadcast_to(np.empty((), f"V{dtype.itemsize}"), shape)
-    except (TypeError, ValueError, OverflowError):
-        msg = f"header gives the impossible shape {str(shape)[:80]}"
-        raise FormatError(msg) from None
+    whole = all(type(length) is int and length >= 0 for length in shape)
+    if whole and len(shape) <= _MOST_AXES:
+        # An axis of no length does not excuse what the others claim.
+        size = math.prod(max(length, 1) for length in shape) * max(dtype.itemsize, 1)
+        if size <= _MOST_BYTES:
+            return
+    msg = f"header gives the impossible shape {str(shape)[:80]}"
+    raise FormatError(msg)
 
 
 @contextmanager
@@ -224,6 +232,16 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
             msg = "empty file: the save was interrupted; save it again"
             raise FormatError(msg)
         yield file, stamp
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Put the file's name in front of what is wrong with it."""
+    try:
+        yield
+    except FormatError as error:
+        msg = f"{path.name}: {error}"
+        raise FormatError(msg) from None
 
 
 def head_of(path: Path, count: int) -> bytes:

@@ -21,6 +21,7 @@ from troubleshooter_nb.formats.file_source import (
     FileSource,
     check_shape,
     checked_source,
+    fortran_strides,
     opened,
     written_whole,
 )
@@ -71,14 +72,9 @@ def open_npy(file: Path, token: str | None = None) -> FileSource:
             f"the file holds {stamp[0] - offset:,}; copy or save it again"
         )
         raise FormatError(msg)
-    strides = _fortran_strides(shape) if fortran_order else None
+    strides = fortran_strides(shape) if fortran_order else None
     spans = ((offset, promised),)
     return checked_source(file, shape, dtype, spans, stamp=stamp, strides=strides)
-
-
-def _fortran_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """In elements, with the first axis varying fastest."""
-    return tuple(math.prod(shape[:axis]) for axis in range(len(shape)))
 
 
 def write_npy(file: Path, array: np.ndarray) -> None:

@@ -15,9 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from troubleshooter_nb.metrics.partial import BLOCK, ROW, tree_sum
+
 LIBRARY = "_fused.so"
-# The leaves of `metrics.partial.pairwise_sum`; a run of a power of two of elements is made of such.
+# The leaves of `metrics.partial.pairwise_sum` in whole rows.
 _LEAF = 128
+_LEAVES_IN_ROW = ROW // _LEAF
 
 # Rows of the table of sums, and what the loop counts, in the order of the C file.
 SUMS = ("left", "left_square", "right", "right_square", "error", "error_square", "relative")
@@ -35,29 +38,30 @@ def kernel() -> Kernel | None:
     except (OSError, AttributeError):
         return None
     pointer, real = ctypes.c_void_p, ctypes.c_double
-    fused.argtypes = [pointer, pointer, ctypes.c_int64, real, real, *[pointer] * 4]
+    fused.argtypes = [pointer, pointer, *[ctypes.c_int64] * 2, real, real, *[pointer] * 5]
     fused.restype = ctypes.c_int
     return fused
 
 
 def measure_float32(
-    run: Kernel, left: np.ndarray, right: np.ndarray, rtol: float, atol: float, blocks: int
+    run: Kernel, left: np.ndarray, right: np.ndarray, rtol: float, atol: float
 ) -> tuple[np.ndarray, dict[str, float], dict[str, int], np.ndarray] | None:
-    """Sums per block, maxima, counts and counts per exponent field; None if not its kind.
+    """Sums per block, maxima, counts and counts per exponent field; None if not all are finite.
 
     Parameters
     ----------
     run : callable
         From `kernel`.
     left, right : ndarray of float32, shape (n,), contiguous
-        n is 128 times a power of two.
-    blocks : int
-        A power of two: the sums are given for this many equal parts.
+        n is at least 1.
+    rtol, atol : float
+        Closeness of `COUNTS`.
 
     Returns
     -------
     ndarray of float64, shape (7, blocks)
-        `SUMS`, each along the tree of `metrics.partial.pairwise_sum`.
+        `SUMS` of each block of `BLOCK` elements, the last one shorter, in the order of
+        `metrics.partial.pairwise_sum`.
     dict
         `MAXIMA` by name.
     dict
@@ -65,18 +69,24 @@ def measure_float32(
     ndarray of int64, shape (2048,)
         |left - right| by the exponent field of float64.
     """
-    leaves, rest = divmod(len(left), _LEAF)
-    if rest or leaves & (leaves - 1) or leaves < blocks:
-        return None
-    table, maxima = np.empty((len(SUMS), leaves)), np.empty(len(MAXIMA))
+    whole, last = divmod(len(left), BLOCK)
+    # A block of less than two rows is summed as one piece.
+    last_rows = last // ROW if last >= 2 * ROW else 0
+    rows = whole * (BLOCK // ROW) + last_rows
+    table, rest = np.empty((len(SUMS), rows * _LEAVES_IN_ROW)), np.empty(len(SUMS))
+    maxima = np.empty(len(MAXIMA))
     counts, fields = np.empty(len(COUNTS), np.int64), np.empty(2048, np.int64)
-    inputs = left.ctypes.data, right.ctypes.data, len(left), rtol, atol
-    if not run(*inputs, *(output.ctypes.data for output in (table, maxima, counts, fields))):
+    inputs = left.ctypes.data, right.ctypes.data, len(left), table.shape[1], rtol, atol
+    outputs = (table, rest, maxima, counts, fields)
+    if not run(*inputs, *(output.ctypes.data for output in outputs)):
         return None
-    while table.shape[1] > blocks:
-        table = table[:, 0::2] + table[:, 1::2]
+    sums = tree_sum(table.reshape(len(SUMS), rows, _LEAVES_IN_ROW))
+    blocks = tree_sum(sums[:, : rows - last_rows].reshape(len(SUMS), whole, BLOCK // ROW))
+    if last:
+        of_last = tree_sum(sums[:, rows - last_rows :]) + rest if last_rows else rest
+        blocks = np.append(blocks, of_last[:, np.newaxis], axis=1)
     return (
-        table,
+        blocks,
         dict(zip(MAXIMA, maxima.tolist(), strict=True)),
         dict(zip(COUNTS, counts.tolist(), strict=True)),
         fields,

@@ -26,6 +26,7 @@ from troubleshooter_nb.metrics.partial import (
     exponent_histogram,
     merge_tree,
     pairwise_sum,
+    tree_sum,
     workspace,
 )
 from troubleshooter_nb.metrics.summary import (
@@ -177,7 +178,7 @@ def pair_run(
 ) -> Partial:
     """`Partial` of a run of blocks: one call of the compiled loop, or the blocks one by one.
 
-    The length is `BLOCK` times a power of two, or shorter than that at the end of a tensor.
+    Runs of `BLOCK` times a power of two may be merged with `merge_tree`; the last may be shorter.
     """
     if kernel is not None and len(actual) > BLOCK and actual.dtype == np.float32:
         _check(actual, benchmark)
@@ -417,10 +418,9 @@ def _measure_compiled(
     """Do what `_measure` does for ordinary blocks of float32; False leaves the block to it."""
     if not (left.dtype == right.dtype == np.float32 and left.flags.c_contiguous):
         return False
-    if not right.flags.c_contiguous or _same_bits(left, right):
+    if not right.flags.c_contiguous or not len(left) or _same_bits(left, right):
         return False
-    blocks = max(len(left) // BLOCK, 1)
-    found = measure_float32(kernel, left, right, rtol, atol, blocks)
+    found = measure_float32(kernel, left, right, rtol, atol)
     if found is None:
         return False
     table, maxima, counts, fields = found
@@ -428,9 +428,7 @@ def _measure_compiled(
     product = _product_of_norms(rows["left_square"], rows["right_square"], rows["error_square"])
     if product is None:
         return False
-    while len(product) > 1:
-        table, product = table[:, 0::2] + table[:, 1::2], product[0::2] + product[1::2]
-    sums = dict(zip(SUMS, table[:, 0].tolist(), strict=True))
+    sums = dict(zip(SUMS, tree_sum(table).tolist(), strict=True))
     size, zeros = len(left), int(fields[0])  # a float32 difference is never subnormal in float64
     fields[0] = 0
     # Nor do squares of float32 leave float64's range, so every scale is 0.
@@ -450,7 +448,7 @@ def _measure_compiled(
         figures.add_sums(f"both_{side}", summary.total, summary.square, 0)
     figures.add_sums("error", sums["error"], sums["error_square"], 0)
     figures.sums["relative"] = (sums["relative"], 0)
-    figures.sums["product"] = (float(product[0]), 0)
+    figures.sums["product"] = (float(tree_sum(product)), 0)
     figures.histogram = bins_of_fields(fields)
     figures.counts |= {"count": size, "finite": size, "different_bits": 1}
     figures.counts |= {"different_values": size - zeros, "zero_reference": counts["right_zero"]}

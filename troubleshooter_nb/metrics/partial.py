@@ -20,7 +20,7 @@ EXPONENTS = range(-64, 32)
 # Where each bin starts among the 2048 exponent fields of float64.
 _FIELDS = np.array([0, *(e + 1023 for e in EXPONENTS[1:])])
 _PIECE = 1 << 16
-_ROW = 1 << 13
+ROW = 1 << 13  # elements that `pairwise_sum` leaves to numpy at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,25 @@ def pairwise_sum(values: np.ndarray) -> float:
     The rows are summed along a binary tree, as releases of numpy do it or do not do it. A BLAS dot
     product would depend on the CPU.
     """
-    rows = len(values) // _ROW
+    rows = len(values) // ROW
     if rows < 2:
         return float(np.add.reduce(values))
-    sums = np.add.reduce(values[: rows * _ROW].reshape(rows, _ROW), axis=1)
-    while len(sums) > 1:
-        even = len(sums) // 2 * 2
-        sums = np.append(sums[0:even:2] + sums[1:even:2], sums[even:])
-    return float(sums[0] + np.add.reduce(values[rows * _ROW :]))
+    sums = np.add.reduce(values[: rows * ROW].reshape(rows, ROW), axis=1)
+    return float(tree_sum(sums) + np.add.reduce(values[rows * ROW :]))
+
+
+def tree_sum(values: np.ndarray) -> np.ndarray:
+    """Sums along the last axis, neighbours first, as `merge_tree` merges; shape (...) of (..., n).
+
+    An odd one at the end waits for the next round. No values at all give shape (..., 0) back as 0.
+    """
+    if not values.shape[-1]:
+        return np.zeros(values.shape[:-1])
+    while values.shape[-1] > 1:
+        even = values.shape[-1] // 2 * 2
+        pairs = values[..., 0:even:2] + values[..., 1:even:2]
+        values = np.append(pairs, values[..., even:], axis=-1)
+    return np.asarray(values[..., 0])
 
 
 def scale_exponent(largest: float) -> int:

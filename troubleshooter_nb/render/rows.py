@@ -151,7 +151,7 @@ def blocks(labels: Sequence[str]) -> list[tuple[str, list[int]]]:
     A block is the name up to its first number (``layers.7``), or its first part. Names without
     such structure are cut into runs of 25.
     """
-    keys = [_block_key(label) for label in labels]
+    keys = [block_of(label) for label in labels]
     runs: list[tuple[str, list[int]]] = []
     for i, key in enumerate(keys):
         if runs and runs[-1][0] == key:
@@ -310,7 +310,8 @@ class Entries:
         )
 
 
-def _block_key(label: str) -> str:
+def block_of(label: str) -> str:
+    """The block of the network a name lies in: up to its first number, or its first part."""
     match = _BLOCK.match(label)
     if match and re.search(r"[./]", label):
         return match[1]

@@ -47,13 +47,13 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     width = min(max((_width(entries.names[i]) for i in shown), default=0), 48)
     for i in shown:
         row = entries.row(i)
-        text = f"  {_pad(entries.names[i], width)}  {row['shape']:>12}  {row['dtype']:<9}"
+        text = f"  {padded(entries.names[i], width)}  {row['shape']:>12}  {row['dtype']:<9}"
         if row["status"] != "ok":
-            text = f"  {_pad(entries.names[i], width)}"
+            text = f"  {padded(entries.names[i], width)}"
         lines.append(f"{text} {entries.remark(i, facts['language'])}".rstrip())
     if count > len(shown):
         lines.append(f"  ... {count - len(shown):,} more: dump.to_dataframe()")
-    return _fitted(lines, facts)
+    return fitted(lines, facts)
 
 
 def dump_headline(index: xr.Dataset) -> str:
@@ -92,7 +92,7 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
             lines.append(f"    {left} -> {right}  {sure}  {table['note'].values[i]}".rstrip())
     if len(order) > room:
         lines.append(f"  ... {len(order) - room:,} more: pairing.to_dataframe()")
-    return _fitted(lines, facts)
+    return fitted(lines, facts)
 
 
 def pairing_headline(table: xr.Dataset) -> str:
@@ -141,7 +141,7 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
         lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
     calls = "cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
     lines.append(f"  {sentence('next', language)} {calls}")
-    return _fitted(lines, facts)
+    return fitted(lines, facts)
 
 
 def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
@@ -209,7 +209,7 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
         lines.append(f"  {'worst at':<20} {'left':>14} {'right':>14} {'|d|':>9}")
         for index, left, right, error, _ in worst_elements(values["left_shape"], evidence):
             lines.append(f"  {index:<20} {left:>14.7g} {right:>14.7g} {scientific(error):>9}")
-    return _fitted(lines, facts)
+    return fitted(lines, facts)
 
 
 def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
@@ -260,9 +260,9 @@ def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
     )
     counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
     return (
-        f"  {pairs.number(i):>4}  {_pad(verdict, 11)} {_number(row['max_abs_error']):>8} "
+        f"  {pairs.number(i):>4}  {padded(verdict, 11)} {_number(row['max_abs_error']):>8} "
         f"{_number(row['rel_l2_error']):>8} {_cosine(row['cosine']):>9} "
-        f"{_share(row):>7}  {_pad(counts, 10)}  {pairs.label(i)}"
+        f"{_share(row):>7}  {padded(counts, 10)}  {pairs.label(i)}"
     )
 
 
@@ -305,11 +305,13 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _pad(text: str, width: int) -> str:
+def padded(text: str, width: int) -> str:
+    """The text with spaces up to this many columns."""
     return text + " " * max(0, width - _width(text))
 
 
-def _fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
+def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
+    """The lines as one text of at most `LINES` lines of at most `COLUMNS` columns."""
     """At most LINES lines of at most COLUMNS columns; control characters of names made visible."""
     shown = lines[:LINES]
     if len(lines) > LINES:

@@ -95,3 +95,9 @@ def without_chance(table: str) -> str:
             cells[7] = ""
         rows.append("|".join(cells))
     return "\n".join(rows)
+
+
+@pytest.mark.mindspore
+def test_seed_002_compares_two_checkpoints(tmp_path):
+    done = run("s002_compare_ckpt", tmp_path, {})
+    assert done.stdout == expected("s002_compare_ckpt.txt")

@@ -1,5 +1,9 @@
 """``ts.migrator``: comparison of folders; the calls around weights and networks say what to use."""
 
+from troubleshooter_nb.compat.troubleshooter.checkpoint_compare import (
+    compare_ms_ckpt,
+    compare_pth_and_ckpt,
+)
 from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered
 from troubleshooter_nb.compat.troubleshooter.npy_compare import (
     compare_dict_dir,
@@ -56,5 +60,3 @@ api_dump_compare = not_offered("migrator.api_dump_compare", _COMPARE_OUTPUTS)
 get_weight_map = not_offered("migrator.get_weight_map", _COMPARE_WEIGHTS)
 convert_weight = not_offered("migrator.convert_weight", _COMPARE_WEIGHTS)
 convert_weight_and_load = not_offered("migrator.convert_weight_and_load", _COMPARE_WEIGHTS)
-compare_ms_ckpt = not_offered("migrator.compare_ms_ckpt", _COMPARE_WEIGHTS)
-compare_pth_and_ckpt = not_offered("migrator.compare_pth_and_ckpt", _COMPARE_WEIGHTS)

@@ -139,7 +139,7 @@ def compare_npy_dir(
         msg = f"compare_npy_dir has no argument {', '.join(map(repr, unknown))}; it has {known}"
         raise OptionError(msg)
     folders = existing_folder(orig_dir, "orig_dir"), existing_folder(target_dir, "target_dir")
-    _check_tolerances(rtol, atol)
+    check_tolerances(rtol, atol)
     _check_switches(equal_nan=equal_nan, compare_shape=compare_shape)
     fields = _checked_fields(field_names, frame_names)
     _check_output(output_file)
@@ -336,7 +336,8 @@ def _workers(wanted: int | None) -> int:
     return wanted
 
 
-def _check_tolerances(rtol: float, atol: float) -> None:
+def check_tolerances(rtol: float, atol: float) -> None:
+    """TypeError for a tolerance that is no number."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         # The old tool took floats only, so that rtol=1 was a TypeError.
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterator
 from os import PathLike
@@ -13,11 +14,9 @@ from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_war
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
 from troubleshooter_nb.formats.print_text import MARK, open_print_text
+from troubleshooter_nb.formats.protobuf import Field, Walker
 from troubleshooter_nb.metrics.floats import computable, dtype_from_token
 from troubleshooter_nb.naming import NpyName, format_npy_name
-
-_LENGTH_DELIMITED, _VARINT = 2, 0
-_LONGEST_VARINT = 63  # bits
 
 
 def save_convert(file: str | PathLike[str], output_path: str | PathLike[str]) -> None:
@@ -81,7 +80,7 @@ def _of_print_file(content: bytes, file_name: str) -> list[_Print]:
     try:
         for record in _print_proto(content):
             records.append(record)
-    except (ValueError, IndexError):
+    except ValueError:
         if records:
             user_warning("%s was cut off after %d records", file_name, len(records))
     prints: list[_Print] = []
@@ -100,54 +99,31 @@ def _print_proto(content: bytes) -> Iterator[str | _Value]:
     Source: MindSpore's print.proto; a tensor is {1 dims, 2 type, 3 bytes} as in a checkpoint. The
     old tool called ``mindspore.parse_print``, which MindSpore 2.10 has no more.
     """
-    for number, record in _fields(content):
-        if number != 1 or not isinstance(record, bytes):
-            raise ValueError(number)
-        for kind, value in _fields(record):
-            if not isinstance(value, bytes):
-                raise ValueError(kind)
-            yield value.decode() if kind == 1 else _tensor(value)
+    walker = Walker(io.BytesIO(content))
+    for record in walker.fields(0, len(content)):
+        if record.number != 1 or not record.is_bytes:
+            raise ValueError(record)
+        for value in walker.fields(record.start, record.stop):
+            if not value.is_bytes:
+                raise ValueError(value)
+            is_text = value.number == 1
+            text = content[value.start : value.stop].decode() if is_text else ""
+            yield text if is_text else _tensor(walker, content, value)
 
 
-def _tensor(content: bytes) -> _Value:
+def _tensor(walker: Walker, content: bytes, tensor: Field) -> _Value:
     shape: list[int] = []
     token, values = "", b""
-    for number, value in _fields(content):
-        if isinstance(value, int):
-            shape.append(value)
-        elif number == 2:
-            token = value.decode()
+    for field in walker.fields(tensor.start, tensor.stop):
+        if field.value is not None:
+            shape.append(field.value)
+        elif field.number == 2:
+            token = content[field.start : field.stop].decode()
         else:
-            values = value
+            values = content[field.start : field.stop]
     try:
         array = np.frombuffer(values, dtype_from_token(token.lower()))
     except ValueError as error:
         return None, str(error)
     # A number has one dimension of length 0 there.
     return array.reshape([] if shape == [0] and array.size == 1 else shape), ""
-
-
-def _fields(content: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Field numbers and values of a protobuf message of texts, bytes and whole numbers."""
-    at = 0
-    while at < len(content):
-        key, at = _varint(content, at)
-        value, at = _varint(content, at)
-        if key & 7 == _VARINT:
-            yield key >> 3, value
-            continue
-        if key & 7 != _LENGTH_DELIMITED or at + value > len(content):
-            raise ValueError(at)
-        yield key >> 3, content[at : at + value]
-        at += value
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift <= _LONGEST_VARINT:
-        byte = content[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-    raise ValueError(at)

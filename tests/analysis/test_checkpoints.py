@@ -1,0 +1,240 @@
+"""Differences of two checkpoints: structure, renames, what training changed, and how much."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from troubleshooter_nb import diff_checkpoints, export, option_context, save_dump
+from troubleshooter_nb.analysis import engine
+from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, CheckpointDiff
+
+RNG = np.random.default_rng(0)
+TORCH = {
+    "conv.weight": RNG.normal(size=(4, 3)).astype("f4"),
+    "bn.weight": np.ones(4, "f4"),
+    "bn.bias": np.zeros(4, "f4"),
+    "bn.running_mean": RNG.normal(size=4).astype("f4"),
+    "bn.running_var": np.ones(4, "f4"),
+    "bn.num_batches_tracked": np.int64(3),
+    "fc.parametrizations.weight.original0": np.ones((2, 1), "f4"),
+    "fc.parametrizations.weight.original1": RNG.normal(size=(2, 4)).astype("f4"),
+}
+SPELLINGS = {
+    "bn.weight": "bn.gamma",
+    "bn.bias": "bn.beta",
+    "bn.running_mean": "bn.moving_mean",
+    "bn.running_var": "bn.moving_variance",
+    "fc.parametrizations.weight.original0": "fc.weight_g",
+    "fc.parametrizations.weight.original1": "fc.weight_v",
+}
+MINDSPORE = {
+    SPELLINGS.get(name, name): array
+    for name, array in TORCH.items()
+    if not name.endswith("tracked")
+}
+
+
+def files(tmp_path, left, right, suffixes=(".ckpt", ".pth")):
+    return [
+        save_dump(arrays, tmp_path / f"{side}{suffix}")
+        for side, arrays, suffix in zip(("left", "right"), (left, right), suffixes, strict=True)
+    ]
+
+
+def structure(diff: CheckpointDiff) -> dict[str, str]:
+    table = diff.to_dataframe()
+    names = table["left"].where(table["left"] != "", table["right"])
+    return dict(zip(names, table["structure"], strict=True))
+
+
+def test_the_same_weights_in_both_spellings_are_the_same(tmp_path):
+    diff = diff_checkpoints(*files(tmp_path, MINDSPORE, TORCH))
+    assert diff.passed
+    assert diff.same_structure
+    assert diff.changed == []
+    assert len(diff.untouched) == 7
+    assert diff.relative_change == 0.0
+    assert set(structure(diff).values()) == {"same", "renamed", "right_only"}
+    row = diff.to_dataframe().query("expected").iloc[0]
+    assert (row["right"], row["structure"]) == ("bn.num_batches_tracked", "right_only")
+    assert diff.renames() == {
+        "gamma -> weight": 1,
+        "beta -> bias": 1,
+        "moving_mean -> running_mean": 1,
+        "moving_variance -> running_var": 1,
+        "weight_g -> parametrizations.weight.original0": 1,
+        "weight_v -> parametrizations.weight.original1": 1,
+    }
+    assert "✓ every tensor is bit-equal" in repr(diff)
+    assert "1 alone as expected" in repr(diff)
+
+
+def test_headers_alone_tell_the_structure(tmp_path, monkeypatch):
+    left = MINDSPORE | {
+        "conv.weight": np.ones((4, 5), "f4"),
+        "bn.gamma": np.ones(4, "f2"),
+        "new.weight": np.ones((7, 7, 7), "f4"),
+    }
+    del left["bn.beta"]
+    paths = files(tmp_path, left, TORCH)
+    monkeypatch.setattr(engine, "measure_batch", None)
+    diff = diff_checkpoints(*paths, values=False)
+    found = structure(diff)
+    assert found["conv.weight"] == "shape"
+    assert found["bn.gamma"] == "dtype"
+    assert found["new.weight"] == "left_only"
+    assert found["bn.bias"] == "right_only"
+    assert not diff.same_structure
+    assert not diff.passed
+    assert diff.comparison is None
+    assert np.isnan(diff.relative_change)
+    text = repr(diff)
+    assert "the structure differs" in text
+    assert "values were not compared" in text
+    assert "conv.weight  4×5 → 4×3" in text
+    assert "changed" not in text
+
+
+def test_a_pair_that_names_do_not_prove_is_a_guess(tmp_path):
+    left = {"a.weight": np.ones((2, 3)), "stem.kernel": np.ones((5, 7))}
+    right = {"a.weight": np.ones((2, 3)), "other.tensor": np.ones((5, 7))}
+    diff = diff_checkpoints(*files(tmp_path, left, right, (".ckpt", ".ckpt")))
+    assert structure(diff) == {"a.weight": "same", "stem.kernel": "guessed"}
+    assert "1 paired by a guess" in repr(diff)
+
+
+def trained(rate: float) -> dict[str, np.ndarray]:
+    after = {name: array.copy() for name, array in TORCH.items()}
+    after["conv.weight"] = TORCH["conv.weight"] + np.float32(rate)
+    after["bn.running_mean"] = TORCH["bn.running_mean"] * np.float32(0.5)
+    return after
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_changes_are_measured_by_size_and_by_learning_rate(tmp_path, given):
+    rate = 0.125
+    after = trained(2 * rate) | ({} if given else {"learning_rate": np.float32(rate)})
+    before = TORCH if given else TORCH | {"learning_rate": np.float32(rate)}
+    diff = diff_checkpoints(
+        *files(tmp_path, after, before, (".pth", ".pth")), learning_rate=rate if given else None
+    )
+    assert diff.learning_rate == rate
+    assert diff.changed == ["conv.weight", "bn.running_mean"]
+    assert "bn.num_batches_tracked" in diff.untouched
+    blocks = diff.blocks().set_index(["block", "role"])
+    conv = blocks.loc[("conv", "parameter")]
+    moved, size = np.float64(after["conv.weight"]) - before["conv.weight"], before["conv.weight"]
+    # Float32 arithmetic makes the change exact to 1e-6.
+    assert conv["relative_change"] == pytest.approx(
+        np.linalg.norm(moved) / np.linalg.norm(np.float64(size)), rel=1e-6
+    )
+    assert conv["rms_per_learning_rate"] == pytest.approx(2.0, rel=1e-6)
+    statistics = blocks.loc[("bn", "buffer")]
+    assert (statistics["changed"], statistics["untouched"], statistics["tensors"]) == (1, 2, 3)
+    assert np.isnan(statistics["rms_per_learning_rate"])
+    parameters = [n for n in TORCH if "running" not in n and "tracked" not in n]
+    whole = np.sqrt(sum((np.float64(TORCH[n]) ** 2).sum() for n in parameters))
+    assert diff.relative_change == pytest.approx(np.linalg.norm(moved) / whole, rel=1e-6)
+    assert "learning rate 0.125" in repr(diff)
+
+
+def test_two_learning_rates_are_no_learning_rate(tmp_path):
+    rates = {"learning_rate_0": np.float32(0.1), "learning_rate_1": np.float32(0.2)}
+    diff = diff_checkpoints(*files(tmp_path, TORCH | rates, TORCH, (".ckpt", ".ckpt")))
+    assert np.isnan(diff.learning_rate)
+
+
+def test_training_state_of_one_side_is_expected(tmp_path):
+    state = {"global_step": np.int32(2), "beta1_power": np.float32(0.9)}
+    state |= {f"moment1.{name}": np.zeros_like(MINDSPORE[name]) for name in ("conv.weight",)}
+    diff = diff_checkpoints(*files(tmp_path, MINDSPORE | state, MINDSPORE, (".ckpt", ".ckpt")))
+    assert diff.passed
+    alone = diff.to_dataframe().query("structure == 'left_only'")
+    assert set(alone["left"]) == set(state)
+    assert alone["expected"].all()
+
+
+def test_an_optimizers_state_is_paired_by_its_parameter_not_with_it(tmp_path):
+    shape = (3, 3)
+    left = {"a.weight": np.ones(shape), "moment1.a.weight": np.zeros(shape)}
+    left |= {"b.weight": np.ones(shape), "moment1.b.weight": np.full(shape, 2.0)}
+    right = {name.replace("moment1", "exp_avg"): array for name, array in left.items()}
+    diff = diff_checkpoints(*files(tmp_path, left, right, (".ckpt", ".ckpt")))
+    assert diff.passed
+    assert diff.renames() == {"moment1 -> exp_avg": 2}
+    without = {name: array for name, array in right.items() if not name.startswith("exp")}
+    without["c.weight"] = without.pop("b.weight")
+    diff = diff_checkpoints(*files(tmp_path, left, without, (".ckpt", ".ckpt")))
+    pairs = diff.to_dataframe()
+    assert pairs.query("left == 'moment1.b.weight'")["right"].item() == ""
+
+
+@pytest.mark.torch
+def test_tied_tensors_are_named(tmp_path):
+    import torch
+
+    weight = torch.ones(4, 2)
+    torch.save({"embed.weight": weight, "head.weight": weight}, tmp_path / "tied.pth")
+    diff = diff_checkpoints(tmp_path / "tied.pth", tmp_path / "tied.pth")
+    assert dict(zip(diff.table["left"].values, diff.table["tied_to"].values, strict=True)) == {
+        "embed.weight": "",
+        "head.weight": "embed.weight",
+    }
+    assert "tied to another name" in diff._repr_html_()
+
+
+def test_memory_does_not_grow_with_the_checkpoints(tmp_path):
+    arrays = {f"w{i}.weight": np.full(500_000, i + 1.0, np.float32) for i in range(40)}
+    paths = files(tmp_path, arrays, arrays, (".ckpt", ".ckpt"))
+    del arrays
+    diff_checkpoints(*paths)  # imports and caches
+    tracemalloc.start()
+    diff = diff_checkpoints(*paths, progress=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert diff.passed
+    # A few blocks of both sides for each thread; the two files are 160 MB.
+    assert peak < 40e6
+
+
+def test_the_documented_columns_are_the_columns(tmp_path):
+    diff = diff_checkpoints(*files(tmp_path, MINDSPORE, TORCH))
+    assert list(diff.table.data_vars) == list(DIFF_COLUMNS)
+    documented = CheckpointDiff.__doc__
+    assert all(name in documented for name in DIFF_COLUMNS)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_reprs_are_bounded_escaped_and_reproducible(tmp_path, language):
+    left = {f"layers.{i}.<b>weight</b>": np.full((2, 2), i, "f4") for i in range(600)}
+    right = {name: array + 1 for name, array in left.items()}
+    paths = files(tmp_path, left, right, (".ckpt", ".ckpt"))
+    with option_context(language=language):
+        first, second = (diff_checkpoints(*paths, progress=False) for _ in range(2))
+        assert first._repr_html_() == second._repr_html_()
+        assert len(first._repr_html_()) < 150_000
+        assert "<b>weight" not in first._repr_html_()
+        assert len(repr(first).splitlines()) <= 25
+        assert max(map(len, repr(first).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("suffix", [".html", ".txt", ".csv", ".json", ".md"])
+def test_it_can_be_exported(tmp_path, suffix):
+    diff = diff_checkpoints(*files(tmp_path, MINDSPORE, TORCH))
+    text = export(diff, tmp_path / f"record{suffix}").read_text("utf-8")
+    assert "conv" in text
+
+
+def test_empty_and_unreadable_tensors_do_not_stop_it(tmp_path):
+    left = {"w": np.ones(2), "e": np.zeros((0, 3))}
+    right = {"w": np.ones(2), "e": np.zeros((0, 3)), "t": ["text"]}
+    diff = diff_checkpoints(left, right | {"x": ["text"]})
+    assert structure(diff) == {"w": "same", "e": "same", "t": "right_only", "x": "right_only"}
+    assert not diff.passed
+    empty = diff_checkpoints({}, {})
+    assert len(empty) == 0
+    assert "0 of 0 entries paired" in repr(empty)
+    assert empty._repr_html_()

@@ -1,0 +1,106 @@
+"""Damaged torch files: an error of ours or values, never anything else, never for long."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.pth import open_pth, refusal
+
+COUNT = 500 if os.environ.get("TNB_LONG") == "1" else 50
+DATA = Path(__file__).parents[1] / "data"
+INPUTS = DATA / "troubleshooter" / "inputs" / "pth"
+BASES = {
+    "zip": INPUTS / "wrapped_model_optimizer.pth",
+    "bfloat16": INPUTS / "bfloat16.pth",
+    "whole module": INPUTS / "whole_module.pth",
+    "legacy": DATA / "torch" / "legacy.pth",
+    "tar": DATA / "torch" / "tar.pth",
+    "TorchScript": DATA / "torch" / "scripted.pth",
+    "distributed metadata": DATA / "torch" / "distributed" / ".metadata",
+    "distributed values": DATA / "torch" / "distributed" / "__0_0.distcp",
+}
+
+
+def flipped(rng, data):
+    for _ in range(rng.randint(1, 4)):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+
+def truncated(rng, data):
+    del data[rng.randrange(len(data)) :]
+
+
+def inserted(rng, data):
+    at = rng.randrange(len(data))
+    data[at:at] = rng.randbytes(rng.randint(1, 40))
+
+
+def deleted(rng, data):
+    at = rng.randrange(len(data))
+    del data[at : at + rng.randint(1, 40)]
+
+
+def doubled(rng, data):
+    at = rng.randrange(len(data))
+    data[at:at] = data[at : at + rng.randint(1, 200)]
+
+
+def filled(rng, data):
+    """0xFF over a few bytes, mostly near the ends, where lengths and places are."""
+    near = min(len(data), 400)
+    at = rng.choice([rng.randrange(near), len(data) - rng.randint(1, near)])
+    count = min(rng.randint(1, 9), len(data) - at)
+    data[at : at + count] = b"\xff" * count
+
+
+MUTATIONS = (flipped, truncated, inserted, deleted, doubled, filled)
+
+
+def values_of(path):
+    dump = open_pth(path, label="x")
+    return {
+        name: source.read(0, math.prod(source.shape)).tobytes()
+        for name, source in zip(dump.names, dump.sources, strict=True)
+        if source is not None and source.size_bytes < 1 << 20
+    }
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_a_damaged_file_gives_values_or_our_error(tmp_path, kind, record_property):
+    base = BASES[kind]
+    is_part = base.parent.name == "distributed"
+    if is_part:
+        shutil.copytree(base.parent, tmp_path / "d")
+    path = tmp_path / "d" / base.name if is_part else tmp_path / "x.pth"
+    opened = tmp_path / "d" if is_part else path
+    expected = values_of(base.parent if is_part else base)
+    content = base.read_bytes()
+    rng = random.Random(f"pth {kind}")
+    right = refused = 0
+    for number in range(COUNT):
+        mutation = MUTATIONS[number % len(MUTATIONS)]
+        data = bytearray(content)
+        mutation(rng, data)
+        path.write_bytes(data)
+        message = None
+        started = time.perf_counter()
+        try:
+            refusal(opened)
+            right += values_of(opened) == expected
+        except (FormatError, ReadError) as error:
+            refused += 1
+            message = str(error)
+        assert message is None or opened.name in message
+        assert time.perf_counter() - started < 2.0, (kind, number, mutation.__name__)
+    said = f"{kind}: {COUNT} damaged, {refused} refused, {right} open with the right values"
+    record_property("outcome", said)
+    sys.stdout.write(f"{said}\n")  # shown by pytest -s or -rP

@@ -1,0 +1,92 @@
+"""The checkpoint template runs in a fresh kernel: on its example and on given files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+TEMPLATE = NOTEBOOKS / "checkpoint_diff.ipynb"
+
+pytestmark = pytest.mark.notebook
+
+
+@pytest.fixture(scope="module")
+def run_demo():
+    sys.path.insert(0, str(NOTEBOOKS))
+    try:
+        import run_demo
+    finally:
+        sys.path.remove(str(NOTEBOOKS))
+    return run_demo
+
+
+def texts(notebook) -> list[str]:
+    """The text of every shown result, in order."""
+    return [
+        "".join(output.get("data", {}).get("text/plain", ""))
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "data" in output
+    ]
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+def test_the_example_finds_the_statistics_that_no_gradient_shows(run_demo, tmp_path):
+    notebook = run_demo.execute(TEMPLATE, {"page": str(tmp_path / "page.html")})
+    verdict = run_demo.verdict(notebook)
+    assert verdict.startswith("✗ 18 of 77 pairs differ · ➤ first at bn1.moving_mean")
+    left, right, structure, values, first, training, *_ = texts(notebook)
+    assert "after.ckpt" in left
+    assert "weights are those of 'model'" in right
+    assert "✓ same structure: 77 of 89 entries paired" in structure
+    assert "values were not compared" in structure
+    # All parameters and all momentum agree; the statistics of every normalisation do not.
+    table = [line.split() for line in values.splitlines()]
+    failed = {
+        (cells[0], cells[1]): int(cells[4]) for cells in table if cells[-1:] and len(cells) == 8
+    }
+    assert {key for key, count in failed.items() if count} == {
+        (block, "buffer") for block in ("bn1", "layer1", "layer2", "layer3")
+    }
+    assert "bn1.moving_mean" in first
+    # SGD moved every parameter; both files are torch's, so every batch counter counts.
+    assert "57 tensors changed, 1 untouched" in training
+    assert "learning rate 0.05" in training
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "after.ckpt" in page
+    assert str(tmp_path) not in page
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+@pytest.mark.parametrize("net", ["resnet", "gpt"])
+def test_a_faithful_port_makes_the_same_step(run_demo, net):
+    notebook = run_demo.execute(TEMPLATE, {"net": net, "fault": "none"})
+    assert run_demo.verdict(notebook).startswith("✓ ")
+
+
+def test_given_files_are_compared_without_training(run_demo, tmp_path):
+    rng = np.random.default_rng(0)
+    good = {f"fc{i}.weight": rng.normal(size=(4, 6)) for i in range(4)}
+    bad = good | {"fc2.weight": good["fc2.weight"] + 1}
+    left = tnb.save_dump(bad, tmp_path / "new.ckpt")
+    right = tnb.save_dump(good, tmp_path / "old.safetensors")
+    parameters = {"left": str(left), "right": str(right), "language": "zh"}
+    first, second = (run_demo.execute(TEMPLATE, parameters) for _ in range(2))
+    assert run_demo.verdict(first) == "✗ 4 对中 1 对不一致 · ➤ 首个差异： fc2.weight (#2)"
+    assert [cell.get("outputs") for cell in first.cells] == [
+        cell.get("outputs") for cell in second.cells
+    ]
+    assert any("结构相同" in text for text in texts(first))
+
+
+def test_one_file_alone_is_refused(run_demo, tmp_path):
+    with pytest.raises(Exception, match="fill in both left and right"):
+        run_demo.execute(TEMPLATE, {"left": str(tmp_path)})

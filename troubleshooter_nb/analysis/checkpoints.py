@@ -1,0 +1,238 @@
+"""Compare two checkpoints: structure from headers alone first, then the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
+from troubleshooter_nb.analysis.engine import compare_pairing
+from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.formats import DumpLike, as_dump
+from troubleshooter_nb.metrics.floats import same_dtype
+from troubleshooter_nb.metrics.verdict import Tolerance
+from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.rows import block_of
+
+_SIDES = ("left", "right")
+# The tensors of a large checkpoint are large: few are worth reading twice.
+_DRILL_DOWNS = 3
+# Below this the names alone do not prove a pair, see `pair_dumps`.
+_PROVED = 0.9
+
+
+def diff_checkpoints(
+    left: DumpLike,
+    right: DumpLike,
+    *,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    values: bool = True,
+    learning_rate: float | None = None,
+    pairing: Pairing | PairingMethod | None = None,
+    mapping: MappingLike | None = None,
+    executor: Executor | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
+) -> CheckpointDiff:
+    """Say what differs between two checkpoints, of whatever files, by structure and by value.
+
+    Parameters
+    ----------
+    left, right : Dump, path, or mapping of str to array
+        The right side is the reference: the checkpoint before training, or the original that the
+        left one was converted from.
+    rtol, atol, equal_nan, executor, progress
+        As in `compare`.
+    values : bool
+        False reads headers only and returns at once, however large the files are.
+    learning_rate : float, optional
+        What changes are put in relation to; default the one of the checkpoints, if they hold
+        exactly one.
+    pairing, mapping
+        As in `compare`; by default names decide, in either framework's spelling.
+
+    Returns
+    -------
+    CheckpointDiff
+        Tensors are read in blocks: memory does not grow with the files.
+
+    Raises
+    ------
+    ValueError, PairingError, UnknownFormatError, FileNotFoundError
+        As `compare` does.
+    """
+    left, right = as_dump(left, "left"), as_dump(right, "right")
+    if not isinstance(pairing, Pairing):
+        pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
+    comparison = None
+    if values:
+        comparison = compare_pairing(
+            pairing,
+            Tolerance(rtol, atol, equal_nan),
+            executor=executor,
+            progress=progress,
+            drill_downs=_DRILL_DOWNS,
+        )
+    if learning_rate is None:
+        learning_rate = _learning_rate(right, left)
+    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, learning_rate)
+
+
+def _learning_rate(*dumps: Dump) -> float:
+    """The one learning rate of the first dump that holds any; nan where it holds several."""
+    for dump in dumps:
+        rows = np.flatnonzero(dump.index["role"].values == "learning_rate")
+        if len(rows):
+            sources = [dump.sources[row] for row in rows]
+            rates = {
+                float(source.read(0, 1)[0])
+                for source in sources
+                if source is not None and source.shape in ((), (1,))
+            }
+            return rates.pop() if len(rates) == 1 else float("nan")
+    return float("nan")
+
+
+def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
+    paired = {name: variable.values for name, variable in pairing.table.data_vars.items()}
+    entries = [paired[f"{side}_entry"] for side in _SIDES]
+    dumps = pairing.left, pairing.right
+    count = len(pairing)
+    rows = np.arange(count)
+
+    def side_texts(side: int, column: str) -> np.ndarray:
+        values = dumps[side].index[column].values
+        return _objects([str(values[e]) if e >= 0 else "" for e in entries[side]])
+
+    def either(column: str) -> np.ndarray:
+        # Of the reference where there is one.
+        sources = [dump.index[column].values for dump in dumps]
+        return np.array(
+            [sources[1][r] if r >= 0 else sources[0][e] for e, r in zip(*entries, strict=True)],
+            sources[0].dtype if count else object,
+        )
+
+    columns: dict[str, np.ndarray] = {
+        **{name: paired[name] for name in ("left", "right", "step", "rank", "expected")},
+        **{
+            f"{side}_{column}": side_texts(number, column)
+            for number, side in enumerate(_SIDES)
+            for column in ("shape", "dtype")
+        },
+        "block": _objects([block_of(str(path)) for path in either("path")]),
+        "role": either("role"),
+        "size": either("size").astype(np.int64),
+        "structure": _objects([_structure(pairing, paired, int(row)) for row in rows]),
+        "rename": _objects(
+            [
+                _rename(str(left), str(right)) if left and right else ""
+                for left, right in zip(paired["left"], paired["right"], strict=True)
+            ]
+        ),
+        "tied_to": _tied(pairing, paired),
+        **_values(pairing, comparison),
+    }
+    if comparison is not None:
+        order = np.argsort(columns["pair"], kind="stable")
+        columns = {name: values[order] for name, values in columns.items()}
+    variables = {}
+    for name, (_, unit, meaning) in DIFF_COLUMNS.items():
+        attrs = {"description": meaning} | ({"units": unit} if unit else {})
+        variables[name] = ("row", columns[name], attrs)
+    return xr.Dataset(variables, attrs={"schema": SCHEMA})
+
+
+def _structure(pairing: Pairing, paired: dict[object, np.ndarray], row: int) -> str:
+    """What headers alone say: see `troubleshooter_nb.checkpoint_diff.STRUCTURE`."""
+    entries = [int(paired[f"{side}_entry"][row]) for side in _SIDES]
+    if entries[1] < 0:
+        return "left_only"
+    if entries[0] < 0:
+        return "right_only"
+    left, right = pairing.left.sources[entries[0]], pairing.right.sources[entries[1]]
+    if left is None or right is None:
+        return "unreadable"
+    if left.shape != right.shape:
+        return "shape"
+    if not same_dtype(left.dtype, right.dtype):
+        return "dtype"
+    if paired["confidence"][row] < _PROVED:
+        return "guessed"
+    return "same" if paired["left"][row] == paired["right"][row] else "renamed"
+
+
+def _rename(left: str, right: str) -> str:
+    """The parts of two names that differ, without what is equal in front and behind."""
+    mine, theirs = left.split("."), right.split(".")
+    while len(mine) > 1 and len(theirs) > 1 and mine[0] == theirs[0]:
+        mine, theirs = mine[1:], theirs[1:]
+    while mine and theirs and mine[-1] == theirs[-1]:
+        mine, theirs = mine[:-1], theirs[:-1]
+    if not mine and not theirs:
+        return ""
+    return f"{'.'.join(mine) or '(nothing)'} -> {'.'.join(theirs) or '(nothing)'}"
+
+
+def _tied(pairing: Pairing, paired: dict[object, np.ndarray]) -> np.ndarray:
+    first = [
+        {name: names[0] for names in dump.tied for name in names[1:]}
+        for dump in (pairing.left, pairing.right)
+    ]
+    return _objects(
+        [
+            first[0].get(str(left), "") or first[1].get(str(right), "")
+            for left, right in zip(paired["left"], paired["right"], strict=True)
+        ]
+    )
+
+
+def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.ndarray]:
+    """What the comparison says about each row of the pairing."""
+    count = len(pairing)
+    unknown = np.full(count, np.nan)
+    if comparison is None:
+        return {
+            "pair": np.full(count, -1),
+            "verdict": _objects([""] * count),
+            "passed": np.zeros(count, bool),
+            **{name: unknown for name, column in DIFF_COLUMNS.items() if column[0] == "float64"},
+        }
+    result = {name: variable.values for name, variable in comparison.result.data_vars.items()}
+    keys = zip(result["left_entry"], result["right_entry"], strict=True)
+    place = {key: row for row, key in enumerate(keys)}
+    rows = [
+        place[key]
+        for key in zip(*(pairing.table[f"{side}_entry"].values for side in _SIDES), strict=True)
+    ]
+    # Positions that are finite on both sides; where their sets differ, nearly.
+    left_lost, right_lost = (
+        np.clip(result[f"{side}_nan_count"], 0, None)
+        + np.clip(result[f"{side}_inf_count"], 0, None)
+        for side in _SIDES
+    )
+    lost = np.maximum(left_lost, right_lost)
+    entries = pairing.right.index["size"].values
+    sizes = np.array([entries[e] if e >= 0 else 0 for e in result["right_entry"]])
+    figures = {
+        "pair": result["order"],
+        "verdict": result["verdict"],
+        "passed": result["passed"],
+        "relative_change": result["rel_l2_error"],
+        "rms_change": result["rmse"],
+        "max_change": result["max_abs_error"],
+        "squared_change": result["rmse"] ** 2 * np.clip(sizes - lost, 0, None),
+        "squared_norm": result["right_l2"] ** 2,
+    }
+    return {name: values[rows] for name, values in figures.items()}
+
+
+def _objects(texts: list[str]) -> np.ndarray:
+    array = np.empty(len(texts), object)
+    array[:] = texts
+    return array

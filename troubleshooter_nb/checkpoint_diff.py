@@ -1,0 +1,222 @@
+"""The difference of two checkpoints: their structure, and how much each parameter changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.checkpoint_view import checkpoint_html, checkpoint_text
+
+SCHEMA = "troubleshooter_nb.checkpoint_diff/1"
+
+# What the headers alone say about a row; the worst first.
+STRUCTURE = (
+    *("left_only", "right_only", "unreadable", "shape"),
+    *("dtype", "guessed", "renamed", "same"),
+)
+_DIFFERING = STRUCTURE[:4]
+
+# name -> (dtype, unit, meaning)
+DIFF_COLUMNS = {
+    "left": ("str", "", "entry name on the left; empty where there is none"),
+    "right": ("str", "", "entry name on the right, the reference"),
+    "block": ("str", "", "part of the network: the path up to its first number"),
+    "role": ("str", "", "parameter, buffer, optimizer_state, ..."),
+    "step": ("int64", "", "training step"),
+    "rank": ("int64", "", "process of a distributed run"),
+    "left_shape": ("str", "", "such as 64x128"),
+    "right_shape": ("str", "", "such as 64x128"),
+    "left_dtype": ("str", "", "stored dtype"),
+    "right_dtype": ("str", "", "stored dtype"),
+    "size": ("int64", "elements", "of the right side, or of the only one"),
+    "structure": ("str", "", f"one of {', '.join(STRUCTURE)}"),
+    "expected": ("bool", "", "that it has no partner is expected"),
+    "rename": ("str", "", "what differs in the two names"),
+    "tied_to": ("str", "", "first name of the tensor that this one is, too"),
+    "pair": ("int64", "", "pair number in the comparison; -1 without values"),
+    "verdict": ("str", "", "of the comparison; empty without values"),
+    "passed": ("bool", "", "the verdict counts as passed"),
+    "relative_change": ("float64", "", "norm of left - right / norm of right"),
+    "rms_change": ("float64", "", "root mean square of left - right"),
+    "max_change": ("float64", "", "largest |left - right|"),
+    "squared_change": ("float64", "", "sum of (left - right)**2 over finite positions"),
+    "squared_norm": ("float64", "", "sum of right**2 over finite positions"),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class CheckpointDiff:
+    """What `troubleshooter_nb.diff_checkpoints` found.
+
+    Attributes
+    ----------
+    table : xarray.Dataset, dimension ``row``
+        One row per pair or entry without partner, in the order of the comparison, with the
+        variables of `troubleshooter_nb.checkpoint_diff.DIFF_COLUMNS`::
+
+            left, right              str      entry names; the right side is the reference
+            block, role              str      part of the network, what the tensor is
+            step, rank               int64
+            left_shape, right_shape  str      such as 64x128
+            left_dtype, right_dtype  str
+            size                     int64    elements
+            structure                str      left_only, right_only, unreadable, shape, dtype,
+                                              guessed (names alone do not prove the pair), renamed
+                                              or same
+            expected                 bool     that it has no partner is expected
+            rename                   str      what differs in the names, such as gamma -> weight
+            tied_to                  str      first name of a tensor with several
+            pair                     int64    pair number in the comparison; -1 without values
+            verdict, passed          str, bool  of the comparison
+            relative_change          float64  norm of left - right / norm of right
+            rms_change, max_change   float64  in the parameter's unit
+            squared_change           float64  sum of (left - right)**2
+            squared_norm             float64  sum of right**2
+
+        Where values were not compared, floats are nan.
+    pairing : Pairing
+    comparison : Comparison or None
+        All figures of every pair; None when only the structure was asked for.
+    learning_rate : float
+        Given, or found in one of the checkpoints; nan where unknown.
+    """
+
+    table: xr.Dataset
+    pairing: Pairing
+    comparison: Comparison | None = None
+    learning_rate: float = np.nan
+
+    def __len__(self) -> int:
+        """Number of rows: pairs and entries without partner."""
+        return int(self.table.sizes["row"])
+
+    @property
+    def same_structure(self) -> bool:
+        """Every entry has a partner of its shape, or is expected to have none."""
+        broken = np.isin(self.table["structure"].values, _DIFFERING)
+        return not bool((broken & ~self.table["expected"].values).any())
+
+    @property
+    def passed(self) -> bool:
+        """Same structure, and all values within the tolerance if they were compared."""
+        values = self.comparison is None or self.comparison.passed
+        return self.same_structure and values
+
+    @property
+    def changed(self) -> list[str]:
+        """Names on the left (else the right) of compared tensors that are not bit-equal."""
+        return self._names(self._compared & (self.table["verdict"].values != "identical"))
+
+    @property
+    def untouched(self) -> list[str]:
+        """Names of tensors that are bit-equal on both sides."""
+        return self._names(self.table["verdict"].values == "identical")
+
+    @property
+    def relative_change(self) -> float:
+        """Norm of all differences / norm of all parameters on the right; nan without values."""
+        rows = self._compared & (self.table["role"].values == "parameter")
+        norm = self.table["squared_norm"].values[rows].sum()
+        change = self.table["squared_change"].values[rows].sum()
+        return float(np.sqrt(change / norm)) if norm > 0 else float("nan")
+
+    def blocks(self) -> pd.DataFrame:
+        """The rows grouped by block and role.
+
+        Returns
+        -------
+        DataFrame
+            ``block, role, tensors, elements, changed`` (not bit-equal), ``failed`` (of those, by
+            more than the tolerance), ``untouched, other`` (without partner, other shape,
+            unreadable), ``relative_change`` of the group as a whole, ``rms_change``, and
+            ``rms_per_learning_rate`` of parameters where the rate is known. In the order of the
+            rows.
+        """
+        table = self.to_dataframe()
+        table["elements"] = table["size"]
+        table["compared"] = self._compared
+        table["untouched"] = table["verdict"] == "identical"
+        table["failed"] = table["compared"] & ~table["passed"]
+        table["compared_elements"] = table["size"].where(table["compared"], 0)
+        groups = table.groupby(["block", "role"], sort=False)
+        sums = groups[
+            [
+                *("elements", "compared", "compared_elements", "untouched", "failed"),
+                *("squared_change", "squared_norm"),
+            ]
+        ].sum()
+        sums["tensors"] = groups.size()
+        sums["changed"] = sums["compared"] - sums["untouched"]
+        sums["other"] = sums["tensors"] - sums["compared"]
+        measured = sums["compared"] > 0
+        change, norm = (sums[f"squared_{name}"].where(measured) for name in ("change", "norm"))
+        sums["relative_change"] = np.sqrt(change / norm.where(norm > 0))
+        sums["rms_change"] = np.sqrt(change / sums["compared_elements"].where(measured))
+        # What an optimizer moves; statistics and its own states have other units.
+        moved = sums.index.get_level_values("role") == "parameter"
+        sums["rms_per_learning_rate"] = sums["rms_change"].where(moved) / self.learning_rate
+        columns = [
+            "block",
+            "role",
+            "tensors",
+            "elements",
+            "changed",
+            "failed",
+            "untouched",
+            "other",
+        ]
+        columns += ["relative_change", "rms_change", "rms_per_learning_rate"]
+        return sums.reset_index()[columns]
+
+    def renames(self) -> dict[str, int]:
+        """What differs in the names of pairs, and how often: ``{"gamma -> weight": 9}``."""
+        found = [str(text) for text in self.table["rename"].values if text]
+        return {text: found.count(text) for text in sorted(set(found), key=found.index)}
+
+    def to_dataset(self) -> xr.Dataset:
+        """The table, a copy of `table`."""
+        return self.table.copy(deep=True)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table with one row per pair or entry without partner."""
+        return self.to_dataset().to_dataframe().reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        """Structure, what changed by block, and the largest changes, at most 25 lines."""
+        return checkpoint_text(self.table, self.blocks(), self._facts())
+
+    def _repr_html_(self) -> str:
+        return checkpoint_html(self.table, self.blocks(), self._facts())
+
+    @property
+    def _compared(self) -> np.ndarray:
+        return np.asarray(np.isfinite(self.table["rms_change"].values))
+
+    def _names(self, rows: np.ndarray) -> list[str]:
+        sides = self.table["left"].values[rows], self.table["right"].values[rows]
+        return [str(left or right) for left, right in zip(*sides, strict=True)]
+
+    def _facts(self) -> dict[str, Any]:
+        left, right = self.pairing.left, self.pairing.right
+        return {
+            "left_label": left.label or "left",
+            "right_label": right.label or "right",
+            "notes": [
+                *(f"{left.label}: {note}" for note in left.notes),
+                *(f"{right.label}: {note}" for note in right.notes),
+            ],
+            "verdict": None if self.comparison is None else self.comparison.verdict,
+            "passed": self.passed,
+            "same_structure": self.same_structure,
+            "learning_rate": self.learning_rate,
+            "relative_change": self.relative_change,
+            "renames": self.renames(),
+            **get_options(),
+        }

@@ -1,0 +1,387 @@
+"""``compare_ms_ckpt`` and ``compare_pth_and_ckpt``: two checkpoints in the old tool's tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.progress import reporter
+from troubleshooter_nb.compat.troubleshooter.kernels import UNREADABLE, Figures, measure
+from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
+from troubleshooter_nb.compat.troubleshooter.npy_compare import check_tolerances
+from troubleshooter_nb.compat.troubleshooter.table import text_table
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import OptionError, PairingError, ReadError
+from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.formats.mapping_file import (
+    Transform,
+    WeightRow,
+    read_weight_map_json,
+    weight_rows,
+)
+from troubleshooter_nb.metrics.floats import computable, same_dtype
+from troubleshooter_nb.naming import TRAINING_ROLES
+
+TITLE = "The list of comparison results"
+_EVERYTHING, _DIFFERENCES, _NOTHING = 1, 2, 0
+_FIGURES = ("result of allclose", "ratio of allclose", "cosine similarity", "mean & max diffs")
+_File = str | PathLike[str]
+_WeightMap = tuple[Mapping[str, str], Mapping[str, str]]
+# MindSpore counts no batches, so a torch network always has one entry more per normalisation.
+_ONLY_IN_TORCH = "num_batches_tracked"
+
+
+def compare_ms_ckpt(
+    orig_file_path: _File | None = None,
+    target_file_path: _File | None = None,
+    compare_value: bool = True,
+    print_level: int = 1,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    *,
+    weight_map_path: _File | None = None,
+    weight_map: _WeightMap | None = None,
+    orig_ckpt_dict: Mapping[str, Any] | None = None,
+    target_ckpt_dict: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    shape_field_names: Sequence[str] | None = None,
+    value_field_names: Sequence[str] | None = None,
+    **unknown: object,
+) -> str:
+    """Compare two checkpoints: print a table of shapes and one of values, and return both.
+
+    Parameters
+    ----------
+    orig_file_path, target_file_path : str or path-like
+        ``.ckpt``, or any other file `troubleshooter_nb.open_dump` takes; MindSpore is not needed.
+        The second one is the reference.
+    compare_value : bool
+        Whether to compare values too; without them only headers are read.
+    print_level : {1, 2, 0}
+        1 prints all rows, 2 those that differ, 0 nothing.
+    rtol, atol : float or int
+        An element is close when ``|orig - target| <= atol + rtol * |target|``.
+    equal_nan : bool
+        Whether nan is close to nan.
+    weight_map_path, weight_map : str, or (dict of names, dict of functions), optional
+        From names of the first file to those of the second; default: equal names.
+    orig_ckpt_dict, target_ckpt_dict : dict of str to tensor or array, optional
+        In place of a file.
+    title : str, optional
+        Begin of both titles.
+    shape_field_names, value_field_names : list of 5 or 6 str, optional
+        Headings.
+    **unknown
+        Ignored with a warning.
+
+    Returns
+    -------
+    str
+        The tables as printed; all rows with `print_level` 0. Entries of equal name in the order
+        of the first file, those without partner with ``None``, those of the second alone last.
+
+    Raises
+    ------
+    OptionError
+        For another `print_level`, or the wrong number of headings.
+    FormatError, OSError
+        If a file cannot be opened.
+    PairingError
+        If the weight map does not fit the files.
+
+    Warns
+    -----
+    Through logging, about entries whose dtypes differ or that cannot be read.
+    """
+    if unknown:
+        user_warning("compare_ms_ckpt does not know %s", ", ".join(map(repr, unknown)))
+    rows = _rows_of(weight_map_path, weight_map)
+    sides = "original ckpt", "target ckpt"
+    orig = _side(orig_ckpt_dict, orig_file_path, "orig_file_path")
+    target = _side(target_ckpt_dict, target_file_path, "target_file_path")
+    return _compare(
+        _pairs(_entries(orig), _entries(target), {row.source: row for row in rows or ()}),
+        sides,
+        _Asked(compare_value, print_level, rtol, atol, equal_nan),
+        _headings(sides, title, shape_field_names, value_field_names),
+    )
+
+
+def compare_pth_and_ckpt(
+    weight_map_path: _File | None,
+    pt_file_path: _File,
+    ms_file_path: _File,
+    compare_value: bool = True,
+    print_level: int = 1,
+    rtol: float = 1e-4,
+    atol: float = 1e-4,
+    equal_nan: bool = False,
+    *,
+    weight_map: _WeightMap | None = None,
+    **unknown: object,
+) -> None:
+    """Compare torch weights with a MindSpore checkpoint through a weight map; print both tables.
+
+    Parameters
+    ----------
+    weight_map_path : str or path-like
+        What ``get_weight_map`` saved.
+    pt_file_path, ms_file_path : str or path-like
+        Neither framework is needed. The MindSpore side is the reference. A weight whose shape
+        the map changes (Conv1d) shows both shapes.
+    compare_value, print_level, rtol, atol, equal_nan
+        As in `compare_ms_ckpt`.
+    weight_map : (dict of names, dict of functions), optional
+        In place of the file.
+    **unknown
+        Ignored with a warning.
+
+    Raises
+    ------
+    PairingError
+        If the map and the torch file do not name the same entries.
+    OptionError, FormatError, OSError
+        As in `compare_ms_ckpt`.
+    """
+    if unknown:
+        user_warning("compare_pth_and_ckpt does not know %s", ", ".join(map(repr, unknown)))
+    rows = _rows_of(weight_map_path, weight_map)
+    if rows is None:
+        msg = "compare_pth_and_ckpt needs a weight map: weight_map_path or weight_map"
+        raise OptionError(msg)
+    orig = _entries(as_dump(pt_file_path, "pt_file_path"), weights_only=True)
+    mapped = _mapped(rows, orig, pt_file_path)
+    target = _entries(as_dump(ms_file_path, "ms_file_path"))
+    pairs = _pairs(orig, target, mapped)
+    sides = "torch", "MindSpore"
+    asked = _Asked(compare_value, print_level, rtol, atol, equal_nan)
+    _compare(pairs, sides, asked, _headings(sides, None, None, None))
+    names = [pair.orig.name for pair in pairs if pair.orig is not None and pair.target is None]
+    if alone := [name for name in names if name.endswith(_ONLY_IN_TORCH)]:
+        user_attention("No partner is expected, MindSpore counts no batches: %s", ", ".join(alone))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the caller wants compared and shown."""
+
+    compare_value: bool
+    print_level: int
+    rtol: float
+    atol: float
+    equal_nan: bool
+
+    def __post_init__(self) -> None:
+        check_tolerances(self.rtol, self.atol)
+        if self.print_level not in (_NOTHING, _EVERYTHING, _DIFFERENCES):
+            msg = (
+                f"print_level is 0 (nothing), 1 (all) or 2 (differences), not {self.print_level!r}"
+            )
+            raise OptionError(msg)
+
+    def shown(self, rows: list[list[object]]) -> list[list[object]]:
+        """The rows to show; those whose verdict, in the third cell, is True are no differences."""
+        if self.print_level != _DIFFERENCES:
+            return rows
+        return [row for row in rows if str(row[2]) != "True"]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One entry of a checkpoint; without source, `problem` says why it cannot be read."""
+
+    name: str
+    source: ArraySource | None
+    problem: str
+
+    def values(self) -> np.ndarray:
+        """In a dtype numpy computes with; ReadError with the reason."""
+        if self.source is None:
+            raise ReadError(self.problem)
+        stored = self.source.read(0, math.prod(self.source.shape))
+        return computable(stored).reshape(self.source.shape)
+
+
+_Entries = dict[str, _Entry]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two entries that belong together, or one without partner."""
+
+    orig: _Entry | None
+    target: _Entry | None
+    transform: Transform = "copy"
+
+    @property
+    def names(self) -> tuple[str | None, str | None]:
+        left, right = (None if entry is None else entry.name for entry in self._both)
+        return left, right
+
+    @property
+    def sources(self) -> tuple[ArraySource | None, ArraySource | None]:
+        left, right = (None if entry is None else entry.source for entry in self._both)
+        return left, right
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        left, right = (None if source is None else source.shape for source in self.sources)
+        return left, right
+
+    @property
+    def _both(self) -> tuple[_Entry | None, _Entry | None]:
+        return self.orig, self.target
+
+    @property
+    def converted(self) -> tuple[int, ...] | None:
+        """Shape of the first entry after its transform."""
+        shape = self.shapes[0]
+        if shape is None or self.transform == "copy":
+            return shape
+        return (*shape[:2], 1, *shape[2:])
+
+    def shape_row(self) -> list[object]:
+        shapes, converted = self.shapes, self.converted
+        equal = None if None in shapes else converted == shapes[1]
+        # The old tool showed the converted shape as the one of torch.
+        shown = shapes[0] if converted == shapes[0] else f"{shapes[0]} -> {converted}"
+        return [*self.names, equal, shown, shapes[1]]
+
+    def value_row(self, asked: _Asked) -> list[object]:
+        return [*self.names, *self._figures(asked).cells()]
+
+    def _figures(self, asked: _Asked) -> Figures:
+        if self.orig is None or self.target is None:
+            return Figures(result=False)
+        try:
+            left, right = self.orig.values(), self.target.values()
+        except ReadError as error:
+            user_warning("%s: %s", self.orig.name, error)
+            return Figures(result=UNREADABLE)
+        return measure(
+            left.reshape(self.converted or ()),
+            right,
+            rtol=asked.rtol,
+            atol=asked.atol,
+            equal_nan=asked.equal_nan,
+        )
+
+    def size_bytes(self) -> int:
+        return sum(source.size_bytes for source in self.sources if source is not None)
+
+
+def _side(given: Mapping[str, Any] | None, path: _File | None, argument: str) -> Dump:
+    if given is not None:
+        return as_dump(
+            {name: value for name, value in given.items() if value is not None}, argument
+        )
+    if path is None:
+        msg = f"{argument} is missing"
+        raise OptionError(msg)
+    return as_dump(path, argument)
+
+
+def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
+    reasons, roles = (dump.index[column].values for column in ("reason", "role"))
+    return {
+        name: _Entry(name, source, str(reason))
+        for name, source, reason, role in zip(dump.names, dump.sources, reasons, roles, strict=True)
+        if not (weights_only and role in TRAINING_ROLES)
+    }
+
+
+def _rows_of(path: _File | None, given: _WeightMap | None) -> list[WeightRow] | None:
+    if given is not None:
+        return weight_rows(given)
+    return None if path is None else read_weight_map_json(path)
+
+
+def _mapped(rows: list[WeightRow], orig: _Entries, file: _File) -> dict[str, WeightRow]:
+    """The rows by the names of the torch file; a wrapper's ``module.`` may be on either."""
+    mapped = {}
+    for row in rows:
+        bare = row.source.removeprefix("module.")
+        mapped[row.source if row.source in orig or bare not in orig else bare] = row
+    unwanted, missing = sorted(orig.keys() - mapped.keys()), sorted(mapped.keys() - orig.keys())
+    if unwanted or missing:
+        msg = (
+            f"the weight map does not fit {str(file)!r}: not in the map: {unwanted or 'none'}; "
+            f"not in the file: {missing or 'none'}; draw the map anew from the same network"
+        )
+        raise PairingError(msg)
+    return mapped
+
+
+def _headings(
+    sides: tuple[str, str],
+    title: str | None,
+    shapes: Sequence[str] | None,
+    values: Sequence[str] | None,
+) -> tuple[str, list[str], list[str]]:
+    names = [f"Parameter name of {side}" for side in sides]
+    of_shapes = [*names, "Whether shape are equal"]
+    of_shapes += [f"Parameter shape of {side}" for side in sides]
+    of_values = [*names, *_FIGURES]
+    for given, usual, argument in (
+        (shapes, of_shapes, "shape_field_names"),
+        (values, of_values, "value_field_names"),
+    ):
+        if given is not None and (isinstance(given, str) or len(given) != len(usual)):
+            msg = f"{argument} must be {len(usual)} headings like {usual}, got {given!r}"
+            raise OptionError(msg)
+    return title or TITLE, list(shapes or of_shapes), list(values or of_values)
+
+
+def _compare(
+    pairs: Sequence[_Pair],
+    sides: tuple[str, str],
+    asked: _Asked,
+    headings: tuple[str, list[str], list[str]],
+) -> str:
+    title, shape_fields, value_fields = headings
+    _warn(pairs, sides)
+    rows = [pair.shape_row() for pair in pairs]
+    tables = [text_table(f"{title} for shapes", shape_fields, asked.shown(rows))]
+    if asked.compare_value:
+        rows = _value_rows([pair for pair in pairs if None not in pair.names], asked)
+        tables.append(text_table(f"{title} for values", value_fields, asked.shown(rows)))
+    text = "\n".join(tables)
+    if asked.print_level != _NOTHING:
+        print(text)
+    return text
+
+
+def _value_rows(pairs: Sequence[_Pair], asked: _Asked) -> list[list[object]]:
+    rows = []
+    with reporter(None, sum(pair.size_bytes() for pair in pairs), "comparing") as advance:
+        for pair in pairs:
+            rows.append(pair.value_row(asked))
+            advance(pair.size_bytes())
+    return rows
+
+
+def _pairs(orig: _Entries, target: _Entries, rows: Mapping[str, WeightRow]) -> list[_Pair]:
+    """Each entry of the first file with its partner, then what only the second has."""
+    left_over = dict(target)
+    pairs = []
+    for name, entry in orig.items():
+        row = rows.get(name) or WeightRow(name, name)
+        pairs.append(_Pair(entry, left_over.pop(row.target, None), row.transform))
+    return pairs + [_Pair(None, entry) for entry in left_over.values()]
+
+
+def _warn(pairs: Sequence[_Pair], sides: tuple[str, str]) -> None:
+    for pair in pairs:
+        for entry, side in zip((pair.orig, pair.target), sides, strict=True):
+            if entry is not None and entry.source is None:
+                user_warning("%s of %s cannot be read: %s", entry.name, side, entry.problem)
+        left, right = pair.sources
+        if left is not None and right is not None and not same_dtype(left.dtype, right.dtype):
+            names = pair.names
+            user_warning("%s is %s, %s is %s", names[0], left.dtype, names[1], right.dtype)

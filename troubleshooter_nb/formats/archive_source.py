@@ -1,0 +1,284 @@
+"""Arrays in compressed members of zip archives: read by flat range, whatever they claim."""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.file_source import stamp_of
+from troubleshooter_nb.formats.zip_directory import MAGIC, Member, members
+
+STORED, DEFLATED = 0, 8
+
+_MOST_MEMBERS = 100_000
+# Deflate cannot do better than 1,032 to 1; the rest is for members of a few bytes.
+_BEST_RATIO, _RATIO_SLACK = 1032, 1024
+_LOCAL = struct.Struct("<4s5H3L2H")
+_ENCRYPTED = 1  # bit of the flags
+_BLOCK = 1 << 18  # bytes
+
+
+class Placed(NamedTuple):
+    """A member and the place of its bytes; `problem` says why it cannot be read, if so."""
+
+    name: str
+    method: int
+    crc: int
+    packed: int
+    size: int
+    begin: int
+    problem: str
+
+
+def placed_members(file: BinaryIO, size: int) -> list[Placed]:
+    """The members of an archive, in its order, with the place of their bytes.
+
+    Parameters
+    ----------
+    file : binary file
+    size : int
+        Bytes of the file.
+
+    Returns
+    -------
+    list of Placed
+        Folders are left out. One that is encrypted, or whose claims about itself cannot be true,
+        has a `problem`.
+
+    Raises
+    ------
+    FormatError
+        If its directory is missing or damaged, or names too many members, or one twice, or two
+        share bytes: a few bytes could then stand for any amount of values.
+    """
+    listed = members(file, 0, size)
+    if len(listed) > _MOST_MEMBERS:
+        msg = f"an archive of {len(listed):,} members is not opened; the limit is {_MOST_MEMBERS:,}"
+        raise FormatError(msg)
+    found = [_placed(file, member, size) for member in listed.values() if member.name[-1:] != "/"]
+    end, previous = 0, ""
+    for one in sorted(found, key=lambda one: one.begin):
+        if 0 <= one.begin < end:
+            msg = f"{one.name[:80]!r} overlaps {previous[:80]!r}; the archive is damaged"
+            raise FormatError(msg)
+        end, previous = max(end, one.begin + one.packed * (one.begin >= 0)), one.name
+    return found
+
+
+def _placed(file: BinaryIO, member: Member, size: int) -> Placed:
+    """A member where its own header, which must agree with the directory, puts it."""
+    begin = _begin(file, member, size)
+    problem = ""
+    if begin < 0:
+        problem = "its own header is not where, or not what, the directory says: damaged"
+    elif member.flags & _ENCRYPTED:
+        problem = "encrypted; save it again without a password"
+    elif member.method not in (STORED, DEFLATED):
+        problem = f"compressed by method {member.method}; save it again with numpy"
+    elif member.method == STORED and member.packed != member.size:
+        problem = f"{member.packed:,} bytes stored for {member.size:,}: damaged"
+    elif member.size > _BEST_RATIO * member.packed + _RATIO_SLACK:
+        problem = f"{member.packed:,} bytes cannot hold {member.size:,}: damaged, or made to harm"
+    return Placed(
+        member.name, member.method, member.crc, member.packed, member.size, begin, problem
+    )
+
+
+def _begin(file: BinaryIO, member: Member, size: int) -> int:
+    """The place of a member's bytes; -1 where its own header is another or missing."""
+    if member.header + _LOCAL.size > size:
+        return -1
+    file.seek(member.header)
+    magic, _, _, method, _, _, _, _, _, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
+    name = file.read(name_length).decode("utf-8", "backslashreplace")
+    if (magic, method, name) != (MAGIC, member.method, member.name):
+        return -1
+    begin = member.header + _LOCAL.size + name_length + extra
+    return begin if begin + member.packed <= size else -1
+
+
+def head_of_member(file: BinaryIO, member: Placed, count: int) -> bytes:
+    """The first bytes of a member without problem.
+
+    Raises
+    ------
+    FormatError
+        If its compression is damaged there.
+    """
+    count = min(count, member.size)
+    file.seek(member.begin)
+    # What does not compress grows a little.
+    packed = file.read(min(member.packed, count + 1024))
+    if member.method == STORED:
+        return packed[:count]
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, max(count, 1))[:count]
+    except zlib.error as error:
+        msg = f"its compression is damaged ({error}); copy or save it again"
+        raise FormatError(msg) from None
+
+
+@dataclass(frozen=True)
+class ArchiveSource:
+    """One array in a compressed member; an `ArraySource` best read from front to back.
+
+    Reading on where an earlier read ended goes on decompressing there; anything else starts
+    over at the front, and so does every read in Fortran order.
+
+    Attributes
+    ----------
+    path : str
+    shape : tuple of int
+    dtype : dtype
+        Of the values, with their byte order in the file.
+    member : Placed
+    offset : int
+        Bytes of the member before the values.
+    fortran : bool
+        Whether the first axis varies fastest.
+    stamp : (int, int)
+        Size in bytes and time of change in ns when it was opened.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    member: Placed
+    offset: int
+    fortran: bool
+    stamp: tuple[int, int]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of a flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If the file is gone, not the one that was opened any more, or the member is damaged.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                if self.stamp != stamp_of(file):
+                    msg = f"{self._shown} changed since it was opened; open the dump again"
+                    raise ReadError(msg)
+                if self.fortran:
+                    whole = self._values(file, 0, math.prod(self.shape))
+                    # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
+                    raw = whole.view(f"V{self.dtype.itemsize}").reshape(self.shape, order="F")
+                    return np.asarray(raw.flat[start:stop]).view(self.dtype)
+                return self._values(file, start, stop)
+        except ReadError:
+            raise
+        except OSError as error:
+            msg = f"{self._shown}: {error.strerror or error}"
+            raise ReadError(msg) from error
+
+    @property
+    def _shown(self) -> str:
+        return Path(self.path).name
+
+    def _values(self, file: BinaryIO, start: int, stop: int) -> np.ndarray:
+        """Values in the order they are stored in."""
+        values = np.empty(stop - start, self.dtype)
+        view = memoryview(values.view(np.uint8).data)
+        if not len(view):
+            return values
+        first = self.offset + start * self.dtype.itemsize
+        stream = _streams.take(self, first)
+        try:
+            stream.skip(file, first)
+            stream.fill(file, view)
+        except (zlib.error, EOFError) as error:
+            msg = f"{self._shown}: {self.member.name[:80]!r} is damaged: {error}"
+            raise ReadError(msg) from None
+        _streams.give(self, stream)
+        return values
+
+
+@dataclass
+class _Stream:
+    """A decompressor, and how far it has come in its member."""
+
+    member: Placed
+    done: int = 0  # bytes of values
+    taken: int = 0  # compressed bytes
+    crc: int = 0
+    waiting: bytes = b""
+    decompressor: Any = field(default_factory=lambda: zlib.decompressobj(-zlib.MAX_WBITS))
+
+    def skip(self, file: BinaryIO, to: int) -> None:
+        while self.done < to:
+            self._next(file, to - self.done)
+
+    def fill(self, file: BinaryIO, view: memoryview) -> None:
+        while len(view):
+            piece = self._next(file, len(view))
+            view[: len(piece)] = piece
+            view = view[len(piece) :]
+
+    def _next(self, file: BinaryIO, most: int) -> bytes:
+        """Some bytes, at most so many, never none."""
+        piece = b""
+        while not piece:
+            if not self.waiting and self.taken < self.member.packed:
+                file.seek(self.member.begin + self.taken)
+                self.waiting = file.read(min(_BLOCK, self.member.packed - self.taken))
+                self.taken += len(self.waiting)
+            ended = self.decompressor.eof or not self.waiting
+            piece = self.decompressor.decompress(self.waiting, min(most, _BLOCK))
+            self.waiting = self.decompressor.unconsumed_tail
+            if ended and not piece:
+                msg = f"it ends after {self.done:,} of {self.member.size:,} bytes"
+                raise EOFError(msg)
+        self.done += len(piece)
+        self.crc = zlib.crc32(piece, self.crc)
+        if self.done == self.member.size and self.crc != self.member.crc:
+            msg = "its CRC-32 is not that of its contents"
+            raise EOFError(msg)
+        return piece
+
+
+class _Streams:
+    """Decompressors that stand where the last read of their member ended, a few at most.
+
+    Each is used by one thread at a time: it is taken out for a read and given back after it.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._idle: list[tuple[ArchiveSource, _Stream]] = []
+
+    def take(self, source: ArchiveSource, at: int) -> _Stream:
+        """The decompressor that is nearest before this byte, or a new one."""
+        with self._lock:
+            fits = [one for one in self._idle if one[0] == source and one[1].done <= at]
+            if not fits:
+                return _Stream(source.member)
+            nearest = max(fits, key=lambda one: one[1].done)
+            self._idle = [one for one in self._idle if one is not nearest]
+            return nearest[1]
+
+    def give(self, source: ArchiveSource, stream: _Stream) -> None:
+        """Keep it for the next read, instead of the one that waits longest."""
+        if stream.done == stream.member.size:
+            return
+        with self._lock:
+            self._idle = [*self._idle, (source, stream)][-self._most :]
+
+
+# A decompressor takes 40 KB, and its waiting input up to 256 KB.
+_streams = _Streams(most=16)

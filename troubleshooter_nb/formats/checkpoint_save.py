@@ -1,0 +1,136 @@
+"""Write arrays, tensors or a whole Dump as one checkpoint file."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
+from troubleshooter_nb.errors import TroubleshooterWarning
+from troubleshooter_nb.formats.checkpoint import Item
+from troubleshooter_nb.formats.ckpt import write_ckpt
+from troubleshooter_nb.formats.pth_writer import write_pth
+from troubleshooter_nb.formats.safetensors_ import write_safetensors
+from troubleshooter_nb.frameworks import to_numpy
+from troubleshooter_nb.metrics.floats import arithmetic_of
+
+Writer = Callable[[Path, Sequence[Item]], list[tuple[str, str]]]
+WRITERS: Mapping[str, Writer] = {
+    ".ckpt": write_ckpt,
+    ".pth": write_pth,
+    ".pt": write_pth,
+    ".safetensors": write_safetensors,
+}
+_BLOCK = 1 << 20  # values written at a time
+_MOST_SHOWN = 5
+
+
+def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
+    """Write one checkpoint, tensor by tensor, in the format of the file's suffix.
+
+    Parameters
+    ----------
+    arrays : mapping of str to array, or Dump
+        A Dump is copied from its files block by block; of a mapping one tensor at a time is
+        turned into an array.
+    path : Path
+        ``.ckpt``, ``.pth``, ``.pt`` or ``.safetensors``. The folder is created where missing; the
+        file appears whole or not at all.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        For a value that holds no numbers, an entry that cannot be read, or a Dump of several
+        steps or ranks; nothing is written.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        With the names of the tensors the format cannot hold, which were left out.
+    """
+    items = _of_dump(arrays) if isinstance(arrays, Dump) else _of_mapping(arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    left_out = WRITERS[path.suffix.lower()](path, items)
+    if left_out:
+        shown = "; ".join(f"{name}: {reason}" for name, reason in left_out[:_MOST_SHOWN])
+        more = len(left_out) - _MOST_SHOWN
+        text = f"{path.name} was written without {len(left_out)} tensors: {shown}"
+        text += f"; and {more} more" if more > 0 else ""
+        warnings.warn(text, TroubleshooterWarning, stacklevel=4)
+    return path
+
+
+def names_of(dump: Dump) -> list[str]:
+    """Names of the entries, if each can be read and is there once.
+
+    Raises
+    ------
+    ValueError
+        If one cannot, or is in several steps or ranks.
+    """
+    twice = [name for name, count in Counter(dump.names).items() if count > 1]
+    if twice:
+        msg = (
+            f"{dump.label!r} has {twice[0]!r} in several steps or ranks; one checkpoint holds "
+            "one: dump.select(step=..., rank=...)"
+        )
+        raise ValueError(msg)
+    for name, source, reason in zip(
+        dump.names, dump.sources, dump.index["reason"].values, strict=True
+    ):
+        if source is None:
+            msg = f"{name!r} of {dump.label!r} cannot be read: {reason}; leave it out first"
+            raise ValueError(msg)
+    return dump.names
+
+
+def _of_dump(dump: Dump) -> list[Item]:
+    return [
+        _item(name, source)
+        for name, source in zip(names_of(dump), dump.sources, strict=True)
+        if source is not None
+    ]
+
+
+def _of_mapping(arrays: Mapping[str, Any]) -> list[Item]:
+    items = []
+    for name, value in arrays.items():
+        try:
+            array = to_numpy(value)
+        except (ValueError, TypeError) as error:
+            msg = f"{name!r}: {error}"
+            raise ValueError(msg) from error
+        if arithmetic_of(array.dtype) == "unsupported":
+            msg = f"{name!r}: cannot save dtype {array.dtype}; expected numbers"
+            raise ValueError(msg)
+        items.append(Item(str(name), array.dtype, array.shape, _converted(value)))
+    return items
+
+
+def _converted(value: Any) -> Callable[[], Iterator[np.ndarray]]:
+    # Only when its turn comes: an array of a tensor on a device is a copy.
+    def chunks() -> Iterator[np.ndarray]:
+        yield from _blocks(ArrayInMemory(np.ascontiguousarray(to_numpy(value))))
+
+    return chunks
+
+
+def _item(name: str, source: ArraySource) -> Item:
+    return Item(name, source.dtype, source.shape, lambda: _blocks(source))
+
+
+def _blocks(source: ArraySource) -> Iterator[np.ndarray]:
+    size = math.prod(source.shape)
+    for start in range(0, size, _BLOCK):
+        yield source.read(start, min(start + _BLOCK, size))

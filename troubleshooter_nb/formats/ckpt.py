@@ -1,0 +1,358 @@
+"""MindSpore's ``.ckpt``: opened by walking its records, written record by record.
+
+The file is one protobuf message after another, ``1 {1 tag, 2 tensor {1 dims, 2 type, 3 bytes}}``,
+without header or index. Source: spec/mindspore_cpu.md section 5, measured with MindSpore 2.10.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.checkpoint import Item, Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.file_source import (
+    checked_source,
+    head_of,
+    named,
+    opened,
+    written_whole,
+)
+from troubleshooter_nb.formats.protobuf import Field, Walker, bytes_head, number_field
+from troubleshooter_nb.metrics.floats import dtype_from_token
+
+NAME = "ckpt"
+
+# The first four bytes of an encrypted checkpoint.
+_ENCRYPTED = {
+    b"\xd8\x5e\x3a\x7f": "AES-GCM",
+    b"\xd9\x5e\x3a\x7f": "AES-CBC",
+    b"\xda\x5e\x3a\x7f": "SM4-CBC",
+}
+_OTHERS = {b"PK": "a zip archive", b"\x80": "a pickle", b"\x93NUMPY": "a .npy file"}
+_NUMBERS = (
+    *("float16", "float32", "float64", "bfloat16", "bool", "int8", "int16", "int32", "int64"),
+    *("uint8", "uint16", "uint32", "uint64"),
+)
+_TYPES = {
+    name.replace("uint", "UInt").replace("bfloat", "BFloat")
+    if name.startswith(("uint", "bfloat"))
+    else name.capitalize(): name
+    for name in _NUMBERS
+}
+_TYPE_OF = {name: type_ for type_, name in _TYPES.items()}
+# Written by save_checkpoint, but refused by load_checkpoint.
+_READ_ONLY = {
+    "Complex64": "complex64",
+    "Complex128": "complex128",
+    "Int4": "int4",
+    "Float8E4M3FN": "float8_e4m3fn",
+    "Float8E5M2": "float8_e5m2",
+    "HiFloat8": "",
+}
+_TEXT = "str"
+_SUM_MARK = b"crc_num"
+_SUM_SIZE = len(_SUM_MARK) + 10  # bytes: the mark and a big-endian CRC-32
+_CHECKED_AT_ONCE = 64 * 1024**2  # bytes that take less than a tenth of a second
+_LONGEST_NAME = 4096  # bytes
+_LONGEST_TEXT = 64 * 1024  # bytes
+_MOST_AXES = 64
+_MOST_RECORDS = 1_000_000
+_SLICE = 512 * 1024**2  # bytes of one record: protobuf's own limit is 2 GiB
+_BLOCK = 1 << 20
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    head = head_of(path, 64)
+    for magic, what in _OTHERS.items():
+        if head.startswith(magic):
+            return f"{what}, not MindSpore's records"
+    if head[:4] in _ENCRYPTED or path.suffix == ".ckpt" or _is_record(head):
+        return None if path.is_file() else "no file"
+    return "does not begin with a record of MindSpore, and is not called .ckpt"
+
+
+def _is_record(head: bytes) -> bool:
+    """Whether a record with a tag begins here: 0x0a, its length, 0x0a, the tag's length."""
+    length = next((i for i, byte in enumerate(head[1:11], 1) if byte < 128), 0)
+    tag = head[length + 1 : length + 3]
+    return head[:1] == b"\x0a" and length > 0 and tag[:1] == b"\x0a" and len(tag) == 2
+
+
+def open_ckpt(path: Path, *, label: str) -> Dump:
+    """Open a MindSpore checkpoint by its records; values are read when asked for.
+
+    Parameters
+    ----------
+    path : Path
+    label : str
+
+    Returns
+    -------
+    Dump
+        One entry per tensor; slices of one tensor are joined. A tensor whose bytes do not fit
+        its shape is an entry with a reason; texts are a note. A CRC-32 is checked in files up to
+        64 MiB, `check_sum` does it for any.
+
+    Raises
+    ------
+    FormatError
+        If the file is encrypted, truncated, no checkpoint, fails its CRC-32, or has two tensors
+        of one name.
+    OSError
+        If it cannot be opened.
+    """
+    with named(path):
+        stored, notes = open_stored(path)
+        return checkpoint_dump(stored, label=label, format=NAME, notes=notes)
+
+
+def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
+    """The tensors of a checkpoint and what there is to say; raises as `open_ckpt` does."""
+    with opened(path) as (file, stamp):
+        if cipher := _ENCRYPTED.get(file.read(4)):
+            msg = (
+                f"encrypted with {cipher}; load it with mindspore.load_checkpoint(dec_key=...) "
+                "and save it again without enc_key"
+            )
+            raise FormatError(msg)
+        notes = _check_small(file, stamp[0])
+        end = stamp[0] - (_SUM_SIZE if notes else 0)
+        records, texts = _records(file, end)
+    stored = [_stored(path, record, stamp) for record in records]
+    if texts:
+        notes.append(f"texts, not tensors: {listed(texts)}")
+    return stored, notes
+
+
+def check_sum(path: Path) -> bool | None:
+    """Whether the file still has the CRC-32 it was saved with; None if it was saved without.
+
+    Reads the whole file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    with opened(path) as (file, (size, _)):
+        file.seek(max(size - _SUM_SIZE, 0))
+        tail = file.read(_SUM_SIZE)
+        if not tail.startswith(_SUM_MARK) or len(tail) < _SUM_SIZE:
+            return None
+        file.seek(0)
+        found, left = 0, size - _SUM_SIZE
+        while left and (block := file.read(min(left, _BLOCK))):
+            found = binascii.crc32(block, found)
+            left -= len(block)
+        return found == int.from_bytes(tail[len(_SUM_MARK) :], "big")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """One tensor as the file describes it."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+
+    @property
+    def held(self) -> int:
+        return sum(length for _, length in self.spans)
+
+
+def _check_small(file: BinaryIO, size: int) -> list[str]:
+    """What to say about the CRC-32; nothing when there is none."""
+    path = Path(file.name)
+    file.seek(max(size - _SUM_SIZE, 0))
+    if not file.read(_SUM_SIZE).startswith(_SUM_MARK):
+        return []
+    if size > _CHECKED_AT_ONCE:
+        return ["carries a CRC-32, not checked: troubleshooter_nb.formats.ckpt.check_sum() does"]
+    if not check_sum(path):
+        msg = "its CRC-32 is not that of its contents: damaged; copy or save it again"
+        raise FormatError(msg)
+    return ["carries a CRC-32, which is right"]
+
+
+def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
+    walker = Walker(file)
+    records: list[_Record] = []
+    texts: list[str] = []
+    name = ""
+    try:
+        for count, field in enumerate(walker.fields(0, end)):
+            if count >= _MOST_RECORDS:
+                msg = f"more than {_MOST_RECORDS:,} records"
+                raise FormatError(msg)
+            if field.number != 1 or not field.is_bytes:
+                msg = f"field {field.number} where a record is expected"
+                raise FormatError(msg)
+            record = _record(walker, field)
+            name = record.name
+            if record.type == _TEXT:
+                texts.append(_shown(walker, record))
+            elif records and record.name == records[-1].name:
+                records[-1] = _joined(records[-1], record)
+            else:
+                records.append(record)
+    except FormatError as error:
+        where = f"damaged or truncated behind {name!r}" if name else "not a MindSpore checkpoint"
+        msg = f"{where}: {error}; copy or save it again"
+        raise FormatError(msg) from None
+    if not records:
+        msg = "no tensors in it; save the network again"
+        raise FormatError(msg)
+    return records, texts
+
+
+def _record(walker: Walker, record: Field) -> _Record:
+    name, tensor, is_table = None, None, False
+    for field in walker.fields(record.start, record.stop):
+        if field.number == 1 and field.is_bytes:
+            name = _text(walker, field, "utf-8")
+        elif field.number == 2 and field.is_bytes:
+            tensor = field
+        elif field.number == 3:
+            is_table = True
+    if name is None or (tensor is None and not is_table):
+        msg = f"the record at byte {record.start:,} has no {'name' if name is None else 'tensor'}"
+        raise FormatError(msg)
+    if tensor is None:
+        return _Record(name, "table", (), ())
+    return _tensor(walker, name, tensor)
+
+
+def _tensor(walker: Walker, name: str, tensor: Field) -> _Record:
+    shape: list[int] = []
+    type_ = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    for field in walker.fields(tensor.start, tensor.stop):
+        if field.number == 1:
+            # One by one as MindSpore writes them, or packed as protobuf allows.
+            lengths = [field.value] if field.value is not None else walker.varints(*field[2:])
+            shape += (length for length, _ in zip(lengths, range(_MOST_AXES + 1), strict=False))
+        elif field.number == 2 and field.is_bytes:
+            type_ = _text(walker, field, "ascii")
+        elif field.number == 3 and field.is_bytes:
+            spans = ((field.start, field.stop - field.start),)
+        if len(shape) > _MOST_AXES:
+            msg = f"{name!r} has more than {_MOST_AXES} axes"
+            raise FormatError(msg)
+    return _Record(name, type_, tuple(shape), spans)
+
+
+def _text(walker: Walker, field: Field, encoding: str) -> str:
+    if field.stop - field.start > _LONGEST_NAME:
+        msg = f"a name of {field.stop - field.start:,} bytes at byte {field.start:,}"
+        raise FormatError(msg)
+    try:
+        return walker.take(field.start, field.stop).decode(encoding)
+    except UnicodeDecodeError:
+        msg = f"the name at byte {field.start:,} is no text"
+        raise FormatError(msg) from None
+
+
+def _shown(walker: Walker, record: _Record) -> str:
+    """A text with its name; MindSpore writes four bytes for each letter."""
+    start, length = record.spans[0] if record.spans else (0, 0)
+    text = walker.take(start, start + min(length, _LONGEST_TEXT)).decode("utf-32-le", "replace")
+    return f"{record.name}={text[:40]!r}"
+
+
+def _joined(first: _Record, more: _Record) -> _Record:
+    if (first.type, first.shape) != (more.type, more.shape):
+        msg = f"two tensors are called {more.name!r}, and they are no slices of one"
+        raise FormatError(msg)
+    return replace(first, spans=first.spans + more.spans)
+
+
+def _stored(path: Path, record: _Record, stamp: tuple[int, int]) -> Stored:
+    token = _TYPES.get(record.type) or _READ_ONLY.get(record.type)
+    if not token:
+        what = "a hash table" if record.type == "table" else f"values of type {record.type[:40]!r}"
+        return Stored(record.name, None, f"holds {what}, which cannot be read")
+    dtype = dtype_from_token(token)
+    shape = record.shape
+    if shape == (0,) and record.held == dtype.itemsize:
+        shape = ()  # older releases gave numbers one axis of length 0
+    try:
+        source = checked_source(path, shape, dtype, record.spans, stamp=stamp)
+        if record.held != source.size_bytes:
+            packed = record.type == "Int4" and record.held == -(-source.size_bytes // 2)
+            why = "two to a byte, which is not read" if packed else "the file is damaged"
+            msg = f"{record.held:,} bytes for {source.size_bytes:,} of shape {shape}: {why}"
+            raise FormatError(msg)
+    except FormatError as error:
+        return Stored(record.name, None, str(error))
+    return Stored(record.name, source)
+
+
+def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
+    """Write a checkpoint that ``mindspore.load_checkpoint`` loads; the file appears whole or not.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder exists. A file of that name is replaced.
+    items : sequence of Item
+        In the order of writing; one block of one tensor is in memory at a time.
+
+    Returns
+    -------
+    list of (str, str)
+        Names that were left out, and why: MindSpore drops empty tensors on saving, and a complex
+        or float8 tensor makes it unable to load the file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then.
+    """
+    left_out = []
+    with written_whole(path) as stream:
+        for item in items:
+            if reason := _not_loadable(item):
+                left_out.append((item.name, reason))
+                continue
+            for piece in _written(item):
+                stream.write(piece)
+    return left_out
+
+
+def _not_loadable(item: Item) -> str:
+    if item.dtype.name not in _TYPE_OF:
+        return f"MindSpore cannot load {item.dtype.name} from a checkpoint"
+    return "" if math.prod(item.shape) else f"MindSpore keeps no empty tensors ({item.shape})"
+
+
+def _written(item: Item) -> Iterator[bytes | memoryview]:
+    """The bytes of a tensor's records: a new one begins after every `_SLICE` of its values."""
+    tag = item.name.encode(errors="backslashreplace")
+    tag = bytes_head(1, len(tag)) + tag
+    type_ = _TYPE_OF[item.dtype.name].encode()
+    described = b"".join(number_field(1, length) for length in item.shape)
+    described += bytes_head(2, len(type_)) + type_
+    left, room = math.prod(item.shape) * item.dtype.itemsize, 0
+    for chunk in item.chunks():
+        values = np.ascontiguousarray(chunk, item.dtype.newbyteorder("<"))
+        view = memoryview(values.view(np.uint8).data)
+        while len(view):
+            if not room:
+                room = min(left, _SLICE)
+                tensor = described + bytes_head(3, room)
+                outer = bytes_head(2, len(tensor) + room)
+                yield bytes_head(1, len(tag) + len(outer) + len(tensor) + room)
+                yield tag + outer + tensor
+            piece = view[:room]
+            yield piece
+            view, room, left = view[len(piece) :], room - len(piece), left - len(piece)

@@ -1,0 +1,217 @@
+"""Folders of torch.distributed.checkpoint: ``.metadata`` says where each part of a tensor lies.
+
+Source: torch/distributed/checkpoint/metadata.py and filesystem.py of torch 2.13.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.grid_source import Part, checked_grid
+from troubleshooter_nb.formats.inert_pickle import Call, Table
+from troubleshooter_nb.formats.pth_containers import Contents, contents_of, key_text
+from troubleshooter_nb.formats.pth_tensors import Ready, Tensors, is_whole, whole_numbers
+from troubleshooter_nb.formats.pth_walk import Tree, walked
+
+METADATA = ".metadata"
+
+_OURS = "torch.distributed.checkpoint."
+_LARGEST_OBJECT = 64 * 1024**2  # bytes of an item that is no tensor
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One part of one value: in which file, from where to where, and its place in the tensor."""
+
+    name: str
+    offsets: tuple[int, ...]
+    file: str
+    start: int
+    length: int
+
+
+@dataclass
+class _Found:
+    """What the files hold of each name."""
+
+    parts: dict[str, list[Part]] = field(default_factory=lambda: defaultdict(list))
+    objects: dict[str, Any] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    globals: dict[str, None] = field(default_factory=dict)
+
+
+def distributed_tree(folder: Path) -> tuple[Tree, list[str], list[str]]:
+    """The values of a distributed checkpoint, the globals it names, and what there is to say.
+
+    Raises
+    ------
+    FormatError
+        If ``.metadata`` is missing or damaged. A part that is missing or damaged makes its
+        tensor one that cannot be read.
+    """
+    contents, stamp = _metadata(folder / METADATA)
+    root = contents.root.state if isinstance(contents.root, Call) else None
+    described = root.get("state_dict_metadata") if isinstance(root, Table) else None
+    placed = root.get("storage_data") if isinstance(root, Table) else None
+    if not isinstance(described, Table) or not isinstance(placed, Table):
+        msg = f"{METADATA} is not that of a distributed checkpoint; copy or save it again"
+        raise FormatError(msg)
+    found = _read(folder, list(_items(placed)), dict(_sizes(described)))
+    paths = root.get("planner_data") if isinstance(root, Table) else None
+    known = paths.texts() if isinstance(paths, Table) else {}
+    nested = Table()
+    for name, record in described.texts().items():
+        value = _value(name, record, found)
+        _put(nested, _steps(name, known.get(name)), value)
+    tree = walked(nested, Tensors(folder, contents, stamp))
+    return tree, [*contents.globals, *found.globals], []
+
+
+def _metadata(path: Path) -> tuple[Contents, tuple[int, int]]:
+    if not path.is_file():
+        msg = f"a folder without {METADATA}, which a distributed checkpoint has"
+        raise FormatError(msg)
+    try:
+        with opened(path) as (file, stamp):
+            return contents_of(file, 0, stamp[0]), stamp
+    except FormatError as error:
+        msg = f"{METADATA}: {error}; the save was interrupted or the copy is not whole"
+        raise FormatError(msg) from None
+
+
+def _state(record: Any, kind: str) -> Table | None:
+    """The fields of one of torch's records."""
+    ours = isinstance(record, Call) and record.path.startswith(_OURS)
+    if not ours or not record.path.endswith(f".{kind}"):
+        return None
+    return record.state if isinstance(record.state, Table) else None
+
+
+def _sizes(described: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Shapes of the tensors; values that are none have no size."""
+    for name, record in described.texts().items():
+        state = _state(record, "TensorStorageMetadata")
+        shape = whole_numbers(state.get("size")) if state else None
+        if shape is not None:
+            yield name, shape
+
+
+def _items(placed: Table) -> Iterator[_Item]:
+    for index, info in placed.pairs:
+        key, place = _state(index, "MetadataIndex"), _state(info, "_StorageInfo")
+        if key is None or place is None:
+            msg = f"{METADATA} is damaged: no place where one is expected; copy or save it again"
+            raise FormatError(msg)
+        name, offsets = key.get("fqn"), whole_numbers(key.get("offset") or ())
+        file, start, length = (place.get(part) for part in ("relative_path", "offset", "length"))
+        sound = type(name) is str and type(file) is str and offsets is not None
+        if not sound or not is_whole(start) or not is_whole(length) or start < 0:
+            msg = f"{METADATA} is damaged: a place is described by something else; save it again"
+            raise FormatError(msg)
+        if place.get("transform_descriptors"):
+            file = ""  # compressed or encrypted: no file holds its bytes as they are
+        yield _Item(name, offsets or (), file, start, length)
+
+
+def _read(folder: Path, items: list[_Item], sizes: dict[str, tuple[int, ...]]) -> _Found:
+    """Look at every item once, file by file."""
+    found = _Found()
+    by_file: dict[str, list[_Item]] = defaultdict(list)
+    for item in items:
+        by_file[item.file].append(item)
+    for name, inside in by_file.items():
+        if reason := _outside(name):
+            found.reasons.update((item.name, reason) for item in inside)
+            continue
+        try:
+            with opened(folder / name) as (file, stamp):
+                for item in inside:
+                    _look(file, folder / name, stamp, item, item.name in sizes, found)
+        except (FormatError, OSError) as error:
+            text = getattr(error, "strerror", None) or str(error)
+            found.reasons.update((item.name, f"{name[:80]}: {text}") for item in inside)
+    return found
+
+
+def _outside(name: str) -> str:
+    if not name:
+        return "saved compressed or in another way than torch's own; save it again without"
+    if "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
+        return f"said to be in {name[:80]!r}, outside the folder"
+    return ""
+
+
+def _look(
+    file: BinaryIO,
+    path: Path,
+    stamp: tuple[int, int],
+    item: _Item,
+    is_tensor: bool,
+    found: _Found,
+) -> None:
+    """Add one item; one that is damaged becomes a reason."""
+    try:
+        if item.start + item.length > stamp[0] or item.length < 4:
+            msg = f"truncated: it lies at byte {item.start:,}, the file has {stamp[0]:,}"
+            raise FormatError(msg)
+        if not is_tensor and item.length > _LARGEST_OBJECT:
+            msg = f"an object of {item.length:,} bytes"
+            raise FormatError(msg)
+        contents = contents_of(file, item.start, item.start + item.length)
+        found.globals.update(dict.fromkeys(contents.globals))
+        if not is_tensor:
+            found.objects[item.name] = contents.root
+            return
+        ready = Tensors(path, contents, stamp).found(contents.root)
+        if not isinstance(ready, Ready) or ready.source is None:
+            msg = ready.reason if isinstance(ready, Ready) else "something that is no tensor"
+            raise FormatError(msg)
+        found.parts[item.name].append((item.offsets, ready.source))
+    except FormatError as error:
+        found.reasons[item.name] = f"{path.name}: {error}"
+
+
+def _value(name: str, record: Any, found: _Found) -> Any:
+    """A tensor put together, or the object that is kept under this name."""
+    if _state(record, "BytesStorageMetadata") or name in found.objects:
+        return found.objects.get(name)
+    if reason := found.reasons.get(name):
+        return Ready(None, reason)
+    shape = next((shape for _, shape in _sizes(Table([(name, record)]))), None)
+    parts = found.parts.get(name)
+    if shape is None or not parts:
+        return Ready(None, f"no file holds a part of it: {METADATA} and files do not match")
+    try:
+        return Ready(_joined(shape, parts))
+    except FormatError as error:
+        return Ready(None, str(error))
+
+
+def _joined(shape: tuple[int, ...], parts: list[Part]) -> ArraySource:
+    # A part without offset is the whole.
+    placed = [(offsets or (0,) * len(shape), source) for offsets, source in parts]
+    return checked_grid(shape, parts[0][1].dtype, placed)
+
+
+def _steps(name: str, known: Any) -> list[str]:
+    """The keys that lead to a value in the nested dict that was saved."""
+    if isinstance(known, tuple | list) and known and all(key_text(key) for key in known):
+        return [key_text(key) for key in known]
+    return [name]
+
+
+def _put(nested: Table, steps: list[str], value: Any) -> None:
+    for step in steps[:-1]:
+        inner = nested.get(step)
+        if not isinstance(inner, Table):
+            inner = Table()
+            nested.pairs.append((step, inner))
+        nested = inner
+    nested.pairs.append((steps[-1], value))

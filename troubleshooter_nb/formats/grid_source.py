@@ -1,0 +1,182 @@
+"""A tensor cut into boxes that lie in several files, read by flat range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.file_source import check_shape
+
+_BLOCK = 1 << 20  # elements read at once
+_MOST_CELLS = 1 << 22  # that the check of a grid may count
+
+Part = tuple[tuple[int, ...], ArraySource]
+
+
+@dataclass(frozen=True)
+class GridSource:
+    """An `ArraySource` of boxes that together are the tensor.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    parts : tuple of (tuple of int, ArraySource)
+        Position of the first element of each box in the tensor, and its values.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    parts: tuple[Part, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of a flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If one of the files is gone or changed.
+        """
+        values = np.empty(stop - start, self.dtype)
+        if start < stop:
+            for offsets, source in self.parts:
+                self._fill(values, start, offsets, source)
+        return values
+
+    def _fill(
+        self, values: np.ndarray, start: int, offsets: tuple[int, ...], source: ArraySource
+    ) -> None:
+        """Copy what one box has of the range that begins at `start`."""
+        stop = start + len(values)
+        run, leading, base = self._runs(offsets, source.shape)
+        count = math.prod(leading)
+        if not run or not count:
+            return
+        steps = _steps(self.shape)[: len(leading)]
+        first = _first_run(leading, steps, base, start - run + 1, count)
+        last = _first_run(leading, steps, base, stop, count)
+        for low, high in _blocks(first, last, max(_BLOCK // run, 1)):
+            index = np.unravel_index(np.arange(low, high), leading) if leading else ()
+            places = np.full(high - low, base - start, np.int64)
+            for axis, step in zip(index, steps, strict=True):
+                places += axis * step
+            if high - low == 1:
+                self._copy(values, int(places[0]), run, low, source)
+                continue
+            read = source.read(low * run, high * run)
+            targets = (places[:, None] + np.arange(run)).reshape(-1)
+            inside = (targets >= 0) & (targets < len(values))
+            values[targets[inside]] = read[inside]
+
+    @staticmethod
+    def _copy(values: np.ndarray, place: int, run: int, number: int, source: ArraySource) -> None:
+        """Copy what the range has of one run, block by block."""
+        begin, end = max(place, 0), min(place + run, len(values))
+        for low, high in _blocks(begin, end, _BLOCK):
+            at = number * run + low - place
+            values[low:high] = source.read(at, at + high - low)
+
+    def _runs(
+        self, offsets: tuple[int, ...], box: tuple[int, ...]
+    ) -> tuple[int, tuple[int, ...], int]:
+        """Length of the runs of a box that lie together in the tensor, its axes, its place."""
+        steps = _steps(self.shape)
+        axis = len(box)
+        while axis > 0 and box[axis - 1] == self.shape[axis - 1]:
+            axis -= 1
+        axis = max(axis - 1, 0)
+        base = sum(offset * step for offset, step in zip(offsets, steps, strict=True))
+        return math.prod(box[axis:]), box[:axis], base
+
+
+def _steps(shape: Sequence[int]) -> list[int]:
+    """Distance of neighbours along each axis in C order."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _first_run(
+    leading: tuple[int, ...], steps: Sequence[int], base: int, wanted: int, count: int
+) -> int:
+    """Number of the first run of a box that begins at `wanted` or behind it."""
+    low, high = 0, count
+    while low < high:
+        middle, rest, place = (low + high) // 2, (low + high) // 2, base
+        for length, step in zip(reversed(leading), reversed(steps), strict=True):
+            rest, index = divmod(rest, length)
+            place += index * step
+        if place < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _blocks(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
+    for low in range(start, stop, size):
+        yield low, min(low + size, stop)
+
+
+def checked_grid(shape: tuple[int, ...], dtype: np.dtype, parts: Sequence[Part]) -> ArraySource:
+    """The tensor of these boxes, which fill it without gap and overlap.
+
+    A single box that is the whole tensor is returned itself.
+
+    Raises
+    ------
+    FormatError
+        If a box has another dtype or lies outside, or they do not fill the tensor exactly.
+    """
+    check_shape(shape, dtype)
+    for offsets, source in parts:
+        fits = len(offsets) == len(source.shape) == len(shape) and all(
+            0 <= offset <= offset + length <= whole
+            for offset, length, whole in zip(offsets, source.shape, shape, strict=True)
+        )
+        if not fits or source.dtype != dtype:
+            msg = (
+                f"a part of {source.dtype} {source.shape} at {offsets} does not fit into "
+                f"{dtype} {shape}"
+            )
+            raise FormatError(msg)
+    held = sum(math.prod(source.shape) for _, source in parts)
+    if held != math.prod(shape):
+        what = "are missing" if held < math.prod(shape) else "are there twice"
+        msg = f"{abs(math.prod(shape) - held):,} of {math.prod(shape):,} values {what}"
+        raise FormatError(msg)
+    if len(parts) == 1:
+        return parts[0][1]
+    filled = tuple(part for part in parts if math.prod(part[1].shape))
+    _check_cells(shape, filled)
+    return GridSource(shape, dtype, filled)
+
+
+def _check_cells(shape: tuple[int, ...], parts: Sequence[Part]) -> None:
+    """Refuse overlaps: no cell between any two cuts may belong to two boxes."""
+    cuts = [
+        sorted({edge for at, box in parts for edge in (at[axis], at[axis] + box.shape[axis])})
+        for axis in range(len(shape))
+    ]
+    numbers = [{edge: number for number, edge in enumerate(edges)} for edges in cuts]
+    if math.prod(max(len(edges) - 1, 1) for edges in cuts) > _MOST_CELLS:
+        msg = f"cut into {len(parts):,} parts of too many different sizes"
+        raise FormatError(msg)
+    taken = np.zeros([len(edges) - 1 for edges in cuts], bool)
+    for at, box in parts:
+        cells = tuple(
+            slice(number[first], number[first + length])
+            for number, first, length in zip(numbers, at, box.shape, strict=True)
+        )
+        if taken[cells].any():
+            msg = f"a second part of shape {box.shape} lies at {at}"
+            raise FormatError(msg)
+        taken[cells] = True

@@ -1,0 +1,136 @@
+"""PyTorch's checkpoints: ``torch.save`` files of every age, and distributed checkpoint folders.
+
+Read without torch, and without running anything a file asks for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.distributed import METADATA, distributed_tree
+from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.pth_containers import STORAGE_DTYPES, contents_of, is_torch
+from troubleshooter_nb.formats.pth_names import named_values
+from troubleshooter_nb.formats.pth_tensors import HARMLESS, TORCH_DTYPES, Tensors
+from troubleshooter_nb.formats.pth_walk import Tree, walked
+from troubleshooter_nb.naming import site_of_parameter
+
+NAME = "pth"
+
+_SUFFIXES = (".pth", ".pt", ".bin", ".pkl")
+_WEIGHT_ROLES = {"parameter", "buffer", "average"}
+_HARMLESS_MODULES = (
+    "torch.distributed.checkpoint.",
+    "torch.jit._pickle.",
+    "__torch__.",
+    "pathlib.",
+)
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    if path.is_dir():
+        return None if (path / METADATA).is_file() else f"a folder without {METADATA}"
+    try:
+        with opened(path) as (file, stamp):
+            if is_torch(file, stamp[0]):
+                return None
+    except FormatError as error:
+        # An empty file of this name is a save that was interrupted.
+        return None if path.is_file() and path.suffix in _SUFFIXES else str(error)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None if path.suffix in _SUFFIXES else "neither a torch zip nor tar nor a pickle"
+
+
+def open_pth(path: Path, *, label: str) -> Dump:
+    """Open a torch checkpoint; values are read when asked for, and no code of it is run.
+
+    Parameters
+    ----------
+    path : Path
+        A file of ``torch.save`` (zip, or older), a TorchScript file, a pickle of arrays, or the
+        folder of a distributed checkpoint.
+    label : str
+
+    Returns
+    -------
+    Dump
+        One entry per tensor. The weights have the names of ``state_dict()``, whatever dict they
+        are in; states of optimizers, counted steps, learning rates and moving averages have roles
+        of their own. What cannot be read (sparse, meta) is an entry with a reason, what is no
+        tensor a note, as is code the file wanted to run.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged, no such file, or holds no weights.
+    OSError
+        If it cannot be opened.
+    """
+    with named(path):
+        stored, notes = open_stored(path)
+        _check_weights(stored, notes)
+        return checkpoint_dump(stored, label=label, format=NAME, notes=notes)
+
+
+def _check_weights(stored: list[Stored], notes: list[str]) -> None:
+    roles = {(one.site or site_of_parameter(one.name)).role for one in stored}
+    if roles & _WEIGHT_ROLES:
+        return
+    others = "; ".join(note for note in notes if note.startswith(("not tensors", "code ")))
+    if "optimizer_state" in roles or any(note.startswith("param group") for note in notes):
+        held = "optimizer state but no weights"
+    elif stored or others:
+        held = f"no weights ({others or listed([one.name for one in stored])})"
+    else:
+        held = "an empty dict: nothing was saved in it"
+    msg = f"holds {held}; pass the file with the model's state_dict, saved by torch.save"
+    raise FormatError(msg)
+
+
+def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
+    """The tensors of a checkpoint and what there is to say, also where none is a weight.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged or no such file; the file's name is not in the message.
+    OSError
+        If it cannot be opened.
+    """
+    tree, globals_, notes = distributed_tree(path) if path.is_dir() else _file_tree(path)
+    stored, said = named_values(tree)
+    return stored, [*said, *_code(globals_), *notes]
+
+
+def _file_tree(path: Path) -> tuple[Tree, list[str], list[str]]:
+    with opened(path) as (file, stamp):
+        try:
+            contents = contents_of(file, 0, stamp[0])
+            tree = walked(contents.root, Tensors(path, contents, stamp))
+        except FormatError as error:
+            advice = "" if "save it again" in str(error) else "; copy or save it again"
+            msg = f"not a sound torch file: {error}{advice}"
+            raise FormatError(msg) from None
+    return tree, contents.globals, contents.notes
+
+
+def _code(globals_: list[str]) -> list[str]:
+    """A note of what the file asks for beyond tensors, own code before that of torch."""
+    asked = [name for name in globals_ if not _is_harmless(name)]
+    asked.sort(key=lambda name: name.startswith("torch."))
+    shown = [name.encode(errors="backslashreplace").decode()[:80] for name in asked]
+    return [f"code the file asks for, not run: {listed(shown)}"] if shown else []
+
+
+def _is_harmless(name: str) -> bool:
+    module, _, leaf = name.rpartition(".")
+    if module.split(".")[0] == "torch" and leaf.removesuffix("Storage") != leaf:
+        return leaf.lstrip("_").removesuffix("Storage") in (*STORAGE_DTYPES, "Typed")
+    if module == "torch" and leaf in TORCH_DTYPES:
+        return True
+    return name in HARMLESS or name.startswith(_HARMLESS_MODULES)

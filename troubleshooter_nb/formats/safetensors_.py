@@ -1,0 +1,425 @@
+"""Safetensors files: opened by their checked header, written tensor by tensor.
+
+The file is the length of a JSON header in 8 bytes, the header, then the raw values. Source: the
+format's own description at https://github.com/huggingface/safetensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.checkpoint import Item, Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.file_source import (
+    FileSource,
+    check_shape,
+    checked_source,
+    head_of,
+    named,
+    opened,
+    written_whole,
+)
+from troubleshooter_nb.metrics.floats import dtype_from_token, native_order
+
+NAME = "safetensors"
+
+# The limit of the safetensors package itself.
+_LARGEST_HEADER = 100_000_000
+_LENGTH_SIZE = 8
+_METADATA = "__metadata__"
+_TYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+}
+_TYPE_OF = {token: type_ for type_, token in _TYPES.items()}
+_AGAIN = "copy or save it again"
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    head = head_of(path, _LENGTH_SIZE + 1)
+    length = int.from_bytes(head[:_LENGTH_SIZE], "little")
+    if head[_LENGTH_SIZE:] == b"{" and length <= _LARGEST_HEADER:
+        return None
+    if path.suffix == ".safetensors" and path.is_file():
+        return None
+    return "does not begin with a header of safetensors, and is not called .safetensors"
+
+
+def open_safetensors(path: Path, *, label: str) -> Dump:
+    """Open a safetensors file by its header; values are read when asked for.
+
+    Parameters
+    ----------
+    path : Path
+    label : str
+
+    Returns
+    -------
+    Dump
+        One entry per tensor, and one per name that ``save_model`` left out because its tensor is
+        stored under another. Tensors of a dtype numpy does not have are entries with a reason.
+
+    Raises
+    ------
+    FormatError
+        If the file is truncated, or anything its header says about a tensor cannot be.
+    OSError
+        If it cannot be opened.
+    """
+    with named(path):
+        stored, notes = open_stored(path)
+        return checkpoint_dump(stored, label=label, format=NAME, notes=notes)
+
+
+def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
+    """The tensors of a file and what there is to say; raises as `open_safetensors` does."""
+    with opened(path) as (file, stamp):
+        header, base = _header(file, stamp[0])
+    metadata = _metadata(header.pop(_METADATA, {}))
+    records = [_record(name, facts) for name, facts in header.items()]
+    if not records:
+        msg = "no tensors in it; save the network again"
+        raise FormatError(msg)
+    notes = _check_layout(records, stamp[0] - base)
+    stored = [_stored(path, record, base, stamp, metadata) for record in records]
+    tied = _tied(stored, metadata)
+    if tied:
+        names = listed([one.name for one in tied])
+        notes.append(f"left out on saving because another name has the same tensor: {names}")
+    if "crc_num" in metadata:
+        notes.append("carries a CRC-32 of MindSpore, not checked")
+    stored += tied
+    return (stored if _keeps_saving_order(records) else sorted(stored, key=_name)), notes
+
+
+@dataclass(frozen=True)
+class _Record:
+    """One tensor as the header describes it; offsets count from the end of the header."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def _name(one: Stored) -> str:
+    return one.name
+
+
+def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
+    """The JSON of the header, and where the values begin."""
+    head = file.read(_LENGTH_SIZE)
+    length = int.from_bytes(head, "little")
+    if len(head) < _LENGTH_SIZE:
+        msg = f"{size} bytes are no safetensors file; {_AGAIN}"
+        raise FormatError(msg)
+    if length > _LARGEST_HEADER:
+        msg = f"not a safetensors file: its header would have {length:,} bytes"
+        raise FormatError(msg)
+    if length > size - _LENGTH_SIZE:
+        msg = f"truncated: its header has {length:,} bytes, the file {size:,}; {_AGAIN}"
+        raise FormatError(msg)
+    what = "not a safetensors file, or damaged: its header"
+    return json_object(file.read(length), what), _LENGTH_SIZE + length
+
+
+def json_object(raw: bytes, what: str) -> dict[str, Any]:
+    """The JSON object these bytes are, with every key once.
+
+    Parameters
+    ----------
+    raw : bytes
+        UTF-8, spaces around it allowed.
+    what : str
+        What it is, for the message.
+
+    Raises
+    ------
+    FormatError
+        If it is none.
+    """
+    try:
+        value = json.loads(raw.decode(), object_pairs_hook=_distinct, parse_constant=_not_in_json)
+    except FormatError as error:
+        msg = f"{what} {error}"
+        raise FormatError(msg) from None
+    except RecursionError:
+        msg = f"{what} is nested too deeply"
+        raise FormatError(msg) from None
+    except ValueError as error:
+        msg = f"{what} is no JSON: {str(error)[:100]}"
+        raise FormatError(msg) from None
+    if not isinstance(value, dict):
+        msg = f"{what} is no JSON object"
+        raise FormatError(msg)
+    return value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = {_text(key): value for key, value in pairs}
+    if len(found) < len(pairs):
+        twice = Counter(_text(key) for key, _ in pairs).most_common(1)[0][0]
+        msg = f"has {_short(twice)} twice"
+        raise FormatError(msg)
+    return found
+
+
+def _not_in_json(constant: str) -> Any:
+    msg = f"{constant} is no number of JSON"
+    raise ValueError(msg)
+
+
+def _text(name: str) -> str:
+    """Text that can be written out: JSON may hold halves of surrogate pairs."""
+    return name.encode(errors="backslashreplace").decode()
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."
+
+
+def _metadata(found: object) -> dict[str, str]:
+    if not isinstance(found, dict):
+        msg = f"its {_METADATA} is {_short(found)}, not an object; {_AGAIN}"
+        raise FormatError(msg)
+    return {key: _text(value) for key, value in found.items() if isinstance(value, str)}
+
+
+def _record(name: str, facts: object) -> _Record:
+    """What the header says about one tensor, as far as it can be without the others."""
+    if not isinstance(facts, dict) or not facts.keys() >= {"dtype", "shape", "data_offsets"}:
+        raise _wrong(name, f"{_short(facts)} has not dtype, shape and data_offsets")
+    type_, shape, offsets = facts["dtype"], facts["shape"], facts["data_offsets"]
+    if not isinstance(type_, str):
+        raise _wrong(name, f"its dtype is {_short(type_)}")
+    if not _are_lengths(shape):
+        raise _wrong(name, f"its shape is {_short(shape)}, not lengths")
+    if not _are_lengths(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise _wrong(name, f"its data_offsets are {_short(offsets)}, not a begin and an end")
+    return _Record(name, type_, tuple(shape), offsets[0], offsets[1])
+
+
+def _wrong(name: str, what: str) -> FormatError:
+    return FormatError(f"entry {_short(name)}: {what}; the file is damaged, {_AGAIN}")
+
+
+def _are_lengths(value: object) -> bool:
+    # A bool is an int to isinstance.
+    return isinstance(value, list) and all(type(one) is int and one >= 0 for one in value)
+
+
+def _check_layout(records: Sequence[_Record], held: int) -> list[str]:
+    """Notes on bytes that belong to no tensor; FormatError where two tensors share some."""
+    covered, holes = 0, 0
+    previous = records[0]
+    for record in sorted(records, key=lambda record: (record.begin, record.end)):
+        if record.end > held:
+            msg = (
+                f"entry {_short(record.name)}: truncated: its values end at byte {record.end:,}, "
+                f"the file holds {held:,}; {_AGAIN}"
+            )
+            raise FormatError(msg)
+        if record.begin == record.end:
+            continue
+        if record.begin < covered:
+            raise _wrong(record.name, f"its values overlap those of {_short(previous.name)}")
+        holes += record.begin - covered
+        covered, previous = record.end, record
+    holes += held - covered
+    return [f"{holes:,} bytes of the file belong to no tensor"] if holes else []
+
+
+def _stored(
+    path: Path,
+    record: _Record,
+    base: int,
+    stamp: tuple[int, int],
+    metadata: Mapping[str, str],
+) -> Stored:
+    """A tensor with a handle to its values, or with the reason why it has none."""
+    if metadata.get(record.name) == "Int4":
+        return Stored(record.name, None, "int4, two to a byte, which is not read")
+    dtype = _dtype(record.type)
+    if dtype is None:
+        return Stored(record.name, None, f"dtype {_short(record.type)} is not read")
+    try:
+        source = _source(path, record, base, stamp, dtype)
+    except FormatError as error:
+        raise _wrong(record.name, str(error)) from None
+    return Stored(record.name, source)
+
+
+def _source(
+    path: Path, record: _Record, base: int, stamp: tuple[int, int], dtype: np.dtype
+) -> FileSource:
+    check_shape(record.shape, dtype)
+    held, needed = record.end - record.begin, math.prod(record.shape) * dtype.itemsize
+    if held != needed:
+        shown = _short(record.shape)
+        msg = f"shape {shown} of {dtype} needs {needed:,} bytes, it has {held:,}"
+        raise FormatError(msg)
+    spans = ((base + record.begin, held),)
+    return checked_source(path, record.shape, dtype, spans, stamp=stamp)
+
+
+@functools.cache
+def _dtype_of_token(token: str) -> np.dtype | None:
+    try:
+        return dtype_from_token(token).newbyteorder("<")
+    except ValueError:
+        return None
+
+
+def _dtype(type_: str) -> np.dtype | None:
+    """None for what this numpy has no dtype for: F4, F6, and F8_E8M0 with an old ml_dtypes."""
+    token = _TYPES.get(type_)
+    return None if token is None else _dtype_of_token(token)
+
+
+def _tied(stored: Sequence[Stored], metadata: Mapping[str, str]) -> list[Stored]:
+    """Names that are only in the metadata, as {name left out: name kept}.
+
+    ``save_model`` of the safetensors package keeps them so.
+    """
+    kept = {one.name: one for one in stored}
+    return [
+        Stored(name, kept[other].source, kept[other].reason)
+        for name, other in metadata.items()
+        if name != "format" and name not in kept and other in kept
+    ]
+
+
+def _keeps_saving_order(records: Sequence[_Record]) -> bool:
+    """Whether the header is in an order of its own.
+
+    MindSpore sorts by name, the safetensors package by dtype, then name.
+    """
+    groups = [
+        (type_, [record.name for record in group])
+        for type_, group in itertools.groupby(records, lambda record: record.type)
+    ]
+    by_type = len({type_ for type_, _ in groups}) == len(groups)
+    return not by_type or any(names != sorted(names) for _, names in groups)
+
+
+def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
+    """Write a file that the safetensors package and MindSpore load; it appears whole or not.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder exists. A file of that name is replaced.
+    items : sequence of Item
+        Kept in this order where that leaves every tensor at a multiple of its dtype's size, as
+        torch needs it; otherwise those of larger dtypes come first. One chunk of one tensor is
+        in memory at a time; big-endian values are converted.
+
+    Returns
+    -------
+    list of (str, str)
+        Names that were left out, and why: dtypes the format does not have, such as complex128.
+
+    Raises
+    ------
+    ValueError
+        If two items have one name, or chunks do not make up the shape; nothing is left behind.
+    OSError
+        If it cannot be written; nothing is left behind then.
+    """
+    left_out = [(item.name, reason) for item in items if (reason := _not_storable(item))]
+    kept = [item for item in items if not _not_storable(item)]
+    names = Counter(item.name for item in kept)
+    if len(names) < len(kept):
+        msg = f"two tensors are called {names.most_common(1)[0][0]!r}"
+        raise ValueError(msg)
+    ordered = _aligned(kept)
+    with written_whole(path) as stream:
+        stream.write(_header_of(ordered))
+        for item in ordered:
+            _write_values(stream, item)
+    return left_out
+
+
+def _not_storable(item: Item) -> str:
+    if item.name == _METADATA:
+        return "safetensors keeps its own facts under this name"
+    if item.dtype.name not in _TYPE_OF:
+        return f"safetensors has no dtype for {item.dtype.name}"
+    return ""
+
+
+def _aligned(items: Sequence[Item]) -> Sequence[Item]:
+    """The items in an order in which each begins at a multiple of its dtype's size."""
+    begin = 0
+    for item in items:
+        if begin % item.dtype.itemsize:
+            return sorted(items, key=lambda item: -item.dtype.itemsize)
+        begin += _size_bytes(item)
+    return items
+
+
+def _size_bytes(item: Item) -> int:
+    return math.prod(item.shape) * item.dtype.itemsize
+
+
+def _header_of(items: Sequence[Item]) -> bytes:
+    # MindSpore takes only files whose header lists the tensors in the order of their values.
+    header: dict[str, object] = {_METADATA: {"format": "pt"}}
+    begin = 0
+    for item in items:
+        end = begin + _size_bytes(item)
+        header[item.name] = {
+            "dtype": _TYPE_OF[item.dtype.name],
+            "shape": [int(length) for length in item.shape],
+            "data_offsets": [begin, end],
+        }
+        begin = end
+    raw = json.dumps(header, separators=(",", ":")).encode()
+    raw += b" " * (-len(raw) % 8)
+    if len(raw) > _LARGEST_HEADER:
+        msg = f"the names and shapes need {len(raw):,} bytes, the format allows {_LARGEST_HEADER:,}"
+        raise ValueError(msg)
+    return len(raw).to_bytes(_LENGTH_SIZE, "little") + raw
+
+
+def _write_values(stream: BinaryIO, item: Item) -> None:
+    left = math.prod(item.shape)
+    for chunk in item.chunks():
+        left -= chunk.size
+        values = np.ascontiguousarray(native_order(chunk).astype(item.dtype, copy=False))
+        little = values.dtype.newbyteorder("<")
+        stream.write(memoryview(values.astype(little, copy=False).view(np.uint8).data))
+    if left:
+        msg = f"{item.name!r}: shape {item.shape} and its values differ by {left:,} elements"
+        raise ValueError(msg)

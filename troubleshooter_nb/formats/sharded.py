@@ -1,0 +1,164 @@
+"""Checkpoints in several files with an index beside them, as Hugging Face saves them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint_file import open_any, why_not
+from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.safetensors_ import json_object
+
+NAME = "sharded"
+
+_INDEX = ".index.json"
+_LARGEST_INDEX = 100_000_000  # bytes
+# What a folder of Hugging Face holds when one file was enough.
+_SINGLE = ("model.safetensors", "pytorch_model.bin")
+_AGAIN = "download or save it again"
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    if path.is_file():
+        return None if path.name.endswith(_INDEX) else f"a file, but not called *{_INDEX}"
+    if not path.is_dir():
+        return "neither a folder nor a file"
+    try:
+        _chosen(path)
+    except (FormatError, OSError) as error:
+        return str(error)
+    return None
+
+
+def open_sharded(path: Path, *, label: str) -> Dump:
+    """Open a checkpoint by its index; values are read from the shards when asked for.
+
+    Parameters
+    ----------
+    path : Path
+        An index (``model.safetensors.index.json``), or a folder that holds one, or else one
+        ``model.safetensors`` or ``pytorch_model.bin``.
+    label : str
+
+    Returns
+    -------
+    Dump
+        One entry per name of the index, in its order, then what else the shards hold, which is
+        a note. A name whose shard is missing or damaged, or does not hold it, is an entry with
+        a reason.
+
+    Raises
+    ------
+    FormatError
+        If the index is damaged or names files outside its folder, no shard can be read, or a
+        folder holds several indexes.
+    OSError
+        If the index cannot be opened.
+    """
+    stored, notes = open_stored(path)
+    return checkpoint_dump(stored, label=label, format=NAME, notes=notes)
+
+
+def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
+    """The tensors of all shards and what there is to say; raises as `open_sharded` does."""
+    file = _chosen(path) if path.is_dir() else path
+    if not file.name.endswith(_INDEX):
+        return open_any(file)
+    with named(file):
+        places = _weight_map(file)
+    shards, failures, notes = _shards(file.parent, places)
+    stored = [_stored(name, place, shards, failures) for name, place in places.items()]
+    extra = _extra(places, shards)
+    if extra:
+        names = listed([one.name for one in extra])
+        notes.append(f"in the shards, but not in {file.name}: {names}")
+    lacking = [one.name for one in stored if one.reason]
+    if lacking:
+        notes.append(f"incomplete: {len(lacking)} of {len(stored)} tensors cannot be read")
+    return stored + extra, notes
+
+
+def _chosen(folder: Path) -> Path:
+    """The one index of a folder, else its one checkpoint of a usual name."""
+    with os.scandir(folder) as children:
+        names = sorted(child.name for child in children if not child.name.startswith("."))
+    found = [name for name in names if name.endswith(_INDEX)]
+    found = found or [name for name in names if name in _SINGLE]
+    if len(found) == 1:
+        return folder / found[0]
+    if found:
+        msg = f"a folder with {listed(found)}; open one of them"
+        raise FormatError(msg)
+    msg = f"a folder without {' or '.join((f'*{_INDEX}', *_SINGLE))}"
+    raise FormatError(msg)
+
+
+def _weight_map(file: Path) -> dict[str, str]:
+    """The file name of each tensor, in the order of the index."""
+    with opened(file) as (stream, stamp):
+        if stamp[0] > _LARGEST_INDEX:
+            msg = f"an index of {stamp[0]:,} bytes is not read; the limit is {_LARGEST_INDEX:,}"
+            raise FormatError(msg)
+        found = json_object(stream.read(), "the index").get("weight_map")
+    if not isinstance(found, dict) or not found:
+        msg = f"no index of a checkpoint: it has no weight_map of names and files; {_AGAIN}"
+        raise FormatError(msg)
+    for name, place in found.items():
+        if not isinstance(place, str) or not _is_base_name(place):
+            msg = (
+                f"weight_map puts {name[:80]!r} into {str(place)[:80]!r}, "
+                "which is no file name of its own folder"
+            )
+            raise FormatError(msg)
+    return found
+
+
+def _is_base_name(place: str) -> bool:
+    return place not in ("", ".", "..") and not any(char in place for char in "/\\:\0")
+
+
+def _shards(
+    folder: Path, places: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Stored]], dict[str, str], list[str]]:
+    """The tensors of each shard by name, why the other shards have none, and notes."""
+    shards: dict[str, dict[str, Stored]] = {}
+    failures: dict[str, str] = {}
+    notes: list[str] = []
+    for place in dict.fromkeys(places.values()):
+        try:
+            stored, said = open_any(folder / place)
+        except (FormatError, OSError) as error:
+            failures[place] = why_not(folder / place, error)
+            continue
+        shards[place] = {one.name: one for one in stored}
+        notes += (f"{place}: {note}" for note in said)
+    if not shards:
+        msg = f"none of its {len(failures)} files can be read; {next(iter(failures.values()))}"
+        raise FormatError(msg)
+    return shards, failures, notes
+
+
+def _stored(
+    name: str,
+    place: str,
+    shards: Mapping[str, Mapping[str, Stored]],
+    failures: Mapping[str, str],
+) -> Stored:
+    if found := shards.get(place, {}).get(name):
+        return found
+    return Stored(name, None, failures.get(place) or f"{place} does not hold it; {_AGAIN}")
+
+
+def _extra(places: Mapping[str, str], shards: Mapping[str, Mapping[str, Stored]]) -> list[Stored]:
+    """What the index does not name; of what several shards hold, the first."""
+    found: dict[str, Stored] = {}
+    for shard in shards.values():
+        for name, one in shard.items():
+            if name not in places:
+                found.setdefault(name, one)
+    return list(found.values())

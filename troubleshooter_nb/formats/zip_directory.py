@@ -1,0 +1,165 @@
+"""Where the members of a zip archive lie: its directory, checked against their own headers.
+
+The standard library's `zipfile` does not tell the place of a member's bytes, and takes the word
+of a damaged directory for it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from troubleshooter_nb.errors import FormatError
+
+MAGIC = b"PK\x03\x04"
+_STORED = 0
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR = struct.Struct("<4sLQL")
+_ENTRY = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_FULL = 0xFFFFFFFF  # the number is in the zip64 field instead
+_LARGEST_DIRECTORY = 256 * 1024**2  # bytes
+_ENCRYPTED, _SIZES_BEHIND = 1, 8  # flag bits
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member as the directory describes it; `header` is the place of its own header."""
+
+    name: str
+    flags: int
+    method: int
+    crc: int
+    packed: int
+    size: int
+    header: int
+
+
+def members(file: BinaryIO, start: int, stop: int) -> dict[str, Member]:
+    """The members of the archive that lies between two positions of a file.
+
+    Raises
+    ------
+    FormatError
+        If it has no directory, a damaged one, or two members of one name.
+    """
+    begin, length = _directory(file, start, stop)
+    if length > _LARGEST_DIRECTORY:
+        msg = f"zip directory of {length:,} bytes"
+        raise FormatError(msg)
+    content = _taken(file, begin, begin + length, start, stop)
+    found: dict[str, Member] = {}
+    at = 0
+    while at < len(content):
+        member, at = _member(content, at, start)
+        if member.name in found:
+            msg = f"two members of the zip are called {member.name[:80]!r}"
+            raise FormatError(msg)
+        found[member.name] = member
+    return found
+
+
+def _directory(file: BinaryIO, start: int, stop: int) -> tuple[int, int]:
+    """Place and length of the directory, from the record at the end of the archive."""
+    first = max(start, stop - _END.size - 0xFFFF)
+    tail = _taken(file, first, stop, start, stop)
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or len(tail) - at < _END.size:
+        msg = "truncated: no zip directory at its end; copy or save it again"
+        raise FormatError(msg)
+    *_, length, begin, _ = _END.unpack_from(tail, at)
+    end = first + at
+    if at >= _LOCATOR.size and tail[at - _LOCATOR.size :].startswith(b"PK\x06\x07"):
+        place = start + _LOCATOR.unpack_from(tail, at - _LOCATOR.size)[2]
+        record = _taken(file, place, place + _END64.size, start, stop)
+        if not record.startswith(b"PK\x06\x06"):
+            msg = f"zip directory damaged: no zip64 record at byte {place:,}"
+            raise FormatError(msg)
+        length, begin = _END64.unpack(record)[-2:]
+        end = place
+    if start + begin + length != end:
+        msg = f"zip directory damaged: it does not end at byte {end:,}, where its end is described"
+        raise FormatError(msg)
+    return start + begin, length
+
+
+def _taken(file: BinaryIO, begin: int, end: int, start: int, stop: int) -> bytes:
+    if begin < start or end > stop or end < begin:
+        msg = f"zip damaged: bytes {begin:,} to {end:,} lie outside it; copy or save it again"
+        raise FormatError(msg)
+    file.seek(begin)
+    content = file.read(end - begin)
+    if len(content) != end - begin:
+        msg = f"truncated: it ends before byte {end:,}; copy or save it again"
+        raise FormatError(msg)
+    return content
+
+
+def _member(content: bytes, at: int, start: int) -> tuple[Member, int]:
+    """The directory entry at a place, and where the next one begins."""
+    if len(content) - at < _ENTRY.size or content[at : at + 4] != b"PK\x01\x02":
+        msg = "zip directory damaged: something else where a member is expected"
+        raise FormatError(msg)
+    fields = _ENTRY.unpack_from(content, at)
+    flags, method, crc, packed, size = fields[3], fields[4], *fields[7:10]
+    name_length, extra_length, comment_length, header = *fields[10:13], fields[16]
+    name_end = at + _ENTRY.size + name_length
+    extra_end = name_end + extra_length
+    if extra_end + comment_length > len(content):
+        msg = "zip directory damaged: a member reaches beyond it"
+        raise FormatError(msg)
+    size, packed, header = _wide([size, packed, header], content[name_end:extra_end])
+    name = content[at + _ENTRY.size : name_end].decode("utf-8", "backslashreplace")
+    member = Member(name, flags, method, crc, packed, size, start + header)
+    return member, extra_end + comment_length
+
+
+def _wide(numbers: list[int], extra: bytes) -> list[int]:
+    """The numbers, with those of the zip64 field where 32 bits do not hold them."""
+    at = 0
+    while at + 4 <= len(extra) and _FULL in numbers:
+        kind, length = struct.unpack_from("<2H", extra, at)
+        if kind == 1:
+            count = min(length, len(extra) - at - 4) // 8
+            wide = iter(struct.unpack_from(f"<{count}Q", extra, at + 4))
+            return [next(wide, number) if number == _FULL else number for number in numbers]
+        at += 4 + length
+    return numbers
+
+
+def span_of(file: BinaryIO, member: Member, stop: int) -> tuple[int, int]:
+    """Place and length of a member's bytes, which are not compressed.
+
+    Raises
+    ------
+    FormatError
+        If it is compressed or encrypted, or its own header says something else than the
+        directory.
+    """
+    if member.method != _STORED or member.flags & _ENCRYPTED:
+        how = "encrypted" if member.flags & _ENCRYPTED else "compressed"
+        msg = (
+            f"member {member.name[:80]!r} of the zip is {how}, which torch never does; "
+            "save it again with torch.save"
+        )
+        raise FormatError(msg)
+    header = _taken(file, member.header, member.header + _LOCAL.size, 0, stop)
+    magic, _, flags, method, _, _, _, packed, size, name_length, extra = _LOCAL.unpack(header)
+    name = file.read(name_length).decode("utf-8", "backslashreplace")
+    known = {member.size, _FULL} | ({0} if flags & _SIZES_BEHIND else set())
+    if (magic, method, name) != (MAGIC, _STORED, member.name) or not {packed, size} <= known:
+        msg = (
+            f"member {member.name[:80]!r} of the zip is not at byte {member.header:,}, where the "
+            "directory says; the file is damaged, copy or save it again"
+        )
+        raise FormatError(msg)
+    begin = member.header + _LOCAL.size + name_length + extra
+    if begin + member.size > stop or member.packed != member.size:
+        msg = (
+            f"truncated: member {member.name[:80]!r} of the zip reaches to byte "
+            f"{begin + member.size:,} of {stop:,}; copy or save it again"
+        )
+        raise FormatError(msg)
+    return begin, member.size

@@ -1,0 +1,310 @@
+"""Reprs of a difference of two checkpoints: structure first, then what changed, by block."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from troubleshooter_nb.render.charts import level, scientific
+from troubleshooter_nb.render.html import (
+    FILLS,
+    Markup,
+    cell,
+    details,
+    element,
+    fragment,
+    heading,
+    left_cell,
+    paragraph,
+    row,
+    samp,
+    shortest,
+    small,
+    table,
+    tone,
+)
+from troubleshooter_nb.render.text import LINES, fitted, padded
+from troubleshooter_nb.render.words import sentence
+
+_MOST_BLOCKS = 200
+_MOST_LISTED = 60
+_MOST_RENAMES = 4
+# Structure in which the two files disagree.
+_BROKEN = ("left_only", "right_only", "unreadable", "shape", "dtype", "guessed")
+_UNKNOWN = "–"
+_TITLE = "margin:2px 0;font-size:16px"
+_CHANGES = ("relative_change", "rms_change", "rms_per_learning_rate")
+Columns = Mapping[str, np.ndarray]
+
+
+def checkpoint_text(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+    """Text repr of a CheckpointDiff."""
+    columns = _columns(diff)
+    lines = [f"CheckpointDiff {facts['left_label']!r} against {facts['right_label']!r}"]
+    lines += [f"  {mark} {text}" for mark, _, text in _answers(columns, facts)]
+    lines += [f"  note: {note}" for note in facts["notes"]]
+    broken = _broken(columns)
+    room = LINES - len(lines) - 4
+    for i in broken[: max(room // 2, 1)]:
+        lines.append(f"  {columns['structure'][i]:<10} {_name(columns, i)}  {_why(columns, i)}")
+    if len(broken) > max(room // 2, 1):
+        lines.append(f"  ... {len(broken) - max(room // 2, 1)} more: diff.to_dataframe()")
+    return fitted([*lines, *_block_lines(blocks, facts, LINES - len(lines) - 2)], facts)
+
+
+def _block_lines(blocks: pd.DataFrame, facts: Mapping[str, Any], room: int) -> list[str]:
+    """The table of blocks; figures of values only where they were compared."""
+    shown = blocks.iloc[: room if len(blocks) <= room else max(room - 1, 0)]
+    if not len(shown):
+        return []
+    with_values = facts["verdict"] is not None
+    width = min(max(len("block"), *(len(str(name)) for name in shown["block"])), 32)
+    titles = (
+        f"{'changed':>7} {'failed':>7} {'relative':>9} {'rms':>9} {'rms / lr':>9}"
+        if with_values
+        else ""
+    )
+    lines = [f"  {padded('block', width)} {'role':<15} {'tensors':>7} {titles}".rstrip()]
+    for block in shown.to_dict("records"):
+        figures = [f"{int(block[name]):>7}" for name in ("changed", "failed")]
+        figures += [f"{_figure(block[name]):>9}" for name in _CHANGES]
+        name = padded(str(block["block"]), width)
+        line = f"  {name} {block['role']:<15} {int(block['tensors']):>7} "
+        lines.append(line + " ".join(figures) if with_values else line.rstrip())
+    if len(shown) < len(blocks):
+        lines.append(f"  ... {len(blocks) - len(shown)} more: diff.blocks()")
+    return lines
+
+
+def checkpoint_html(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
+    """HTML repr of a CheckpointDiff, at most ``facts["html_bytes"]`` long if at all possible."""
+    columns = _columns(diff)
+    return shortest(lambda most: _html(columns, blocks, facts, most), facts, _MOST_BLOCKS)
+
+
+def _html(columns: Columns, blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> str:
+    language = facts["language"]
+    names = samp(facts["left_label"]), samp(facts["right_label"])
+    listed = min(most, _MOST_LISTED)
+    return fragment(
+        paragraph(
+            element("b", names[0]),
+            " → ",
+            element("b", names[1]),
+            style="margin:2px 0;font-size:16px",
+        ),
+        *(
+            paragraph(tone(name, f"{mark} {text}", bold=name != "ok") if name else f"{mark} {text}")
+            for mark, name, text in _answers(columns, facts)
+        ),
+        *(paragraph(small("note: ", note)) for note in facts["notes"]),
+        *_structure(columns, facts, listed),
+        *_blocks(blocks, facts, most),
+        *_largest(columns, facts),
+        *(_list(key, names, language, listed) for key, names in _folded(columns)),
+    )
+
+
+def _columns(diff: xr.Dataset) -> Columns:
+    return {str(name): variable.values for name, variable in diff.data_vars.items()}
+
+
+def _answers(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What the diff says in sentences, as (mark, tone, text); the structure first."""
+    language = facts["language"]
+    structure = Counter(map(str, columns["structure"][~columns["expected"]]))
+    paired = sum(structure.values()) - structure["left_only"] - structure["right_only"]
+    total = len(columns["structure"])
+    parts = [sentence("paired_of", language, count=f"{paired:,}", total=f"{total:,}")]
+    parts += [
+        sentence(f"structure_{name}", language, count=f"{structure[name]:,}")
+        for name in (*_BROKEN, "renamed")
+        if structure[name]
+    ]
+    if expected := int(columns["expected"].sum()):
+        parts.append(sentence("structure_expected", language, count=f"{expected:,}"))
+    same = facts["same_structure"]
+    word = sentence("same_structure" if same else "other_structure", language)
+    answers = [("✓" if same else "▲", "ok" if same else "warn", f"{word}: {', '.join(parts)}")]
+    if renames := _renames(facts["renames"]):
+        answers.append(("·", "", f"{sentence('names_differ', language)} {renames}"))
+    if facts["verdict"] is None:
+        return [*answers, ("·", "", sentence("values_not_compared", language))]
+    return [*answers, *_change(columns, facts)]
+
+
+def _renames(renames: Mapping[str, int]) -> str:
+    """The kinds of renaming, the most frequent first."""
+    found = sorted(renames.items(), key=lambda pair: -pair[1])
+    shown = [f"{text} ({count})" for text, count in found[:_MOST_RENAMES]]
+    more = len(found) - len(shown)
+    return ", ".join(shown) + (f", +{more}" if more > 0 else "")
+
+
+def _change(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    language = facts["language"]
+    compared = np.isfinite(columns["rms_change"])
+    identical = columns["verdict"] == "identical"
+    if compared.any() and identical[compared].all():
+        return [("✓", "ok", sentence("all_identical", language))]
+    counts = {
+        "changed": f"{int((compared & ~identical).sum()):,}",
+        "untouched": f"{int(identical.sum()):,}",
+    }
+    passed = columns["passed"][compared].all() if compared.any() else False
+    mark, name = ("✓", "ok") if passed else ("✗", "bad")
+    text = sentence("changed_untouched", language, **counts)
+    change = facts["relative_change"]
+    if np.isfinite(change):
+        text += sentence("whole_change", language, change=scientific(change))
+    answers = [(mark, name, text), ("·", "", facts["verdict"])]
+    rate = facts["learning_rate"]
+    if np.isfinite(rate):
+        answers.append(("·", "", sentence("rate_known", language, rate=f"{rate:.6g}")))
+    return answers
+
+
+def _broken(columns: Columns) -> list[int]:
+    rows = np.isin(columns["structure"], _BROKEN) & ~columns["expected"]
+    order = {name: number for number, name in enumerate(_BROKEN)}
+    return sorted(map(int, np.flatnonzero(rows)), key=lambda i: order[str(columns["structure"][i])])
+
+
+def _name(columns: Columns, i: int) -> str:
+    left, right = str(columns["left"][i]), str(columns["right"][i])
+    return left or right if left == right or not (left and right) else f"{left} → {right}"
+
+
+def _why(columns: Columns, i: int) -> str:
+    """The two shapes or dtypes, or the shape of what stands alone."""
+    kind = columns["structure"][i]
+    if kind == "dtype":
+        return f"{columns['left_dtype'][i]} → {columns['right_dtype'][i]}"
+    shapes = [str(columns[f"{side}_shape"][i]).replace("x", "×") for side in ("left", "right")]
+    return " → ".join(shapes) if kind == "shape" else shapes[0] or shapes[1]
+
+
+def _structure(columns: Columns, facts: Mapping[str, Any], most: int) -> list[Markup]:
+    rows = _broken(columns)
+    if not rows:
+        return []
+    lines = [
+        row(
+            left_cell(tone("warn", sentence(f"{columns['structure'][i]}_word", facts["language"]))),
+            left_cell(samp(_name(columns, i))),
+            left_cell(_why(columns, i)),
+        )
+        for i in rows[:most]
+    ]
+    titles = (("", True), ("name", True), ("shape, dtype", True))
+    found = [heading(sentence("structure_rows", facts["language"])), table(titles, lines)]
+    if len(rows) > most:
+        found.append(paragraph(small(f"{len(rows) - most:,} more: diff.to_dataframe()")))
+    return found
+
+
+def _blocks(blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> list[Markup]:
+    language = facts["language"]
+    with_rate = bool(np.isfinite(facts["learning_rate"]))
+    titles = [("block", True), ("role", True), ("tensors", False), ("elements", False)]
+    if facts["verdict"] is not None:
+        titles += [("untouched", False), ("changed", False), ("failed", False)]
+        titles += [("relative", False), ("rms", False)]
+        titles += [("rms / lr", False)] if with_rate else []
+    lines = [
+        _block_row(block, facts["verdict"] is not None, with_rate)
+        for block in blocks.iloc[:most].to_dict("records")
+    ]
+    remark = sentence("by_block_remark", language) if facts["verdict"] is not None else ""
+    found = [heading(sentence("by_block", language), remark), table(titles, lines, class_="tsnb-t")]
+    if len(blocks) > most:
+        found.append(paragraph(small(f"{len(blocks) - most:,} more: diff.blocks()")))
+    return found
+
+
+def _block_row(block: Mapping[Any, Any], with_values: bool, with_rate: bool) -> Markup:
+    cells = [
+        left_cell(samp(block["block"])),
+        left_cell(block["role"]),
+        cell(f"{int(block['tensors']):,}"),
+        cell(f"{int(block['elements']):,}"),
+    ]
+    if with_values:
+        change = float(block["relative_change"])
+        failed = int(block["failed"])
+        filled = f"{100 * level(change):.0f}%" if change > 0 else "0%"
+        bar = f"background:linear-gradient(90deg,{FILLS['warn']} {filled},#0000 0)"
+        cells += [
+            cell(f"{int(block['untouched']):,}"),
+            cell(f"{int(block['changed']):,}"),
+            cell(tone("bad", f"✗ {failed:,}") if failed else "0"),
+            cell(_figure(change), style=bar),
+            cell(_figure(block["rms_change"])),
+        ]
+        cells += [cell(_figure(block["rms_per_learning_rate"]))] if with_rate else []
+    return row(*cells)
+
+
+def _largest(columns: Columns, facts: Mapping[str, Any]) -> list[Markup]:
+    """The tensors that changed most in relation to their size."""
+    change = np.nan_to_num(columns["relative_change"], nan=-1.0)
+    order = [int(i) for i in np.argsort(-change, kind="stable") if change[i] > 0]
+    rows = order[: int(facts["worst_rows"])]
+    if not rows:
+        return []
+    rate = facts["learning_rate"]
+    titles = [("#", False), ("name", True), ("role", True), ("shape", False)]
+    titles += [("relative", False), ("rms", False), ("max |Δ|", False)]
+    titles += [("rms / lr", False)] if np.isfinite(rate) else []
+    lines = []
+    for i in rows:
+        rms = float(columns["rms_change"][i])
+        cells = [
+            cell(str(int(columns["pair"][i]))),
+            left_cell(samp(_name(columns, i))),
+            left_cell(str(columns["role"][i])),
+            cell(str(columns["right_shape"][i]).replace("x", "×")),
+            cell(_figure(float(columns["relative_change"][i]))),
+            cell(_figure(rms)),
+            cell(_figure(float(columns["max_change"][i]))),
+        ]
+        # What an optimizer moves; statistics and its own states have other units.
+        moved = rms / rate if columns["role"][i] == "parameter" else np.nan
+        cells += [cell(_figure(moved))] if np.isfinite(rate) else []
+        lines.append(row(*cells))
+    return [heading(sentence("largest_changes", facts["language"])), table(titles, lines)]
+
+
+def _folded(columns: Columns) -> list[tuple[str, list[str]]]:
+    """Lists that are folded away: what did not change, what is expected, what is tied."""
+    rows = {
+        "untouched_list": columns["verdict"] == "identical",
+        "expected_list": columns["expected"],
+    }
+    found = [
+        (key, [_name(columns, int(i)) for i in np.flatnonzero(chosen)])
+        for key, chosen in rows.items()
+    ]
+    tied = [
+        f"{_name(columns, int(i))} = {columns['tied_to'][i]}"
+        for i in np.flatnonzero(columns["tied_to"] != "")
+    ]
+    return [*found, ("tied_list", tied)]
+
+
+def _list(key: str, names: Sequence[str], language: str, most: int) -> Markup | None:
+    if not names:
+        return None
+    text = ", ".join(names[:most])
+    more = f" … {len(names) - most:,}" if len(names) > most else ""
+    summary = sentence(key, language, count=f"{len(names):,}")
+    return details([summary], paragraph(samp(text), more))
+
+
+def _figure(value: float) -> str:
+    return _UNKNOWN if np.isnan(value) else "0" if value == 0 else scientific(float(value))
