@@ -221,3 +221,10 @@ def test_a_large_file_is_refused(tmp_path, monkeypatch):
         tnb.open_dump(tmp_path / "screen.txt", format="print_text")
     with pytest.raises(tnb.FormatError, match="not a file"):
         tnb.open_dump(tmp_path, format="print_text")
+
+
+def test_a_complex_nan_without_sign_is_told_from_the_number_before_it(tmp_path):
+    array = np.array([complex(0, np.nan), complex(np.nan, -1), complex(1, -np.inf)], np.complex64)
+    path = tmp_path / "screen.txt"
+    path.write_text(tensor_text("x", array))
+    np.testing.assert_array_equal(tnb.open_dump(path).array("x"), array)

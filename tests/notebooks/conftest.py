@@ -3,4 +3,14 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks"))
+import pytest
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+sys.path.insert(0, str(NOTEBOOKS))
+
+
+@pytest.fixture(scope="session")
+def run_demo():
+    import run_demo
+
+    return run_demo

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +13,6 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TEMPLATE = NOTEBOOKS / "checkpoint_diff.ipynb"
 
 pytestmark = pytest.mark.notebook
-
-
-@pytest.fixture(scope="module")
-def run_demo():
-    sys.path.insert(0, str(NOTEBOOKS))
-    try:
-        import run_demo
-    finally:
-        sys.path.remove(str(NOTEBOOKS))
-    return run_demo
 
 
 def texts(notebook) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +14,6 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TEMPLATE = NOTEBOOKS / "gradient_comparison.ipynb"
 
 pytestmark = pytest.mark.notebook
-
-
-@pytest.fixture(scope="module")
-def run_demo():
-    sys.path.insert(0, str(NOTEBOOKS))
-    try:
-        import run_demo
-    finally:
-        sys.path.remove(str(NOTEBOOKS))
-    return run_demo
 
 
 def outputs(notebook, kind="text/html"):

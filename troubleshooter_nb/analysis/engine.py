@@ -152,9 +152,10 @@ def compare_pairing(
         if executor is None:
             executor = stack.enter_context(ThreadPoolExecutor(_threads()))
         report = stack.enter_context(reporter(progress, _bytes(pieces), "comparing"))
-        measured = _measure(pieces, tolerance, executor, report)
-        result = _result(rows, measured, tolerance)
-        unfinished = len({piece.pair for piece in pieces}) - len(measured)
+        table = _Table(rows, tolerance)
+        _measure(pieces, tolerance, executor, report, table.fill)
+        unfinished = len({piece.pair for piece in pieces} - table.filled)
+        result = table.dataset()
         notes = _notes(rows, unfinished)
         evidence = {} if unfinished else _evidence(rows, result, executor, drill_downs)
     return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes)
@@ -330,14 +331,15 @@ def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> P
 
 
 def _measure(
-    pieces: Sequence[Piece], tolerance: Tolerance, executor: Executor, report: Progress
-) -> dict[int, Partial | str]:
-    """Merged figures, or an error text, of every pair that was finished."""
+    pieces: Sequence[Piece],
+    tolerance: Tolerance,
+    executor: Executor,
+    report: Progress,
+    finish: Callable[[int, Partial | str], None],
+) -> None:
+    """Hand over the merged figures, or an error text, of every pair as soon as it is finished."""
     parts: dict[int, dict[int, Partial | str]] = {}
-    expected: dict[int, int] = {}
-    for piece in pieces:
-        expected[piece.pair] = expected.get(piece.pair, 0) + 1
-    measured: dict[int, Partial | str] = {}
+    expected = Counter(piece.pair for piece in pieces)
     futures: dict[Future[list[tuple[int, int, Partial | str]]], int] = {}
     asked = tolerance.rtol, tolerance.atol, tolerance.equal_nan
     try:
@@ -348,12 +350,11 @@ def _measure(
             for pair, start, partial in future.result():
                 parts.setdefault(pair, {})[start] = partial
                 if len(parts[pair]) == expected[pair]:
-                    measured[pair] = _merged(parts.pop(pair))
+                    finish(pair, _merged(parts.pop(pair)))
             report(futures[future])
     except KeyboardInterrupt:
         for future in futures:
             future.cancel()
-    return measured
 
 
 def _merged(parts: Mapping[int, Partial | str]) -> Partial | str:
@@ -377,29 +378,33 @@ def _batches(pieces: Sequence[Piece]) -> Iterable[list[Piece]]:
         yield batch
 
 
-def _result(
-    rows: Sequence[_Row], measured: Mapping[int, Partial | str], tolerance: Tolerance
-) -> xr.Dataset:
-    exponents = histogram_exponents()
-    columns = {
-        name: np.full(len(rows), _NOT_MEASURED[dtype], _KINDS[dtype])
-        for name, (dtype, _, _, _) in RESULT_COLUMNS.items()
-    }
-    entries = np.full((2, len(rows)), -1, np.int64)
-    histogram = np.zeros((len(rows), len(exponents)), np.int64)
-    for i, row in enumerate(rows):
+class _Table:
+    """The result, filled row by row as pairs are finished."""
+
+    def __init__(self, rows: Sequence[_Row], tolerance: Tolerance) -> None:
+        self.rows, self.tolerance = rows, tolerance
+        self.exponents = histogram_exponents()
+        self.columns = {
+            name: np.full(len(rows), _NOT_MEASURED[dtype], _KINDS[dtype])
+            for name, (dtype, _, _, _) in RESULT_COLUMNS.items()
+        }
+        self.histogram = np.zeros((len(rows), len(self.exponents)), np.int64)
+        self.filled: set[int] = set()
+
+    def fill(self, i: int, partial: Partial | str | None = None) -> None:
+        """Enter a row: with its figures, the text of a read error, or as not measured."""
+        row = self.rows[i]
         found: dict[str, Any] = dict(row.known) | {"order": i}
         for side, name in enumerate(_SIDES):
             found |= {f"{name}_{c}": row.text(side, c) for c in ("display", "shape", "dtype")}
         found |= {column: row.either(column) for column in ("role", "direction")}
         found |= {"order_known": row.order >= 0, "walked_backward": row.is_walked_backward}
-        entries[:, i] = row.entries
         judged = row.obstacle()
         if judged is None:
-            judged, figures = _judge(row, measured.get(i), tolerance)
+            judged, figures = _judge(row, partial, self.tolerance)
             found |= figures
-            if isinstance(partial := measured.get(i), Partial):
-                histogram[i] = partial.histogram
+            if isinstance(partial, Partial):
+                self.histogram[i] = partial.histogram
         found |= {
             "verdict": judged.name,
             "passed": judged.passed,
@@ -408,23 +413,31 @@ def _result(
         }
         found["reason"] = reason_text(found, "en")
         for name, value in found.items():
-            columns[name][i] = value
-    variables: dict[str, Any] = {}
-    for name, (_, unit, meaning, _) in RESULT_COLUMNS.items():
-        attrs = {"description": meaning} | ({"units": unit} if unit else {})
-        variables[name] = ("pair", columns[name], attrs)
-    for side, name in enumerate(_SIDES):
-        attrs = {"description": "row in the dump; -1 for none"}
-        variables[f"{name}_entry"] = ("pair", entries[side], attrs)
-    variables |= histogram_variable(histogram, exponents)
-    settings: dict[str, Any] = {
-        "schema": SCHEMA,
-        "rtol": tolerance.rtol,
-        "atol": tolerance.atol,
-        "equal_nan": int(tolerance.equal_nan),
-        "first_divergence": _first(columns["verdict"]),
-    }
-    return xr.Dataset(variables, attrs=settings)
+            self.columns[name][i] = value
+        self.filled.add(i)
+
+    def dataset(self) -> xr.Dataset:
+        """All rows; those that were not filled are not measured."""
+        for i in range(len(self.rows)):
+            if i not in self.filled:
+                self.fill(i)
+        variables: dict[str, Any] = {}
+        for name, (_, unit, meaning, _) in RESULT_COLUMNS.items():
+            attrs = {"description": meaning} | ({"units": unit} if unit else {})
+            variables[name] = ("pair", self.columns[name], attrs)
+        for side, name in enumerate(_SIDES):
+            attrs = {"description": "row in the dump; -1 for none"}
+            entries = np.array([row.entries[side] for row in self.rows], np.int64)
+            variables[f"{name}_entry"] = ("pair", entries, attrs)
+        variables |= histogram_variable(self.histogram, self.exponents)
+        settings: dict[str, Any] = {
+            "schema": SCHEMA,
+            "rtol": self.tolerance.rtol,
+            "atol": self.tolerance.atol,
+            "equal_nan": int(self.tolerance.equal_nan),
+            "first_divergence": _first(self.columns["verdict"]),
+        }
+        return xr.Dataset(variables, attrs=settings)
 
 
 def _judge(

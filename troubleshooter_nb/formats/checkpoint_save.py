@@ -15,10 +15,10 @@ from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import TroubleshooterWarning
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.ckpt import write_ckpt
+from troubleshooter_nb.formats.npy_dir import array_to_save
 from troubleshooter_nb.formats.pth_writer import write_pth
 from troubleshooter_nb.formats.safetensors_ import write_safetensors
 from troubleshooter_nb.frameworks import to_numpy
-from troubleshooter_nb.metrics.floats import arithmetic_of
 
 Writer = Callable[[Path, Sequence[Item]], list[tuple[str, str]]]
 WRITERS: Mapping[str, Writer] = {
@@ -106,14 +106,7 @@ def _of_dump(dump: Dump) -> list[Item]:
 def _of_mapping(arrays: Mapping[str, Any]) -> list[Item]:
     items = []
     for name, value in arrays.items():
-        try:
-            array = to_numpy(value)
-        except (ValueError, TypeError) as error:
-            msg = f"{name!r}: {error}"
-            raise ValueError(msg) from error
-        if arithmetic_of(array.dtype) == "unsupported":
-            msg = f"{name!r}: cannot save dtype {array.dtype}; expected numbers"
-            raise ValueError(msg)
+        array = array_to_save(str(name), value)
         items.append(Item(str(name), array.dtype, array.shape, _converted(value)))
     return items
 

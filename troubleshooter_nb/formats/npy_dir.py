@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError, TroubleshooterWarning
 from troubleshooter_nb.formats.npy_file import open_npy, write_npy
@@ -157,7 +159,8 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
     return folder
 
 
-def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
+def array_to_save(name: str, value: Any) -> np.ndarray:
+    """The array of a tensor, array or number; ValueError with its name for anything else."""
     try:
         array = to_numpy(value)
     except (ValueError, TypeError) as error:
@@ -166,6 +169,11 @@ def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     if arithmetic_of(array.dtype) == "unsupported":
         msg = f"{name!r}: cannot save dtype {array.dtype}; expected numbers"
         raise ValueError(msg)
+    return array
+
+
+def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
+    array = array_to_save(name, value)
     stem = format_npy_name(NpyName(name, number, array.dtype.name))
     file = folder / f"{stem}.npy"
     file.parent.mkdir(parents=True, exist_ok=True)

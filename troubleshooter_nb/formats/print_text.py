@@ -68,14 +68,17 @@ def tensor_text(stem: str, array: np.ndarray) -> str:
     def number(value: np.floating, *, sign: bool = False) -> str:
         return np.format_float_scientific(value, precision=digits, unique=False, sign=sign)
 
+    def complex_number(value: np.complexfloating) -> str:
+        imaginary = number(value.imag, sign=True)
+        # A nan comes without a sign, which alone parts the two numbers.
+        joined = imaginary if imaginary[0] in "+-" else f"+{imaginary}"
+        return f"{number(value.real)}{joined}j"
+
     text = np.array2string(
         values,
         threshold=sys.maxsize,
         max_line_width=sys.maxsize,
-        formatter={
-            "float_kind": number,
-            "complex_kind": lambda value: number(value.real) + number(value.imag, sign=True) + "j",
-        },
+        formatter={"float_kind": number, "complex_kind": complex_number},
     )
     dtype = re.sub("^[a-z]+", lambda word: _CAPITALS.get(word[0], word[0]), array.dtype.name)
     rows = "\n" if array.ndim > 1 else ""
