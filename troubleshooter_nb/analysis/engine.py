@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from troubleshooter_nb.comparison import (
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
+from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.locate import Location, locate
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_run
@@ -53,6 +55,8 @@ _RUN = 8 * BLOCK
 _BATCH = 1 << 20
 _MOST_PAIRS_IN_BATCH = 256
 _SIDES = ("left", "right")
+# New pages for every tensor cost more than comparing it.
+_memory = threading.local()
 _Columns = dict[str, np.ndarray]
 Walk = Literal["auto", "forward", "backward"]
 _KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
@@ -316,8 +320,8 @@ def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> P
     try:
         return merge_tree(
             pair_run(
-                piece.left.read(start, stop),
-                piece.right.read(start, stop),
+                _read(piece.left, start, stop, "left"),
+                _read(piece.right, start, stop, "right"),
                 start,
                 compiled.kernel(),
                 rtol=rtol,
@@ -328,6 +332,18 @@ def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> P
         )
     except ReadError as error:
         return str(error)
+
+
+def _read(source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
+    """Stored values, in memory that the next call for this side and thread uses again."""
+    if not isinstance(source, FileSource):
+        return source.read(start, stop)
+    size = (stop - start) * source.dtype.itemsize
+    memory: np.ndarray | None = getattr(_memory, side, None)
+    if memory is None or len(memory) < size:
+        memory = np.empty(size, np.uint8)
+        setattr(_memory, side, memory)
+    return source.read(start, stop, into=memory)
 
 
 def _measure(

@@ -54,8 +54,15 @@ class FileSource:
         """Bytes of the values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def read(self, start: int, stop: int, *, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).
+
+        Parameters
+        ----------
+        start, stop : int
+        into : ndarray of uint8, contiguous, optional
+            Memory to read into, of at least as many bytes; saves asking the system for it again
+            and again. The values are valid until it is used again. Strided tensors ignore it.
 
         Raises
         ------
@@ -67,7 +74,7 @@ class FileSource:
                 if self.stamp not in (None, stamp_of(file)):
                     raise ReadError(self._changed())
                 if self.strides is None:
-                    return self._read_contiguous(file, start, stop)
+                    return self._read_contiguous(file, start, stop, into)
                 return self._read_strided(file, start, stop)
         except ReadError:
             raise
@@ -75,11 +82,14 @@ class FileSource:
             msg = f"{Path(self.path).name}: {error.strerror or error}"
             raise ReadError(msg) from error
 
-    def _read_contiguous(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
-        values = np.empty(stop - start, self.dtype)
-        # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
-        view = memoryview(values.view(np.uint8).data)
+    def _read_contiguous(
+        self, file: io.FileIO, start: int, stop: int, into: np.ndarray | None
+    ) -> np.ndarray:
         itemsize = self.dtype.itemsize
+        stored = np.empty((stop - start) * itemsize, np.uint8) if into is None else into
+        stored = stored[: (stop - start) * itemsize]
+        # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
+        view = memoryview(stored.data)
         for offset, length in _cut(self.spans, start * itemsize, stop * itemsize):
             file.seek(offset)
             end = len(view) - length
@@ -88,7 +98,7 @@ class FileSource:
                 if not count:
                     raise ReadError(self._changed())
                 view = view[count:]
-        return values
+        return stored.view(self.dtype)
 
     def _read_strided(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
         offset, length = self.spans[0]
