@@ -80,10 +80,35 @@ def test_other_dtypes_are_left_to_numpy(kernel, dtype):
     equal(left, right, kernel)
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 129, 384, 3 * 1024])
-def test_other_lengths_are_left_to_numpy(kernel, size):
+@pytest.mark.parametrize(
+    "size",
+    [
+        *(0, 1, 7, 8, 9, 100, 127, 129, 136, 255, 257, 384, 3 * 1024),
+        *(8191, 8192, 8193, 16383, 16384, 16385, 20_000, 24_576, 100_003, BLOCK - 1),
+    ],
+)
+def test_any_length_has_the_same_bits(kernel, size):
     rng = np.random.default_rng(3)
     left, right = rng.normal(size=(2, size)).astype(np.float32)
+    equal(left, right, kernel)
+
+
+@pytest.mark.parametrize("size", [BLOCK + 1, 2 * BLOCK, 3 * BLOCK + 20_001, 500_000, 7 * BLOCK])
+def test_a_run_of_any_length_has_the_figures_of_its_blocks(kernel, size):
+    rng = np.random.default_rng(size)
+    right = rng.normal(size=size).astype(np.float32)
+    left = (right + 1e-5 * rng.normal(size=size)).astype(np.float32)
+    whole, blocks = (
+        pair_run(left, right, 0, loop, rtol=1e-4, atol=1e-5) for loop in (kernel, None)
+    )
+    for name in ("mantissas", "exponents", "maxima", "positions", "histogram"):
+        assert getattr(whole, name).tobytes() == getattr(blocks, name).tobytes(), name
+
+
+@pytest.mark.parametrize("at", [0, 8191, 8192, 19_999])
+def test_a_nan_anywhere_is_left_to_numpy(kernel, at):
+    left, right = np.random.default_rng(1).normal(size=(2, 20_000)).astype(np.float32)
+    left[at] = np.nan
     equal(left, right, kernel)
 
 
