@@ -70,8 +70,7 @@ def measure_float32(
         |left - right| by the exponent field of float64.
     """
     whole, last = divmod(len(left), BLOCK)
-    # A block of less than two rows is summed as one piece.
-    last_rows = last // ROW if last >= 2 * ROW else 0
+    last_rows = last // ROW
     rows = whole * (BLOCK // ROW) + last_rows
     table, rest = np.empty((len(SUMS), rows * _LEAVES_IN_ROW)), np.empty(len(SUMS))
     maxima = np.empty(len(MAXIMA))

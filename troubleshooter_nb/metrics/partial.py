@@ -109,7 +109,7 @@ def pairwise_sum(values: np.ndarray) -> float:
     product would depend on the CPU.
     """
     rows = len(values) // ROW
-    if rows < 2:
+    if not rows:
         return float(np.add.reduce(values))
     sums = np.add.reduce(values[: rows * ROW].reshape(rows, ROW), axis=1)
     return float(tree_sum(sums) + np.add.reduce(values[rows * ROW :]))
