@@ -32,6 +32,10 @@ class PairingError(TroubleshooterError, ValueError):
     """A pairing asked for by the user cannot be applied to these two dumps."""
 
 
+class WeightMapError(TroubleshooterError, ValueError):
+    """A weight map cannot be applied; the message names the parameters."""
+
+
 class OptionError(TroubleshooterError, ValueError):
     """An option has a name or a value outside its closed list."""
 

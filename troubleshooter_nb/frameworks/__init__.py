@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import FrameworkMissingError
+from troubleshooter_nb.naming import Role
 
 NAMES = ("torch", "mindspore")
 _ADAPTERS = {"torch": "torch_", "mindspore": "mindspore_"}
@@ -24,6 +26,42 @@ _INSTALL = {
 }
 # What a framework beside the wrong protobuf, numpy or driver has been seen to raise on import.
 _IMPORT_ERRORS = (ImportError, OSError, TypeError, AttributeError, RuntimeError, ValueError)
+
+
+@dataclass(frozen=True)
+class LayerEntry:
+    """One tensor a layer owns itself, as a checkpoint of the whole network holds it.
+
+    `leaf` is the attribute of the layer, `name` the name in the checkpoint and `other_names` what
+    the same tensor of a shared layer is saved as besides. `shape` is in elements, `dtype` a name
+    such as ``float32``; the role is ``parameter`` or ``buffer``.
+    """
+
+    leaf: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: Role
+    other_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """What a layer of a network is, without its values.
+
+    `path` is dotted, "" for the root; `aliases` are the other paths of a shared layer. `kind` is
+    the first class among the layer's class and its bases that the framework offers, as
+    ``tables/layer_parameters.csv`` spells it (``Conv1d``; ``nn.Conv1d`` or ``mint.nn.Conv1d``),
+    else the name of the user's class (with its module where torch has a layer of that name).
+    `settings` are the plain values among the attributes: numbers, texts, None and tuples of these,
+    with the names and the meaning they have in the constructor, as far as the layer remembers them.
+    """
+
+    path: str
+    kind: str
+    entries: tuple[LayerEntry, ...]
+    settings: Mapping[str, Any]
+    aliases: tuple[str, ...] = ()
 
 
 class Adapter(Protocol):
@@ -41,6 +79,22 @@ class Adapter(Protocol):
         ------
         ValueError
             If the tensor has no values or no numpy dtype.
+        """
+
+    def is_network(self, value: Any) -> bool:
+        """Whether the value is a network or layer of this framework."""
+
+    def layers(self, net: Any) -> list[LayerFacts]:
+        """Every layer of a network, containers and the network itself included, parents first.
+
+        The names of all entries are those of a checkpoint of this network: ``state_dict()`` in
+        torch, ``save_checkpoint`` in MindSpore. A shared layer is listed once, under its first
+        path; a shared tensor once per layer that owns it.
+
+        Raises
+        ------
+        ValueError
+            If a parameter has no shape yet (lazy layers of torch).
         """
 
     def describe(self) -> dict[str, Any]:
@@ -134,6 +188,21 @@ def adapter_of(value: Any) -> Adapter | None:
         if adapter.is_tensor(value):
             return adapter
     return None
+
+
+def adapter_of_network(value: Any) -> Adapter | None:
+    """The adapter whose framework this network or layer belongs to, or None for anything else."""
+    for adapter in loaded().values():
+        if adapter.is_network(value):
+            return adapter
+    return None
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a text, None, or a tuple of such: what settings consist of."""
+    if isinstance(value, tuple):
+        return all(map(is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def to_numpy(value: Any) -> np.ndarray:

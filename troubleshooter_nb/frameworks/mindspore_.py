@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mindspore
 import ml_dtypes
 import numpy as np
-from mindspore import ops
+from mindspore import mint, nn, ops
 from mindspore.communication import GlobalComm, get_group_size, get_rank
+
+from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain
+from troubleshooter_nb.naming import BUFFER_LEAVES
 
 try:
     from mindspore.graph.jit_context import jit_context
@@ -43,6 +47,114 @@ def to_numpy(value: Any) -> np.ndarray:
     """
     _refuse_in_trace()
     return np.array(_standard(value.asnumpy(), value.dtype))
+
+
+def is_network(value: Any) -> bool:
+    """Whether the value is a MindSpore cell."""
+    return isinstance(value, nn.Cell)
+
+
+def layers(net: Any) -> list[LayerFacts]:
+    """Every cell of a network, containers and the network itself included, parents first.
+
+    A parameter has one name, under which it is saved once, also where cells share it; MindSpore
+    takes that name from the path set last. Buffers of `register_buffer` are not saved and not
+    listed.
+    """
+    paths = defaultdict(list)
+    for path, cell in _cells("", net):
+        paths[cell].append(path)
+    return [
+        LayerFacts(first, _kind(cell), _entries(cell), _settings(cell), tuple(others))
+        for cell, (first, *others) in paths.items()
+    ]
+
+
+def _cells(path: str, cell: Any) -> Iterator[tuple[str, Any]]:
+    """Every cell under every path; what is public in Cell gives a shared one only once."""
+    yield path, cell
+    for name, inner in cell._cells.items():
+        if inner is not None:
+            yield from _cells(f"{path}.{name}" if path else name, inner)
+
+
+_KINDS = {
+    kind: f"nn.{name}"
+    for name, kind in vars(nn).items()
+    if isinstance(kind, type) and issubclass(kind, nn.Cell) and kind is not nn.Cell
+}
+for _name, _kind_of_mint in vars(mint.nn).items():
+    # What both offer is called as in nn, but for the layers made for mint: XyzExt, and Linear.
+    if _kind_of_mint is mint.nn.Linear or (
+        isinstance(_kind_of_mint, type)
+        and issubclass(_kind_of_mint, nn.Cell)
+        and _kind_of_mint is not nn.Cell
+        and _KINDS.get(_kind_of_mint, "Ext").endswith("Ext")
+    ):
+        _KINDS[_kind_of_mint] = f"mint.nn.{_name}"
+
+
+def _kind(cell: Any) -> str:
+    known = (_KINDS[base] for base in type(cell).__mro__ if base in _KINDS)
+    return next(known, type(cell).__name__)
+
+
+def _entries(cell: Any) -> tuple[LayerEntry, ...]:
+    return tuple(
+        LayerEntry(
+            leaf,
+            parameter.name,
+            tuple(parameter.shape),
+            _dtype_name(parameter.dtype),
+            "buffer" if leaf in BUFFER_LEAVES else "parameter",
+        )
+        for leaf, parameter in cell.parameters_and_names(expand=False)
+    )
+
+
+def _dtype_name(dtype: Any) -> str:
+    if str(dtype) in _BITS:
+        return np.dtype(_BITS[str(dtype)][1]).name
+    return str(dtype).lower()
+
+
+_OWN_TO_CELLS = set(vars(nn.Cell()))
+_ONE_AXIS = ("nn.Conv1d", "nn.Conv1dTranspose", "nn.MaxPool1d", "nn.AvgPool1d")
+_KEEPS_AXIS = {"nn.Softmax": "softmax", "nn.LogSoftmax": "log_softmax"}
+_MOMENTUM_OF_OLD = ("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.SyncBatchNorm")
+
+
+def _settings(cell: Any) -> dict[str, Any]:
+    """The plain attributes, put back into what the constructor was given."""
+    kind = _kind(cell)
+    if kind == "nn.BatchNorm3d":
+        return _settings(cell.bn2d)
+    settings = {
+        name: value
+        for name, value in vars(cell).items()
+        if not name.startswith("_") and name not in _OWN_TO_CELLS and is_plain(value)
+    }
+    if kind in _ONE_AXIS:  # they compute as the 2-D layer, with an axis of size 1 in front
+        for name, value in settings.items():
+            settings[name] = value[len(value) // 2 :] if isinstance(value, tuple) else value
+    if isinstance(settings.get("pad_mode"), str):
+        settings["pad_mode"] = settings["pad_mode"].lower()
+    if kind in _MOMENTUM_OF_OLD:  # they keep the weight of the new statistics
+        settings["momentum"] = _rest(settings.get("momentum"))
+    if kind == "nn.GELU":
+        settings["approximate"] = settings.get("approximate") in (True, "tanh")
+    if kind == "nn.Dropout":  # has no effect where p is given
+        keep = settings.pop("keep_prob", None)
+        settings["p"] = _rest(keep) if settings.get("p") is None else settings["p"]
+    if kind in _KEEPS_AXIS:
+        axis = getattr(getattr(cell, _KEEPS_AXIS[kind], None), "axis", None)
+        settings["axis"] = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
+    return settings
+
+
+def _rest(share: float | None) -> float | None:
+    """1 - share as one would write it: 0.1, not 0.09999999999999998."""
+    return None if share is None else round(1 - share, 12)
 
 
 def describe() -> dict[str, Any]:

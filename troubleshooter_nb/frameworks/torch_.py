@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy as np
 import torch
+from torch.nn.utils.parametrize import ParametrizationList
+
+from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain
+from troubleshooter_nb.naming import Role
 
 NAME = "torch"
 
@@ -56,6 +61,101 @@ def to_numpy(value: torch.Tensor) -> np.ndarray:
     except (TypeError, RuntimeError) as error:
         msg = f"torch makes no array of this {tensor.dtype} tensor: {error}"
         raise ValueError(msg) from error
+
+
+def is_network(value: Any) -> bool:
+    """Whether the value is a torch module."""
+    return isinstance(value, torch.nn.Module)
+
+
+def layers(net: torch.nn.Module) -> list[LayerFacts]:
+    """Every module of a network, containers and the network itself included, parents first.
+
+    Buffers that ``state_dict()`` leaves out are left out here too.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has no shape yet, because a lazy module has not run.
+    """
+    paths = defaultdict(list)
+    for path, module in net.named_modules(remove_duplicate=False):
+        paths[module].append(path)
+    return [_facts(module, *found) for module, found in paths.items()]
+
+
+def _facts(module: torch.nn.Module, path: str, *aliases: str) -> LayerFacts:
+    entries = _entries(module, path, aliases)
+    return LayerFacts(path, _kind(module), entries, _settings(module), aliases)
+
+
+_KINDS = {
+    kind: name
+    for name, kind in vars(torch.nn).items()
+    if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and kind is not torch.nn.Module
+}
+# Not in torch.nn, and no ordinary ModuleList: it holds what a parametrization made of a weight.
+_KINDS[ParametrizationList] = "ParametrizationList"
+
+
+def _kind(module: torch.nn.Module) -> str:
+    own = type(module)
+    for base in own.__mro__:
+        if base in _KINDS:
+            return _KINDS[base]
+    # A LayerNorm written by hand is not torch's, and its tensors may be others.
+    is_taken = own.__name__ in _KINDS.values()
+    return f"{own.__module__}.{own.__name__}" if is_taken else own.__name__
+
+
+def _entries(
+    module: torch.nn.Module, path: str, aliases: tuple[str, ...]
+) -> tuple[LayerEntry, ...]:
+    # No public way tells a persistent buffer; state_dict() itself asks this set.
+    passing = module._non_persistent_buffers_set
+    tensors: list[tuple[str, torch.Tensor, Role]] = [
+        (leaf, tensor, "parameter")
+        for leaf, tensor in module.named_parameters(recurse=False, remove_duplicate=False)
+    ]
+    tensors += [
+        (leaf, tensor, "buffer")
+        for leaf, tensor in module.named_buffers(recurse=False, remove_duplicate=False)
+        if leaf not in passing
+    ]
+    return tuple(
+        LayerEntry(
+            leaf,
+            _joined(path, leaf),
+            _shape(tensor, _joined(path, leaf)),
+            str(tensor.dtype).removeprefix("torch."),
+            role,
+            tuple(_joined(alias, leaf) for alias in aliases),
+        )
+        for leaf, tensor, role in tensors
+    )
+
+
+def _shape(tensor: torch.Tensor, name: str) -> tuple[int, ...]:
+    if torch.nn.parameter.is_lazy(tensor):
+        msg = f"{name!r} has no shape yet; call the network once, then its lazy modules know theirs"
+        raise ValueError(msg)
+    return tuple(tensor.shape)
+
+
+def _joined(path: str, leaf: str) -> str:
+    return f"{path}.{leaf}" if path else leaf
+
+
+def _settings(module: torch.nn.Module) -> dict[str, Any]:
+    settings = {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_") and name != "training" and is_plain(value)
+    }
+    # Most layers remember their argument `bias` only as the parameter, which may be None.
+    if "bias" in module._parameters:
+        settings["bias"] = module._parameters["bias"] is not None
+    return settings
 
 
 def describe() -> dict[str, Any]:

@@ -221,6 +221,22 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "certain": ("{count} certain pairs", "{count} 对确定的配对"),
     "look_first": ("Look at these first ({count})", "先看这些（{count}）"),
     "tensors": ("{count} tensors · {size} elements", "{count} 个张量 · {size} 个元素"),
+    "map_coverage": (
+        "{share} of the elements have a target; {renamed} renamed, {changed} transformed, "
+        "{dropped} dropped",
+        "{share} 的元素有去处；改名 {renamed} 项，变换 {changed} 项，丢弃 {dropped} 项",
+    ),
+    "unmatched_sources": (
+        "{count} of the source go nowhere: {names}",
+        "源中 {count} 项没有去处：{names}",
+    ),
+    "unmatched_targets": (
+        "{count} of the target keep their values: {names}",
+        "目标中 {count} 项保持原值：{names}",
+    ),
+    "map_problem_count": ("{count} rows cannot be converted", "{count} 行无法转换"),
+    "map_problems": ("Cannot be converted", "无法转换"),
+    "map_block": ("{count} tensors, {changing} changed", "{count} 个张量，{changing} 个有改动"),
     "no_facts": ("nothing recorded", "没有记录"),
     "same_structure": ("same structure", "结构相同"),
     "other_structure": ("the structure differs", "结构不同"),

@@ -1,0 +1,1 @@
+"""From the weights of one framework to those of the other."""

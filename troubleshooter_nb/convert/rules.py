@@ -1,0 +1,329 @@
+"""What a layer's tensors are called, and how they are laid out, on the other side.
+
+Source: facts/layer_parameters.csv and facts/layer_defaults.csv (own runs of torch 2.13 and
+MindSpore 2.10), kept in ``tables``.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from typing import Literal
+
+import numpy as np
+
+Target = Literal["mindspore.nn", "mindspore.mint", "torch"]
+Transform = Literal["copy", "expand_dims", "squeeze", "drop", "unsupported"]
+
+# Transforms as the table writes them, towards MindSpore; other words name no single tensor.
+_TO_MINDSPORE: dict[str, tuple[Transform, int | None]] = {
+    "identity": ("copy", None),
+    "expand_dims_axis2": ("expand_dims", 2),
+    "drop": ("drop", None),
+    "unsupported": ("unsupported", None),
+}
+_INVERSE: dict[str, Transform] = {"copy": "copy", "expand_dims": "squeeze"}
+_FLAVOURS: dict[str, Target] = {"mint.nn.": "mindspore.mint", "nn.": "mindspore.nn"}
+# The table tried running statistics of only one of the three; their names are the same in all.
+_SIBLINGS = {"InstanceNorm1d": "InstanceNorm2d", "InstanceNorm3d": "InstanceNorm2d"}
+# What a MindSpore layer that is itself the network calls these in its checkpoint.
+_ROOT_LEAVES = {"moving_mean": "mean", "moving_variance": "variance", "w": "a"}
+# These layers of mindspore.nn have all their tensors whatever their settings: affine=False and
+# the like only make them untrained.
+_ALWAYS_COMPLETE = re.compile(r"(Batch|Instance|SyncBatch|Group|Layer)Norm([123]d)?")
+_RECURRENT_LAYER = re.compile(r"_l[0-9]+(_reverse)?$")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one tensor of a layer gets to the other framework.
+
+    `target_leaf` is None where the tensor has no place there: ``drop`` says that nothing is lost
+    (a counter of batches), ``unsupported`` that the layer has no counterpart. `axis` is that of
+    ``expand_dims`` and ``squeeze``. `verified` says that the outputs of both layers were compared,
+    not only names and shapes.
+    """
+
+    source_leaf: str
+    target_leaf: str | None
+    transform: Transform
+    axis: int | None
+    verified: bool
+    note: str
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """The values as the target stores them, any dtype; a view where nothing changes.
+
+        Raises
+        ------
+        ValueError
+            If the target has no place for them, or the axis to remove is not of size 1.
+        """
+        if self.target_leaf is None:
+            msg = f"{self.source_leaf!r} has no place in the target ({self.transform})"
+            raise ValueError(msg)
+        if self.axis is None:
+            return values
+        change = np.expand_dims if self.transform == "expand_dims" else np.squeeze
+        return change(values, self.axis)
+
+
+@dataclass(frozen=True)
+class DefaultDifference:
+    """A default of a layer or optimizer that MindSpore sets otherwise than torch.
+
+    Arguments are "" where that side has none. Defaults are texts. `cause` is the id of a root
+    cause (facts/causes.csv), or "" where none fits.
+    """
+
+    torch_kind: str
+    mindspore_kind: str
+    torch_argument: str
+    mindspore_argument: str
+    torch_default: str
+    mindspore_default: str
+    effect: str
+    cause: str
+
+
+class LayerRules(Mapping[str, Rule]):
+    """The rules of one kind of layer by source leaf.
+
+    A recurrent layer may have any number of layers inside: what the table says of ``_l0`` holds
+    for ``_l7`` and ``_l7_reverse`` as well. Iterating gives those of the table.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = {rule.source_leaf: rule for rule in rules}
+
+    def __getitem__(self, leaf: str) -> Rule:
+        if leaf in self._rules:
+            return self._rules[leaf]
+        end = _RECURRENT_LAYER.search(leaf)
+        if end is None:
+            raise KeyError(leaf)
+        rule = self._rules[_RECURRENT_LAYER.sub("_l0", leaf)]
+        target = rule.target_leaf and _RECURRENT_LAYER.sub(end[0], rule.target_leaf)
+        return replace(rule, source_leaf=leaf, target_leaf=target)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+
+def rules_for(kind: str, target: Target, *, is_root: bool = False) -> Mapping[str, Rule] | None:
+    """The rules of a kind of layer towards a target, by source leaf.
+
+    Parameters
+    ----------
+    kind : str
+        As `LayerFacts.kind`: ``Conv1d`` of torch, ``nn.Conv1d`` or ``mint.nn.Conv1d``.
+    target : {"mindspore.nn", "mindspore.mint", "torch"}
+        The flavour of the other side's layers; "torch" is for kinds of MindSpore.
+    is_root : bool
+        Whether the layer is itself the network, which MindSpore calls some tensors otherwise for:
+        ``mean`` and ``variance`` of a normalization, ``a`` of a PReLU.
+
+    Returns
+    -------
+    Mapping or None
+        A leaf that is missing there is none of the layer's. A layer made of layers has dotted
+        leaves, such as ``linear1.weight`` or ``bn2d.gamma``: they go before what the inner layer's
+        own rules say. Empty for containers. None for a kind that nobody knows, and where this
+        flavour has no such layer.
+
+    Raises
+    ------
+    ValueError
+        If the target is none of the three.
+    """
+    rules = _rules(kind, target)
+    if rules is None or not is_root:
+        return rules
+    if target == "torch":
+        return LayerRules(
+            replace(rule, source_leaf=_ROOT_LEAVES.get(rule.source_leaf, rule.source_leaf))
+            for rule in rules.values()
+        )
+    return LayerRules(
+        replace(rule, target_leaf=_ROOT_LEAVES.get(rule.target_leaf or "", rule.target_leaf))
+        for rule in rules.values()
+    )
+
+
+def counterparts(kind: str, target: Target) -> tuple[str, ...]:
+    """The kinds of layer that stand for this one in the target: ``Linear`` -> ``nn.Dense``.
+
+    Empty where it has none, or nobody knows the kind.
+    """
+    return tuple(dict.fromkeys(_other_kind(row, target) for row in _rows_of(kind, target)))
+
+
+def target_only(kind: str, target: Target, *, is_root: bool = False) -> tuple[str, ...]:
+    """Leaves that the target layer may have without a source, and keeps as they are.
+
+    MindSpore's normalization layers have all their tensors where torch's have only those that the
+    settings ask for: what the torch layer at hand lacks stays at ones and zeros. Towards torch
+    these are the counters of batches.
+    """
+    if target == "torch":
+        rows = _rows_of(kind, target)
+        return tuple(dict.fromkeys(row.torch_leaf for row in rows if row.transform == "drop"))
+    rules = rules_for(kind, target, is_root=is_root)
+    if rules is None or target != "mindspore.nn" or not _ALWAYS_COMPLETE.fullmatch(kind):
+        return ()
+    return tuple(rule.target_leaf for rule in rules.values() if rule.target_leaf is not None)
+
+
+def default_differences(kind: str, target_kind: str | None = None) -> list[DefaultDifference]:
+    """The defaults in which a kind of torch layer or optimizer differs from MindSpore's.
+
+    Parameters
+    ----------
+    kind : str
+        Of torch: ``LayerNorm``, ``AdamW``; ``Module`` for what concerns all layers.
+    target_kind : str or None
+        Of MindSpore: ``nn.LayerNorm``; None for all counterparts.
+    """
+    return [
+        difference
+        for difference in _differences()
+        if difference.torch_kind == kind and target_kind in (None, difference.mindspore_kind)
+    ]
+
+
+@dataclass(frozen=True)
+class _Row:
+    torch_kind: str
+    torch_leaf: str
+    mindspore_kind: str
+    mindspore_leaf: str
+    transform: str
+    verified: bool
+    note: str
+
+
+def _table(name: str) -> Iterable[dict[str, str]]:
+    path = resources.files("troubleshooter_nb").joinpath("tables", name)
+    return csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+
+
+@functools.cache
+def _rows() -> tuple[_Row, ...]:
+    rows = []
+    for record in _table("layer_parameters.csv"):
+        # The settings in parentheses only decide which of its tensors a layer has.
+        kind = record["torch_layer"].partition("(")[0]
+        leaf = record["torch_param"]
+        if kind.startswith("parametrizations."):
+            # The layer that holds these tensors is the list below the parametrized one.
+            kind, leaf = "ParametrizationList", leaf.rpartition(".")[2]
+        rows.append(
+            _Row(
+                kind,
+                leaf,
+                record["ms_layer"].partition("(")[0],
+                record["ms_param"],
+                record["transform"],
+                record["verified"] == "yes",
+                record["note"],
+            )
+        )
+    return (*rows, *_rows_of_siblings(rows))
+
+
+def _rows_of_siblings(rows: list[_Row]) -> Iterator[_Row]:
+    for kind, tried in _SIBLINGS.items():
+        for row in rows:
+            if row.torch_kind == tried:
+                other = row.mindspore_kind.replace(tried, kind)
+                note = f"as {tried}; {row.note}"
+                yield replace(row, torch_kind=kind, mindspore_kind=other, verified=False, note=note)
+
+
+def _rows_of(kind: str, target: Target) -> list[_Row]:
+    """The rows of a kind that lead to layers of the target."""
+    if target == "torch":
+        return [row for row in _rows() if row.mindspore_kind == kind]
+    return [
+        row for row in _rows() if row.torch_kind == kind and _flavour(row.mindspore_kind) == target
+    ]
+
+
+def _flavour(mindspore_kind: str) -> Target | None:
+    for prefix, flavour in _FLAVOURS.items():
+        if mindspore_kind.startswith(prefix):
+            return flavour
+    return None
+
+
+def _other_kind(row: _Row, target: Target) -> str:
+    return row.torch_kind if target == "torch" else row.mindspore_kind
+
+
+@functools.cache
+def _rules(kind: str, target: Target) -> LayerRules | None:
+    if target not in ("mindspore.nn", "mindspore.mint", "torch"):
+        msg = f"unknown target {target!r}; known: mindspore.nn, mindspore.mint, torch"
+        raise ValueError(msg)
+    rows = _rows_of(kind, target)
+    if target != "torch":
+        of_kind = [row for row in _rows() if row.torch_kind == kind]
+        lost = [row for row in of_kind if not row.mindspore_kind]
+        # A tensor without counterpart makes no rules where the whole layer is of another flavour.
+        rows += lost if rows or len(lost) == len(of_kind) else []
+    if not rows:
+        return None
+    found: dict[str, Rule] = {}
+    for row in rows:
+        rule = _backward(row) if target == "torch" else _forward(row)
+        if rule is not None:
+            found.setdefault(rule.source_leaf, rule)
+    return LayerRules(found.values())
+
+
+def _forward(row: _Row) -> Rule | None:
+    if row.transform not in _TO_MINDSPORE:
+        return None
+    transform, axis = _TO_MINDSPORE[row.transform]
+    target = row.mindspore_leaf or None
+    return Rule(row.torch_leaf, target, transform, axis, row.verified, row.note)
+
+
+def _backward(row: _Row) -> Rule | None:
+    forward = _forward(row)
+    if forward is None or forward.target_leaf is None:
+        return None
+    transform = _INVERSE[forward.transform]
+    return replace(
+        forward, source_leaf=row.mindspore_leaf, target_leaf=row.torch_leaf, transform=transform
+    )
+
+
+@functools.cache
+def _differences() -> tuple[DefaultDifference, ...]:
+    return tuple(
+        _difference(record)
+        for record in _table("layer_defaults.csv")
+        if "(no difference)" not in record["argument"]
+    )
+
+
+def _difference(record: dict[str, str]) -> DefaultDifference:
+    of_torch, _, of_mindspore = record["argument"].partition(" / ")
+    return DefaultDifference(
+        record["torch_layer"],
+        record["ms_layer"],
+        "" if of_torch == "-" else of_torch,
+        "" if of_mindspore == "-" else of_mindspore,
+        record["torch_default"],
+        record["ms_default"],
+        record["effect"],
+        record["cause_id"],
+    )

@@ -1,0 +1,159 @@
+"""Reprs of a weight map: what needs attention first, then the rows that change something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xarray as xr
+
+from troubleshooter_nb.render.html import (
+    Markup,
+    details,
+    element,
+    fragment,
+    heading,
+    left_cell,
+    paragraph,
+    row,
+    samp,
+    shortest,
+    small,
+    table,
+    tone,
+)
+from troubleshooter_nb.render.rows import blocks
+from troubleshooter_nb.render.text import LINES, fitted, padded
+from troubleshooter_nb.render.words import percent, sentence
+
+_MOST_ROWS = 400
+_MOST_LISTED = 30
+_MOST_NAMES = 6
+_TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
+
+
+def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """Text repr of a WeightMap."""
+    columns = _columns(rows)
+    count = len(columns["source"])
+    names = f"{facts['source_label']!r} -> {facts['target_label']!r}"
+    lines = [f"WeightMap {names} · {count:,} row{'s' * (count != 1)}"]
+    lines += [f"  {mark} {text}" for mark, _, text in _answers(columns, facts)]
+    lines += [f"  note: {note}" for note in facts["notes"]]
+    changing = [i for i in range(count) if _changes(columns, i)]
+    shown = changing or list(range(count))
+    room = max(LINES - len(lines) - 1, 1)
+    kept = shown[: room if len(shown) <= room else room - 1]
+    width = min(max((len(columns["source"][i]) for i in kept), default=0), 40)
+    for i in kept:
+        target = columns["target"][i] or "(dropped)"
+        how = columns["transform"][i] if columns["transform"][i] not in ("copy", "drop") else ""
+        remark = columns["problem"][i] or columns["note"][i]
+        text = f"  {padded(columns['source'][i], width)} -> {target}  {how}  {remark}"
+        lines.append(text.rstrip())
+    if len(kept) < count:
+        lines.append(f"  ... {count - len(kept):,} more: weight_map.to_dataframe()")
+    return fitted(lines, facts)
+
+
+def weight_map_html(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """HTML repr of a WeightMap, at most ``facts["html_bytes"]`` long if at all possible."""
+    columns = _columns(rows)
+    return shortest(lambda most: _html(columns, facts, most), facts, _MOST_ROWS)
+
+
+def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> str:
+    language = facts["language"]
+    labels = samp(facts["source_label"]), samp(facts["target_label"])
+    troubled = [i for i, problem in enumerate(columns["problem"]) if problem]
+    return fragment(
+        paragraph(element("b", labels[0]), " → ", element("b", labels[1]), style="font-size:16px"),
+        *(
+            paragraph(tone(name, f"{mark} {text}", bold=name != "ok"))
+            for mark, name, text in _answers(columns, facts)
+        ),
+        *(paragraph(small("note: ", note)) for note in facts["notes"]),
+        *_section(sentence("map_problems", language), columns, troubled[:most]),
+        *_blocks(columns, facts, most),
+    )
+
+
+def _columns(rows: xr.Dataset) -> dict[str, list[Any]]:
+    return {str(name): variable.values.tolist() for name, variable in rows.data_vars.items()}
+
+
+def _answers(
+    columns: Mapping[str, list[Any]], facts: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """What the map does and what it lacks, as (mark, tone, text)."""
+    language = facts["language"]
+    renamed = sum(
+        bool(t) and t != s for s, t in zip(columns["source"], columns["target"], strict=True)
+    )
+    changed = sum(kind not in ("copy", "drop") for kind in columns["transform"])
+    dropped = columns["transform"].count("drop")
+    complete = facts["coverage"] == 1.0
+    counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
+    text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
+    answers = [
+        ("✓", "ok", text) if complete or not facts["unmatched_sources"] else ("▲", "warn", text)
+    ]
+    for key in ("unmatched_sources", "unmatched_targets"):
+        if names := facts[key]:
+            listed = _listed(names)
+            answers.append(("○", "warn", sentence(key, language, count=len(names), names=listed)))
+    if problems := sum(bool(problem) for problem in columns["problem"]):
+        answers.append(("!", "bad", sentence("map_problem_count", language, count=problems)))
+    return answers
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" +{more}" if more > 0 else "")
+
+
+def _changes(columns: Mapping[str, list[Any]], i: int) -> bool:
+    """Whether a row does more than copy a tensor under its own name."""
+    same = columns["source"][i] == columns["target"][i] and columns["transform"][i] == "copy"
+    return not same or bool(columns["problem"][i] or columns["note"][i])
+
+
+def _section(title: str, columns: Mapping[str, list[Any]], rows: Sequence[int]) -> list[Markup]:
+    return [heading(title), table(_TITLES, [_row(columns, i) for i in rows])] if rows else []
+
+
+def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> list[Markup]:
+    language = facts["language"]
+    sections: list[Markup] = []
+    shown, total = 0, len(columns["source"])
+    for title, numbers in blocks(columns["source"]):
+        kept = numbers[: max(most - shown, 0)]
+        if not kept:
+            break
+        shown += len(kept)
+        changing = sum(_changes(columns, i) for i in numbers)
+        summary = [
+            samp(title),
+            f" · {sentence('map_block', language, count=len(numbers), changing=changing)}",
+        ]
+        body = table(_TITLES, [_row(columns, i) for i in kept])
+        sections.append(details(summary, body, opened=total <= _MOST_LISTED))
+    if shown < total:
+        sections.append(paragraph(small(f"{total - shown:,} more: weight_map.to_dataframe()")))
+    return sections
+
+
+def _row(columns: Mapping[str, list[Any]], i: int) -> Markup:
+    shapes = [columns[f"{side}_shape"][i].replace("x", "×") for side in ("source", "target")]
+    shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
+    problem, note = columns["problem"][i], columns["note"][i]
+    transform = columns["transform"][i]
+    remark = tone("bad", problem) if problem else small(note) if note else ""
+    target = samp(columns["target"][i]) if columns["target"][i] else small("–")
+    return row(
+        left_cell(samp(columns["source"][i])),
+        left_cell(target),
+        left_cell("" if transform == "copy" else transform),
+        left_cell(shape),
+        left_cell(remark),
+    )

@@ -1,0 +1,634 @@
+"""Which parameters of one network become which of another, and what their values go through."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from troubleshooter_nb.errors import EntryNotFoundError, WeightMapError
+from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.text import shape_text
+from troubleshooter_nb.render.weight_map_view import weight_map_html, weight_map_text
+
+SCHEMA = "troubleshooter_nb.weight_map/1"
+
+# What values may go through: a closed list, so that no file can name a function to call.
+KINDS = (
+    *("copy", "transpose", "permute", "reshape", "expand_dims", "squeeze"),
+    *("split", "concat", "add", "cast", "drop"),
+)
+# name -> (dtype, meaning)
+WEIGHT_MAP_COLUMNS = {
+    "source": ("str", "names in the source, joined by +"),
+    "target": ("str", "names in the target, joined by +; empty for what is dropped"),
+    "layer": ("str", "layer type of the source, where known"),
+    "transform": ("str", "what the values go through, such as expand_dims(2)"),
+    "how": ("str", "drafted, edited or imported"),
+    "note": ("str", "what to know about this row"),
+    "source_shape": ("str", "shapes in the source"),
+    "target_shape": ("str", "shapes in the target; of a known target its own"),
+    "size": ("int64", "elements of the sources"),
+    "problem": ("str", "why this row cannot be converted"),
+}
+_CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
+_MOST_PROBLEMS = 8
+Shape = tuple[int, ...]
+
+
+class Spec(NamedTuple):
+    """Shape and dtype of a tensor that need not be there."""
+
+    shape: Shape
+    dtype: np.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What the values of a row go through.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    arguments : tuple of int, or of one dtype name
+        ``permute`` axes, as `numpy.transpose` takes them; ``reshape`` the new shape;
+        ``expand_dims`` and ``squeeze`` the axis; ``split`` the axis and the sizes along it;
+        ``concat`` the axis; ``cast`` the dtype. The others have none: ``transpose`` reverses the
+        axes, ``add`` sums its sources.
+    """
+
+    kind: str = "copy"
+    arguments: tuple[int | str, ...] = ()
+
+    def __post_init__(self) -> None:
+        counts = {"permute": None, "reshape": None, "split": None, "expand_dims": 1}
+        counts |= {"squeeze": 1, "concat": 1, "cast": 1}
+        if self.kind not in KINDS:
+            close = difflib.get_close_matches(self.kind, KINDS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            msg = f"no transform {self.kind!r}; there are {', '.join(KINDS)}{hint}"
+            raise WeightMapError(msg)
+        wanted = counts.get(self.kind, 0)
+        numbers = self.kind != "cast"
+        fits = wanted is None or len(self.arguments) == wanted
+        if not fits or any(isinstance(value, int) != numbers for value in self.arguments):
+            what = {None: "whole numbers", 0: "no arguments", 1: "one argument"}[wanted]
+            msg = f"{self.kind} takes {what}, got {self.arguments}"
+            raise WeightMapError(msg)
+        if self.kind == "cast":
+            try:
+                dtype_from_token(str(self.arguments[0]))
+            except ValueError as error:
+                raise WeightMapError(str(error)) from error
+
+    @classmethod
+    def parse(cls, text: str) -> Transform:
+        """The transform a text means: ``copy``, ``expand_dims(2)``, ``split(0, 64, 64, 64)``.
+
+        Raises
+        ------
+        WeightMapError
+            For anything that is not in the closed list; nothing is ever imported or called.
+        """
+        match = _CALL.fullmatch(text)
+        if match is None:
+            msg = f"{text[:80]!r} is no transform; write one like expand_dims(2) of {KINDS}"
+            raise WeightMapError(msg)
+        words = [word.strip() for word in (match[2] or "").split(",") if word.strip()]
+        is_number = re.compile(r"-?[0-9]{1,18}").fullmatch
+        return cls(match[1], tuple(int(word) if is_number(word) else word for word in words))
+
+    def __str__(self) -> str:
+        """The text that `parse` reads."""
+        inside = ", ".join(map(str, self.arguments))
+        return f"{self.kind}({inside})" if self.arguments else self.kind
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the values stay in their flat order, so that only the shape changes."""
+        return self.kind in ("copy", "reshape", "expand_dims", "squeeze")
+
+    def specs(self, sources: Sequence[Spec]) -> list[Spec]:
+        """Shapes and dtypes of the targets.
+
+        Raises
+        ------
+        WeightMapError
+            If the sources do not fit the transform.
+        """
+        # An array that has a shape but no memory: every axis is one element repeated.
+        hollow = [np.broadcast_to(np.zeros((), s.dtype), s.shape) for s in sources]
+        if self.kind == "concat":
+            return [_joined(self._axis(sources[0]), sources)] if sources else []
+        if self.kind == "add":
+            if len({source.shape for source in sources}) != 1:
+                msg = f"add needs equal shapes, got {[source.shape for source in sources]}"
+                raise WeightMapError(msg)
+            return [sources[0]]
+        return [Spec(array.shape, array.dtype) for array in self.apply(hollow)]
+
+    def apply(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The target arrays; views of the sources where possible.
+
+        Raises
+        ------
+        WeightMapError
+            If the arrays do not fit the transform.
+        """
+        if not arrays or (len(arrays) > 1) != (self.kind in ("concat", "add")):
+            msg = f"{self} takes {'several sources' if len(arrays) < 2 else 'one source'}"
+            raise WeightMapError(msg)
+        first, numbers = arrays[0], [int(n) for n in self.arguments if isinstance(n, int)]
+        try:
+            return self._applied(arrays, first, numbers)
+        except ValueError as error:
+            shapes = ", ".join(str(array.shape) for array in arrays)
+            msg = f"{self} does not fit {shapes}: {error}"
+            raise WeightMapError(msg) from error
+
+    def _applied(
+        self, arrays: Sequence[np.ndarray], first: np.ndarray, numbers: list[int]
+    ) -> list[np.ndarray]:
+        match self.kind:
+            case "transpose":
+                return [first.T]
+            case "permute":
+                return [first.transpose(numbers)]
+            case "reshape":
+                return [first.reshape(numbers)]
+            case "expand_dims":
+                return [np.expand_dims(first, numbers[0])]
+            case "squeeze":
+                return [np.squeeze(first, numbers[0])]
+            case "split":
+                axis, *sizes = numbers
+                if sum(sizes) != first.shape[axis] or min(sizes, default=0) < 1:
+                    msg = f"sizes {sizes} are not those of axis {axis}"
+                    raise ValueError(msg)
+                return np.split(first, np.cumsum(sizes)[:-1], axis)
+            case "concat":
+                return [np.concatenate(arrays, numbers[0])]
+            case "add":
+                total = first
+                for array in arrays[1:]:
+                    total = total + array
+                return [total]
+            case "cast":
+                return [first.astype(dtype_from_token(str(self.arguments[0])))]
+            case "drop":
+                return []
+            case _:
+                return [first]
+
+    def inverse(self, sources: Sequence[Spec]) -> Transform | None:
+        """What turns the targets back into these sources, bit for bit; None where nothing does."""
+        match self.kind:
+            case "permute":
+                back = np.argsort([int(axis) for axis in self.arguments])
+                return Transform("permute", tuple(int(axis) for axis in back))
+            case "reshape":
+                return Transform("reshape", sources[0].shape)
+            case "expand_dims":
+                return Transform("squeeze", self.arguments)
+            case "squeeze":
+                return Transform("expand_dims", self.arguments)
+            case "split":
+                return Transform("concat", self.arguments[:1])
+            case "concat":
+                axis = self._axis(sources[0])
+                return Transform("split", (axis, *(source.shape[axis] for source in sources)))
+            case "copy" | "transpose":
+                return self
+            case _:
+                return None
+
+    def _axis(self, source: Spec) -> int:
+        axis = int(self.arguments[0])
+        if not -len(source.shape) <= axis < len(source.shape):
+            msg = f"{self}: {source.shape} has no axis {axis}"
+            raise WeightMapError(msg)
+        return axis % len(source.shape)
+
+
+def _joined(axis: int, sources: Sequence[Spec]) -> Spec:
+    rest = {(*s.shape[:axis], *s.shape[axis + 1 :]) for s in sources}
+    if len(rest) > 1 or len({s.dtype for s in sources}) > 1 or len(sources) < 2:
+        msg = f"concat needs several sources alike but along axis {axis}, got {list(sources)}"
+        raise WeightMapError(msg)
+    shape = list(sources[0].shape)
+    shape[axis] = sum(source.shape[axis] for source in sources)
+    return Spec(tuple(shape), sources[0].dtype)
+
+
+@dataclass(frozen=True)
+class WeightRow:
+    """One row: what becomes what.
+
+    Attributes
+    ----------
+    sources, targets : tuple of str
+        One name each, but several sources for ``concat`` and ``add``, several targets for
+        ``split`` and none for ``drop``.
+    transform : Transform
+    layer : str
+        Layer type of the source, where known.
+    how : {"drafted", "edited", "imported"}
+    note : str
+        What to know about this row.
+    """
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    transform: Transform = field(default_factory=Transform)
+    layer: str = ""
+    how: str = "drafted"
+    note: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class WeightMap:
+    """Rows that say which parameters become which; a change returns a new map.
+
+    Attributes
+    ----------
+    rows : tuple of WeightRow
+        In the order of the source.
+    source : mapping of str to Spec
+        Every tensor of the source that has to go somewhere.
+    target : mapping of str to Spec, optional
+        Every tensor the target wants; None where the target is known by its framework only.
+    source_label, target_label : str
+    notes : tuple of str
+        What the maker of the map wants the user to know, such as differing defaults of layers.
+    """
+
+    rows: tuple[WeightRow, ...]
+    source: Mapping[str, Spec]
+    target: Mapping[str, Spec] | None = None
+    source_label: str = "source"
+    target_label: str = "target"
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[WeightRow]:
+        """The rows."""
+        return iter(self.rows)
+
+    def __getitem__(self, name: str) -> WeightRow:
+        """The row of a source name, else of a target name.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If no row has it; the message lists the closest.
+        """
+        return self.rows[self._position(name)]
+
+    @property
+    def unmatched_sources(self) -> list[str]:
+        """Names of the source that no row mentions."""
+        used = {name for row in self.rows for name in row.sources}
+        return [name for name in self.source if name not in used]
+
+    @property
+    def unmatched_targets(self) -> list[str]:
+        """Names of a known target that no row fills: the target keeps what it has there."""
+        used = {name for row in self.rows for name in row.targets}
+        return [name for name in self.target or () if name not in used]
+
+    @property
+    def coverage(self) -> float:
+        """Share of the source's elements that some row takes to the target, 0 to 1."""
+        total = sum(spec.size for spec in self.source.values())
+        taken = {name for row in self.rows if row.targets for name in row.sources}
+        covered = sum(self.source[name].size for name in taken if name in self.source)
+        return covered / total if total else 1.0
+
+    @property
+    def names(self) -> dict[str, str]:
+        """``{source name: target name}`` of the rows with one of each."""
+        return {
+            row.sources[0]: row.targets[0]
+            for row in self.rows
+            if len(row.sources) == len(row.targets) == 1
+        }
+
+    def pair(
+        self, source: str | Sequence[str], target: str | Sequence[str], transform: str = "copy"
+    ) -> WeightMap:
+        """A map in which these belong together; rows that had one of the names are taken out.
+
+        Parameters
+        ----------
+        source, target : str or list of str
+            Names; several sources for ``concat`` and ``add``, several targets for ``split``.
+        transform : str
+            As `Transform.parse` reads it.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If a name is not in the source, or not in a known target.
+        WeightMapError
+            If the transform is unknown or does not fit the shapes.
+        """
+        sources, targets = _names(source), _names(target)
+        self._known(sources, self.source, self.source_label)
+        if self.target is not None:
+            self._known(targets, self.target, self.target_label)
+        row = WeightRow(sources, targets, Transform.parse(transform), how="edited")
+        if problem := self._problem(row):
+            msg = f"{', '.join(sources)} -> {', '.join(targets)}: {problem}"
+            raise WeightMapError(msg)
+        used = {*sources, *targets}
+        kept = [r for r in self.rows if not used & {*r.sources, *r.targets}]
+        return self._with([*kept, row])
+
+    def unpair(self, name: str) -> WeightMap:
+        """A map without the row of this source, else target, name; raises as ``map[name]``."""
+        position = self._position(name)
+        return replace(self, rows=self.rows[:position] + self.rows[position + 1 :])
+
+    def drop(self, source: str) -> WeightMap:
+        """A map in which this tensor of the source goes nowhere, on purpose."""
+        self._known((source,), self.source, self.source_label)
+        kept = [row for row in self.rows if source not in row.sources]
+        return self._with([*kept, WeightRow((source,), (), Transform("drop"), how="edited")])
+
+    def transform(self, name: str, transform: str) -> WeightMap:
+        """A map in which the row of this name has another transform; raises as `pair` does."""
+        row = self[name]
+        return self.pair(row.sources, row.targets, transform)
+
+    def rename(
+        self,
+        *,
+        prefix: str | None = None,
+        pattern: tuple[str, str] | None = None,
+        func: Callable[[dict[str, str]], Mapping[str, str]] | None = None,
+    ) -> WeightMap:
+        """A map with other target names.
+
+        Parameters
+        ----------
+        prefix : str, optional
+            Put in front of every target name, with a dot between.
+        pattern : (str, str), optional
+            Regular expression and what replaces it.
+        func : callable, optional
+            Takes ``{source: target}`` and returns the same with other targets; for rows with
+            several names, the joined ones.
+
+        Raises
+        ------
+        WeightMapError
+            If two targets would get the same name, or the pattern is no regular expression.
+        """
+        given = {_joined_names(row.sources): _joined_names(row.targets) for row in self.rows}
+        wanted = dict(given)
+        if prefix is not None:
+            front = prefix.rstrip(".")
+            wanted = {s: _each(t, lambda name: f"{front}.{name}") for s, t in wanted.items()}
+        if pattern is not None:
+            try:
+                search = re.compile(pattern[0])
+                wanted = {
+                    s: _each(t, lambda name: search.sub(pattern[1], name))
+                    for s, t in wanted.items()
+                }
+            except (re.error, IndexError) as error:
+                msg = f"pattern {pattern!r} is no regular expression with a replacement: {error}"
+                raise WeightMapError(msg) from error
+        if func is not None:
+            wanted = dict(func(dict(wanted)))
+        return self._renamed(given, wanted)
+
+    def _renamed(self, given: Mapping[str, str], wanted: Mapping[str, str]) -> WeightMap:
+        if strangers := sorted(wanted.keys() - given.keys()):
+            msg = f"renaming gave rows that the map does not have: {', '.join(strangers[:4])}"
+            raise WeightMapError(msg)
+        rows = []
+        for row in self.rows:
+            key = _joined_names(row.sources)
+            targets = tuple(str(wanted.get(key, given[key])).split(_JOIN)) if row.targets else ()
+            changed = targets != row.targets
+            rows.append(replace(row, targets=targets, how="edited") if changed else row)
+        renamed = replace(self, rows=tuple(rows))
+        if twice := renamed._duplicates():
+            msg = f"renaming gives {twice[0][0]!r} to several: {', '.join(twice[0][1])}"
+            raise WeightMapError(msg)
+        return renamed
+
+    def problems(self) -> list[str]:
+        """Why the map cannot be converted: a sentence each, with the names; empty when it can."""
+        found = [
+            f"{target!r} is the target of several: {', '.join(sources)}"
+            for target, sources in self._duplicates()
+        ]
+        for row in self.rows:
+            if problem := self._problem(row):
+                names = f"{_joined_names(row.sources)} -> {_joined_names(row.targets)}"
+                found.append(f"{names}: {problem}")
+        return found
+
+    def check(self) -> None:
+        """Raise unless every row can be converted.
+
+        Raises
+        ------
+        WeightMapError
+            With the first problems, each naming its parameter.
+        """
+        found = self.problems()
+        if found:
+            more = len(found) - _MOST_PROBLEMS
+            lines = [*found[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+            msg = "the weight map cannot be converted:\n  " + "\n  ".join(lines)
+            raise WeightMapError(msg)
+
+    @property
+    def table(self) -> xr.Dataset:
+        """The rows as a Dataset along ``row`` with the variables of `WEIGHT_MAP_COLUMNS`."""
+        columns: dict[str, list[Any]] = {name: [] for name in WEIGHT_MAP_COLUMNS}
+        for row in self.rows:
+            sources = [self.source[n] for n in row.sources if n in self.source]
+            cells = {
+                "source": _joined_names(row.sources),
+                "target": _joined_names(row.targets),
+                "layer": row.layer,
+                "transform": str(row.transform),
+                "how": row.how,
+                "note": row.note,
+                "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
+                "target_shape": self._target_shapes(row),
+                "size": sum(spec.size for spec in sources),
+                "problem": self._problem(row),
+            }
+            for name, value in cells.items():
+                columns[name].append(value)
+        variables = {}
+        for name, (dtype, meaning) in WEIGHT_MAP_COLUMNS.items():
+            values = np.empty(len(self.rows), np.int64 if dtype == "int64" else object)
+            values[:] = columns[name]
+            variables[name] = ("row", values, {"description": meaning})
+        return xr.Dataset(variables, attrs={"schema": SCHEMA})
+
+    def to_dataset(self) -> xr.Dataset:
+        """The table."""
+        return self.table
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table with one row per row of the map."""
+        return self.table.to_dataframe().reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        """Coverage, what needs attention, and the rows that change something, in 25 lines."""
+        return weight_map_text(self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return weight_map_html(self.table, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "source_label": self.source_label,
+            "target_label": self.target_label,
+            "coverage": self.coverage,
+            "unmatched_sources": self.unmatched_sources,
+            "unmatched_targets": self.unmatched_targets,
+            "notes": self.notes,
+            **get_options(),
+        }
+
+    def _target_shapes(self, row: WeightRow) -> str:
+        if self.target is not None:
+            known = [self.target[n].shape for n in row.targets if n in self.target]
+            return _JOIN.join(map(shape_text, known))
+        try:
+            specs = row.transform.specs([self.source[name] for name in row.sources])
+        except (WeightMapError, KeyError):
+            return ""
+        return _JOIN.join(shape_text(spec.shape) for spec in specs)
+
+    def _problem(self, row: WeightRow) -> str:
+        """Why a row cannot be converted, or nothing."""
+        missing = [name for name in row.sources if name not in self.source]
+        if missing:
+            return (
+                f"{missing[0]!r} is not in {self.source_label}{_closest(missing[0], self.source)}"
+            )
+        try:
+            made = row.transform.specs([self.source[name] for name in row.sources])
+        except WeightMapError as error:
+            return str(error)
+        if len(made) != len(row.targets):
+            return f"{row.transform} gives {len(made)} tensors for {len(row.targets)} names"
+        for name, spec in zip(row.targets, made, strict=True):
+            if self.target is None:
+                continue
+            if name not in self.target:
+                return f"{name!r} is not in {self.target_label}{_closest(name, self.target)}"
+            if self.target[name].shape != spec.shape:
+                return f"{spec.shape} for {name!r} of shape {self.target[name].shape}"
+        return ""
+
+    def _duplicates(self) -> list[tuple[str, list[str]]]:
+        counts = Counter(name for row in self.rows for name in row.targets)
+        return [
+            (name, [_joined_names(row.sources) for row in self.rows if name in row.targets])
+            for name, count in counts.items()
+            if count > 1
+        ]
+
+    def _position(self, name: str) -> int:
+        for side in ("sources", "targets"):
+            for position, row in enumerate(self.rows):
+                if name in getattr(row, side):
+                    return position
+        names = {n: None for row in self.rows for n in (*row.sources, *row.targets)}
+        msg = f"no row of {name!r} in the weight map{_closest(name, names)}"
+        raise EntryNotFoundError(msg)
+
+    def _known(self, names: Sequence[str], known: Mapping[str, object], label: str) -> None:
+        for name in names:
+            if name not in known:
+                msg = f"no {name!r} in {label}{_closest(name, known)}"
+                raise EntryNotFoundError(msg)
+
+    def _with(self, rows: Sequence[WeightRow]) -> WeightMap:
+        """The map with these rows in the order of the source."""
+        order = {name: position for position, name in enumerate(self.source)}
+        return replace(self, rows=tuple(sorted(rows, key=lambda row: order[row.sources[0]])))
+
+
+_JOIN = " + "
+
+
+def _joined_names(names: Sequence[str]) -> str:
+    return _JOIN.join(names)
+
+
+def _each(joined: str, change: Callable[[str], str]) -> str:
+    return _JOIN.join(change(name) for name in joined.split(_JOIN)) if joined else ""
+
+
+def _names(name: str | Sequence[str]) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else tuple(name)
+
+
+def _closest(name: str, known: Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    return f"; closest: {', '.join(map(repr, close))}" if close else ""
+
+
+class WeightMapHistory:
+    """The versions of a map that is being edited, with undo and redo.
+
+    Attributes
+    ----------
+    value : WeightMap
+        The current version.
+    """
+
+    def __init__(self, value: WeightMap) -> None:
+        self.value = value
+        self._past: list[WeightMap] = []
+        self._future: list[WeightMap] = []
+
+    def do(self, value: WeightMap) -> WeightMap:
+        """Make this the current version; what was undone is gone."""
+        self._past.append(self.value)
+        self._future.clear()
+        self.value = value
+        return value
+
+    def undo(self) -> WeightMap:
+        """The version before, which is current again; the same where there is none."""
+        if self._past:
+            self._future.append(self.value)
+            self.value = self._past.pop()
+        return self.value
+
+    def redo(self) -> WeightMap:
+        """The version that was undone last; the same where there is none."""
+        if self._future:
+            self._past.append(self.value)
+            self.value = self._future.pop()
+        return self.value
