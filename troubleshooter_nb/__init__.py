@@ -10,6 +10,8 @@ from troubleshooter_nb.analysis.engine import compare
 from troubleshooter_nb.capture.saving import save, save_grad
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Finding, TensorDiff
+from troubleshooter_nb.convert.apply import convert_weights
+from troubleshooter_nb.convert.draft import draft_weight_map
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
@@ -24,13 +26,16 @@ from troubleshooter_nb.errors import (
     TroubleshooterError,
     TroubleshooterWarning,
     UnknownFormatError,
+    WeightMapError,
 )
 from troubleshooter_nb.formats import open_dump, save_dump
+from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.options import get_options, option_context, set_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.report import export
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
 
 __version__ = "0.1.0"
 
@@ -56,15 +61,22 @@ __all__ = [
     "TroubleshooterError",
     "TroubleshooterWarning",
     "UnknownFormatError",
+    "WeightMap",
+    "WeightMapError",
+    "WeightMapHistory",
     "compare",
+    "convert_weights",
     "diff_checkpoints",
+    "draft_weight_map",
     "export",
     "get_options",
     "open_dump",
     "option_context",
     "pair_dumps",
+    "read_weight_map",
     "save",
     "save_dump",
     "save_grad",
     "set_options",
+    "write_weight_map",
 ]

@@ -10,9 +10,14 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.naming import TRAINING_ROLES
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.checkpoint_view import checkpoint_html, checkpoint_text
+from troubleshooter_nb.render.checkpoint_view import (
+    checkpoint_html,
+    checkpoint_text,
+    was_compared,
+)
 
 SCHEMA = "troubleshooter_nb.checkpoint_diff/1"
 
@@ -86,12 +91,15 @@ class CheckpointDiff:
         All figures of every pair; None when only the structure was asked for.
     learning_rate : float
         Given, or found in one of the checkpoints; nan where unknown.
+    notes : tuple of str
+        What is tied on one side only.
     """
 
     table: xr.Dataset
     pairing: Pairing
     comparison: Comparison | None = None
     learning_rate: float = np.nan
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Number of rows: pairs and entries without partner."""
@@ -121,11 +129,17 @@ class CheckpointDiff:
 
     @property
     def relative_change(self) -> float:
-        """Norm of all differences / norm of all parameters on the right; nan without values."""
+        """Norm of all differences / norm of all parameters on the right; nan without values.
+
+        Over parameters that are stored as floats on both sides.
+        """
         rows = self._compared & (self.table["role"].values == "parameter")
-        norm = self.table["squared_norm"].values[rows].sum()
-        change = self.table["squared_change"].values[rows].sum()
-        return float(np.sqrt(change / norm)) if norm > 0 else float("nan")
+        for side in ("left", "right"):
+            dtypes = self.table[f"{side}_dtype"].values
+            rows &= np.array(["float" in str(dtype) for dtype in dtypes], bool)
+        norm = np.nansum(self.table["squared_norm"].values[rows])
+        change = np.nansum(self.table["squared_change"].values[rows])
+        return float(np.sqrt(change / norm)) if 0 < norm < np.inf else float("nan")
 
     def blocks(self) -> pd.DataFrame:
         """The rows grouped by block and role.
@@ -137,7 +151,7 @@ class CheckpointDiff:
             more than the tolerance), ``untouched, other`` (without partner, other shape,
             unreadable), ``relative_change`` of the group as a whole, ``rms_change``, and
             ``rms_per_learning_rate`` of parameters where the rate is known. In the order of the
-            rows.
+            rows, training state last.
         """
         table = self.to_dataframe()
         table["elements"] = table["size"]
@@ -145,13 +159,14 @@ class CheckpointDiff:
         table["untouched"] = table["verdict"] == "identical"
         table["failed"] = table["compared"] & ~table["passed"]
         table["compared_elements"] = table["size"].where(table["compared"], 0)
+        table["training"] = table["role"].isin(TRAINING_ROLES)
+        table = table.sort_values("training", kind="stable")
         groups = table.groupby(["block", "role"], sort=False)
-        sums = groups[
-            [
-                *("elements", "compared", "compared_elements", "untouched", "failed"),
-                *("squared_change", "squared_norm"),
-            ]
-        ].sum()
+        counted = ["elements", "compared", "compared_elements", "untouched", "failed"]
+        sums = groups[counted].sum()
+        # Where no position is finite on both sides, nothing is known, which is not nothing.
+        squares = ["squared_change", "squared_norm"]
+        sums[squares] = groups[squares].sum(min_count=1)
         sums["tensors"] = groups.size()
         sums["changed"] = sums["compared"] - sums["untouched"]
         sums["other"] = sums["tensors"] - sums["compared"]
@@ -197,7 +212,7 @@ class CheckpointDiff:
 
     @property
     def _compared(self) -> np.ndarray:
-        return np.asarray(np.isfinite(self.table["rms_change"].values))
+        return was_compared(self.table["verdict"].values)
 
     def _names(self, rows: np.ndarray) -> list[str]:
         sides = self.table["left"].values[rows], self.table["right"].values[rows]
@@ -209,6 +224,7 @@ class CheckpointDiff:
             "left_label": left.label or "left",
             "right_label": right.label or "right",
             "notes": [
+                *self.notes,
                 *(f"{left.label}: {note}" for note in left.notes),
                 *(f"{right.label}: {note}" for note in right.notes),
             ],

@@ -95,7 +95,7 @@ _OPTIMIZER_SCALARS = (
 )
 _COUNTERS = (
     *("global_step", "step_num", "epoch_num", "epoch", "step", "steps", "global_steps"),
-    *("iteration", "iterations", "iter", "num_updates", "last_epoch"),
+    *("iteration", "iterations", "iter", "num_updates", "last_epoch", "n_averaged"),
 )
 _LEARNING_RATES = ("learning_rate", "lr", "base_lr", "initial_lr")
 # What containers of a moving average are called, alone or in front of a parameter.
@@ -105,6 +105,11 @@ AVERAGES = ("model_ema", "ema_model", "state_dict_ema", "ema_state_dict", "ema",
 _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 _PARALLEL = "module."
 _WEIGHT_NORM = re.compile(r"(?:^|[./])(weight_[gv])$")
+# How our reader of torch's files names what an optimizer keeps: behind the optimizer's own name.
+_SLOT = f"(?P<slot>step|{'|'.join(map(re.escape, OPTIMIZER_STATES))})"
+_STATE_IN_OPTIMIZER = re.compile(rf"(?i:[^.]*opt[^.]*)\.{_SLOT}\.(?P<rest>.+)")
+_NUMBERED_STATE = re.compile(rf"(?i:[^.]*opt[^.]*)\.state\.(?P<rest>[0-9]+)\.{_SLOT}$")
+_LAST_RATE = re.compile(r"(^|[._])last_lr(\.[0-9]+)?$")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 _RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l[0-9]+)?(?:_reverse)?")
 # MindSpore spellings that users also give to cells and parameters of their own, so that they say
@@ -254,7 +259,9 @@ def without_wrappers(names: Sequence[str]) -> tuple[Callable[[str], str], list[s
             name = name.replace(part, "")
         return name
 
-    parallel = bool(names) and all(bare(name).startswith(_PARALLEL) for name in names)
+    # What is no part of the module, such as a counter of AveragedModel, has no dot.
+    dotted = [bare(name) for name in names if "." in name]
+    parallel = bool(dotted) and all(name.startswith(_PARALLEL) for name in dotted)
 
     def inner(name: str) -> str:
         name = bare(name)
@@ -301,11 +308,20 @@ def site_of_parameter(name: str) -> Site:
         return Site("checkpoint", rest, role="average")
     if rest and head in OPTIMIZER_STATES:
         return Site("checkpoint", rest, role="optimizer_state", slot=OPTIMIZER_STATES[head])
+    if match := _STATE_IN_OPTIMIZER.match(name) or _NUMBERED_STATE.match(name):
+        slot = match["slot"]
+        if slot == "step":
+            return Site("checkpoint", match["rest"], role="step_counter", slot=slot)
+        return Site(
+            "checkpoint", match["rest"], role="optimizer_state", slot=OPTIMIZER_STATES[slot]
+        )
     # MindSpore writes learning_rate_0, ... for groups of parameters.
     plain = numbered[1] if (numbered := _NUMBERED.fullmatch(leaf)) else leaf
     if plain in _LEARNING_RATES:
         return Site("checkpoint", name, role="learning_rate")
-    if not rest and name in _COUNTERS:
+    if _LAST_RATE.search(name):
+        return Site("checkpoint", name, role="learning_rate")
+    if name in _COUNTERS or leaf == "n_averaged":
         return Site("checkpoint", name, role="step_counter")
     if not rest and name in _OPTIMIZER_SCALARS:
         return Site("checkpoint", name, role="optimizer_state")

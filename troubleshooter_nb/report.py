@@ -19,8 +19,9 @@ from troubleshooter_nb.errors import ExtraMissingError
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.html import page
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.weight_map import WeightMap
 
-Reportable = Dump | Pairing | Comparison | CheckpointDiff | TensorDiff | RunCard
+Reportable = Dump | Pairing | WeightMap | Comparison | CheckpointDiff | TensorDiff | RunCard
 
 
 def export(obj: Reportable, path: str | PathLike[str]) -> Path:
@@ -28,7 +29,7 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
 
     Parameters
     ----------
-    obj : Dump, Pairing, Comparison, CheckpointDiff, TensorDiff or RunCard
+    obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff or RunCard
     path : str or path-like
         ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.md``
         ``.xlsx`` the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``). Text that a
@@ -116,7 +117,7 @@ def _title(obj: Reportable) -> str:
 
 
 def _table(obj: Reportable) -> pd.DataFrame:
-    if isinstance(obj, (Dump, Pairing, Comparison, CheckpointDiff)):
+    if isinstance(obj, (Dump, Pairing, WeightMap, Comparison, CheckpointDiff)):
         return obj.to_dataframe()
     if isinstance(obj, TensorDiff):
         return obj.worst_elements()

@@ -316,8 +316,12 @@ class WeightMap:
 
     @property
     def coverage(self) -> float:
-        """Share of the source's elements that some row takes to the target, 0 to 1."""
-        total = sum(spec.size for spec in self.source.values())
+        """Share of the source's elements that some row takes to the target, 0 to 1.
+
+        What is dropped on purpose, such as counters of batches, does not count.
+        """
+        dropped = {name for row in self.rows if not row.targets for name in row.sources}
+        total = sum(spec.size for name, spec in self.source.items() if name not in dropped)
         taken = {name for row in self.rows if row.targets for name in row.sources}
         covered = sum(self.source[name].size for name in taken if name in self.source)
         return covered / total if total else 1.0

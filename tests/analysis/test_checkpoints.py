@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from troubleshooter_nb import diff_checkpoints, export, option_context, save_dump
+from troubleshooter_nb import diff_checkpoints, export, open_dump, option_context, save_dump
 from troubleshooter_nb.analysis import engine
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, CheckpointDiff
 
@@ -68,7 +68,7 @@ def test_the_same_weights_in_both_spellings_are_the_same(tmp_path):
         "weight_g -> parametrizations.weight.original0": 1,
         "weight_v -> parametrizations.weight.original1": 1,
     }
-    assert "✓ every tensor is bit-equal" in repr(diff)
+    assert "✓ all 7 compared tensors are bit-equal" in repr(diff)
     assert "1 alone as expected" in repr(diff)
 
 
@@ -238,3 +238,107 @@ def test_empty_and_unreadable_tensors_do_not_stop_it(tmp_path):
     assert len(empty) == 0
     assert "0 of 0 entries paired" in repr(empty)
     assert empty._repr_html_()
+
+
+W = np.ones((3, 3), "f4")
+
+
+def test_values_gone_nan_are_a_change_and_not_identical():
+    left, right = {"a.weight": W, "b.weight": W * np.nan}, {"a.weight": W, "b.weight": W}
+    diff = diff_checkpoints(left, right)
+    assert diff.changed == ["b.weight"]
+    assert diff.untouched == ["a.weight"]
+    blocks = diff.blocks().set_index("block")
+    assert (blocks.loc["b", "changed"], blocks.loc["b", "failed"]) == (1, 1)
+    assert np.isnan(blocks.loc["b", "relative_change"])
+    assert "tensors: 1 changed, 1 untouched" in repr(diff)
+    assert "9 NaN on one side only" in repr(diff)
+    same = diff_checkpoints(left, left)
+    assert same.changed == []
+    assert (same.blocks()["changed"] >= 0).all()
+
+
+def test_what_could_not_be_compared_is_not_called_equal():
+    diff = diff_checkpoints({"a.weight": W[:2], "b.weight": W}, {"a.weight": W, "b.weight": W})
+    assert "= all 1 compared tensors are bit-equal" in repr(diff)
+    assert "✗ 1 of 2 pairs differ" in repr(diff)
+    assert "? no tensor could be compared" in repr(diff_checkpoints({"a": W}, {"b": W[:2, 0]}))
+
+
+def test_integers_do_not_hide_what_parameters_did():
+    ids = {"emb.position_ids": np.arange(512)}
+    diff = diff_checkpoints({"w.weight": W, **ids}, {"w.weight": 2 * W, **ids})
+    assert diff.relative_change == 0.5
+    assert diff.to_dataframe().set_index("left").loc["emb.position_ids", "role"] == "buffer"
+
+
+def test_a_mapping_has_the_roles_of_a_file(tmp_path):
+    after = trained(0.25)
+    saved = save_dump(after, tmp_path / "after.pth")
+    by_file = diff_checkpoints(saved, save_dump(TORCH, tmp_path / "before.pth"), learning_rate=0.5)
+    by_mapping = diff_checkpoints(saved, TORCH, learning_rate=0.5)
+    assert by_mapping.blocks().equals(by_file.blocks())
+    assert by_mapping.relative_change == by_file.relative_change
+
+
+def test_one_change_in_every_layer_is_one_rename(tmp_path):
+    left = {f"enc.layers.{i}.block.weight": W * i for i in range(12)}
+    right = {f"layers.{i}.blk.weight": W * i for i in range(12)}
+    diff = diff_checkpoints(left, right, values=False)
+    assert diff.renames() == {"enc.layers.#.block -> layers.#.blk": 12}
+
+
+@pytest.mark.torch
+def test_a_tie_that_is_broken_on_one_side_is_said(tmp_path):
+    import torch
+
+    weight = torch.ones(4, 2)
+    torch.save({"embed.weight": weight, "head.weight": weight}, tmp_path / "tied.pth")
+    torch.save({"embed.weight": weight, "head.weight": weight.clone()}, tmp_path / "two.pth")
+    diff = diff_checkpoints(tmp_path / "tied.pth", tmp_path / "two.pth")
+    assert diff.notes == ("tied on the left only: embed.weight, head.weight",)
+    assert diff_checkpoints(tmp_path / "tied.pth", tmp_path / "tied.pth").notes == ()
+
+
+def test_the_largest_values_warn_of_nothing():
+    huge = {"b.weight": np.full(3, 1e200)}
+    diff = diff_checkpoints(huge, {"b.weight": -huge["b.weight"]})
+    assert diff.changed == ["b.weight"]
+    assert "b.weight" in diff._repr_html_()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("suffix", [".pth", ".ckpt", ".safetensors"])
+def test_a_training_checkpoint_saved_again_is_the_same(tmp_path, suffix):
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+    optimizer = torch.optim.AdamW(net.parameters(), 0.125)
+    net(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    states = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
+    torch.save(states, tmp_path / "full.pth")
+    first = open_dump(tmp_path / "full.pth")
+    diff = diff_checkpoints(save_dump(first, tmp_path / f"again{suffix}"), first)
+    assert diff.passed
+    assert diff.learning_rate == 0.125
+    assert set(structure(diff).values()) == {"same"}
+    roles = {
+        dump.index["role"].values.tolist().count("optimizer_state")
+        for dump in (diff.pairing.left, diff.pairing.right)
+    }
+    assert roles == {12}
+
+
+@pytest.mark.torch
+def test_states_of_several_groups_are_not_given_to_the_wrong_parameters(tmp_path):
+    import torch
+
+    net = torch.nn.Sequential(*[torch.nn.Linear(3, 3, bias=False) for _ in range(3)])
+    groups = [{"params": [net[2].weight]}, {"params": [net[0].weight, net[1].weight]}]
+    optimizer = torch.optim.AdamW(groups, 1e-3)
+    net(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    states = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(states, tmp_path / "groups.pth")
+    assert "optimizer.state.0.exp_avg" in open_dump(tmp_path / "groups.pth").names

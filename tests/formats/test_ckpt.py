@@ -297,7 +297,7 @@ def test_headers_alone_are_read(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert dump.names == ["w", "v"]
-    assert "3,000,000,000 bytes for 1,500,000,000" in dump.index["reason"].values[0]
+    assert "3,000,000,000 bytes in 2 records for 1,500,000,000" in dump.index["reason"].values[0]
     assert peak < 2**20
 
 

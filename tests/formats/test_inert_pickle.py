@@ -176,7 +176,7 @@ def test_a_state_dict_of_ten_thousand_tensors_is_read_at_once():
         (b"NNb.", "a state for something"),
         (b"K\x01K\x02\x93.", "name is no text"),
         (b"I12x\n.", "invalid literal"),
-        (b"L" + b"9" * 5000 + b"L\n.", "digits"),
+        (b"L" + b"9" * 5000 + b"L\n.", "a number too long"),
         (b"X\xff\xff\xff\x7fabc", "damaged at byte 0"),
         (b"\x8d" + struct.pack("<Q", 2**62) + b"abc", "damaged at byte 0"),
         (b"\x8b\xff\xff\xff\xff", "damaged at byte 0"),

@@ -80,3 +80,23 @@ def test_a_dangling_link_is_missing(tmp_path):
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(FileNotFoundError, match="no such file or folder"):
         open_dump(tmp_path / "link")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "run git lfs pull"),
+        (b"\n<!DOCTYPE html><html>sign in</html>", "a web page, not a checkpoint; download it"),
+    ],
+)
+@pytest.mark.parametrize("name", ["model.safetensors", "net.pth", "net.ckpt", "pytorch_model.bin"])
+def test_what_lies_in_place_of_a_large_file_is_called_by_its_name(tmp_path, name, content, advice):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FormatError, match=rf"^{name}: .*{advice}"):
+        open_dump(tmp_path / name)
+
+
+def test_a_folder_in_the_way_of_a_file_is_said(tmp_path):
+    (tmp_path / "net.ckpt").mkdir()
+    with pytest.raises(FormatError, match=r"cannot write 'net.ckpt': a folder has this name"):
+        save_dump({"w": [1.0]}, tmp_path / "net.ckpt")

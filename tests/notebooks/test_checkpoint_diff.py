@@ -46,7 +46,7 @@ def test_the_example_finds_the_statistics_that_no_gradient_shows(run_demo, tmp_p
     }
     assert "bn1.moving_mean" in first
     # SGD moved every parameter; both files are torch's, so every batch counter counts.
-    assert "57 tensors changed, 1 untouched" in training
+    assert "tensors: 57 changed, 1 untouched" in training
     assert "learning rate 0.05" in training
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "after.ckpt" in page

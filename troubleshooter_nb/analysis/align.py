@@ -33,7 +33,6 @@ _MOST_CANDIDATE_ROWS = 200
 _BARELY_ALIKE = 0.3
 _Place = tuple[int, int]
 _Group = tuple[int, int, str]  # step, rank, and the role of what only training needs
-_COUNTED = ("step_counter", "learning_rate")
 # Torch's normalisations count their batches, MindSpore's do not.
 _BATCH_COUNTER = "num_batches_tracked"
 
@@ -92,8 +91,8 @@ def pair_dumps(
     matches = list(given)
     for group in sorted(mine.keys() | theirs.keys()):
         role = group[2]
-        # A single counter on each side need not count the same.
-        guess = role not in _COUNTED or method != "auto"
+        # States of two optimizers, or a counter on each side, need not be the same thing.
+        guess = not role or method != "auto"
         matcher = matchers[method] if guess else by_names
         found = _pair_place(mine.get(group, []), theirs.get(group, []), matcher)
         one_sided = group not in mine or group not in theirs or left.format != right.format

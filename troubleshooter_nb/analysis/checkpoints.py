@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
 import numpy as np
@@ -14,12 +15,14 @@ from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDi
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.formats import DumpLike, as_dump
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
 from troubleshooter_nb.metrics.floats import same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
 
 _SIDES = ("left", "right")
+_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a whole part of a name: layers.7.weight
 # The tensors of a large checkpoint are large: only that of the first difference is read twice. Any
 # other is located when it is asked for.
 _DRILL_DOWNS = 1
@@ -51,7 +54,7 @@ def diff_checkpoints(
     rtol, atol, equal_nan, executor, progress
         As in `compare`.
     values : bool
-        False reads headers only and returns at once, however large the files are.
+        False reads headers only, however large the files are.
     learning_rate : float, optional
         What changes are put in relation to; default the one of the checkpoints, if they hold
         exactly one.
@@ -68,7 +71,7 @@ def diff_checkpoints(
     ValueError, PairingError, UnknownFormatError, FileNotFoundError
         As `compare` does.
     """
-    left, right = as_dump(left, "left"), as_dump(right, "right")
+    left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
     comparison = None
@@ -82,7 +85,36 @@ def diff_checkpoints(
         )
     if learning_rate is None:
         learning_rate = _learning_rate(right, left)
-    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, learning_rate)
+    if not learning_rate > 0:
+        learning_rate = float("nan")
+    notes = _ties_of_one_side(pairing)
+    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, learning_rate, notes)
+
+
+def _as_checkpoint(value: DumpLike, side: str) -> Dump:
+    """A dump; the names of a mapping say what its tensors are, as those in a file do."""
+    dump = as_dump(value, side)
+    if not isinstance(value, Mapping):
+        return dump
+    reasons = (str(reason) for reason in dump.index["reason"].values)
+    stored = [Stored(*one) for one in zip(dump.names, dump.sources, reasons, strict=True)]
+    return checkpoint_dump(stored, label=dump.label, format=dump.format)
+
+
+def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
+    """Tensors that are one on one side while their partners are two."""
+    columns = [pairing.table[side].values for side in _SIDES]
+    notes = []
+    for side, (dump, other) in enumerate(
+        ((pairing.left, pairing.right), (pairing.right, pairing.left))
+    ):
+        partners = dict(zip(columns[side], columns[1 - side], strict=True))
+        together = [set(names) for names in other.tied]
+        for names in dump.tied:
+            found = {partners.get(name, "") for name in names} - {""}
+            if len(found) > 1 and not any(found <= tied for tied in together):
+                notes.append(f"tied on the {_SIDES[side]} only: {listed(names)}")
+    return tuple(notes)
 
 
 def _learning_rate(*dumps: Dump) -> float:
@@ -161,16 +193,19 @@ def _structure(pairing: Pairing, paired: dict[object, np.ndarray], row: int) -> 
         return "unreadable"
     if left.shape != right.shape:
         return "shape"
-    if not same_dtype(left.dtype, right.dtype):
-        return "dtype"
     if paired["confidence"][row] < _PROVED:
         return "guessed"
+    if not same_dtype(left.dtype, right.dtype):
+        return "dtype"
     return "same" if paired["left"][row] == paired["right"][row] else "renamed"
 
 
 def _rename(left: str, right: str) -> str:
     """The parts of two names that differ, without what is equal in front and behind."""
-    mine, theirs = left.split("."), right.split(".")
+    # The same change in every layer is one change.
+    mine, theirs = (_NUMBER.sub("#", name).split(".") for name in (left, right))
+    if mine == theirs:
+        mine, theirs = left.split("."), right.split(".")
     while len(mine) > 1 and len(theirs) > 1 and mine[0] == theirs[0]:
         mine, theirs = mine[1:], theirs[1:]
     while mine and theirs and mine[-1] == theirs[-1]:
@@ -220,6 +255,9 @@ def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.nda
     lost = np.maximum(left_lost, right_lost)
     entries = pairing.right.index["size"].values
     sizes = np.array([entries[e] if e >= 0 else 0 for e in result["right_entry"]])
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared_change = result["rmse"] ** 2 * np.clip(sizes - lost, 0, None)
+        squared_norm = result["right_l2"] ** 2
     figures = {
         "pair": result["order"],
         "verdict": result["verdict"],
@@ -227,8 +265,8 @@ def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.nda
         "relative_change": result["rel_l2_error"],
         "rms_change": result["rmse"],
         "max_change": result["max_abs_error"],
-        "squared_change": result["rmse"] ** 2 * np.clip(sizes - lost, 0, None),
-        "squared_norm": result["right_l2"] ** 2,
+        "squared_change": squared_change,
+        "squared_norm": squared_norm,
     }
     return {name: values[rows] for name, values in figures.items()}
 

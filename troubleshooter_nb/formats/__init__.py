@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import UnknownFormatError
+from troubleshooter_nb.errors import FormatError, UnknownFormatError
 from troubleshooter_nb.formats import (
     checkpoint_dir,
     checkpoint_save,
@@ -23,6 +23,7 @@ from troubleshooter_nb.formats import (
     safetensors_,
     sharded,
 )
+from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -93,6 +94,7 @@ def open_dump(
     label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:
         return _named(format).open(path, label=label)
+    _refuse_stand_ins(path)
     refusals = {}
     for reader in FORMATS:
         refusal = reader.refusal(path)
@@ -102,6 +104,17 @@ def open_dump(
     said = "\n".join(f"  {name}: {refusal}" for name, refusal in refusals.items())
     msg = f"{str(path)!r} was not recognised. Each reader said:\n{said}"
     raise UnknownFormatError(msg)
+
+
+def _refuse_stand_ins(path: Path) -> None:
+    """Refuse the small files that often lie where a large one was meant to be."""
+    head = head_of(path, 256).lstrip().lower()
+    if head.startswith(b"version https://git-lfs"):
+        msg = f"{path.name}: a pointer of Git LFS, not the file itself; run git lfs pull"
+        raise FormatError(msg)
+    if head.startswith((b"<!doctype html", b"<html")):
+        msg = f"{path.name}: a web page, not a checkpoint; download it again, signed in if need be"
+        raise FormatError(msg)
 
 
 DumpLike = Dump | str | PathLike[str] | Mapping[str, Any]

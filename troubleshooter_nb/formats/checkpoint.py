@@ -11,6 +11,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
 
 _MOST_TIED_SHOWN = 3
@@ -72,7 +73,8 @@ def checkpoint_dump(
     bare, wrappers = without_wrappers(
         [one.name for one in stored if one.site is None or one.site.role in ("parameter", "buffer")]
     )
-    sites = [one.site or site_of_parameter(bare(one.name)) for one in stored]
+    sites = [_site(one, bare(one.name)) for one in stored]
+    unwrapped, _ = without_wrappers([site.path for site in sites if site.role == "average"])
     rates = Counter(
         (one.step, one.rank)
         for one, site in zip(stored, sites, strict=True)
@@ -86,6 +88,8 @@ def checkpoint_dump(
         # The only one means the same whatever it is called.
         lone = site.role == "learning_rate" and rates[place] == 1
         path = "learning_rate" if lone else bare(site.path)
+        if site.role == "average":
+            path = unwrapped(path)
         entries.append(
             Entry(
                 name,
@@ -101,6 +105,15 @@ def checkpoint_dump(
     said = [f"taken out of the names: {part}" for part in wrappers]
     dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
     return replace(dump, notes=(*dump.notes, *_tied(dump)))
+
+
+def _site(one: Stored, name: str) -> Site:
+    """Where the file does not say what a tensor is, its name does, and that it holds integers."""
+    if one.site is not None:
+        return one.site
+    site = site_of_parameter(name)
+    whole = one.source is not None and arithmetic_of(one.source.dtype) == "integer"
+    return replace(site, role="buffer") if whole and site.role == "parameter" else site
 
 
 def _in_saving_order(stored: Sequence[Stored]) -> dict[tuple[int, int], bool]:

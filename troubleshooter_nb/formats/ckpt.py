@@ -290,7 +290,8 @@ def _stored(path: Path, record: _Record, stamp: tuple[int, int]) -> Stored:
         if record.held != source.size_bytes:
             packed = record.type == "Int4" and record.held == -(-source.size_bytes // 2)
             why = "two to a byte, which is not read" if packed else "the file is damaged"
-            msg = f"{record.held:,} bytes for {source.size_bytes:,} of shape {shape}: {why}"
+            pieces = f" in {len(record.spans)} records" if len(record.spans) > 1 else ""
+            msg = f"{record.held:,} bytes{pieces} for {source.size_bytes:,} of shape {shape}: {why}"
             raise FormatError(msg)
     except FormatError as error:
         return Stored(record.name, None, str(error))

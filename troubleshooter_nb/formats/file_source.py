@@ -19,6 +19,8 @@ from troubleshooter_nb.errors import FormatError, ReadError
 
 _MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 _MOST_BYTES = 2**63 - 1
+# An expanded tensor repeats what is stored; one that claims terabytes is made to exhaust memory.
+_MOST_REPEATED, _LARGEST_REPEAT = 1 << 24, 1024
 # Files being written have names of their own, also in one thread (a signal, a finaliser).
 _writing = itertools.count()
 
@@ -180,6 +182,9 @@ def checked_source(
             f"there are {held:,}; the file is damaged"
         )
         raise FormatError(msg)
+    if size > max(_MOST_REPEATED, _LARGEST_REPEAT * held):
+        msg = f"{size:,} elements of shape {shape} repeat {held:,} stored ones; not read"
+        raise FormatError(msg)
     first, count = offset * dtype.itemsize, (reach if size else 0) * dtype.itemsize
     used = tuple(_cut(spans, first, first + count))
     if not plain and len(used) > 1:
@@ -246,11 +251,13 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Put the file's name in front of what is wrong with it."""
+    """Put the file's name in front of what is wrong with it, and behind it what to do."""
     try:
         yield
     except FormatError as error:
-        msg = f"{path.name}: {error}"
+        # What is wrong comes first, then a semicolon and the advice, if there is any.
+        advice = "" if ";" in str(error) else "; copy or save it again"
+        msg = f"{path.name}: {error}{advice}"
         raise FormatError(msg) from None
 
 
@@ -280,6 +287,9 @@ def written_whole(file: Path) -> Iterator[BinaryIO]:
     """
     # Hidden, and without suffix: what a killed process leaves behind is no file of ours.
     aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}")
+    if file.is_dir():
+        msg = f"cannot write {file.name!r}: a folder has this name"
+        raise FormatError(msg)
     try:
         with open(aside, "w+b") as stream:
             yield stream

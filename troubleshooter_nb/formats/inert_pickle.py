@@ -351,6 +351,8 @@ def _operations(stream: Any) -> Iterator[tuple[str, Any, int]]:
             raise
         # Bytes that are no text and digits that are no number are quoted at full length.
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "set_int_max_str_digits" in first:
+            first = "a number too long"
         msg = first[:120] if stream.tell() > start else "it is empty"
         raise FormatError(msg) from None
 

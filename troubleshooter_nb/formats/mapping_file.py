@@ -1,46 +1,48 @@
-"""Files that say which parameter of one network is which of the other."""
+"""Weight maps as files: TroubleShooter's json, and a yaml to read and edit."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.file_source import named, opened
+import yaml
 
-Transform = Literal["copy", "expand_dims_axis2"]
+from troubleshooter_nb.errors import FormatError, WeightMapError
+from troubleshooter_nb.formats.file_source import named, opened, written_whole
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
 _LARGEST = 64 * 1024**2  # bytes
-# The functions TroubleShooter's maps name for values, and what they do. Its own reader imported
-# and called whatever function a map named.
-# Source: spec/troubleshooter.md 3.5.
-_PEER_FUNCTIONS: dict[str, Transform] = {
-    "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value": (
-        "expand_dims_axis2"
-    ),
-}
+# The function that TroubleShooter's maps name for values, and what it does. Its own reader
+# imported and called whatever function a map named. Source: spec/troubleshooter.md 3.5.
+_PEER_FUNCTION = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
+_PEER_TRANSFORM = Transform("expand_dims", (2,))
+_KEYS = ("from", "to", "transform", "note")
 
 
-@dataclass(frozen=True)
-class WeightRow:
-    """One parameter: its name in the source and in the target, and what its values go through."""
+def read_weight_map(
+    path: str | PathLike[str],
+    *,
+    source: Mapping[str, Spec] | None = None,
+    target: Mapping[str, Spec] | None = None,
+) -> WeightMap:
+    """A weight map from a file, whichever of the two kinds it is.
 
-    source: str
-    target: str
-    transform: Transform = "copy"
-
-
-def read_weight_map_json(path: str | PathLike[str]) -> list[WeightRow]:
-    """The rows of TroubleShooter's weight map: ``[{torch: MindSpore}, {torch: function}]``.
+    Parameters
+    ----------
+    path : str or path-like
+        ``.json`` as TroubleShooter's ``get_weight_map`` saves it, ``[{torch: MindSpore}, {torch:
+        function}]``; or ``.yaml`` as `write_weight_map` does.
+    source, target : mapping of str to Spec, optional
+        What is known of the two sides; `convert_weights` takes the source's from the file itself.
 
     Raises
     ------
     FormatError
-        If the file is no such map, or names a function that is not one of TroubleShooter's own:
-        no function of a file is ever called.
+        If the file is no weight map, or names a function or transform that is not in the closed
+        list; the message names the row. No function of a file is ever called.
     OSError
         If it cannot be opened.
     """
@@ -51,16 +53,56 @@ def read_weight_map_json(path: str | PathLike[str]) -> list[WeightRow]:
                 msg = f"{size:,} bytes are too many for a weight map"
                 raise FormatError(msg)
             content = file.read(_LARGEST)
-        try:
-            parts = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            msg = f"not a weight map: {error}"
-            raise FormatError(msg) from None
-        return weight_rows(parts)
+        rows = _of_yaml(content) if path.suffix in (".yaml", ".yml") else _of_json(content)
+    return WeightMap(tuple(rows), source or {}, target)
 
 
-def weight_rows(parts: object) -> list[WeightRow]:
-    """The rows of a weight map that is already loaded; raises as `read_weight_map_json`."""
+def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
+    """Write a map as ``.yaml``, or as TroubleShooter's ``.json``.
+
+    Raises
+    ------
+    WeightMapError
+        If the json cannot hold a row: it knows one name on each side and one value function. The
+        yaml holds everything.
+    ValueError
+        For another suffix.
+    """
+    path = Path(path)
+    if path.suffix not in (".json", ".yaml", ".yml"):
+        msg = f"cannot write a weight map as {path.suffix or 'a file without suffix'!r}; use .yaml"
+        raise ValueError(msg)
+    if path.suffix == ".json":
+        text = json.dumps(peer_parts(weight_map.rows))
+    else:
+        rows = [_plain(row) for row in weight_map.rows]
+        labels = {"source": weight_map.source_label, "target": weight_map.target_label}
+        text = yaml.safe_dump({**labels, "weights": rows}, sort_keys=False, allow_unicode=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as stream:
+        stream.write(text.encode(errors="backslashreplace"))
+    return path
+
+
+def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
+    """The two objects of TroubleShooter's map; raises as `write_weight_map` does."""
+    names: dict[str, str] = {}
+    functions: dict[str, str] = {}
+    for row in rows:
+        if len(row.sources) != 1 or len(row.targets) != 1:
+            msg = f"{' + '.join(row.sources)}: the json knows one name on each side; use .yaml"
+            raise WeightMapError(msg)
+        names[row.sources[0]] = row.targets[0]
+        if row.transform == _PEER_TRANSFORM:
+            functions[row.sources[0]] = _PEER_FUNCTION
+        elif row.transform.kind != "copy":
+            msg = f"{row.sources[0]}: the json does not know {row.transform}; use .yaml"
+            raise WeightMapError(msg)
+    return [names, functions]
+
+
+def peer_rows(parts: object) -> list[WeightRow]:
+    """The rows of a loaded TroubleShooter map; raises as `read_weight_map` does."""
     if not isinstance(parts, (list, tuple)) or len(parts) != 2:
         msg = "a weight map is a list of two objects, of names and of value functions"
         raise FormatError(msg)
@@ -68,15 +110,81 @@ def weight_rows(parts: object) -> list[WeightRow]:
     if strangers := sorted(set(functions) - set(names)):
         msg = f"value functions for names it does not map: {', '.join(strangers[:4])}"
         raise FormatError(msg)
-    rows = []
-    for source, target in names.items():
-        function = functions.get(source)
-        if function is not None and function not in _PEER_FUNCTIONS:
-            known = ", ".join(_PEER_FUNCTIONS)
-            msg = f"{source!r}: the function {function[:120]!r} is not called; known is {known}"
+    for source, function in functions.items():
+        if function != _PEER_FUNCTION:
+            msg = (
+                f"{source!r}: the function {function[:120]!r} is not called; the only one known "
+                f"is {_PEER_FUNCTION}"
+            )
             raise FormatError(msg)
-        rows.append(WeightRow(source, target, _PEER_FUNCTIONS.get(function or "", "copy")))
-    return rows
+    return [
+        WeightRow(
+            (source,),
+            (target,),
+            _PEER_TRANSFORM if source in functions else Transform(),
+            how="imported",
+        )
+        for source, target in names.items()
+    ]
+
+
+def _of_json(content: bytes) -> list[WeightRow]:
+    try:
+        parts = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        msg = f"not a weight map: {error}"
+        raise FormatError(msg) from None
+    return peer_rows(parts)
+
+
+def _of_yaml(content: bytes) -> list[WeightRow]:
+    try:
+        loaded = yaml.safe_load(content)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"not a weight map: {' '.join(str(error).split())[:200]}"
+        raise FormatError(msg) from None
+    rows = loaded.get("weights") if isinstance(loaded, dict) else None
+    if not isinstance(rows, list):
+        msg = "not a weight map: it has no list 'weights'"
+        raise FormatError(msg)
+    return [_row(number, row) for number, row in enumerate(rows)]
+
+
+def _row(number: int, row: Any) -> WeightRow:
+    if not isinstance(row, dict) or "from" not in row or set(row) - set(_KEYS):
+        msg = f"row {number} of the weights is {str(row)[:80]}; expected from, to, transform, note"
+        raise FormatError(msg)
+    sources, targets = (_listed(number, row.get(key)) for key in ("from", "to"))
+    text = row.get("transform", "copy" if targets else "drop")
+    try:
+        return WeightRow(
+            sources,
+            targets,
+            Transform.parse(str(text)),
+            how="imported",
+            note=str(row.get("note", "")),
+        )
+    except WeightMapError as error:
+        msg = f"row {number} of the weights ({', '.join(sources)}): {error}"
+        raise FormatError(msg) from None
+
+
+def _listed(number: int, names: Any) -> tuple[str, ...]:
+    listed = [] if names is None else names if isinstance(names, list) else [names]
+    if not all(isinstance(name, str) for name in listed):
+        msg = f"row {number} of the weights: {str(names)[:80]} are no names; put them in quotes"
+        raise FormatError(msg)
+    return tuple(listed)
+
+
+def _plain(row: WeightRow) -> dict[str, Any]:
+    def names(listed: tuple[str, ...]) -> Any:
+        return listed[0] if len(listed) == 1 else list(listed) or None
+
+    plain: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
+    if row.transform.kind not in ("copy", "drop"):
+        plain["transform"] = str(row.transform)
+    return plain | ({"note": row.note} if row.note else {})
 
 
 def _texts(part: object) -> dict[str, str]:

@@ -92,7 +92,7 @@ class _Naming:
         for path, owners in self._owners.items():
             if owners:
                 where = ".".join(path) or "the optimizer"
-                notes.append(f"{where}: states named by the order of the model's parameters")
+                notes.append(f"{where}: states named by order and shape of the model's parameters")
         for table in self._tree.optimizers.values():
             notes += _settings(table)
         if others := self._others():
@@ -275,18 +275,40 @@ def _groups(table: Table) -> list[Table]:
 def _owners(tree: Tree, path: Place, table: Table, parameters: dict[str, Leaf]) -> dict[str, str]:
     """Which parameter each number in an optimizer means; empty where that is not sure.
 
-    An optimizer numbers the parameters of its groups in their order, which is that of the model
-    unless a user sorted them: then hardly all shapes fit.
+    An optimizer numbers the parameters of its groups in their order. One group of all parameters
+    has the order of the model, if the shapes of the states fit.
     """
-    keys = [key_text(key) for group in _groups(table) for key in _values(group.get("params"))]
+    groups = _groups(table)
+    keys = [key_text(key) for group in groups for key in _values(group.get("params"))]
     if not all(key.isdecimal() for key in keys):
         return {}
     shapes = _state_shapes(tree, path)
+    if len(groups) > 1:
+        return _owners_by_shape(parameters, shapes)
     for candidates in (_untied(parameters), parameters):
         owners = dict(zip(keys, candidates, strict=False))
         if len(candidates) == len(keys) == len(owners) and _fit(owners, parameters, shapes):
             return owners
-    return {}
+    return _owners_by_shape(parameters, shapes)
+
+
+def _owners_by_shape(
+    parameters: dict[str, Leaf], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, str]:
+    """Owners of the states whose shape one parameter and one state alone have.
+
+    Several groups, or frozen parameters that were left out, have an order of their own.
+    """
+    names: dict[tuple[int, ...], list[str]] = {}
+    for name, leaf in parameters.items():
+        if isinstance(leaf.value, Ready) and leaf.value.source is not None:
+            names.setdefault(leaf.value.source.shape, []).append(name)
+    states = Counter(shapes.values())
+    return {
+        key: names[shape][0]
+        for key, shape in shapes.items()
+        if states[shape] == 1 and len(names.get(shape, ())) == 1
+    }
 
 
 def _state_shapes(tree: Tree, path: Place) -> dict[str, tuple[int, ...]]:

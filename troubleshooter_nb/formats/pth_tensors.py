@@ -102,6 +102,11 @@ class Tensors:
     def __init__(self, path: Path, contents: Contents, stamp: tuple[int, int]) -> None:
         self._path, self._contents, self._stamp = path, contents, stamp
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the file."""
+        return self._stamp[0]
+
     def found(self, value: Any) -> Ready | Table | None:
         """A tensor; what a tensor of a class of its own is made of; None for anything else."""
         if isinstance(value, Ready):

@@ -15,6 +15,8 @@ from troubleshooter_nb.naming import Role
 Place = tuple[str, ...]
 
 _MOST_NODES = 1_000_000
+# Containers may be shared, so that a small pickle can stand for any number of values.
+_FEW_NODES, _NODES_PER_BYTE = 10_000, 4
 _DEEPEST = 100
 _FEW = 32  # values told one by one even where none is a tensor
 _PLAIN = (int, float, bool, str, bytes, type(None))
@@ -64,7 +66,7 @@ def walked(root: Any, tensors: Tensors) -> Tree:
     around: set[int] = set()  # the containers a value lies in: it may hold itself
     objects: set[int] = set()
     waiting: list[tuple[Place, Any, Role] | _Leave] = [((), root, "")]
-    count = 0
+    count, most = 0, min(_MOST_NODES, _FEW_NODES + _NODES_PER_BYTE * tensors.size_bytes)
     while waiting:
         item = waiting.pop()
         if isinstance(item, _Leave):
@@ -72,8 +74,11 @@ def walked(root: Any, tensors: Tensors) -> Tree:
             continue
         path, value, role = item
         count += 1
-        if count > _MOST_NODES:
-            msg = f"more than {_MOST_NODES:,} values"
+        if count > most:
+            msg = (
+                f"it unfolds into more than {most:,} values, too many for its size: made to "
+                "exhaust the reader, or damaged"
+            )
             raise FormatError(msg)
         found = tensors.found(value)
         if isinstance(found, Ready):

@@ -177,7 +177,9 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
         msg = f"{what} is nested too deeply"
         raise FormatError(msg) from None
     except ValueError as error:
-        msg = f"{what} is no JSON: {str(error)[:100]}"
+        # Python's own advice for numbers of thousands of digits is none for a file.
+        first = "a number too long" if "set_int_max_str_digits" in str(error) else str(error)[:100]
+        msg = f"{what} is no JSON: {first}"
         raise FormatError(msg) from None
     if not isinstance(value, dict):
         msg = f"{what} is no JSON object"

@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Protocol, cast
 
 import ml_dtypes
@@ -95,6 +96,20 @@ class Adapter(Protocol):
         ------
         ValueError
             If a parameter has no shape yet (lazy layers of torch).
+        """
+
+    def load_checkpoint(self, net: Any, file: str | PathLike[str]) -> tuple[list[str], list[str]]:
+        """Load a checkpoint of this framework into a network, by equal names.
+
+        Returns
+        -------
+        list of str, list of str
+            Tensors of the network that got no value, and names in the file it does not have.
+
+        Raises
+        ------
+        RuntimeError
+            If a shape does not fit.
         """
 
     def describe(self) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from os import PathLike
 from typing import Any
 
 import mindspore
@@ -155,6 +157,12 @@ def _settings(cell: Any) -> dict[str, Any]:
 def _rest(share: float | None) -> float | None:
     """1 - share as one would write it: 0.1, not 0.09999999999999998."""
     return None if share is None else round(1 - share, 12)
+
+
+def load_checkpoint(net: Any, file: str | PathLike[str]) -> tuple[list[str], list[str]]:
+    """Names of the network without a value, and of the file without a place."""
+    missing, left = mindspore.load_param_into_net(net, mindspore.load_checkpoint(os.fspath(file)))
+    return list(missing), list(left)
 
 
 def describe() -> dict[str, Any]:

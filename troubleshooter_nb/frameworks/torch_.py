@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, NoReturn
 
 import ml_dtypes
@@ -156,6 +157,13 @@ def _settings(module: torch.nn.Module) -> dict[str, Any]:
     if "bias" in module._parameters:
         settings["bias"] = module._parameters["bias"] is not None
     return settings
+
+
+def load_checkpoint(net: Any, file: str | PathLike[str]) -> tuple[list[str], list[str]]:
+    """Names of the network without a value, and of the file without a place."""
+    state = torch.load(file, map_location="cpu", weights_only=True)
+    missing, left = net.load_state_dict(state, strict=False)
+    return list(missing), list(left)
 
 
 def describe() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,12 +29,13 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.text import LINES, fitted, padded
+from troubleshooter_nb.render.text import COLUMNS, LINES, fitted, padded
 from troubleshooter_nb.render.words import sentence
 
 _MOST_BLOCKS = 200
 _MOST_LISTED = 60
 _MOST_RENAMES = 4
+_MOST_NOTES = 4
 # Structure in which the two files disagree.
 _BROKEN = ("left_only", "right_only", "unreadable", "shape", "dtype", "guessed")
 _UNKNOWN = "–"
@@ -42,12 +44,23 @@ _CHANGES = ("relative_change", "rms_change", "rms_per_learning_rate")
 Columns = Mapping[str, np.ndarray]
 
 
+def was_compared(verdicts: np.ndarray) -> np.ndarray:
+    """Which rows have values that were compared, whatever came of it."""
+    return ~np.isin(verdicts, ("", "missing", "shape", "unreadable"))
+
+
 def checkpoint_text(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """Text repr of a CheckpointDiff."""
     columns = _columns(diff)
     lines = [f"CheckpointDiff {facts['left_label']!r} against {facts['right_label']!r}"]
-    lines += [f"  {mark} {text}" for mark, _, text in _answers(columns, facts)]
-    lines += [f"  note: {note}" for note in facts["notes"]]
+    for mark, _, text in _answers(columns, facts):
+        lines += textwrap.wrap(
+            f"{mark} {text}", COLUMNS, initial_indent="  ", subsequent_indent="    ", max_lines=2
+        )
+    notes = facts["notes"]
+    lines += [f"  note: {note}" for note in notes[:_MOST_NOTES]]
+    if len(notes) > _MOST_NOTES:
+        lines.append(f"  {len(notes) - _MOST_NOTES} more notes, on either dump")
     broken = _broken(columns)
     room = LINES - len(lines) - 4
     for i in broken[: max(room // 2, 1)]:
@@ -148,19 +161,23 @@ def _renames(renames: Mapping[str, int]) -> str:
 
 def _change(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     language = facts["language"]
-    compared = np.isfinite(columns["rms_change"])
+    compared = was_compared(columns["verdict"])
     identical = columns["verdict"] == "identical"
-    if compared.any() and identical[compared].all():
-        return [("✓", "ok", sentence("all_identical", language))]
+    if not compared.any():
+        return [("?", "warn", sentence("nothing_compared", language))]
+    if identical[compared].all():
+        whole = not _broken(columns)
+        text = sentence("all_identical", language, count=f"{int(compared.sum()):,}")
+        return [("✓" if whole else "=", "ok", text), ("·", "", facts["verdict"])]
     counts = {
         "changed": f"{int((compared & ~identical).sum()):,}",
         "untouched": f"{int(identical.sum()):,}",
     }
-    passed = columns["passed"][compared].all() if compared.any() else False
+    passed = columns["passed"][compared].all()
     mark, name = ("✓", "ok") if passed else ("✗", "bad")
     text = sentence("changed_untouched", language, **counts)
     change = facts["relative_change"]
-    if np.isfinite(change):
+    if np.isfinite(change) and change > 0:
         text += sentence("whole_change", language, change=scientific(change))
     answers = [(mark, name, text), ("·", "", facts["verdict"])]
     rate = facts["learning_rate"]

@@ -29,6 +29,7 @@ from troubleshooter_nb.render.words import percent, sentence
 _MOST_ROWS = 400
 _MOST_LISTED = 30
 _MOST_NAMES = 6
+_MOST_NOTES = 4
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
 
 
@@ -39,7 +40,10 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     names = f"{facts['source_label']!r} -> {facts['target_label']!r}"
     lines = [f"WeightMap {names} · {count:,} row{'s' * (count != 1)}"]
     lines += [f"  {mark} {text}" for mark, _, text in _answers(columns, facts)]
-    lines += [f"  note: {note}" for note in facts["notes"]]
+    notes = facts["notes"]
+    lines += [f"  note: {note}" for note in notes[:_MOST_NOTES]]
+    if len(notes) > _MOST_NOTES:
+        lines.append(f"  {len(notes) - _MOST_NOTES} more notes: weight_map.notes")
     changing = [i for i in range(count) if _changes(columns, i)]
     shown = changing or list(range(count))
     room = max(LINES - len(lines) - 1, 1)
@@ -72,10 +76,18 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
             paragraph(tone(name, f"{mark} {text}", bold=name != "ok"))
             for mark, name, text in _answers(columns, facts)
         ),
-        *(paragraph(small("note: ", note)) for note in facts["notes"]),
+        _notes(facts["notes"], language),
         *_section(sentence("map_problems", language), columns, troubled[:most]),
         *_blocks(columns, facts, most),
     )
+
+
+def _notes(notes: Sequence[str], language: str) -> Markup | None:
+    """Notes under a line that counts them: there is one for each default that differs."""
+    if not notes:
+        return None
+    summary = sentence("notes", language, count=len(notes))
+    return details([summary], *(paragraph(small(note)) for note in notes), opened=len(notes) < 4)
 
 
 def _columns(rows: xr.Dataset) -> dict[str, list[Any]]:

@@ -235,6 +235,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "目标中 {count} 项保持原值：{names}",
     ),
     "map_problem_count": ("{count} rows cannot be converted", "{count} 行无法转换"),
+    "notes": ("{count} notes", "{count} 条说明"),
     "map_problems": ("Cannot be converted", "无法转换"),
     "map_block": ("{count} tensors, {changing} changed", "{count} 个张量，{changing} 个有改动"),
     "no_facts": ("nothing recorded", "没有记录"),
@@ -249,7 +250,11 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "structure_dtype": ("{count} of other dtype", "{count} 项类型不同"),
     "structure_guessed": ("{count} paired by a guess", "{count} 项为推测配对"),
     "guessed_word": ("guessed pair", "推测的配对"),
-    "all_identical": ("every tensor is bit-equal", "所有张量逐位相等"),
+    "all_identical": (
+        "all {count} compared tensors are bit-equal",
+        "比较的 {count} 个张量逐位相等",
+    ),
+    "nothing_compared": ("no tensor could be compared", "没有可以比较的张量"),
     "structure_renamed": ("{count} renamed", "{count} 项名称不同"),
     "structure_expected": ("{count} alone as expected", "{count} 项没有对应，属预期"),
     "left_only_word": ("only on the left", "仅左侧"),
@@ -263,7 +268,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "未比较数值：仅读取了文件头",
     ),
     "changed_untouched": (
-        "{changed} tensors changed, {untouched} untouched",
+        "tensors: {changed} changed, {untouched} untouched",
         "{changed} 个张量有变化，{untouched} 个未变",
     ),
     "whole_change": (

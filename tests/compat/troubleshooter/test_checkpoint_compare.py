@@ -65,7 +65,7 @@ def test_disjoint_checkpoints_are_two_rows_without_partner(tmp_path):
     assert len(rows) == 6
 
 
-@pytest.mark.parametrize("level", [3, -1, "1", None])
+@pytest.mark.parametrize("level", [3, -1, "1", None, True])
 def test_another_print_level_is_refused(level):
     with pytest.raises(OptionError, match=r"print_level is 0 \(nothing\), 1 \(all\) or 2"):
         ts.migrator.compare_ms_ckpt(CKPT / "a.ckpt", CKPT / "b.ckpt", print_level=level)
@@ -115,6 +115,8 @@ def test_wrong_arguments_say_what_is_expected(tmp_path):
         ts.migrator.compare_ms_ckpt(CKPT / "a.ckpt", CKPT / "b.ckpt", value_field_names=["x"])
     with pytest.raises(TypeError, match="rtol must be a number"):
         ts.migrator.compare_ms_ckpt(CKPT / "a.ckpt", CKPT / "b.ckpt", rtol="1")
+    with pytest.raises(OptionError, match="atol must not be negative, got -1"):
+        ts.migrator.compare_ms_ckpt(CKPT / "a.ckpt", CKPT / "b.ckpt", atol=-1)
     with pytest.raises(OptionError, match="needs a weight map"):
         ts.migrator.compare_pth_and_ckpt(None, PTH, MS)
 

@@ -11,8 +11,6 @@ CALLS = [
     *("proposal", "tracking", "widget.load_ms_weight2net", "widget.loss_compare"),
     *("widget.precision_tracker", "migrator.NetDifferenceFinder"),
     *(f"migrator.api_dump_{verb}" for verb in ("init", "start", "stop", "compare")),
-    *(f"migrator.{name}" for name in ("get_weight_map", "convert_weight")),
-    "migrator.convert_weight_and_load",
     "migrator.save_net_and_weight_params",
 ]
 

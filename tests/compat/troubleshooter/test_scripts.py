@@ -13,9 +13,11 @@ DATA = Path(__file__).parents[2] / "data/compat/troubleshooter"
 CURRENT, ID_FIRST = {}, {"TNB_SAVE_NAMES": "id-first"}
 
 
-def run(script: str, out: Path, names: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run one of the stored scripts; its output folder is its only argument."""
-    program = [sys.executable, str(DATA / "scripts" / f"{script}.py"), str(out)]
+def run(
+    script: str, out: Path, names: dict[str, str], *more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run one of the stored scripts; its output folder is its first argument."""
+    program = [sys.executable, str(DATA / "scripts" / f"{script}.py"), str(out), *more]
     unset = {key: value for key, value in os.environ.items() if key != "TNB_SAVE_NAMES"}
     done = subprocess.run(
         program,
@@ -101,3 +103,21 @@ def without_chance(table: str) -> str:
 def test_seed_002_compares_two_checkpoints(tmp_path):
     done = run("s002_compare_ckpt", tmp_path, {})
     assert done.stdout == expected("s002_compare_ckpt.txt")
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+def test_seed_002_compares_torch_weights_with_a_checkpoint(tmp_path):
+    done = run("s002_compare_pth_ckpt", tmp_path, {})
+    assert done.stdout == expected("s002_compare_pth_ckpt.txt")
+
+
+@pytest.mark.torch
+def test_seed_002_maps_and_converts_weights(tmp_path):
+    done = run("s002_weight_map", tmp_path, {}, str(DATA / "nets"))
+    for name in ("plain", "prefix", "custom"):
+        assert (tmp_path / f"map_{name}.json").read_text() == expected(f"s002_map_{name}.json")
+        assert expected(f"s002_convert_{name}.txt").strip() in done.stdout
+    # The document promises whole pickled modules; the old tool raises beside today's torch.
+    plain, module = (tmp_path / f"{n}.ckpt" for n in ("plain", "plain_from_module"))
+    assert plain.read_bytes() == module.read_bytes()

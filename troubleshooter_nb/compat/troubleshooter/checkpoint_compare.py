@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -18,14 +18,10 @@ from troubleshooter_nb.compat.troubleshooter.table import text_table
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import OptionError, PairingError, ReadError
 from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.formats.mapping_file import (
-    Transform,
-    WeightRow,
-    read_weight_map_json,
-    weight_rows,
-)
+from troubleshooter_nb.formats.mapping_file import peer_rows, read_weight_map
 from troubleshooter_nb.metrics.floats import computable, same_dtype
 from troubleshooter_nb.naming import TRAINING_ROLES
+from troubleshooter_nb.weight_map import Spec, Transform, WeightRow
 
 TITLE = "The list of comparison results"
 _EVERYTHING, _DIFFERENCES, _NOTHING = 1, 2, 0
@@ -106,7 +102,7 @@ def compare_ms_ckpt(
     orig = _side(orig_ckpt_dict, orig_file_path, "orig_file_path")
     target = _side(target_ckpt_dict, target_file_path, "target_file_path")
     return _compare(
-        _pairs(_entries(orig), _entries(target), {row.source: row for row in rows or ()}),
+        _pairs(_entries(orig), _entries(target), {row.sources[0]: row for row in rows or ()}),
         sides,
         _Asked(compare_value, print_level, rtol, atol, equal_nan),
         _headings(sides, title, shape_field_names, value_field_names),
@@ -179,10 +175,10 @@ class _Asked:
 
     def __post_init__(self) -> None:
         check_tolerances(self.rtol, self.atol)
-        if self.print_level not in (_NOTHING, _EVERYTHING, _DIFFERENCES):
-            msg = (
-                f"print_level is 0 (nothing), 1 (all) or 2 (differences), not {self.print_level!r}"
-            )
+        levels = (_NOTHING, _EVERYTHING, _DIFFERENCES)
+        if isinstance(self.print_level, bool) or self.print_level not in levels:
+            what = "0 (nothing), 1 (all) or 2 (differences)"
+            msg = f"print_level is {what}, not {self.print_level!r}"
             raise OptionError(msg)
 
     def shown(self, rows: list[list[object]]) -> list[list[object]]:
@@ -217,7 +213,7 @@ class _Pair:
 
     orig: _Entry | None
     target: _Entry | None
-    transform: Transform = "copy"
+    transform: Transform = field(default_factory=Transform)
 
     @property
     def names(self) -> tuple[str | None, str | None]:
@@ -241,10 +237,10 @@ class _Pair:
     @property
     def converted(self) -> tuple[int, ...] | None:
         """Shape of the first entry after its transform."""
-        shape = self.shapes[0]
-        if shape is None or self.transform == "copy":
-            return shape
-        return (*shape[:2], 1, *shape[2:])
+        source = self.sources[0]
+        if source is None:
+            return None
+        return self.transform.specs([Spec(source.shape, source.dtype)])[0].shape
 
     def shape_row(self) -> list[object]:
         shapes, converted = self.shapes, self.converted
@@ -298,16 +294,17 @@ def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
 
 def _rows_of(path: _File | None, given: _WeightMap | None) -> list[WeightRow] | None:
     if given is not None:
-        return weight_rows(given)
-    return None if path is None else read_weight_map_json(path)
+        return peer_rows(given)
+    return None if path is None else list(read_weight_map(path))
 
 
 def _mapped(rows: list[WeightRow], orig: _Entries, file: _File) -> dict[str, WeightRow]:
     """The rows by the names of the torch file; a wrapper's ``module.`` may be on either."""
     mapped = {}
     for row in rows:
-        bare = row.source.removeprefix("module.")
-        mapped[row.source if row.source in orig or bare not in orig else bare] = row
+        name = row.sources[0]
+        bare = name.removeprefix("module.")
+        mapped[name if name in orig or bare not in orig else bare] = row
     unwanted, missing = sorted(orig.keys() - mapped.keys()), sorted(mapped.keys() - orig.keys())
     if unwanted or missing:
         msg = (
@@ -371,8 +368,8 @@ def _pairs(orig: _Entries, target: _Entries, rows: Mapping[str, WeightRow]) -> l
     left_over = dict(target)
     pairs = []
     for name, entry in orig.items():
-        row = rows.get(name) or WeightRow(name, name)
-        pairs.append(_Pair(entry, left_over.pop(row.target, None), row.transform))
+        row = rows.get(name) or WeightRow((name,), (name,))
+        pairs.append(_Pair(entry, left_over.pop(row.targets[0], None), row.transform))
     return pairs + [_Pair(None, entry) for entry in left_over.values()]
 
 

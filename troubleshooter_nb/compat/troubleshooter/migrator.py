@@ -16,6 +16,11 @@ from troubleshooter_nb.compat.troubleshooter.pairing import (
     get_name_map_list_by_number,
     get_name_map_list_by_shape_edit_distance,
 )
+from troubleshooter_nb.compat.troubleshooter.weights import (
+    convert_weight,
+    convert_weight_and_load,
+    get_weight_map,
+)
 
 __all__ = [
     "NetDifferenceFinder",
@@ -57,6 +62,3 @@ api_dump_init = not_offered("migrator.api_dump_init", _COMPARE_OUTPUTS)
 api_dump_start = not_offered("migrator.api_dump_start", _COMPARE_OUTPUTS)
 api_dump_stop = not_offered("migrator.api_dump_stop", _COMPARE_OUTPUTS)
 api_dump_compare = not_offered("migrator.api_dump_compare", _COMPARE_OUTPUTS)
-get_weight_map = not_offered("migrator.get_weight_map", _COMPARE_WEIGHTS)
-convert_weight = not_offered("migrator.convert_weight", _COMPARE_WEIGHTS)
-convert_weight_and_load = not_offered("migrator.convert_weight_and_load", _COMPARE_WEIGHTS)

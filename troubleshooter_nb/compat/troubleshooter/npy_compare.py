@@ -337,12 +337,15 @@ def _workers(wanted: int | None) -> int:
 
 
 def check_tolerances(rtol: float, atol: float) -> None:
-    """TypeError for a tolerance that is no number."""
+    """TypeError for a tolerance that is no number, OptionError for a negative one."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         # The old tool took floats only, so that rtol=1 was a TypeError.
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
             msg = f"{name} must be a number, got {value!r}"
             raise TypeError(msg)
+        if not value >= 0:
+            msg = f"{name} must not be negative, got {value!r}"
+            raise OptionError(msg)
 
 
 def _check_switches(**switches: object) -> None:

@@ -1,0 +1,201 @@
+"""Drafting a map and converting by it: the layer zoo, both directions, and the proof."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from troubleshooter_nb import convert_weights, draft_weight_map, open_dump, save_dump
+from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+
+DATA = Path(__file__).parents[1] / "data/compat/troubleshooter"
+ZOO = DATA / "master_1.0.19/weights/zoo.pth"
+EXPECTED = json.loads((DATA / "expected_zoo_map_nn.json").read_text())
+TRANSFORMS = {"identity": "copy", "expand_dims_axis2": "expand_dims(2)", "drop": "drop"}
+# What names and shapes alone cannot tell: BatchNorm3d wraps a bn2d, PReLU is a 1-D weight.
+NOT_IN_NAMES = {"b3.weight", "b3.bias", "b3.running_mean", "b3.running_var", "pr.weight"}
+
+
+def drafted(weight_map: WeightMap) -> dict[str, tuple[str | None, str]]:
+    return {
+        row.sources[0]: (row.targets[0] if row.targets else None, str(row.transform))
+        for row in weight_map
+    }
+
+
+def expected(name: str) -> tuple[str | None, str]:
+    return EXPECTED[name]["target"], TRANSFORMS[EXPECTED[name]["transform"]]
+
+
+def test_the_zoo_is_drafted_from_its_checkpoint_alone():
+    weight_map = draft_weight_map(ZOO)
+    got = drafted(weight_map)
+    assert list(got) == list(EXPECTED)
+    assert {name for name in got if got[name] != expected(name)} <= NOT_IN_NAMES
+    assert weight_map["c1.weight"].note == "guessed: Conv1d"
+    assert any("LayerNorm" in note and "1e-07" in note for note in weight_map.notes)
+
+
+def test_there_and_back_is_bit_for_bit(tmp_path):
+    there = draft_weight_map(ZOO)
+    proof = convert_weights(ZOO, tmp_path / "zoo.ckpt", there)
+    assert proof.passed
+    assert set(proof.result["verdict"].values) <= {"identical", "missing"}
+    assert "60 rows written" in proof.notes[0]
+    assert any(note.startswith("dropped: b1.num_batches_tracked") for note in proof.notes)
+    back = draft_weight_map(tmp_path / "zoo.ckpt")
+    assert convert_weights(tmp_path / "zoo.ckpt", tmp_path / "zoo.pth", back).passed
+    first, last = open_dump(ZOO), open_dump(tmp_path / "zoo.pth")
+    assert [n for n in first if not n.endswith("tracked")] == list(last)
+    assert all(last.array(n).tobytes() == first.array(n).tobytes() for n in last)
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+@pytest.mark.parametrize("net", ["resnet", "gpt"])
+def test_networks_convert_in_both_directions_and_load(tmp_path, monkeypatch, net):
+    import mindspore
+    import torch
+
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "notebooks"))
+    from example_nets import step_mindspore, step_torch
+
+    from tests.notebooks import conftest  # noqa: F401  # puts notebooks/ on the path
+
+    source, target = step_torch.build(net, 1), step_mindspore.build(net, "none", 0)
+    torch.save(source.state_dict(), tmp_path / "net.pth")
+    weight_map = draft_weight_map(source, target)
+    assert weight_map.coverage == 1.0
+    assert weight_map.unmatched_targets == []
+    assert weight_map.problems() == []
+    assert convert_weights(tmp_path / "net.pth", tmp_path / "net.ckpt", weight_map).passed
+    loaded = mindspore.load_checkpoint(str(tmp_path / "net.ckpt"))
+    assert mindspore.load_param_into_net(target, loaded) == ([], [])
+    for name, parameter in source.named_parameters():
+        ours = {step_mindspore.torch_name(p.name): p for p in target.get_parameters()}[name]
+        assert ours.asnumpy().tobytes() == parameter.detach().numpy().tobytes()
+    back = draft_weight_map(target, source)
+    assert convert_weights(tmp_path / "net.ckpt", tmp_path / "back.pth", back).passed
+    state = torch.load(tmp_path / "back.pth", weights_only=True)
+    missing, unexpected = source.load_state_dict(state, strict=False)
+    assert unexpected == []
+    assert all(name.endswith("num_batches_tracked") for name in missing)
+
+
+@pytest.mark.mindspore
+@pytest.mark.torch
+def test_mint_layers_keep_their_names():
+    import mindspore
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Conv1d(1, 2, 3), torch.nn.BatchNorm1d(2))
+    cell = mindspore.nn.SequentialCell(
+        mindspore.mint.nn.Conv1d(1, 2, 3), mindspore.mint.nn.BatchNorm1d(2)
+    )
+    for target in (cell, "mindspore.mint"):
+        got = drafted(draft_weight_map(net, target))
+        assert got["0.weight"] == ("0.weight", "copy")
+        assert got["1.running_mean"] == ("1.running_mean", "copy")
+    assert drafted(draft_weight_map(net))["0.weight"] == ("0.weight", "expand_dims(2)")
+
+
+def test_a_known_target_takes_what_the_rules_did_not_name(tmp_path):
+    source = {"enc.fc.weight": np.ones((3, 2), "f4"), "enc.fc.bias": np.ones(3, "f4")}
+    target = {"encoder.dense.weight": np.ones((3, 2), "f4"), "encoder.dense.bias": np.ones(3, "f4")}
+    weight_map = draft_weight_map(source, save_dump(target, tmp_path / "t.ckpt"))
+    assert drafted(weight_map) == {
+        "enc.fc.weight": ("encoder.dense.weight", "copy"),
+        "enc.fc.bias": ("encoder.dense.bias", "copy"),
+    }
+
+
+def packed(rows: tuple[WeightRow, ...], arrays: dict[str, np.ndarray]) -> WeightMap:
+    return WeightMap(rows, {n: Spec(a.shape, a.dtype) for n, a in arrays.items()})
+
+
+def test_every_transform_is_written_and_proved(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.normal(size=(6, 4)).astype("f4") for name in "qkvtpcd"}
+    rows = (
+        WeightRow(("q", "k"), ("qk",), Transform("concat", (0,))),
+        WeightRow(("v",), ("v0", "v1"), Transform("split", (1, 1, 3))),
+        WeightRow(("t",), ("t",), Transform("transpose")),
+        WeightRow(("p", "c"), ("sum",), Transform("add")),
+        WeightRow(("d",), ("half",), Transform("cast", ("float16",))),
+    )
+    for suffix in (".ckpt", ".pth", ".safetensors"):
+        path = tmp_path / f"x{suffix}"
+        proof = convert_weights(arrays, path, packed(rows, arrays))
+        assert proof.passed
+        assert not np.isin(proof.result["verdict"].values, ["missing"]).any()
+        written = open_dump(path)
+        np.testing.assert_array_equal(written.array("t"), arrays["t"].T)
+        np.testing.assert_array_equal(written.array("v1"), arrays["v"][:, 1:])
+        np.testing.assert_array_equal(written.array("sum"), arrays["p"] + arrays["c"])
+        assert written.array("half").dtype == np.float16
+
+
+def test_the_proof_reads_the_file_again(tmp_path, monkeypatch):
+    from troubleshooter_nb.convert import apply
+
+    def careless(path, items):
+        return original(
+            path, [item._replace(name={"a": "b", "b": "a"}[item.name]) for item in items]
+        )
+
+    arrays = {"a": np.ones(3, "f4"), "b": np.zeros(3, "f4")}
+    rows = tuple(WeightRow((name,), (name,)) for name in arrays)
+    original = apply.WRITERS[".ckpt"]
+    monkeypatch.setattr(apply, "WRITERS", {".ckpt": careless})
+    proof = convert_weights(arrays, tmp_path / "x.ckpt", packed(rows, arrays))
+    assert not proof.passed
+    assert (proof.result["verdict"].values != "identical").all()
+
+
+def test_what_cannot_be_converted_is_said_before_anything_is_written(tmp_path):
+    arrays = {"a": np.ones(3, "f4"), "b": np.ones(3, "f4")}
+    path = tmp_path / "x.ckpt"
+    twice = packed((WeightRow(("a",), ("x",)), WeightRow(("b",), ("x",))), arrays)
+    with pytest.raises(WeightMapError, match="'x' is the target of several: a, b"):
+        convert_weights(arrays, path, twice)
+    with pytest.raises(WeightMapError, match="'gone' is not in source"):
+        convert_weights(arrays, path, packed((WeightRow(("gone",), ("x",)),), arrays))
+    with pytest.raises(ValueError, match=r"cannot write 'x.txt'"):
+        convert_weights(arrays, tmp_path / "x.txt", packed((), arrays))
+    unreadable = {"a": ["text"]}
+    with pytest.raises(WeightMapError, match="'a' of 'source' cannot be read"):
+        convert_weights(unreadable, path, packed((WeightRow(("a",), ("a",)),), {}))
+    assert not path.exists()
+    with pytest.raises(WeightMapError, match="has no parameters or buffers"):
+        draft_weight_map({})
+    with pytest.raises(WeightMapError, match="takes a network, a checkpoint or a mapping, got int"):
+        draft_weight_map(3)
+
+
+def test_what_a_format_cannot_hold_fails_the_proof(tmp_path):
+    arrays = {"a": np.ones(3, "f4"), "e": np.zeros((0, 3), "f4")}
+    rows = tuple(WeightRow((name,), (name,)) for name in arrays)
+    proof = convert_weights(arrays, tmp_path / "x.ckpt", packed(rows, arrays))
+    assert not proof.passed
+    assert any("e cannot be stored in this format" in note for note in proof.notes)
+
+
+def test_memory_is_that_of_one_tensor(tmp_path):
+    arrays = {f"w{i}.weight": np.full((500, 1000), i, "f4") for i in range(40)}
+    path = save_dump(arrays, tmp_path / "a.pth")
+    rows = tuple(WeightRow((n,), (n,), Transform("transpose")) for n in arrays)
+    weight_map = packed(rows, arrays)
+    del arrays
+    convert_weights(path, tmp_path / "b.ckpt", weight_map)  # imports and caches
+    tracemalloc.start()
+    proof = convert_weights(path, tmp_path / "b.ckpt", weight_map, progress=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert proof.passed
+    # A tensor is 2 MB, all of them 80; two threads hold some of one each: as read, transposed, cut.
+    assert peak < 26e6

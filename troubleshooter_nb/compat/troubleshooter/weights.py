@@ -1,0 +1,282 @@
+"""``get_weight_map``, ``convert_weight`` and ``convert_weight_and_load`` of the old tool."""
+
+from __future__ import annotations
+
+import os
+import pprint
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
+from troubleshooter_nb.compat.troubleshooter.table import text_table
+from troubleshooter_nb.convert.apply import convert_weights
+from troubleshooter_nb.convert.draft import draft_weight_map
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import OptionError, WeightMapError
+from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.formats.mapping_file import (
+    peer_parts,
+    peer_rows,
+    read_weight_map,
+    write_weight_map,
+)
+from troubleshooter_nb.frameworks import adapter_of_network, require
+from troubleshooter_nb.naming import TRAINING_ROLES
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+
+TITLE = "The list of conversion result"
+_FIELDS = (
+    *("Parameter name of torch", "Parameter name of MindSpore", "Conversion status"),
+    *("Parameter shape of torch", "Parameter shape of MindSpore"),
+)
+_File = str | PathLike[str]
+_Parts = tuple[Mapping[str, str], Mapping[str, str]]
+
+
+def get_weight_map(
+    pt_net: Any,
+    weight_map_save_path: _File | None = None,
+    weight_name_prefix: str | None = None,
+    custom_name_func: Callable[[dict[str, str]], Mapping[str, str]] | None = None,
+    print_map: bool = False,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The names a torch network's weights have in MindSpore, and what their values go through.
+
+    Parameters
+    ----------
+    pt_net : torch.nn.Module
+    weight_map_save_path : str or path-like, optional
+        Where to write both as json.
+    weight_name_prefix : str, optional
+        Put in front of every MindSpore name, with one dot between.
+    custom_name_func : callable, optional
+        Takes ``{torch name: MindSpore name}`` and returns the same with other MindSpore names.
+    print_map : bool
+        Print both.
+
+    Returns
+    -------
+    dict, dict
+        ``{torch name: MindSpore name}``, and ``{torch name: function}`` for values that get
+        another shape; the function is a name that `convert_weight` knows and never calls.
+
+    Raises
+    ------
+    TypeError
+        If `pt_net` is no network of torch.
+    WeightMapError
+        If two names would become one.
+
+    Notes
+    -----
+    What MindSpore has no place for (``num_batches_tracked``) keeps its name, as in the old tool.
+    Where that was wrong this is right: PReLU, ConvTranspose1d, SyncBatchNorm, InstanceNorm,
+    Transformer layers, shared modules, layers without affine parameters.
+    """
+    adapter = adapter_of_network(pt_net)
+    if adapter is None or adapter is not require("torch"):
+        msg = f"pt_net must be a torch.nn.Module, got {type(pt_net).__name__}"
+        raise TypeError(msg)
+    drafted = draft_weight_map(pt_net, "mindspore")
+    kept = {row.sources[0]: row for row in drafted}
+    rows = []
+    for name in filter(drafted.source.__contains__, pt_net.state_dict()):
+        row = kept.get(name)
+        rows.append(row if row is not None and row.targets else WeightRow((name,), (name,)))
+    weight_map = WeightMap(tuple(rows), drafted.source)
+    if weight_name_prefix:
+        weight_map = weight_map.rename(prefix=weight_name_prefix)
+    if custom_name_func is not None:
+        weight_map = weight_map.rename(func=custom_name_func)
+    if weight_map_save_path is not None:
+        path = Path(weight_map_save_path)
+        if path.suffix != ".json":
+            msg = f"weight_map_save_path must end in .json, got {str(weight_map_save_path)!r}"
+            raise OptionError(msg)
+        write_weight_map(weight_map, path)
+    names, functions = peer_parts(weight_map.rows)
+    if print_map:
+        pprint.pprint(names)
+        pprint.pprint(functions)
+    return names, functions
+
+
+def convert_weight(
+    weight_map_path: _File | None = None,
+    pt_file_path: _File | None = None,
+    ms_file_save_path: _File | None = None,
+    print_conv_info: bool = True,
+    pt_param_dict: Mapping[str, Any] | None = None,
+    weight_map: _Parts | None = None,
+    print_save_path: bool = True,
+    *,
+    pth_para_dict: Mapping[str, Any] | None = None,
+    **unknown: object,
+) -> None:
+    """Write torch weights as a MindSpore checkpoint; print what became of every name.
+
+    Parameters
+    ----------
+    weight_map_path : str or path-like
+        What `get_weight_map` saved.
+    pt_file_path : str or path-like
+        A state dict, or a whole pickled module (which is never executed), in any layout. Neither
+        framework is needed.
+    ms_file_save_path : str or path-like
+        ``.ckpt`` is added where it is missing.
+    print_conv_info : bool
+        Print the table.
+    pt_param_dict, pth_para_dict : mapping of str to tensor or array, optional
+        In place of the file; the old tool's code took the first name, its documents the second.
+    weight_map : (dict of names, dict of functions), optional
+        In place of the json.
+    print_save_path : bool
+        Say where the checkpoint is, through logging.
+    **unknown
+        Refused.
+
+    Raises
+    ------
+    WeightMapError
+        If the map and the weights do not name the same, two weights would get one name, or a
+        shape does not fit; nothing is written then.
+    OptionError
+        If the map, the weights or the path to save to is missing.
+    FormatError, OSError
+        If a file cannot be read or written.
+
+    Warns
+    -----
+    Through logging, about tensors MindSpore cannot store (empty and complex ones): the old tool
+    left them out silently, or wrote a file that could not be loaded.
+    """
+    if unknown:
+        msg = f"convert_weight has no argument {', '.join(map(repr, unknown))}"
+        raise OptionError(msg)
+    if ms_file_save_path is None:
+        msg = "convert_weight needs ms_file_save_path"
+        raise OptionError(msg)
+    given = pt_param_dict if pt_param_dict is not None else pth_para_dict
+    dump = _weights(pt_file_path, given)
+    rows = _rows(weight_map_path, weight_map)
+    _convert(dump, rows, _with_suffix(ms_file_save_path), print_conv_info, print_save_path)
+
+
+def convert_weight_and_load(
+    weight_map_path: _File, pt_file_path: _File, net: Any
+) -> tuple[list[str], list[str]]:
+    """Convert torch weights and load them into a MindSpore network.
+
+    Parameters
+    ----------
+    weight_map_path, pt_file_path : str or path-like
+        As in `convert_weight`.
+    net : mindspore.nn.Cell
+
+    Returns
+    -------
+    list of str, list of str
+        Parameters of the network that got no value, and converted ones it did not take. The old
+        tool returned None, so that these were only in MindSpore's log.
+
+    Raises
+    ------
+    WeightMapError, FormatError, OSError
+        As `convert_weight`.
+    RuntimeError
+        From MindSpore, if a shape does not fit the network.
+    """
+    adapter = require("mindspore")
+    dump, rows = _weights(pt_file_path, None), _rows(weight_map_path, None)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "converted.ckpt"
+        _convert(dump, rows, file, print_table=True, print_path=False)
+        missing, left = adapter.load_checkpoint(net, file)
+    if missing:
+        user_warning("not loaded, the network keeps its own values: %s", ", ".join(missing))
+    if left:
+        user_warning("converted, but the network has no such parameter: %s", ", ".join(left))
+    return missing, left
+
+
+def _weights(path: _File | None, given: Mapping[str, Any] | None) -> Dump:
+    if given is not None:
+        return as_dump(dict(given), "pt_param_dict")
+    if path is None:
+        msg = "the weights are missing: pt_file_path or pt_param_dict"
+        raise OptionError(msg)
+    dump = as_dump(path, "pt_file_path")
+    kept = [role for role in set(dump.index["role"].values) if role not in TRAINING_ROLES]
+    return dump.select(role=kept)
+
+
+def _rows(path: _File | None, given: _Parts | None) -> list[WeightRow]:
+    if given is not None:
+        return peer_rows(given)
+    if path is None:
+        msg = "the weight map is missing: weight_map_path or weight_map"
+        raise OptionError(msg)
+    return list(read_weight_map(path))
+
+
+def _with_suffix(path: _File) -> Path:
+    text = os.fspath(path)
+    return Path(text if text.endswith(".ckpt") else f"{text}.ckpt")
+
+
+def _convert(
+    dump: Dump, rows: Sequence[WeightRow], path: Path, print_table: bool, print_path: bool
+) -> None:
+    rows = _over_names_of(dump, rows)
+    specs = {
+        name: Spec(source.shape, source.dtype)
+        for name, source in zip(dump.names, dump.sources, strict=True)
+        if source is not None
+    }
+    weight_map = WeightMap(tuple(rows), specs, source_label=dump.label, target_label=path.name)
+    proof = convert_weights(dump, path, weight_map, progress=False)
+    if not proof.passed:
+        user_warning("what was written differs from the source: %s", proof.verdict)
+    lost = [note for note in proof.notes if "cannot be stored" in note]
+    for note in lost:
+        user_warning("%s", note)
+    if print_table:
+        print(text_table(TITLE, _FIELDS, [_row(row, specs) for row in rows]))
+    if print_path:
+        user_attention("The MindSpore checkpoint was saved to %s", path.absolute())
+
+
+def _over_names_of(dump: Dump, rows: Sequence[WeightRow]) -> list[WeightRow]:
+    """The rows in the order of the weights, if both name the same."""
+    known = {row.sources[0]: row for row in rows}
+    unwanted = [name for name in dump.names if name not in known]
+    missing = [name for name in known if name not in dump.names]
+    if unwanted or missing:
+        msg = (
+            f"the weight map does not fit {dump.label!r}: unwanted {unwanted or 'none'}, missing "
+            f"{missing or 'none'}; draw the map from the network that the weights are of"
+        )
+        raise WeightMapError(msg)
+    return [known[name] for name in dump.names]
+
+
+def _row(row: WeightRow, specs: Mapping[str, Spec]) -> list[object]:
+    spec = specs[row.sources[0]]
+    shape = row.transform.specs([spec])[0].shape
+    return [row.sources[0], row.targets[0], _status(row), spec.shape, shape]
+
+
+def _status(row: WeightRow) -> str:
+    """The old tool's words for what happened to a weight."""
+    source, target = row.sources[0].rpartition("."), row.targets[0].rpartition(".")
+    said = []
+    if source[0] != target[0]:
+        said.append("Name converted")
+    elif source[2] != target[2]:
+        said.append(f"{source[2]}->{target[2]}")
+    if row.transform != Transform():
+        said.append("Value converted")
+    return "; ".join(said) or "Consistent"

@@ -1,0 +1,268 @@
+"""Convert weights by a map, tensor by tensor, and prove the copy from what was written."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from troubleshooter_nb.analysis.engine import compare_pairing
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.dump import ArraySource, Dump, Entry
+from troubleshooter_nb.errors import ReadError, WeightMapError
+from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
+from troubleshooter_nb.formats.checkpoint import Item, listed
+from troubleshooter_nb.formats.checkpoint_save import WRITERS
+from troubleshooter_nb.metrics.verdict import Tolerance
+from troubleshooter_nb.naming import site_of_parameter
+from troubleshooter_nb.pairing import Match, Pairing
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+
+_BLOCK = 1 << 20  # values written at a time
+# The one array that each thread made last: a tensor is written and compared in blocks.
+_made = threading.local()
+
+
+def convert_weights(
+    source: DumpLike,
+    destination: str | PathLike[str],
+    weight_map: WeightMap,
+    *,
+    executor: Executor | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Write the weights of a checkpoint as a map says, read them back and compare.
+
+    Parameters
+    ----------
+    source : Dump, path, or mapping of str to array
+        Of either framework, neither of which is needed.
+    destination : str or path-like
+        ``.ckpt``, ``.pth``, ``.pt`` or ``.safetensors``; the file appears whole or not at all.
+    weight_map : WeightMap
+        From `draft_weight_map`, corrected as needed.
+    executor, progress
+        As in `compare`, for the proof.
+
+    Returns
+    -------
+    Comparison
+        The proof: left is what stands in the written file, after the inverse transform, right is
+        the source, tensor by tensor; it passes only if all values are equal. What a transform
+        cannot be undone for (``add``, ``cast``) is compared with the transformed source. Notes
+        list what was renamed, transformed, dropped, and kept by the target.
+
+    Raises
+    ------
+    WeightMapError
+        If two rows have one target, a name is missing, or shapes do not fit: all before anything
+        is written. Or if the format cannot hold a tensor of the map.
+    ValueError
+        For another suffix.
+    FormatError, OSError
+        If the source cannot be opened or the destination not be written.
+    """
+    path = Path(destination)
+    writer = WRITERS.get(path.suffix.lower())
+    if writer is None:
+        msg = f"cannot write {path.name!r}; the name ends in one of {', '.join(WRITERS)}"
+        raise ValueError(msg)
+    dump = as_dump(source, "source")
+    weight_map = _of_this_source(weight_map, dump)
+    weight_map.check()
+    items = [item for row in weight_map for item in _items(row, dump)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    left_out = writer(path, items)
+    return _proof(dump, path, weight_map, left_out, executor, progress)
+
+
+def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
+    """The map over the tensors that are really there, so that `check` speaks of them."""
+    specs: dict[str, Spec] = {}
+    for name, source in zip(dump.names, dump.sources, strict=True):
+        if source is not None:
+            specs[name] = Spec(source.shape, source.dtype)
+    reasons = dict(zip(dump.names, dump.index["reason"].values, strict=True))
+    for row in weight_map:
+        for name in row.sources:
+            if name in reasons and name not in specs:
+                msg = f"{name!r} of {dump.label!r} cannot be read: {reasons[name]}"
+                raise WeightMapError(msg)
+    return replace(weight_map, source=specs, source_label=dump.label)
+
+
+@dataclass(frozen=True)
+class TransformedSource:
+    """One result of a transform of stored tensors, as an `ArraySource`.
+
+    Attributes
+    ----------
+    sources : tuple of ArraySource
+    transform : Transform
+    number : int
+        Which of the results.
+    shape, dtype
+        Of the result.
+    """
+
+    sources: tuple[ArraySource, ...]
+    transform: Transform
+    number: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Values of the flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If a source cannot be read.
+        """
+        if self.transform.keeps_order:
+            return self.sources[0].read(start, stop)
+        made: tuple[TransformedSource, np.ndarray] | None = getattr(_made, "last", None)
+        if made is None or made[0] is not self:
+            _made.last = None  # the old array goes before the new one comes
+            made = _made.last = self, self._array()
+        return made[1][start:stop]
+
+    def _array(self) -> np.ndarray:
+        arrays = [s.read(0, math.prod(s.shape)).reshape(s.shape) for s in self.sources]
+        return np.ascontiguousarray(self.transform.apply(arrays)[self.number]).reshape(-1)
+
+
+def transformed(sources: Sequence[ArraySource], transform: Transform) -> list[ArraySource]:
+    """The results of a transform as handles; nothing is read yet."""
+    specs = [Spec(source.shape, source.dtype) for source in sources]
+    return [
+        TransformedSource(tuple(sources), transform, number, spec.shape, spec.dtype)
+        for number, spec in enumerate(transform.specs(specs))
+    ]
+
+
+def _items(row: WeightRow, dump: Dump) -> Iterable[Item]:
+    if not row.targets:
+        return
+    results = transformed([_source(dump, name) for name in row.sources], row.transform)
+    for name, result in zip(row.targets, results, strict=True):
+        yield Item(name, result.dtype, result.shape, functools.partial(_chunks, result))
+
+
+def _chunks(source: ArraySource) -> Iterable[np.ndarray]:
+    size = math.prod(source.shape)
+    for start in range(0, size, _BLOCK):
+        yield source.read(start, min(start + _BLOCK, size))
+    _made.last = None
+
+
+def _source(dump: Dump, name: str) -> ArraySource:
+    source = dump.sources[dump.position(name)]
+    if source is None:
+        msg = f"{name!r} of {dump.label!r} cannot be read"
+        raise ReadError(msg)
+    return source
+
+
+def _proof(
+    dump: Dump,
+    path: Path,
+    weight_map: WeightMap,
+    left_out: Sequence[tuple[str, str]],
+    executor: Executor | None,
+    progress: bool | Callable[[int, int], None] | None,
+) -> Comparison:
+    written = open_dump(path)
+    missing = dict(left_out)
+    left: list[Entry] = []
+    right: list[Entry] = []
+    matches: list[Match] = []
+    for row in weight_map:
+        pairs = _undone(row, dump, written, missing)
+        for ours, theirs in pairs:
+            expected = not row.targets
+            matches.append(
+                Match(
+                    len(left) if ours is not None else -1,
+                    len(right) if theirs is not None else -1,
+                    "user" if ours is not None else "unmatched",
+                    1.0 if ours is not None else math.nan,
+                    str(row.transform) if row.transform.kind != "copy" else "",
+                    expected=expected,
+                )
+            )
+            left += [replace(ours, order=len(left))] if ours is not None else []
+            right += [replace(theirs, order=len(right))] if theirs is not None else []
+    sides = (
+        Dump.from_entries(left, label=path.name, format=written.format, notes=written.notes),
+        Dump.from_entries(right, label=dump.label, format=dump.format, card=dump.card),
+    )
+    pairing = Pairing.from_matches(*sides, matches)
+    exact = Tolerance(0.0, 0.0, equal_nan=True)
+    proof = compare_pairing(pairing, exact, executor=executor, progress=progress, drill_downs=1)
+    return replace(proof, notes=(*proof.notes, *_report(weight_map, left_out)))
+
+
+def _undone(
+    row: WeightRow, dump: Dump, written: Dump, missing: Mapping[str, str]
+) -> list[tuple[Entry | None, Entry | None]]:
+    """What stands in the file, turned back, beside what it came from."""
+    sources = [_source(dump, name) for name in row.sources]
+    theirs = [
+        Entry(name, site_of_parameter(name), source)
+        for name, source in zip(row.sources, sources, strict=True)
+    ]
+    lost = [name for name in row.targets if name in missing]
+    if not row.targets or lost:
+        return [(None, entry) for entry in theirs]
+    stored = [_source(written, name) for name in row.targets]
+    back = row.transform.inverse([Spec(s.shape, s.dtype) for s in sources])
+    if back is None:
+        results = transformed(sources, row.transform)
+        name = " + ".join(row.sources)
+        return [
+            (
+                Entry(target, site_of_parameter(target), source),
+                Entry(name, site_of_parameter(row.sources[0]), result),
+            )
+            for target, source, result in zip(row.targets, stored, results, strict=True)
+        ]
+    ours = transformed(stored, back)
+    name = " + ".join(row.targets)
+    several = len(ours) > 1
+    return [
+        (
+            Entry(f"{name}[{number}]" if several else name, site_of_parameter(name), source),
+            entry,
+        )
+        for number, (source, entry) in enumerate(zip(ours, theirs, strict=True))
+    ]
+
+
+def _report(weight_map: WeightMap, left_out: Sequence[tuple[str, str]]) -> list[str]:
+    """What happened to the tensors, in sentences."""
+    rows = [row for row in weight_map if row.targets]
+    renamed = [row for row in rows if row.sources != row.targets]
+    changed = [row for row in rows if row.transform.kind != "copy"]
+    said = [f"{len(rows)} rows written, {len(renamed)} renamed, {len(changed)} transformed"]
+    dropped = [name for row in weight_map if not row.targets for name in row.sources]
+    lists: list[tuple[str, Sequence[str]]] = [
+        ("dropped", dropped),
+        ("not in the map, not written", weight_map.unmatched_sources),
+        ("not filled, the target keeps its own", weight_map.unmatched_targets),
+    ]
+    said += [f"{what}: {listed(names)}" for what, names in lists if names]
+    said += [f"{name} cannot be stored in this format: {reason}" for name, reason in left_out]
+    return said

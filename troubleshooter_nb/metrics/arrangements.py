@@ -1,0 +1,186 @@
+"""Orders in which the elements of one tensor can lie in another, as plain arguments.
+
+Arguments are those of `troubleshooter_nb.metrics.relations.Relation`, and hold numbers and tuples
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+
+_LARGEST_NDIM = 5  # of which all axis orders are tried
+_LARGEST_FLIPPED_NDIM = 4
+_SAMPLE = 512
+_AGREEING = 0.9  # share of rows that a regular order explains; the others may have been mistaken
+_FEW_BLOCKS = 4  # gates and halves are named as blocks even where they are swapped factors too
+_MOST_BLOCKS = 1024
+
+Arguments = dict[str, Any]
+
+
+def arranged(kind: str, arguments: Mapping[str, Any], left: np.ndarray) -> np.ndarray:
+    """The elements of `left` in the order that a relation without arithmetic gives them."""
+    if "axis" in arguments:
+        axis = arguments["axis"]
+        return np.take(left, row_order(kind, arguments, left.shape[axis]), axis)
+    if kind == "slice":
+        part = left[_slices(arguments["starts"], arguments["sizes"])]
+        return part.reshape(arguments.get("shape", part.shape))
+    if kind == "pad":
+        padded = np.zeros(arguments["sizes"], left.dtype)
+        padded[_slices(arguments["starts"], left.shape)] = left
+        return padded
+    view = np.flip(left, arguments["axes"]) if kind == "flip" else axis_view(arguments, left)
+    return view.reshape(arguments.get("shape", view.shape))
+
+
+def axis_view(arguments: Mapping[str, Any], left: np.ndarray) -> np.ndarray:
+    """A view of C-contiguous `left` with axes ordered and flipped, but not yet reshaped."""
+    view = left.reshape(arguments.get("from_shape", left.shape))
+    view = view.transpose(arguments.get("axes", range(view.ndim)))
+    return np.flip(view, arguments.get("flip", ()))
+
+
+def axis_orders(left: tuple[int, ...], right: tuple[int, ...]) -> Iterator[Arguments]:
+    """Arguments of every axis order and flip that gives shape `right`, simple ones first.
+
+    Several may mean the same order of elements; see `element_key`.
+    """
+    orders: list[Arguments] = []
+    if len(left) <= _LARGEST_NDIM:
+        for axes in permutations(range(len(left))):
+            shape = tuple(left[axis] for axis in axes)
+            orders.append({"axes": axes} | ({} if shape == right else {"shape": right}))
+    else:
+        orders.append(
+            {"axes": tuple(range(len(left)))} | ({"shape": right} if left != right else {})
+        )
+    if len(right) <= _LARGEST_NDIM:
+        for axes in permutations(range(len(right))):
+            before = tuple(int(right[axes.index(axis)]) for axis in range(len(right)))
+            orders.append({"from_shape": before, "axes": axes})
+    yield from orders
+    if len(right) > _LARGEST_FLIPPED_NDIM:
+        return
+    long = [axis for axis, size in enumerate(right) if size > 1]
+    flips = [flip for count in range(1, len(long) + 1) for flip in combinations(long, count)]
+    for order in orders:
+        if "shape" not in order and not ("from_shape" in order and left == right):
+            for flip in flips:
+                yield order | {"flip": flip}
+
+
+def element_key(view: np.ndarray) -> object:
+    """Equal for two views of one array exactly when they hold its elements in the same order."""
+    merged: list[list[int]] = []
+    for size, stride in zip(view.shape, view.strides, strict=True):
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == stride * size:
+            merged[-1] = [merged[-1][0] * size, stride]
+        else:
+            merged.append([size, stride])
+    return view.__array_interface__["data"][0], tuple(map(tuple, merged))
+
+
+def named_order(
+    arguments: Arguments, left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[str, Arguments]:
+    """Kind and arguments under which an axis order is reported."""
+    axes = arguments["axes"]
+    if axes == tuple(range(len(axes))) and arguments.get("from_shape", left) == left:
+        if "flip" not in arguments:
+            return "reshape", {"shape": right}
+        if left == right:
+            return "flip", {"axes": arguments["flip"]}
+    plain = set(arguments) == {"axes"} and len(axes) == 2
+    return ("transpose" if plain else "permute"), arguments
+
+
+def row_order(kind: str, arguments: Mapping[str, Any], rows: int) -> np.ndarray:
+    """Which row of left each row of right is, for kinds with an axis; `rows` is left's count."""
+    index = np.arange(rows)
+    if kind == "repeat":
+        block = index.reshape(-1, 1, arguments["block"])
+        return block.repeat(arguments["times"], axis=1).reshape(-1)
+    if kind == "blocks":
+        return index.reshape(arguments["blocks"], -1)[list(arguments["order"])].reshape(-1)
+    if "order" in arguments:
+        return np.array(arguments["order"])
+    shape = (-1, *arguments["factors"], arguments["inner"])
+    return index.reshape(shape).swapaxes(1, 2).reshape(-1)
+
+
+def described_order(order: np.ndarray, axis: int) -> Iterator[tuple[str, Arguments]]:
+    """The regular orders that `order`, shape (n,), follows in most rows, then the order itself."""
+    rows = len(order)
+    sample = np.unique(np.linspace(0, rows - 1, _SAMPLE).astype(int))
+    blocks = _blocks_of(order, sample)
+    if blocks is not None and len(blocks) <= _FEW_BLOCKS:
+        yield "blocks", {"axis": axis, "blocks": len(blocks), "order": blocks}
+    for first, second, inner in _factors(rows):
+        period = first * second * inner
+        group, within = np.divmod(sample, period)
+        row, rest = np.divmod(within, first * inner)
+        column, place = np.divmod(rest, inner)
+        expected = group * period + (column * second + row) * inner + place
+        if np.mean(order[sample] == expected) >= _AGREEING:
+            yield "row_permutation", interleave(axis, first, second, inner)
+    if blocks is not None and len(blocks) > _FEW_BLOCKS:
+        yield "blocks", {"axis": axis, "blocks": len(blocks), "order": blocks}
+    yield "row_permutation", {"axis": axis, "order": tuple(order.tolist())}
+
+
+def structured_orders(rows: int, axis: int) -> Iterator[tuple[str, Arguments]]:
+    """Orders of two to four equal blocks, and interleaves of so many parts, in any grouping."""
+    for count in range(2, _FEW_BLOCKS + 1):
+        if rows % count == 0 and rows > count:
+            for order in list(permutations(range(count)))[1:]:
+                yield "blocks", {"axis": axis, "blocks": count, "order": order}
+    for first, second, inner in _factors(rows):
+        if min(first, second) <= _FEW_BLOCKS:
+            yield "row_permutation", interleave(axis, first, second, inner)
+
+
+def interleave(axis: int, first: int, second: int, inner: int) -> Arguments:
+    """Arguments of groups of rows (first, second, inner) that become (second, first, inner)."""
+    period = first * second * inner
+    return {"axis": axis, "period": period, "factors": (first, second), "inner": inner}
+
+
+def divisors(number: int) -> list[int]:
+    """Of a positive number, ascending."""
+    small = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
+    return sorted({*small, *(number // i for i in small)})
+
+
+def _blocks_of(order: np.ndarray, sample: np.ndarray) -> tuple[int, ...] | None:
+    """The order of the fewest equal blocks of at least two rows, or None."""
+    rows = len(order)
+    for count in divisors(rows):
+        if not 2 <= count <= min(rows // 2, _MOST_BLOCKS):
+            continue
+        length = rows // count
+        middle = order[np.arange(count) * length + length // 2] // length
+        if len(np.unique(middle)) < count:
+            continue
+        expected = middle[sample // length] * length + sample % length
+        if np.mean(order[sample] == expected) >= _AGREEING:
+            return tuple(middle.tolist())
+    return None
+
+
+def _factors(rows: int) -> Iterator[tuple[int, int, int]]:
+    """All (first, second, inner) with two factors above 1 whose product divides `rows`."""
+    for inner in divisors(rows):
+        for first in divisors(rows // inner)[1:]:
+            for second in divisors(rows // inner // first)[1:]:
+                yield first, second, inner
+
+
+def _slices(starts: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[slice, ...]:
+    return tuple(slice(i, i + size) for i, size in zip(starts, sizes, strict=True))

@@ -1,0 +1,167 @@
+"""Small fingerprints that find, among thousands of tensors, the pairs worth comparing whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from troubleshooter_nb.metrics.signatures import BLOCK, searchable, values_of
+
+_SAMPLE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a tensor keeps when its elements are rearranged, and a sample of what it does not.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    norm : float
+        Root of the sum of squares; inf beyond float64's range.
+    invariants : tuple of float
+        Mean, standard deviation, skewness, kurtosis, smallest and largest value.
+    sample : tuple of float
+        Up to 64 values at places that depend on the size alone.
+    digest : str
+        Equal only for the same values in the same order, whatever the shape, and whether they are
+        stored as bfloat16, float16 or float32. "" for a constant tensor, which says nothing.
+
+    Notes
+    -----
+    In all figures but the digest NaN and inf count as 0, and a complex value as its real part plus
+    0.618 of its imaginary part.
+    """
+
+    shape: tuple[int, ...]
+    norm: float
+    invariants: tuple[float, ...]
+    sample: tuple[float, ...]
+    digest: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+def fingerprint(array: np.ndarray) -> Fingerprint:
+    """The fingerprint of a tensor of any shape and dtype that holds numbers.
+
+    An empty tensor has norm 0, no invariants and no sample.
+
+    Raises
+    ------
+    ValueError
+        If the dtype holds no numbers.
+    """
+    values = values_of(array)
+    flat = searchable(values).reshape(-1)
+    if not len(flat):
+        return Fingerprint(array.shape, 0.0, (), (), "")
+    low, high = float(flat.min()), float(flat.max())
+    norm, moments = _moments(flat, max(-low, high))
+    places = np.random.default_rng(len(flat)).integers(len(flat), size=_SAMPLE)
+    sample = flat if len(flat) <= _SAMPLE else flat[places]
+    constant = low == high and bool(np.isfinite(values).all())
+    digest = (
+        "" if constant else hashlib.blake2b(values.reshape(-1).data, digest_size=16).hexdigest()
+    )
+    invariants = (*moments, low, high)
+    return Fingerprint(array.shape, norm, invariants, tuple(sample.tolist()), digest)
+
+
+def candidates(
+    left: Mapping[str, Fingerprint],
+    right: Mapping[str, Fingerprint],
+    *,
+    tolerance: float = 1e-2,
+    limit: int = 3,
+) -> list[tuple[str, str, float]]:
+    """Pairs of names whose tensors may hold the same values, in this or another order.
+
+    Parameters
+    ----------
+    left, right : Mapping of str to Fingerprint
+    tolerance : float
+        Largest distance: root mean square difference of the samples, or largest difference of an
+        invariant, whichever is less, in standard deviations of right. Skewness and kurtosis are
+        left out, as noise in one large value moves them most.
+    limit : int
+        Most candidates per right tensor, nearest first.
+
+    Returns
+    -------
+    list of (left name, right name, distance)
+        By the order of `right`, then by distance. Only tensors of equal size are set side by side,
+        and constant ones never.
+
+    Notes
+    -----
+    Tensors of one initialiser that were never trained have nearly equal invariants, so a candidate
+    is a question for `troubleshooter_nb.metrics.relations.find_relation`, not a finding.
+    """
+    by_size: dict[int, list[str]] = defaultdict(list)
+    for name, print_ in left.items():
+        if print_.digest:
+            by_size[print_.size].append(name)
+    tables = {size: _table([left[name] for name in names]) for size, names in by_size.items()}
+    found = []
+    for name, print_ in right.items():
+        if not print_.digest or print_.size not in tables:
+            continue
+        distance = _distances(*tables[print_.size], print_)
+        near = np.argsort(distance, kind="stable")[:limit]
+        names = by_size[print_.size]
+        found += [(names[i], name, float(distance[i])) for i in near if distance[i] <= tolerance]
+    return found
+
+
+def duplicates(fingerprints: Mapping[str, Fingerprint]) -> list[tuple[str, ...]]:
+    """Groups of two or more names whose tensors have the same shape and values, not constant.
+
+    Groups and names keep the order of `fingerprints`.
+    """
+    groups: dict[tuple[tuple[int, ...], str], list[str]] = defaultdict(list)
+    for name, print_ in fingerprints.items():
+        if print_.digest:
+            groups[print_.shape, print_.digest].append(name)
+    return [tuple(names) for names in groups.values() if len(names) > 1]
+
+
+def _moments(flat: np.ndarray, largest: float) -> tuple[float, tuple[float, float, float, float]]:
+    """Norm, and mean, deviation, skewness and kurtosis, of values scaled by their largest."""
+    if not largest:
+        return 0.0, (0.0, 0.0, 0.0, 0.0)
+    powers = np.zeros(4)
+    square = total = 0.0
+    for start in range(0, len(flat), BLOCK):
+        block = flat[start : start + BLOCK].astype(np.float64) / largest
+        total += float(block.sum())
+        square += float(np.square(block).sum())
+    mean = total / len(flat)
+    for start in range(0, len(flat), BLOCK):
+        block = flat[start : start + BLOCK].astype(np.float64) / largest - mean
+        squares = np.square(block)
+        powers += [0.0, squares.sum(), (squares * block).sum(), np.square(squares).sum()]
+    _, variance, third, fourth = (powers / len(flat)).tolist()
+    skewness = third / variance**1.5 if variance else 0.0
+    kurtosis = fourth / variance**2 if variance else 0.0
+    norm = float(np.sqrt(square)) * largest
+    return norm, (mean * largest, variance**0.5 * largest, skewness, kurtosis)
+
+
+def _table(prints: list[Fingerprint]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([p.invariants for p in prints]), np.array([p.sample for p in prints])
+
+
+def _distances(invariants: np.ndarray, samples: np.ndarray, right: Fingerprint) -> np.ndarray:
+    deviation = right.invariants[1] or 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = np.abs(invariants - np.array(right.invariants))[:, [0, 1, 4, 5]].max(1)
+        apart = np.sqrt(np.mean(np.square((samples - np.array(right.sample)) / deviation), axis=1))
+    return np.asarray(np.minimum(moved / deviation, apart))

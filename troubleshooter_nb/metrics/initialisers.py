@@ -1,0 +1,177 @@
+"""Whether a tensor still holds what a known initialiser draws, so was never trained or loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
+from troubleshooter_nb.metrics.signatures import values_of
+
+# Fewer elements look like many a distribution.
+_LEAST_UNIFORM, _LEAST_NORMAL = 256, 20_000
+_MOST_SORTED = 1 << 14
+_SIGMAS = 5.0
+# Kolmogorov's statistic times sqrt(n) exceeds this once in 1,500 draws of the distribution itself.
+_KOLMOGOROV = 2.0
+# exp(-20): so seldom a uniform draw stays further below its bound.
+_GAP = 20.0
+_NORMAL_STDS = {
+    1.0: "std 1, as of an embedding",
+    0.02: "std 0.02",
+    0.01: "std 0.01",
+    0.006: "std 0.006",
+}
+# Of a normal distribution cut at two deviations, as MindSpore, TensorFlow and JAX cut it.
+_CUT = 2.0
+_CUT_STD = 0.8796256610342398
+
+
+def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | None:
+    """The initialiser whose draw the values look like, or None.
+
+    Parameters
+    ----------
+    array : ndarray, any shape and any dtype that holds numbers
+    fan_in : int, optional
+        Inputs of the layer, where the shape does not say it, as of a bias.
+
+    Returns
+    -------
+    str or None
+        "zeros", "ones", "constant", or a text that starts with "uniform" or "normal" and names
+        the bound or the standard deviation. None for empty tensors, for single values other than 0
+        and 1, where NaN or inf occurs, and for anything but real floats that are not constant.
+
+    Notes
+    -----
+    A distribution is named only if its support, mean, variance and shape all fit: a uniform bound
+    must be reached as closely as ``n`` draws reach it, and no value may exceed it. Tensors below
+    256 elements (20,000 for normal, whose standard deviation is all there is to compare) are never
+    judged. Trained values seldom pass; values that do may still be loaded from a checkpoint that
+    was itself just initialised.
+
+    Fans are those of ``(out, in, *kernel)``, and of the first two axes swapped. Bounds:
+    ``1/sqrt(fan_in)`` (PyTorch's and MindSpore's dense and convolution layers), ``1/sqrt(hidden)``
+    (recurrent layers), He, LeCun and Xavier.
+    """
+    arithmetic = arithmetic_of(array.dtype)
+    values = values_of(array)
+    if not values.size or not np.isfinite(values).all():
+        return None
+    flat = values.reshape(-1)
+    if (flat == flat[0]).all():
+        known = {0.0: "zeros", 1.0: "ones"}.get(complex(flat[0]).real)
+        named = known if complex(flat[0]).imag == 0.0 else None
+        return named or ("constant" if flat.size > 1 else None)
+    if arithmetic != "float" or values.size < _LEAST_UNIFORM:
+        return None
+    draw = _Draw(flat, unit_roundoff(array.dtype))
+    for bound, name in _bounds(array.shape, fan_in):
+        if draw.is_uniform(bound):
+            return f"uniform, bound {bound:.4g} = {name}"
+    for std, name in _deviations(array.shape, fan_in):
+        if draw.is_normal(std):
+            return f"normal, {name}"
+    return None
+
+
+class _Draw:
+    """Figures of a tensor that every distribution is held against."""
+
+    def __init__(self, flat: np.ndarray, roundoff: float) -> None:
+        self.count = len(flat)
+        self.roundoff = roundoff
+        # Values far beyond any initialiser would overflow below and fit nothing.
+        self.largest = float(max(flat.max(), -flat.min()))
+        safe = self.largest < 1e100
+        wide = flat.astype(np.float64) if safe else np.zeros(1)
+        self.mean = float(wide.mean())
+        squares = np.square(wide)
+        self.square = float(squares.mean())
+        self.kurtosis = float(np.square(squares).mean()) / (self.square**2 or 1.0)
+        self.sorted = np.sort(wide[:: -(-self.count // _MOST_SORTED)])
+
+    def is_uniform(self, bound: float) -> bool:
+        """Whether it is a draw between -bound and bound."""
+        above = self.largest <= bound * (1.0 + max(2.0 * self.roundoff, 1e-6))
+        # Rounding moves the largest value too.
+        gap = _GAP / self.count + self.roundoff
+        if not above or self.largest < bound * (1.0 - gap):
+            return False
+        variance = bound**2 / 3.0
+        fits = self._fits_moments(variance, math.sqrt(4.0 / 5.0))
+        return fits and self._follows(lambda x: np.clip((x / bound + 1.0) / 2.0, 0.0, 1.0))
+
+    def is_normal(self, std: float) -> bool:
+        """Whether it is a normal draw of this deviation, whole or cut at two deviations."""
+        if self.count < _LEAST_NORMAL:
+            return False
+        if self.largest <= _CUT * std * (1.0 + 2.0 * self.roundoff + 1e-6):
+            inside = _normal_cdf(np.array([_CUT]))[0] * 2.0 - 1.0
+            fits = self._fits_moments((_CUT_STD * std) ** 2, math.sqrt(2.0))
+            return fits and self._follows(
+                lambda x: (_normal_cdf(x / std) - 0.5) / inside + 0.5,
+            )
+        if abs(self.kurtosis - 3.0) > _SIGMAS * math.sqrt(24.0 / self.count) + self.roundoff:
+            return False
+        fits = self._fits_moments(std**2, math.sqrt(2.0))
+        return fits and self._follows(lambda x: _normal_cdf(x / std))
+
+    def _fits_moments(self, variance: float, relative: float) -> bool:
+        """Mean 0 and the variance, within five deviations; `relative` is that of one square."""
+        error = _SIGMAS / math.sqrt(self.count)
+        centred = abs(self.mean) <= error * math.sqrt(variance)
+        return centred and abs(self.square / variance - 1.0) <= relative * error + self.roundoff
+
+    def _follows(self, distribution: Callable[[np.ndarray], np.ndarray]) -> bool:
+        """Kolmogorov's test on up to 16,384 values."""
+        count = len(self.sorted)
+        expected = distribution(self.sorted)
+        ranks = np.arange(count + 1) / count
+        apart = max(np.abs(expected - ranks[1:]).max(), np.abs(expected - ranks[:-1]).max())
+        return bool(apart <= _KOLMOGOROV / math.sqrt(count) + self.roundoff)
+
+
+def _fans(shape: tuple[int, ...], fan_in: int | None) -> Iterator[tuple[int, int, str]]:
+    """Pairs (in, out) and a remark, for both orders of the first two axes."""
+    if fan_in:
+        yield fan_in, shape[0] if shape else 1, ""
+    if len(shape) < 2:
+        return
+    kernel = math.prod(shape[2:])
+    yield shape[1] * kernel, shape[0] * kernel, ""
+    if shape[0] != shape[1]:
+        yield shape[0] * kernel, shape[1] * kernel, " of the transposed layout"
+
+
+def _bounds(shape: tuple[int, ...], fan_in: int | None) -> Iterator[tuple[float, str]]:
+    for inputs, _, remark in _fans(shape, fan_in):
+        yield 1.0 / math.sqrt(inputs), f"1/sqrt(fan_in){remark}"
+    for gates in (4, 3, 1):
+        if shape and len(shape) <= 2 and shape[0] % gates == 0:
+            yield math.sqrt(gates / shape[0]), f"1/sqrt(hidden) with {gates} gates"
+    for inputs, outputs, remark in _fans(shape, fan_in):
+        yield math.sqrt(6.0 / inputs), f"sqrt(6/fan_in), He{remark}"
+        yield math.sqrt(3.0 / inputs), f"sqrt(3/fan_in), LeCun{remark}"
+        yield math.sqrt(6.0 / (inputs + outputs)), f"sqrt(6/(fan_in + fan_out)), Xavier{remark}"
+
+
+def _deviations(shape: tuple[int, ...], fan_in: int | None) -> Iterator[tuple[float, str]]:
+    yield from _NORMAL_STDS.items()
+    for inputs, outputs, remark in _fans(shape, fan_in):
+        named = {
+            "sqrt(2/fan_in), He": 2.0 / inputs,
+            "sqrt(1/fan_in), LeCun": 1.0 / inputs,
+            "sqrt(2/(fan_in + fan_out)), Xavier": 2.0 / (inputs + outputs),
+        }
+        for name, variance in named.items():
+            yield math.sqrt(variance), f"std {name}{remark}"
+            # Deviation before the cut, chosen so that the one after it is as named.
+            yield math.sqrt(variance) / _CUT_STD, f"std {name}, cut at two{remark}"
+
+
+def _normal_cdf(values: np.ndarray) -> np.ndarray:
+    return np.array([0.5 * math.erfc(-x) for x in (values / math.sqrt(2.0)).tolist()])

@@ -1,0 +1,229 @@
+"""How one tensor is made of another, recognised from values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.metrics.arrangements import arranged
+from troubleshooter_nb.metrics.explanations import RelationKind, explanation_of
+from troubleshooter_nb.metrics.floats import (
+    arithmetic_of,
+    computable,
+    dtype_from_token,
+    same_dtype,
+    significand_bits,
+)
+from troubleshooter_nb.metrics.signatures import values_of
+
+_NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What turns one tensor into another, with the error that is left as evidence.
+
+    Attributes
+    ----------
+    kind : RelationKind
+        "identical": same dtype and values. "cast": equal once rounded to the narrower dtype.
+        "close": equal up to noise. "slice": right is a contiguous part of left. "pad": left is a
+        contiguous part of right. "blocks": equal blocks of rows in another order.
+        "row_permutation": rows along one axis in another order.
+    arguments : Mapping[str, Any]
+        Plain numbers, text and tuples of them, all that `apply` needs.
+
+        ==================== ==================================================================
+        cast                 dtype; side: which one is the rounded one
+        scale, offset        scale; offset
+        reshape              shape
+        transpose, permute   axes; optional from_shape (reshape before), flip (axes reversed
+                             after), shape (reshape after)
+        flip                 axes
+        blocks               axis, blocks, order: block ``order[i]`` of left is block i of right
+        row_permutation      axis, and either order, or period, factors and inner: groups of
+                             `period` rows, seen as ``(*factors, inner)``, have their two factors
+                             swapped. Rotary interleave is factors (2, n/2) or (n/2, 2), inner 1
+        repeat               axis, times, block: every block of so many rows comes `times` times
+        slice                starts, sizes, optional shape
+        pad                  starts, sizes: shape of right; `apply` fills the rest with zeros
+        ==================== ==================================================================
+
+    residual : float
+        Norm of the error that is left, over the norm of right about its mean (of left for "pad"):
+        a common offset hides no mismatch.
+    rival : float
+        The residual of the best other explanation that was tried, estimated from 1,024 elements;
+        inf where none was. Near `residual` the values alone do not decide, as in a symmetric
+        matrix. About 1.4 for unrelated values.
+    text : str
+        One sentence with left as the subject.
+    """
+
+    kind: RelationKind
+    arguments: Mapping[str, Any]
+    residual: float
+    rival: float
+    text: str
+
+    def apply(self, left: np.ndarray) -> np.ndarray:
+        """The values that `left` turns into.
+
+        Scales and offsets are applied in float32 for shorter floats, in float64 for integers and
+        bool, else in the dtype of `left`. A cast to a narrower dtype gives an array of that dtype.
+        """
+        given = self.arguments
+        if self.kind == "cast":
+            dtype = dtype_from_token(given["dtype"])
+            return left if given["side"] == "left" else _rounded(left, dtype)
+        if self.kind in ("scale", "offset"):
+            values = values_of(left)
+            factor = values.dtype.type(given.get("scale", 1.0))
+            shift = values.dtype.type(given.get("offset", 0.0))
+            return np.asarray(values * factor if self.kind == "scale" else values + shift)
+        return arranged(self.kind, given, left)
+
+
+def find_relation(
+    left: np.ndarray, right: np.ndarray, *, tolerance: float = 1e-2
+) -> Relation | None:
+    """What turns left into right: the simplest explanation with the smallest residual.
+
+    Parameters
+    ----------
+    left, right : ndarray, any shape and any dtype that holds numbers
+        NaN and inf must be equal at the places that the relation makes correspond.
+    tolerance : float
+        Largest residual of a relation. Formats coarser than it raise it to their unit roundoff.
+
+    Returns
+    -------
+    Relation or None
+        None when nothing explains right better than chance could: among others for constant
+        tensors that are not equal, and where too few elements would fit any explanation. Empty
+        tensors are related when they are identical or differ in dtype alone.
+
+    Raises
+    ------
+    ValueError
+        If a dtype holds no numbers.
+
+    Notes
+    -----
+    One step explains all: a scale with a permutation, or permutations along two axes, are not
+    found. "repeat" goes from the fewer rows to the more; swap the sides for the other way.
+    """
+    for values in (left, right):
+        if arithmetic_of(values.dtype) == "unsupported":
+            msg = f"find_relation needs numbers, got dtype {values.dtype}"
+            raise ValueError(msg)
+    if left.shape == right.shape and (exact := _exact(left, right)):
+        return exact
+    if min(left.size, right.size) < 2:
+        return None
+    found = explanation_of(left, right, tolerance)
+    if found is None:
+        return None
+    text = _text(found.kind, found.arguments)
+    return Relation(found.kind, found.arguments, found.residual, found.rival, text)
+
+
+def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
+    """Whether both are identical or one is the other, rounded; no error is allowed."""
+    if same_dtype(left.dtype, right.dtype) and _equal(left, right):
+        return Relation("identical", {}, 0.0, math.inf, "right is identical to left")
+    for dtype, side in _roundings(left.dtype, right.dtype):
+        wide, narrow = (left, right) if side == "right" else (right, left)
+        # A few values first: most formats fail there.
+        few = (wide.flat[:64], narrow.flat[:64])
+        if _equal(_rounded(few[0], dtype), few[1]) and _equal(_rounded(wide, dtype), narrow):
+            # Whatever is small rounds to zeros, and nearly all to True.
+            if (dtype.kind == "b" or _is_constant(narrow)) and not _equal(wide, narrow):
+                return None
+            text = f"{side} is the other one rounded to {dtype.name}"
+            arguments = {"dtype": dtype.name, "side": side}
+            return Relation("cast", arguments, 0.0, math.inf, text)
+    return None
+
+
+def _roundings(left: np.dtype, right: np.dtype) -> list[tuple[np.dtype, str]]:
+    """Formats and the side that may be the other one rounded to them."""
+    arithmetics = [arithmetic_of(left), arithmetic_of(right)]
+    if same_dtype(left, right):
+        # Values may have passed through a shorter format and been stored in a longer one.
+        formats = map(dtype_from_token, _NARROW if arithmetics[0] == "float" else ())
+        shorter = [dtype for dtype in formats if _is_narrower(dtype, left)]
+        return [(dtype, side) for dtype in shorter for side in ("right", "left")]
+    if arithmetics[0] != arithmetics[1] and "complex" in arithmetics:
+        # Real values widen to complex ones; the other way would drop the imaginary parts.
+        return [(left, "left") if arithmetics[0] == "complex" else (right, "right")]
+    return [(right, "right") if _is_narrower(right, left) else (left, "left")]
+
+
+def _is_narrower(dtype: np.dtype, than: np.dtype) -> bool:
+    bits, others = significand_bits(dtype), significand_bits(than)
+    if bits and others:
+        return bits < others or (bits == others and dtype.itemsize < than.itemsize)
+    # Floats round to integers, and integers to shorter ones.
+    return bool(others) if bits != others else dtype.itemsize < than.itemsize
+
+
+def _is_constant(values: np.ndarray) -> bool:
+    flat = computable(values).reshape(-1)
+    return bool((flat == flat[:1]).all())
+
+
+def _rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(computable(values).astype(dtype))
+
+
+def _equal(left: np.ndarray, right: np.ndarray) -> bool:
+    left, right = computable(left), computable(right)
+    # In bool and integers there is no NaN to ask for.
+    return np.array_equal(
+        left, right, equal_nan=left.dtype.kind in "fc" or right.dtype.kind in "fc"
+    )
+
+
+def _text(kind: str, given: Mapping[str, Any]) -> str:
+    if kind == "row_permutation":
+        return _text_of_rows(given)
+    texts = {
+        "close": "right equals left up to noise",
+        "scale": "right is left times {scale:.6g}",
+        "offset": "right is left plus {offset:.6g}",
+        "reshape": "right is left reshaped to {shape}",
+        "transpose": "right is left transposed",
+        "flip": "right is left reversed along axes {axes}",
+        "blocks": "right is left with its {blocks} blocks along axis {axis} in order {order}",
+        "repeat": "right is left with every {block} rows along axis {axis} {times} times",
+        "slice": "right is the part of left of shape {sizes} that starts at {starts}",
+        "pad": "left is the part of right that starts at {starts}",
+        "permute": "right is left with axes in order {axes}",
+    }
+    text = texts[kind].format(**given)
+    if kind == "permute":
+        if "from_shape" in given:
+            text += f" after a reshape to {given['from_shape']}"
+        if "flip" in given:
+            text += f", reversed along axes {given['flip']}"
+        if "shape" in given:
+            text += f", then reshaped to {given['shape']}"
+    return text
+
+
+def _text_of_rows(given: Mapping[str, Any]) -> str:
+    axis = given["axis"]
+    if "order" in given:
+        return f"right is left with its rows along axis {axis} in another order"
+    shape = (*given["factors"], given["inner"])
+    swapped = (shape[1], shape[0], shape[2])
+    return (
+        f"right is left with every {given['period']} rows along axis {axis} "
+        f"taken as {swapped} instead of {shape}"
+    )

@@ -1,0 +1,255 @@
+"""Short signatures of the rows of a tensor, by which equal rows are found wherever they lie."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+
+BLOCK = 1 << 20
+_COLUMNS = 4096  # of a row that enter its signature at most
+_BRUTE = 1 << 26  # distances computed one by one at most; more rows are searched in sorted order
+_WINDOW = 32
+_GOLDEN = 0.6180339887498949
+
+
+def values_of(array: np.ndarray) -> np.ndarray:
+    """The values in C order as float32, float64, complex64 or complex128.
+
+    float16, bfloat16 and float8 widen exactly. bool and integers become float64, which rounds
+    beyond ``2**53``, and so does longdouble.
+
+    Raises
+    ------
+    ValueError
+        If the dtype holds no numbers.
+    """
+    arithmetic = arithmetic_of(array.dtype)
+    if arithmetic == "unsupported":
+        msg = f"cannot relate values of dtype {array.dtype}"
+        raise ValueError(msg)
+    values = computable(np.asarray(array))
+    if arithmetic == "integer" or values.dtype.itemsize > (16 if arithmetic == "complex" else 8):
+        values = values.astype(np.complex128 if arithmetic == "complex" else np.float64)
+    elif values.dtype == np.float16:
+        values = values.astype(np.float32)
+    return np.ascontiguousarray(values).reshape(array.shape)
+
+
+def searchable(values: np.ndarray) -> np.ndarray:
+    """Real finite stand-ins of `values_of`: NaN and inf count as 0, complex parts are mixed."""
+    if values.dtype.kind == "c":
+        values = values.real + values.real.dtype.type(_GOLDEN) * values.imag
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, values.dtype.type(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Sums over the finite values of a tensor: how long it is and how far from constant."""
+
+    mean: complex
+    norm: float
+    centred: float
+
+    @property
+    def constant(self) -> bool:
+        """Whether nothing is left around the mean but rounding."""
+        return self.centred <= 1e-6 * self.norm
+
+
+def spread_of(values: np.ndarray) -> Spread:
+    """Mean, norm and norm about the mean, accumulated in float64 over blocks; 0 when empty."""
+    flat = values.reshape(-1)
+    count, total, square = 0, 0j, 0.0
+    shift = _first_finite(flat)
+    for start in range(0, len(flat), BLOCK):
+        block = flat[start : start + BLOCK].astype(_wide(flat)) - shift
+        if not (finite := np.isfinite(block)).all():
+            block = block[finite]
+        count += len(block)
+        total += complex(block.sum())
+        square += float(np.square(np.abs(block)).sum())
+    if not count:
+        return Spread(0.0, 0.0, 0.0)
+    mean = total / count
+    centred = max(square - count * abs(mean) ** 2, 0.0)
+    return Spread(mean + shift, (centred + count * abs(mean + shift) ** 2) ** 0.5, centred**0.5)
+
+
+def remainder_norm(actual: np.ndarray, benchmark: np.ndarray) -> float:
+    """Norm of ``actual - benchmark`` over the positions finite on both sides.
+
+    inf when NaN or an infinity of one side has no equal at its place on the other. Both are walked
+    in flat order, in blocks and in float64.
+    """
+    actual, benchmark = actual.reshape(-1), benchmark.reshape(-1)
+    wide = np.result_type(_wide(actual), _wide(benchmark))
+    square = 0.0
+    for start in range(0, len(actual), BLOCK):
+        left = actual[start : start + BLOCK].astype(wide)
+        right = benchmark[start : start + BLOCK].astype(wide)
+        with np.errstate(invalid="ignore"):
+            error = left - right
+        odd = ~np.isfinite(error)
+        if odd.any():
+            same = (left == right) | (np.isnan(left) & np.isnan(right))
+            if not same[odd].all():
+                return float("inf")
+            error[odd] = 0.0
+        square += float(np.square(np.abs(error)).sum())
+    return math.sqrt(square)
+
+
+def row_signatures(values: np.ndarray, axis: int, *, length: int = 16) -> np.ndarray:
+    """Random projections of every slab along `axis`; the same weights for the same slab shape.
+
+    Parameters
+    ----------
+    values : ndarray, shape (..., n, ...), real and finite
+    axis : int
+    length : int
+        Figures per row at most. Rows that are no longer are their own signature.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, length or less)
+        Of a row longer than 4,096 only that many columns, drawn once, take part.
+    """
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+    width = rows.shape[1]
+    if width <= length:
+        return rows.astype(np.float64)
+    random = np.random.default_rng(width)
+    if width > _COLUMNS:
+        rows = rows[:, np.sort(random.choice(width, _COLUMNS, replace=False))]
+    weights = random.standard_normal((rows.shape[1], length)) / rows.shape[1] ** 0.5
+    return np.asarray(rows @ weights.astype(rows.dtype), np.float64)
+
+
+def nearest(pool: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each query signature the nearest of the pool, its distance and the second distance.
+
+    Shapes (n, k) and (m, k) give three arrays of shape (m,). With more than ``2**26`` pairs only
+    the 64 neighbours in the order of the first figure are looked at, which finds exact equals and
+    may miss noisy ones. The second distance is inf in a pool of one.
+    """
+    brute = len(pool) * len(queries) <= _BRUTE
+    step = max(1, (1 << 21) // max(len(pool), 1)) if brute else 1 << 13
+    order = np.argsort(pool[:, 0], kind="stable")
+    found, first, second = [], [], []
+    for start in range(0, len(queries), step):
+        part = queries[start : start + step]
+        if brute:
+            candidates = None
+            square = _squares(part)[:, None] + _squares(pool)[None] - 2.0 * (part @ pool.T)
+        else:
+            place = np.searchsorted(pool[order, 0], part[:, 0])[:, None]
+            window = np.arange(-_WINDOW, _WINDOW)[None]
+            candidates = order[np.clip(place + window, 0, len(pool) - 1)]
+            square = np.square(pool[candidates] - part[:, None]).sum(-1)
+        best = square.argmin(1)
+        lines = np.arange(len(part))
+        index = best if candidates is None else candidates[lines, best]
+        if candidates is None:
+            square[lines, best] = np.inf
+        else:
+            square[candidates == index[:, None]] = np.inf  # the ends repeat in a clipped window
+        found.append(index)
+        # Recomputed: the expanded square above loses half of the digits.
+        first.append(_lengths(pool[index] - part))
+        second.append(np.sqrt(np.maximum(square.min(1), 0.0)))
+    return np.concatenate(found), np.concatenate(first), np.concatenate(second)
+
+
+def best_start(whole: np.ndarray, part: np.ndarray) -> tuple[int, float]:
+    """Where the rows of `part` lie in `whole` one after the other with the least error.
+
+    Parameters
+    ----------
+    whole : ndarray of float64, shape (n, k)
+    part : ndarray of float64, shape (m, k), m <= n
+
+    Returns
+    -------
+    int
+        First row in `whole`.
+    float
+        Norm of the error there.
+    """
+    rows, length = len(whole), len(part)
+    size = 1 << (rows + length - 1).bit_length()
+    products = np.fft.rfft(whole, size, axis=0) * np.conj(np.fft.rfft(part, size, axis=0))
+    crossed = np.fft.irfft(products.sum(1), size)[: rows - length + 1]
+    sums = np.concatenate([[0.0], np.cumsum(_squares(whole))])
+    start = int(np.argmin(sums[length:] - sums[:-length] - 2.0 * crossed))
+    return start, float(np.linalg.norm(whole[start : start + length] - part))
+
+
+def match_rows(pool: np.ndarray, queries: np.ndarray, tolerance: float) -> np.ndarray | None:
+    """The permutation with ``pool[order]`` close to `queries`, or None where rows find no partner.
+
+    Parameters
+    ----------
+    pool, queries : ndarray of float64, shape (n, k)
+        Signatures.
+    tolerance : float
+        Error of a row against the root mean square of all rows.
+
+    Notes
+    -----
+    Most rows must lie much nearer to their partner than to any other row. Rows that are equal among
+    themselves, as in constant tensors, have no partner of their own.
+    """
+    scale = float(np.sqrt(np.mean(_squares(queries))))
+    sample = np.unique(np.linspace(0, len(queries) - 1, 64).astype(int))
+    _, first, second = nearest(pool, queries[sample])
+    if np.median(first) > 4.0 * tolerance * scale or np.mean(first < 0.3 * second) < 0.6:
+        return None
+    order = np.empty(len(queries), np.int64)
+    if pool.shape[1] == 1:
+        # Scalars in sorted order are the closest pairing there is.
+        order[np.argsort(queries[:, 0], kind="stable")] = np.argsort(pool[:, 0], kind="stable")
+        return order
+    order[:], first, _ = nearest(pool, queries)
+    _, owners = np.unique(order, return_index=True)
+    late = np.setdiff1d(np.arange(len(queries)), owners)
+    free = np.setdiff1d(np.arange(len(pool)), order)
+    if len(late) > len(queries) // 2:
+        return None
+    return _fill(order, late, free, pool, queries)
+
+
+def _fill(
+    order: np.ndarray, late: np.ndarray, free: np.ndarray, pool: np.ndarray, queries: np.ndarray
+) -> np.ndarray:
+    """Give rows whose nearest is taken the free one next to them in the order of their sums.
+
+    They are equal among themselves (zero rows of padding) up to noise, so any pairing serves.
+    """
+    ranked = late[np.argsort(queries[late].sum(1), kind="stable")]
+    order[ranked] = free[np.argsort(pool[free].sum(1), kind="stable")]
+    return order
+
+
+def _first_finite(flat: np.ndarray) -> complex:
+    # Sums about a value of the tensor itself: the mean square of 1 + w would hide a small w.
+    head = flat[:BLOCK]
+    head = head[np.isfinite(head)]
+    value = head[0] if len(head) else 0.0
+    return complex(value) if flat.dtype.kind == "c" else float(value)
+
+
+def _wide(values: np.ndarray) -> np.dtype:
+    return np.dtype(np.complex128 if values.dtype.kind == "c" else np.float64)
+
+
+def _squares(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sqrt(_squares(rows)))
