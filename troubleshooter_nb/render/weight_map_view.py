@@ -28,6 +28,7 @@ from troubleshooter_nb.render.words import percent, sentence
 
 _MOST_ROWS = 400
 _MOST_LISTED = 30
+_MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
@@ -70,6 +71,9 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
     language = facts["language"]
     labels = samp(facts["source_label"]), samp(facts["target_label"])
     troubled = [i for i, problem in enumerate(columns["problem"]) if problem]
+    changing = [i for i in range(len(columns["source"])) if _changes(columns, i)]
+    listed = changing[: min(most, _MOST_CHANGING)]
+    title = sentence("map_changing", language, shown=len(listed), count=len(changing))
     return fragment(
         paragraph(element("b", labels[0]), " → ", element("b", labels[1]), style="font-size:16px"),
         *(
@@ -78,6 +82,8 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
         ),
         _notes(facts["notes"], language),
         *_section(sentence("map_problems", language), columns, troubled[:most]),
+        *_section(title, columns, listed),
+        heading(sentence("map_all", language)),
         *_blocks(columns, facts, most),
     )
 

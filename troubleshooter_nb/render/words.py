@@ -237,6 +237,11 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "map_problem_count": ("{count} rows cannot be converted", "{count} 行无法转换"),
     "notes": ("{count} notes", "{count} 条说明"),
     "map_problems": ("Cannot be converted", "无法转换"),
+    "map_changing": (
+        "What changes ({shown} of {count})",
+        "有改动的行（{count} 行中的 {shown} 行）",
+    ),
+    "map_all": ("All rows", "全部行"),
     "map_block": ("{count} tensors, {changing} changed", "{count} 个张量，{changing} 个有改动"),
     "no_facts": ("nothing recorded", "没有记录"),
     "same_structure": ("same structure", "结构相同"),
