@@ -9,5 +9,6 @@ be planted on the MindSpore side. Importing this package loads neither framework
 from example_nets.checkpoints import make_checkpoints
 from example_nets.faults import FAULTS
 from example_nets.gradients import make_gradients
+from example_nets.weights import make_networks, outputs_of_both
 
-__all__ = ["FAULTS", "make_checkpoints", "make_gradients"]
+__all__ = ["FAULTS", "make_checkpoints", "make_gradients", "make_networks", "outputs_of_both"]

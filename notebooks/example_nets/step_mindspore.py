@@ -12,7 +12,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import nn, ops
 
-from example_nets.draws import draw_batch, draw_parameter
+from example_nets.draws import draw_batch, draw_parameter, keep
 from example_nets.gpt_mindspore import GPT
 from example_nets.resnet_mindspore import ResNet
 from example_nets.sizes import GPT_SIZES, RESNET_SIZES
@@ -64,3 +64,18 @@ def train(model: nn.Cell, net: str, seed: int, steps: int, after: Path) -> None:
     parameters = {p.name: p for p in [*model.get_parameters(), *optimizer.get_parameters()]}
     saved = [{"name": name, "data": parameter} for name, parameter in parameters.items()]
     ms.save_checkpoint(saved, str(after))
+
+
+def outputs(model: nn.Cell, net: str, seed: int) -> dict[str, np.ndarray]:
+    """Output of every cell on the batch of this seed in evaluation mode, by name and call."""
+    found: dict[str, np.ndarray] = {}
+    hooks = [
+        cell.register_forward_hook(
+            lambda _cell, _inputs, output, name=name: keep(found, name, output.asnumpy())
+        )
+        for name, cell in model.cells_and_names()
+    ]
+    model.set_train(False)(ms.Tensor(draw_batch(net, seed)[0]))
+    for hook in hooks:
+        hook.remove()
+    return found

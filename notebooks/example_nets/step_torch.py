@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from example_nets.draws import draw_batch, draw_parameter
+from example_nets.draws import draw_batch, draw_parameter, keep
 from example_nets.gpt_torch import GPT
 from example_nets.resnet_torch import ResNet
 from example_nets.sizes import GPT_SIZES, RESNET_SIZES
@@ -51,3 +51,19 @@ def train(model: nn.Module, net: str, seed: int, steps: int, before: Path, after
 def _save(model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, path: Path) -> None:
     states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
     torch.save(states, path)
+
+
+def outputs(model: nn.Module, net: str, seed: int) -> dict[str, np.ndarray]:
+    """Output of every module on the batch of this seed in evaluation mode, by name and call."""
+    found: dict[str, np.ndarray] = {}
+    hooks = [
+        module.register_forward_hook(
+            lambda _module, _inputs, output, name=name: keep(found, name, output.numpy())
+        )
+        for name, module in model.named_modules()
+    ]
+    with torch.no_grad():
+        model.eval()(torch.from_numpy(draw_batch(net, seed)[0]))
+    for hook in hooks:
+        hook.remove()
+    return found

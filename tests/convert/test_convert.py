@@ -199,3 +199,42 @@ def test_memory_is_that_of_one_tensor(tmp_path):
     assert proof.passed
     # A tensor is 2 MB, all of them 80; two threads hold some of one each: as read, transposed, cut.
     assert peak < 26e6
+
+
+def test_values_find_what_names_and_shapes_do_not(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def weight(*shape):
+        return rng.normal(size=shape).astype("f4")
+
+    source = {
+        "fc.weight": weight(8, 6),
+        "attn.in_proj": weight(24, 8),
+        "up.w": weight(16, 8),
+        "gate.w": weight(16, 8),
+        "odd.w": weight(12, 5),
+        "same.weight": weight(4, 4),
+    }
+    q, k, v = np.split(source["attn.in_proj"], 3)
+    target = {
+        "fc.weight": source["fc.weight"].T.copy(),
+        "attn.q": q,
+        "attn.k": k,
+        "attn.v": v,
+        "gate_up": np.concatenate([source["gate.w"], source["up.w"]]),
+        "odd.other": 3 * source["odd.w"],
+        "same.weight": source["same.weight"],
+    }
+    paths = save_dump(source, tmp_path / "s.pth"), save_dump(target, tmp_path / "t.ckpt")
+    weight_map = draft_weight_map(*paths)
+    assert weight_map["fc.weight"].transform == Transform("transpose")
+    assert weight_map["attn.in_proj"].targets == ("attn.q", "attn.k", "attn.v")
+    assert str(weight_map["attn.in_proj"].transform) == "split(0, 8, 8, 8)"
+    assert weight_map["gate_up"].sources == ("gate.w", "up.w")
+    assert "residual 0.0e+00" in weight_map["fc.weight"].note
+    assert weight_map["same.weight"].note == ""
+    proof = convert_weights(paths[0], tmp_path / "new.ckpt", weight_map)
+    written = open_dump(tmp_path / "new.ckpt")
+    for name in ("fc.weight", "attn.q", "attn.k", "attn.v", "gate_up"):
+        assert written.array(name).tobytes() == target[name].tobytes()
+    assert proof.passed

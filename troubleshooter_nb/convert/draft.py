@@ -12,6 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
+from troubleshooter_nb.convert.by_values import GUESSED, with_values
 from troubleshooter_nb.convert.kinds import (
     framework_of,
     guess_kind,
@@ -51,6 +52,7 @@ class _Side:
     guessed: frozenset[str] = frozenset()  # layer paths whose kind is a guess
     is_network: bool = False
     notes: tuple[str, ...] = ()
+    dump: Dump | None = None  # where there are values
 
 
 def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
@@ -70,7 +72,8 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     -------
     WeightMap
         Rows by the rules of ``tables/layer_parameters.csv``; with a known target the rest is
-        paired by names, shapes and order, with a note. Layers whose defaults differ between the
+        paired by names, shapes and order, with a note; where both sides have values, those find
+        what is transposed, joined or split. Layers whose defaults differ between the
         frameworks are notes.
 
     Raises
@@ -102,7 +105,9 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     )
     if to_side is not None:
         drafted = _fitted(drafted)
-    notes = [*from_side.notes, *(to_side.notes if to_side else ())]
+        if from_side.dump is not None and to_side.dump is not None:
+            drafted = with_values(drafted, from_side.dump, to_side.dump)
+    notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += _unsupported(from_side, flavour, to_side)
     notes += _default_notes(from_side, to_side, flavour)
     return replace(drafted, notes=tuple(notes))
@@ -179,7 +184,9 @@ def _side_of_dump(dump: Dump) -> _Side:
         kinds[path] = f"{'' if framework == 'torch' else 'nn.'}TransformerEncoderLayer"
         guessed.add(path)
     notes = [f"{dump.label}: {aside} tensors of training state are left aside"] if aside else []
-    return _Side(dump.label, specs, kinds, framework, {}, frozenset(guessed), notes=tuple(notes))
+    return _Side(
+        dump.label, specs, kinds, framework, {}, frozenset(guessed), notes=tuple(notes), dump=dump
+    )
 
 
 def _by_rules(side: _Side, flavour: Target, target: _Side | None) -> Iterator[WeightRow]:
@@ -274,7 +281,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
             continue
         target = pairing.right.names[match.right]
         row = named[name]
-        note = f"paired by {match.method}, {match.confidence:.2f}"
+        note = f"{GUESSED} {match.method}, {match.confidence:.2f}"
         note = row.note if match.confidence > 0.9 else "; ".join(filter(None, [row.note, note]))
         sure.append(replace(row, targets=(target,), note=note))
     return drafted._with(sure)
