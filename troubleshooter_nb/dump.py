@@ -526,7 +526,10 @@ class Dump:
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
     kinds = {"str": object, "int64": np.int64, "float64": np.float64}
-    columns = {name: np.empty(len(entries), kinds[c[0]]) for name, c in DUMP_COLUMNS.items()}
+    columns = {
+        name: np.full(len(entries), _UNKNOWN[name], kinds[column[0]])
+        for name, column in DUMP_COLUMNS.items()
+    }
     for row, entry in enumerate(entries):
         for name, value in _cells(entry).items():
             columns[name][row] = value
@@ -538,13 +541,12 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
 
 
 def _cells(entry: Entry) -> dict[str, Any]:
-    """All cells of an entry's row."""
+    """The cells of an entry's row that are known."""
     source, site = entry.source, entry.site
     # Statistics alone are a readable entry too.
     readable = source is not None or (entry.statistics and not entry.reason)
     return (
-        _UNKNOWN
-        | {name: getattr(site, name) for name in _OF_SITE}
+        {name: getattr(site, name) for name in _OF_SITE}
         | {name: getattr(entry, name) for name in _OF_ENTRY}
         | {"status": "ok" if readable else "unreadable"}
         | (_array_cells(source) if source is not None else {})

@@ -7,6 +7,7 @@ without header or index. Source: spec/mindspore_cpu.md section 5, measured with 
 from __future__ import annotations
 
 import binascii
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -237,10 +238,11 @@ def _tensor(walker: Walker, name: str, tensor: Field) -> _Record:
     type_ = ""
     spans: tuple[tuple[int, int], ...] = ()
     for field in walker.fields(tensor.start, tensor.stop):
-        if field.number == 1:
-            # One by one as MindSpore writes them, or packed as protobuf allows.
-            lengths = [field.value] if field.value is not None else walker.varints(*field[2:])
-            shape += (length for length, _ in zip(lengths, range(_MOST_AXES + 1), strict=False))
+        if field.number == 1 and field.value is not None:
+            shape.append(field.value)
+        elif field.number == 1:  # packed, as protobuf allows and MindSpore does not write it
+            lengths = walker.varints(field.start, field.stop)
+            shape += itertools.islice(lengths, _MOST_AXES + 1)
         elif field.number == 2 and field.is_bytes:
             type_ = _text(walker, field, "ascii")
         elif field.number == 3 and field.is_bytes:
