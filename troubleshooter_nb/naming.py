@@ -106,9 +106,8 @@ _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.
 _PARALLEL = "module."
 _WEIGHT_NORM = re.compile(r"(?:^|[./])(weight_[gv])$")
 # How our reader of torch's files names what an optimizer keeps: behind the optimizer's own name.
-_SLOT = f"(?P<slot>step|{'|'.join(map(re.escape, OPTIMIZER_STATES))})"
-_STATE_IN_OPTIMIZER = re.compile(rf"(?i:[^.]*opt[^.]*)\.{_SLOT}\.(?P<rest>.+)")
-_NUMBERED_STATE = re.compile(rf"(?i:[^.]*opt[^.]*)\.state\.(?P<rest>[0-9]+)\.{_SLOT}$")
+_STATE_IN_OPTIMIZER = re.compile(r"(?i:[^.]*opt[^.]*)\.(?P<slot>[^.]+)\.(?P<rest>.+)")
+_NUMBERED_STATE = re.compile(r"(?i:[^.]*opt[^.]*)\.state\.(?P<rest>[0-9]+)\.(?P<slot>[^.]+)$")
 _LAST_RATE = re.compile(r"(^|[._])last_lr(\.[0-9]+)?$")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 _RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l[0-9]+)?(?:_reverse)?")
@@ -308,13 +307,13 @@ def site_of_parameter(name: str) -> Site:
         return Site("checkpoint", rest, role="average")
     if rest and head in OPTIMIZER_STATES:
         return Site("checkpoint", rest, role="optimizer_state", slot=OPTIMIZER_STATES[head])
-    if match := _STATE_IN_OPTIMIZER.match(name) or _NUMBERED_STATE.match(name):
-        slot = match["slot"]
-        if slot == "step":
-            return Site("checkpoint", match["rest"], role="step_counter", slot=slot)
-        return Site(
-            "checkpoint", match["rest"], role="optimizer_state", slot=OPTIMIZER_STATES[slot]
-        )
+    for pattern in (_STATE_IN_OPTIMIZER, _NUMBERED_STATE):
+        match = pattern.match(name)
+        if match and match["slot"] == "step":
+            return Site("checkpoint", match["rest"], role="step_counter", slot="step")
+        if match and match["slot"] in OPTIMIZER_STATES:
+            slot = OPTIMIZER_STATES[match["slot"]]
+            return Site("checkpoint", match["rest"], role="optimizer_state", slot=slot)
     # MindSpore writes learning_rate_0, ... for groups of parameters.
     plain = numbered[1] if (numbered := _NUMBERED.fullmatch(leaf)) else leaf
     if plain in _LEARNING_RATES:
