@@ -564,6 +564,13 @@ def _array_cells(source: ArraySource) -> dict[str, Any]:
     }
 
 
+def object_array(values: Sequence[Any]) -> np.ndarray:
+    """Values as an array of Python objects, shape (n,), whatever they are."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
 @cache
 def _dtype_text(dtype: np.dtype) -> str:
     # numpy puts the name together anew at every call.

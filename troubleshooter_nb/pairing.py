@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import Dump, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.pairing_view import pairing_html
@@ -98,10 +98,10 @@ class Pairing:
             mine, theirs = left.index[name].values, right.index[name].values
             numbers = [mine[m.left] if m.left >= 0 else theirs[m.right] for m in rows]
             columns[name] = np.array(numbers, np.int64)
-        columns["method"] = _objects([m.method for m in rows])
+        columns["method"] = object_array([m.method for m in rows])
         columns["confidence"] = np.array([m.confidence for m in rows], np.float64)
-        columns["note"] = _objects([m.note for m in rows])
-        columns["candidates"] = _objects([m.candidates for m in rows])
+        columns["note"] = object_array([m.note for m in rows])
+        columns["candidates"] = object_array([m.candidates for m in rows])
         columns["expected"] = np.array([m.expected for m in rows], bool)
         variables = {}
         for name, (_, unit, meaning, _) in PAIRING_COLUMNS.items():
@@ -328,10 +328,4 @@ class Pairing:
 
 def _texts(dump: Dump, column: str, entries: Sequence[int]) -> np.ndarray:
     values = dump.index[column].values
-    return _objects([str(values[i]) if i >= 0 else "" for i in entries])
-
-
-def _objects(values: Sequence[Any]) -> np.ndarray:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+    return object_array([str(values[i]) if i >= 0 else "" for i in entries])

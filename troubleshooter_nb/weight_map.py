@@ -359,12 +359,12 @@ class WeightMap:
         if self.target is not None:
             self._known(targets, self.target, self.target_label)
         row = WeightRow(sources, targets, Transform.parse(transform), how="edited")
-        if problem := self._problem(row):
+        if problem := self.problem(row):
             msg = f"{', '.join(sources)} -> {', '.join(targets)}: {problem}"
             raise WeightMapError(msg)
         used = {*sources, *targets}
         kept = [r for r in self.rows if not used & {*r.sources, *r.targets}]
-        return self._with([*kept, row])
+        return self.with_rows([*kept, row])
 
     def unpair(self, name: str) -> WeightMap:
         """A map without the row of this source, else target, name; raises as ``map[name]``."""
@@ -375,7 +375,7 @@ class WeightMap:
         """A map in which this tensor of the source goes nowhere, on purpose."""
         self._known((source,), self.source, self.source_label)
         kept = [row for row in self.rows if source not in row.sources]
-        return self._with([*kept, WeightRow((source,), (), Transform("drop"), how="edited")])
+        return self.with_rows([*kept, WeightRow((source,), (), Transform("drop"), how="edited")])
 
     def transform(self, name: str, transform: str) -> WeightMap:
         """A map in which the row of this name has another transform; raises as `pair` does."""
@@ -448,7 +448,7 @@ class WeightMap:
             for target, sources in self._duplicates()
         ]
         for row in self.rows:
-            if problem := self._problem(row):
+            if problem := self.problem(row):
                 names = f"{_joined_names(row.sources)} -> {_joined_names(row.targets)}"
                 found.append(f"{names}: {problem}")
         return found
@@ -484,7 +484,7 @@ class WeightMap:
                 "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
-                "problem": self._problem(row),
+                "problem": self.problem(row),
             }
             for name, value in cells.items():
                 columns[name].append(value)
@@ -531,7 +531,7 @@ class WeightMap:
             return ""
         return _JOIN.join(shape_text(spec.shape) for spec in specs)
 
-    def _problem(self, row: WeightRow) -> str:
+    def problem(self, row: WeightRow) -> str:
         """Why a row cannot be converted, or nothing."""
         missing = [name for name in row.sources if name not in self.source]
         if missing:
@@ -576,7 +576,7 @@ class WeightMap:
                 msg = f"no {name!r} in {label}{_closest(name, known)}"
                 raise EntryNotFoundError(msg)
 
-    def _with(self, rows: Sequence[WeightRow]) -> WeightMap:
+    def with_rows(self, rows: Sequence[WeightRow]) -> WeightMap:
         """The map with these rows in the order of the source."""
         order = {name: position for position, name in enumerate(self.source)}
         return replace(self, rows=tuple(sorted(rows, key=lambda row: order[row.sources[0]])))

@@ -13,7 +13,7 @@ from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_du
 from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import Dump, object_array
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
 from troubleshooter_nb.metrics.floats import same_dtype
@@ -141,7 +141,7 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
 
     def side_texts(side: int, column: str) -> np.ndarray:
         values = dumps[side].index[column].values
-        return _objects([str(values[e]) if e >= 0 else "" for e in entries[side]])
+        return object_array([str(values[e]) if e >= 0 else "" for e in entries[side]])
 
     def either(column: str) -> np.ndarray:
         # Of the reference where there is one.
@@ -158,11 +158,11 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
             for number, side in enumerate(_SIDES)
             for column in ("shape", "dtype")
         },
-        "block": _objects([block_of(str(path)) for path in either("path")]),
+        "block": object_array([block_of(str(path)) for path in either("path")]),
         "role": either("role"),
         "size": either("size").astype(np.int64),
-        "structure": _objects([_structure(pairing, paired, int(row)) for row in rows]),
-        "rename": _objects(
+        "structure": object_array([_structure(pairing, paired, int(row)) for row in rows]),
+        "rename": object_array(
             [
                 _rename(str(left), str(right)) if left and right else ""
                 for left, right in zip(paired["left"], paired["right"], strict=True)
@@ -220,7 +220,7 @@ def _tied(pairing: Pairing, paired: dict[object, np.ndarray]) -> np.ndarray:
         {name: names[0] for names in dump.tied for name in names[1:]}
         for dump in (pairing.left, pairing.right)
     ]
-    return _objects(
+    return object_array(
         [
             first[0].get(str(left), "") or first[1].get(str(right), "")
             for left, right in zip(paired["left"], paired["right"], strict=True)
@@ -235,7 +235,7 @@ def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.nda
     if comparison is None:
         return {
             "pair": np.full(count, -1),
-            "verdict": _objects([""] * count),
+            "verdict": object_array([""] * count),
             "passed": np.zeros(count, bool),
             **{name: unknown for name, column in DIFF_COLUMNS.items() if column[0] == "float64"},
         }
@@ -269,9 +269,3 @@ def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.nda
         "squared_norm": squared_norm,
     }
     return {name: values[rows] for name, values in figures.items()}
-
-
-def _objects(texts: list[str]) -> np.ndarray:
-    array = np.empty(len(texts), object)
-    array[:] = texts
-    return array

@@ -26,7 +26,7 @@ from troubleshooter_nb.comparison import (
     histogram_variable,
     value_range,
 )
-from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.dump import ArraySource, Dump, object_array
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.file_source import FileSource
@@ -288,12 +288,12 @@ def _display(dump: Dump) -> np.ndarray:
     ]
     places = list(zip(c["step"], c["rank"], paths, strict=True))
     seen = Counter(places)
-    shown = np.empty(len(places), object)
-    shown[:] = [
-        path if path and seen[place] == 1 else name
-        for place, path, name in zip(places, paths, c["name"], strict=True)
-    ]
-    return shown
+    return object_array(
+        [
+            path if path and seen[place] == 1 else name
+            for place, path, name in zip(places, paths, c["name"], strict=True)
+        ]
+    )
 
 
 def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:

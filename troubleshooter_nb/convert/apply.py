@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,13 +18,12 @@ from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, listed
-from troubleshooter_nb.formats.checkpoint_save import WRITERS
+from troubleshooter_nb.formats.checkpoint_save import WRITERS, item_of
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
-_BLOCK = 1 << 20  # values written at a time
 # The one array that each thread made last: a tensor is written and compared in blocks.
 _made = threading.local()
 
@@ -80,6 +78,7 @@ def convert_weights(
     items = [item for row in weight_map for item in _items(row, dump)]
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
+    _made.last = None
     return _proof(dump, path, weight_map, left_out, executor, progress)
 
 
@@ -158,14 +157,7 @@ def _items(row: WeightRow, dump: Dump) -> Iterable[Item]:
         return
     results = transformed([_source(dump, name) for name in row.sources], row.transform)
     for name, result in zip(row.targets, results, strict=True):
-        yield Item(name, result.dtype, result.shape, functools.partial(_chunks, result))
-
-
-def _chunks(source: ArraySource) -> Iterable[np.ndarray]:
-    size = math.prod(source.shape)
-    for start in range(0, size, _BLOCK):
-        yield source.read(start, min(start + _BLOCK, size))
-    _made.last = None
+        yield item_of(name, result)
 
 
 def _source(dump: Dump, name: str) -> ArraySource:

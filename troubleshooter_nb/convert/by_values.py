@@ -46,13 +46,13 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     rows += _split(left, right)
     proved = {name for row in rows for name in (*row.sources, *row.targets)}
     kept += [row for row in broken if not proved & {*row.sources, *row.targets}]
-    changed = drafted._with([*kept, *rows])
+    changed = drafted.with_rows([*kept, *rows])
     return replace(changed, notes=(*drafted.notes, *notes))
 
 
 def _is_open(row: WeightRow, drafted: WeightMap) -> bool:
     """Whether a row does not fit, or was paired by a guess."""
-    return bool(drafted._problem(row)) or GUESSED in row.note
+    return bool(drafted.problem(row)) or GUESSED in row.note
 
 
 class _Values:

@@ -284,7 +284,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
         note = f"{GUESSED} {match.method}, {match.confidence:.2f}"
         note = row.note if match.confidence > 0.9 else "; ".join(filter(None, [row.note, note]))
         sure.append(replace(row, targets=(target,), note=note))
-    return drafted._with(sure)
+    return drafted.with_rows(sure)
 
 
 def _hollow(specs: Mapping[str, Spec], label: str) -> Dump:

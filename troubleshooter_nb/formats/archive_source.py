@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.formats.file_source import stamp_of
+from troubleshooter_nb.formats.file_source import reopened
 from troubleshooter_nb.formats.zip_directory import MAGIC, Member, members
 
 STORED, DEFLATED = 0, 8
@@ -169,26 +169,13 @@ class ArchiveSource:
         ReadError
             If the file is gone, not the one that was opened any more, or the member is damaged.
         """
-        try:
-            with open(self.path, "rb") as file:
-                if self.stamp != stamp_of(file):
-                    msg = f"{self._shown} changed since it was opened; open the dump again"
-                    raise ReadError(msg)
-                if self.fortran:
-                    whole = self._values(file, 0, math.prod(self.shape))
-                    # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
-                    raw = whole.view(f"V{self.dtype.itemsize}").reshape(self.shape, order="F")
-                    return np.asarray(raw.flat[start:stop]).view(self.dtype)
-                return self._values(file, start, stop)
-        except ReadError:
-            raise
-        except OSError as error:
-            msg = f"{self._shown}: {error.strerror or error}"
-            raise ReadError(msg) from error
-
-    @property
-    def _shown(self) -> str:
-        return Path(self.path).name
+        with reopened(self.path, self.stamp) as file:
+            if self.fortran:
+                whole = self._values(file, 0, math.prod(self.shape))
+                # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
+                raw = whole.view(f"V{self.dtype.itemsize}").reshape(self.shape, order="F")
+                return np.asarray(raw.flat[start:stop]).view(self.dtype)
+            return self._values(file, start, stop)
 
     def _values(self, file: BinaryIO, start: int, stop: int) -> np.ndarray:
         """Values in the order they are stored in."""
@@ -202,7 +189,7 @@ class ArchiveSource:
             stream.skip(file, first)
             stream.fill(file, view)
         except (zlib.error, EOFError) as error:
-            msg = f"{self._shown}: {self.member.name[:80]!r} is damaged: {error}"
+            msg = f"{Path(self.path).name}: {self.member.name[:80]!r} is damaged: {error}"
             raise ReadError(msg) from None
         _streams.give(self, stream)
         return values

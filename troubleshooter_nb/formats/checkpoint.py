@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.metrics.floats import arithmetic_of
+from troubleshooter_nb.metrics.floats import arithmetic_of, native_order
 from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
 
 _MOST_TIED_SHOWN = 3
@@ -43,6 +44,33 @@ class Item(NamedTuple):
     chunks: Callable[[], Iterable[np.ndarray]]
 
 
+def bytes_of(item: Item) -> Iterator[memoryview]:
+    """The values of an item as little-endian bytes, chunk by chunk.
+
+    Raises
+    ------
+    ValueError
+        If the chunks are more or fewer values than the shape has; of too many, none is given.
+    """
+    left = math.prod(item.shape)
+    for chunk in item.chunks():
+        left -= chunk.size
+        if left < 0:
+            break
+        # astype takes the dtypes of ml_dtypes in either byte order, ascontiguousarray does not.
+        native = native_order(chunk).astype(item.dtype.newbyteorder("="), copy=False)
+        little = native.astype(native.dtype.newbyteorder("<"), copy=False)
+        yield memoryview(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
+    if left:
+        size = math.prod(item.shape) * item.dtype.itemsize
+        given = "more" if left < 0 else f"{size - left * item.dtype.itemsize:,}"
+        msg = (
+            f"{item.name!r}: shape {item.shape} and its values differ by {abs(left):,} elements: "
+            f"the chunks gave {given} of the {size:,} bytes"
+        )
+        raise ValueError(msg)
+
+
 def checkpoint_dump(
     stored: Sequence[Stored],
     *,
@@ -66,10 +94,7 @@ def checkpoint_dump(
     FormatError
         If two tensors have the same name: a reader by name would lose one of them.
     """
-    seen = Counter((one.step, one.rank, one.name) for one in stored)
-    if twice := [key for key, count in seen.items() if count > 1]:
-        msg = f"{seen[twice[0]]} tensors are called {twice[0][2]!r}; the file is damaged"
-        raise FormatError(msg)
+    check_distinct(stored)
     bare, wrappers = without_wrappers(
         [one.name for one in stored if one.site is None or one.site.role in ("parameter", "buffer")]
     )
@@ -105,6 +130,14 @@ def checkpoint_dump(
     said = [f"taken out of the names: {part}" for part in wrappers]
     dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
     return replace(dump, notes=(*dump.notes, *_tied(dump)))
+
+
+def check_distinct(stored: Iterable[Stored]) -> None:
+    """FormatError if two tensors of one step and rank have the same name."""
+    seen = Counter((one.step, one.rank, one.name) for one in stored)
+    if twice := [key for key, count in seen.items() if count > 1]:
+        msg = f"{seen[twice[0]]} tensors are called {twice[0][2]!r}; the file is damaged"
+        raise FormatError(msg)
 
 
 def _site(one: Stored, name: str) -> Site:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats import ckpt, npz, pth, safetensors_
-from troubleshooter_nb.formats.checkpoint import Stored
+from troubleshooter_nb.formats.checkpoint import Stored, check_distinct
 from troubleshooter_nb.formats.file_source import named, opened
 
 # What files with a checkpoint in them are called.
@@ -46,21 +45,15 @@ def open_any(path: Path) -> tuple[list[Stored], list[str]]:
         reason = reader.refusal(path)
         if reason is None:
             with named(path):
-                return _distinct(*reader.open_stored(path))
+                stored, notes = reader.open_stored(path)
+                # Several files are put together by name.
+                check_distinct(stored)
+                return stored, notes
         refusals.append(f"{reader.name}: {reason}")
     # What cannot be opened at all, or is empty, gets an error of its own.
     with named(path), opened(path):
         msg = f"no checkpoint of a known format ({'; '.join(refusals)})"
         raise FormatError(msg)
-
-
-def _distinct(stored: list[Stored], notes: list[str]) -> tuple[list[Stored], list[str]]:
-    """What was given; several files are put together by name, so that each may be there once."""
-    name, count = Counter(one.name for one in stored).most_common(1)[0] if stored else ("", 0)
-    if count > 1:
-        msg = f"{count} tensors are called {name!r}; the file is damaged"
-        raise FormatError(msg)
-    return stored, notes
 
 
 def why_not(path: Path, error: FormatError | OSError) -> str:

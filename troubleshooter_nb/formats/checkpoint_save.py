@@ -97,7 +97,7 @@ def names_of(dump: Dump) -> list[str]:
 
 def _of_dump(dump: Dump) -> list[Item]:
     return [
-        _item(name, source)
+        item_of(name, source)
         for name, source in zip(names_of(dump), dump.sources, strict=True)
         if source is not None
     ]
@@ -119,7 +119,8 @@ def _converted(value: Any) -> Callable[[], Iterator[np.ndarray]]:
     return chunks
 
 
-def _item(name: str, source: ArraySource) -> Item:
+def item_of(name: str, source: ArraySource) -> Item:
+    """A stored tensor to write, read in blocks."""
     return Item(name, source.dtype, source.shape, lambda: _blocks(source))
 
 

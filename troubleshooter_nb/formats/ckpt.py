@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Item, Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump, listed
 from troubleshooter_nb.formats.file_source import (
     checked_source,
     head_of,
@@ -346,9 +344,7 @@ def _written(item: Item) -> Iterator[bytes | memoryview]:
     described = b"".join(number_field(1, length) for length in item.shape)
     described += bytes_head(2, len(type_)) + type_
     left, room = math.prod(item.shape) * item.dtype.itemsize, 0
-    for chunk in item.chunks():
-        values = np.ascontiguousarray(chunk, item.dtype.newbyteorder("<"))
-        view = memoryview(values.view(np.uint8).data)
+    for view in bytes_of(item):
         while len(view):
             if not room:
                 room = min(left, _SLICE)

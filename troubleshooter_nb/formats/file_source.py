@@ -71,18 +71,10 @@ class FileSource:
         ReadError
             If the file is gone, or not the one that was opened any more.
         """
-        try:
-            with open(self.path, "rb", buffering=0) as file:
-                if self.stamp not in (None, stamp_of(file)):
-                    raise ReadError(self._changed())
-                if self.strides is None:
-                    return self._read_contiguous(file, start, stop, into)
-                return self._read_strided(file, start, stop)
-        except ReadError:
-            raise
-        except OSError as error:
-            msg = f"{Path(self.path).name}: {error.strerror or error}"
-            raise ReadError(msg) from error
+        with reopened(self.path, self.stamp) as file:
+            if self.strides is None:
+                return self._read_contiguous(file, start, stop, into)
+            return self._read_strided(file, start, stop)
 
     def _read_contiguous(
         self, file: io.FileIO, start: int, stop: int, into: np.ndarray | None
@@ -98,14 +90,14 @@ class FileSource:
             while len(view) > end:
                 count = file.readinto(view[: len(view) - end])
                 if not count:
-                    raise ReadError(self._changed())
+                    raise ReadError(_changed(self.path))
                 view = view[count:]
         return stored.view(self.dtype)
 
     def _read_strided(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
         offset, length = self.spans[0]
         if stamp_of(file)[0] < offset + length:
-            raise ReadError(self._changed())
+            raise ReadError(_changed(self.path))
         # A flat range lies scattered over the whole storage. Only a map gathers it at a bearable
         # speed; that a file shrinks within these microseconds is a risk we take.
         itemsize = self.dtype.itemsize
@@ -116,8 +108,30 @@ class FileSource:
         viewed = np.lib.stride_tricks.as_strided(mapped, self.shape, steps, writeable=False)
         return np.asarray(viewed.flat[start:stop]).view(self.dtype)
 
-    def _changed(self) -> str:
-        return f"{Path(self.path).name} changed since it was opened; open the dump again"
+
+@contextmanager
+def reopened(path: str, stamp: tuple[int, int] | None) -> Iterator[io.FileIO]:
+    """A file whose header was read before, unbuffered, if it is still the same.
+
+    Raises
+    ------
+    ReadError
+        If it is gone, changed, or cannot be read further.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            if stamp not in (None, stamp_of(file)):
+                raise ReadError(_changed(path))
+            yield file
+    except ReadError:
+        raise
+    except OSError as error:
+        msg = f"{Path(path).name}: {error.strerror or error}"
+        raise ReadError(msg) from error
+
+
+def _changed(path: str) -> str:
+    return f"{Path(path).name} changed since it was opened; open the dump again"
 
 
 def _cut(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:

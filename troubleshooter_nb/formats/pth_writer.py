@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
-from troubleshooter_nb.formats.checkpoint import Item
+from troubleshooter_nb.formats.checkpoint import Item, bytes_of
 from troubleshooter_nb.formats.file_source import written_whole
 
 _STORAGES = {
@@ -143,19 +141,10 @@ class _Archive:
     def add_values(self, name: str, item: Item) -> None:
         size = math.prod(item.shape) * item.dtype.itemsize
         self._begin(name, size)
-        crc, written = 0, 0
-        for chunk in item.chunks():
-            values = np.ascontiguousarray(chunk, item.dtype.newbyteorder("<")).reshape(-1)
-            view = memoryview(values.view(np.uint8).data)
-            written += len(view)
-            if written > size:
-                break
+        crc = 0
+        for view in bytes_of(item):
             self._stream.write(view)
             crc = binascii.crc32(view, crc)
-        if written != size:
-            more = "more" if written > size else f"{written:,}"
-            msg = f"{item.name!r} gave {more} of the {size:,} bytes that its shape has"
-            raise ValueError(msg)
         self._end(crc)
 
     def _begin(self, name: str, size: int) -> None:

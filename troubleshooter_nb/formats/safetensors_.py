@@ -20,7 +20,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Item, Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump, listed
 from troubleshooter_nb.formats.file_source import (
     FileSource,
     check_shape,
@@ -30,7 +30,7 @@ from troubleshooter_nb.formats.file_source import (
     opened,
     written_whole,
 )
-from troubleshooter_nb.metrics.floats import dtype_from_token, native_order
+from troubleshooter_nb.metrics.floats import dtype_from_token
 
 NAME = "safetensors"
 
@@ -369,7 +369,7 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
     with written_whole(path) as stream:
         stream.write(_header_of(ordered))
         for item in ordered:
-            _write_values(stream, item)
+            stream.writelines(bytes_of(item))
     return left_out
 
 
@@ -413,15 +413,3 @@ def _header_of(items: Sequence[Item]) -> bytes:
         msg = f"the names and shapes need {len(raw):,} bytes, the format allows {_LARGEST_HEADER:,}"
         raise ValueError(msg)
     return len(raw).to_bytes(_LENGTH_SIZE, "little") + raw
-
-
-def _write_values(stream: BinaryIO, item: Item) -> None:
-    left = math.prod(item.shape)
-    for chunk in item.chunks():
-        left -= chunk.size
-        values = np.ascontiguousarray(native_order(chunk).astype(item.dtype, copy=False))
-        little = values.dtype.newbyteorder("<")
-        stream.write(memoryview(values.astype(little, copy=False).view(np.uint8).data))
-    if left:
-        msg = f"{item.name!r}: shape {item.shape} and its values differ by {left:,} elements"
-        raise ValueError(msg)
