@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb import frameworks
+from troubleshooter_nb import frameworks, save_dump
 from troubleshooter_nb.errors import FrameworkMissingError
 
 BOTH = [
@@ -239,3 +239,27 @@ def test_asking_whose_tensor_imports_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "framework",
+    [
+        pytest.param("torch", marks=pytest.mark.torch),
+        pytest.param("mindspore", marks=pytest.mark.mindspore),
+    ],
+)
+def test_a_checkpoint_is_loaded_and_what_does_not_fit_is_named(tmp_path, framework):
+    adapter = frameworks.require(framework)
+    if framework == "torch":
+        import torch
+
+        net = torch.nn.Linear(3, 2)
+    else:
+        import mindspore
+
+        net = mindspore.nn.Dense(3, 2)
+    weight = np.arange(6, dtype=np.float32).reshape(2, 3)
+    suffix = {"torch": ".pth", "mindspore": ".ckpt"}[framework]
+    file = save_dump({"weight": weight, "other": np.ones(1, np.float32)}, tmp_path / f"x{suffix}")
+    assert adapter.load_checkpoint(net, file) == (["bias"], ["other"])
+    np.testing.assert_array_equal(adapter.to_numpy(net.weight), weight)

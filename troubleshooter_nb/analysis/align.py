@@ -88,7 +88,7 @@ def pair_dumps(
     given = _given_matches(left, right, mapping)
     mine = _groups(left, {match.left for match in given})
     theirs = _groups(right, {match.right for match in given})
-    matches = list(given)
+    matches: list[Match] = []
     for group in sorted(mine.keys() | theirs.keys()):
         role = group[2]
         # States of two optimizers, or a counter on each side, need not be the same thing.
@@ -98,7 +98,8 @@ def pair_dumps(
         one_sided = group not in mine or group not in theirs or left.format != right.format
         if role and one_sided:
             found = [_expected(match, "training state of one side only") for match in found]
-        matches += _uncounted_batches(found, left, right)
+        matches += found
+    matches = [*given, *_uncounted_batches(matches, left, right)]
     return Pairing.from_matches(left, right, _in_left_order(matches, left, right))
 
 

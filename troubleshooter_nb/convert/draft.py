@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, get_args
@@ -95,7 +95,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     else:
         to_side = _side(target, "target")
         flavour = _flavour(to_side)
-    rows = list(_by_rules(from_side, flavour, to_side))
+    rows, unsupported = _by_rules(from_side, flavour, to_side)
     drafted = WeightMap(
         tuple(rows),
         from_side.specs,
@@ -108,7 +108,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
         if from_side.dump is not None and to_side.dump is not None:
             drafted = with_values(drafted, from_side.dump, to_side.dump)
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
-    notes += _unsupported(from_side, flavour, to_side)
+    notes += unsupported
     notes += _default_notes(from_side, to_side, flavour)
     return replace(drafted, notes=tuple(notes))
 
@@ -189,33 +189,33 @@ def _side_of_dump(dump: Dump) -> _Side:
     )
 
 
-def _by_rules(side: _Side, flavour: Target, target: _Side | None) -> Iterator[WeightRow]:
-    """A row for every tensor of the source, by the rules of its layer."""
+def _by_rules(
+    side: _Side, flavour: Target, target: _Side | None
+) -> tuple[list[WeightRow], list[str]]:
+    """A row for every tensor of the source by the rules of its layer; notes of those without."""
+    rows: list[WeightRow] = []
+    unsupported: dict[str, list[str]] = {}
     for name in side.specs:
-        path, rule = _rule_of(side, side.owners.get(name, name), flavour, target)
-        kind = side.kinds.get(path, "") if rule is not None else ""
-        note = f"guessed: {kind}" if path in side.guessed and rule is not None else ""
+        own = side.owners.get(name, name)
+        path, rule = _rule_of(side, own, flavour, target)
         if rule is None:
-            yield WeightRow((name,), (side.owners.get(name, name),), layer=kind)
-        elif rule.transform == "unsupported":
+            rows.append(WeightRow((name,), (own,)))
             continue
+        kind = side.kinds[path]
+        note = f"guessed: {kind}" if path in side.guessed else ""
+        if rule.transform == "unsupported":
+            why = f"{kind} has no counterpart in {flavour}"
+            unsupported.setdefault(f"{why}{f' ({rule.note})' if rule.note else ''}", []).append(
+                name
+            )
         elif rule.target_leaf is None:
-            yield WeightRow((name,), (), Transform("drop"), kind, note=note)
+            rows.append(WeightRow((name,), (), Transform("drop"), kind, note=note))
         else:
             wanted = f"{path}.{rule.target_leaf}" if path else rule.target_leaf
             axis = () if rule.axis is None else (rule.axis,)
-            yield WeightRow((name,), (wanted,), Transform(rule.transform, axis), kind, note=note)
-
-
-def _unsupported(side: _Side, flavour: Target, target: _Side | None) -> list[str]:
-    """The tensors of layers that the target does not have, which go nowhere."""
-    found: dict[str, list[str]] = {}
-    for name in side.specs:
-        path, rule = _rule_of(side, side.owners.get(name, name), flavour, target)
-        if rule is not None and rule.transform == "unsupported":
-            why = f"{side.kinds[path]} has no counterpart in {flavour}"
-            found.setdefault(f"{why}{f' ({rule.note})' if rule.note else ''}", []).append(name)
-    return [f"{why}: {listed(names)}" for why, names in found.items()]
+            transform = Transform(rule.transform, axis)
+            rows.append(WeightRow((name,), (wanted,), transform, kind, note=note))
+    return rows, [f"{why}: {listed(names)}" for why, names in unsupported.items()]
 
 
 def _rule_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 import threading
 import zlib
 from dataclasses import dataclass, field
@@ -14,14 +13,13 @@ import numpy as np
 
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import reopened
-from troubleshooter_nb.formats.zip_directory import MAGIC, Member, members
+from troubleshooter_nb.formats.zip_directory import Member, members, own_header
 
 STORED, DEFLATED = 0, 8
 
 _MOST_MEMBERS = 100_000
 # Deflate cannot do better than 1,032 to 1; the rest is for members of a few bytes.
 _BEST_RATIO, _RATIO_SLACK = 1032, 1024
-_LOCAL = struct.Struct("<4s5H3L2H")
 _ENCRYPTED = 1  # bit of the flags
 _BLOCK = 1 << 18  # bytes
 
@@ -94,15 +92,11 @@ def _placed(file: BinaryIO, member: Member, size: int) -> Placed:
 
 def _begin(file: BinaryIO, member: Member, size: int) -> int:
     """The place of a member's bytes; -1 where its own header is another or missing."""
-    if member.header + _LOCAL.size > size:
+    try:
+        own = own_header(file, member, size)
+    except FormatError:
         return -1
-    file.seek(member.header)
-    magic, _, _, method, _, _, _, _, _, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
-    name = file.read(name_length).decode("utf-8", "backslashreplace")
-    if (magic, method, name) != (MAGIC, member.method, member.name):
-        return -1
-    begin = member.header + _LOCAL.size + name_length + extra
-    return begin if begin + member.packed <= size else -1
+    return own.begin if own.agrees and own.begin + member.packed <= size else -1
 
 
 def head_of_member(file: BinaryIO, member: Placed, count: int) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from troubleshooter_nb.errors import FormatError
 
@@ -129,6 +129,35 @@ def _wide(numbers: list[int], extra: bytes) -> list[int]:
     return numbers
 
 
+class OwnHeader(NamedTuple):
+    """What stands in front of a member's bytes, which begin at `begin`.
+
+    `agrees` says that it is a header, and of the name and method that the directory has.
+    """
+
+    agrees: bool
+    flags: int
+    packed: int
+    size: int
+    begin: int
+
+
+def own_header(file: BinaryIO, member: Member, stop: int) -> OwnHeader:
+    """The header of a member where the directory says it is.
+
+    Raises
+    ------
+    FormatError
+        If the archive ends before it does.
+    """
+    header = _taken(file, member.header, member.header + _LOCAL.size, 0, stop)
+    magic, _, flags, method, _, _, _, packed, size, name_length, extra = _LOCAL.unpack(header)
+    name = file.read(name_length).decode("utf-8", "backslashreplace")
+    agrees = (magic, method, name) == (MAGIC, member.method, member.name)
+    begin = member.header + _LOCAL.size + name_length + extra
+    return OwnHeader(agrees, flags, packed, size, begin)
+
+
 def span_of(file: BinaryIO, member: Member, stop: int) -> tuple[int, int]:
     """Place and length of a member's bytes, which are not compressed.
 
@@ -145,21 +174,18 @@ def span_of(file: BinaryIO, member: Member, stop: int) -> tuple[int, int]:
             "save it again with torch.save"
         )
         raise FormatError(msg)
-    header = _taken(file, member.header, member.header + _LOCAL.size, 0, stop)
-    magic, _, flags, method, _, _, _, packed, size, name_length, extra = _LOCAL.unpack(header)
-    name = file.read(name_length).decode("utf-8", "backslashreplace")
-    known = {member.size, _FULL} | ({0} if flags & _SIZES_BEHIND else set())
-    if (magic, method, name) != (MAGIC, _STORED, member.name) or not {packed, size} <= known:
+    own = own_header(file, member, stop)
+    known = {member.size, _FULL} | ({0} if own.flags & _SIZES_BEHIND else set())
+    if not own.agrees or not {own.packed, own.size} <= known:
         msg = (
             f"member {member.name[:80]!r} of the zip is not at byte {member.header:,}, where the "
             "directory says; the file is damaged, copy or save it again"
         )
         raise FormatError(msg)
-    begin = member.header + _LOCAL.size + name_length + extra
-    if begin + member.size > stop or member.packed != member.size:
+    if own.begin + member.size > stop or member.packed != member.size:
         msg = (
             f"truncated: member {member.name[:80]!r} of the zip reaches to byte "
-            f"{begin + member.size:,} of {stop:,}; copy or save it again"
+            f"{own.begin + member.size:,} of {stop:,}; copy or save it again"
         )
         raise FormatError(msg)
-    return begin, member.size
+    return own.begin, member.size
