@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.formats.accidents import ACCIDENTS
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats import ckpt
@@ -357,26 +358,11 @@ def test_any_names_and_shapes_come_back(tmp_path_factory, names, shape, dtype):
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:
-    """The file after one to three accidents of the kinds that disks, networks and people cause."""
+    """The file after one to three accidents."""
     data = bytearray(content)
     for _ in range(draw.randint(1, 3)):
-        at, size = draw.randrange(max(len(data), 1)), draw.randint(1, 64)
-        kind = draw.choice(["flip", "cut", "insert", "delete", "repeat", "ones", "header"])
-        if kind == "flip" and data:
-            data[at] ^= 1 << draw.randrange(8)
-        elif kind == "cut":
-            del data[at:]
-        elif kind == "insert":
-            data[at:at] = draw.randbytes(size)
-        elif kind == "delete":
-            del data[at : at + size]
-        elif kind == "repeat":
-            data[at:at] = data[at : at + size]
-        elif kind == "ones":
-            data[at : at + 9] = b"\xff" * 9
-        else:
-            begin = draw.randrange(min(len(data), 40) or 1)
-            data[begin : begin + 1] = draw.randbytes(1)
+        if data:
+            draw.choice(ACCIDENTS)(data, draw)
     return bytes(data)
 
 

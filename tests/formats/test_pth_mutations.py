@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.formats.accidents import ACCIDENTS
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.pth import open_pth, refusal
 
@@ -28,41 +29,6 @@ BASES = {
     "distributed metadata": DATA / "torch" / "distributed" / ".metadata",
     "distributed values": DATA / "torch" / "distributed" / "__0_0.distcp",
 }
-
-
-def flipped(rng, data):
-    for _ in range(rng.randint(1, 4)):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-
-
-def truncated(rng, data):
-    del data[rng.randrange(len(data)) :]
-
-
-def inserted(rng, data):
-    at = rng.randrange(len(data))
-    data[at:at] = rng.randbytes(rng.randint(1, 40))
-
-
-def deleted(rng, data):
-    at = rng.randrange(len(data))
-    del data[at : at + rng.randint(1, 40)]
-
-
-def doubled(rng, data):
-    at = rng.randrange(len(data))
-    data[at:at] = data[at : at + rng.randint(1, 200)]
-
-
-def filled(rng, data):
-    """0xFF over a few bytes, mostly near the ends, where lengths and places are."""
-    near = min(len(data), 400)
-    at = rng.choice([rng.randrange(near), len(data) - rng.randint(1, near)])
-    count = min(rng.randint(1, 9), len(data) - at)
-    data[at : at + count] = b"\xff" * count
-
-
-MUTATIONS = (flipped, truncated, inserted, deleted, doubled, filled)
 
 
 def values_of(path):
@@ -87,9 +53,9 @@ def test_a_damaged_file_gives_values_or_our_error(tmp_path, kind, record_propert
     rng = random.Random(f"pth {kind}")
     right = refused = 0
     for number in range(COUNT):
-        mutation = MUTATIONS[number % len(MUTATIONS)]
+        accident = ACCIDENTS[number % len(ACCIDENTS)]
         data = bytearray(content)
-        mutation(rng, data)
+        accident(data, rng)
         path.write_bytes(data)
         message = None
         started = time.perf_counter()
@@ -100,7 +66,7 @@ def test_a_damaged_file_gives_values_or_our_error(tmp_path, kind, record_propert
             refused += 1
             message = str(error)
         assert message is None or opened.name in message
-        assert time.perf_counter() - started < 2.0, (kind, number, mutation.__name__)
+        assert time.perf_counter() - started < 2.0, (kind, number, accident.__name__)
     said = f"{kind}: {COUNT} damaged, {refused} refused, {right} open with the right values"
     record_property("outcome", said)
     sys.stdout.write(f"{said}\n")  # shown by pytest -s or -rP

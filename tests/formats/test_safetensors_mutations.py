@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.formats.accidents import ACCIDENTS
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.npz import open_npz
@@ -68,37 +69,6 @@ KINDS = {
 }
 
 
-def flipped(data, rng):
-    for _ in range(rng.randint(1, 4)):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-
-
-def truncated(data, rng):
-    del data[rng.randrange(len(data)) :]
-
-
-def inserted(data, rng):
-    place = rng.randrange(len(data) + 1)
-    data[place:place] = rng.randbytes(rng.randint(1, 40))
-
-
-def deleted(data, rng):
-    place = rng.randrange(len(data))
-    del data[place : place + rng.randint(1, 40)]
-
-
-def duplicated(data, rng):
-    place = rng.randrange(len(data))
-    data[place:place] = bytes(data[place : place + rng.randint(1, 200)]) * rng.randint(1, 3)
-
-
-def blanked(data, rng):
-    place = rng.randrange(len(data))
-    length = len(data[place : place + rng.randint(1, 16)])
-    data[place : place + length] = bytes([rng.choice([0, 255])]) * length
-
-
-DAMAGES = [flipped, truncated, inserted, deleted, duplicated, blanked]
 NUMBERS = [-1, 0, 1, 3, 2**31, 2**32 - 1, 2**63, 2**64, 10**30, 1.5, True, None, "8", [], {}]
 
 
@@ -136,7 +106,7 @@ def mutated(content, rng, is_safetensors):
     if is_safetensors and rng.random() < 0.5:
         header_edited(data, rng)
     else:
-        rng.choice(DAMAGES)(data, rng)
+        rng.choice(ACCIDENTS)(data, rng)
     return bytes(data)
 
 
