@@ -53,6 +53,11 @@ DUMP_COLUMNS = {
     "producer": ("str", "", "entry that made this value, where known", ""),
     "status": ("str", "", "ok or unreadable", ""),
     "reason": ("str", "", "why an entry is unreadable", ""),
+    "value": ("str", "", "what is no tensor, as JSON: a number, text or null", ""),
+    "layer": ("str", "", "class of the module or operator, such as Linear", ""),
+    "parent": ("str", "", "the call this one ran in, as the dump names it", ""),
+    "stack": ("str", "", "where the call stands in the user's code, innermost first", ""),
+    "digest": ("str", "", "checksum other than CRC-32, such as xor:825dd06181f574df", ""),
     **{
         name: (dtype, unit, meaning, "nan" if dtype == "float64" else "-1")
         for name, (dtype, unit, meaning, _) in SUMMARY_FIGURES.items()
@@ -60,7 +65,10 @@ DUMP_COLUMNS = {
     "crc32": ("int64", "", "CRC-32 of the stored bytes in C order", "-1"),
 }
 _OF_SITE = ("kind", "path", "call", "direction", "role", "slot")
-_OF_ENTRY = ("name", "step", "rank", "order", "producer", "reason")
+_OF_ENTRY = (
+    *("name", "step", "rank", "order", "producer", "reason"),
+    *("value", "layer", "parent", "stack", "digest"),
+)
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
 _UNKNOWN_OF = {"str": "", "int64": -1, "float64": np.nan}
 _UNKNOWN = {name: _UNKNOWN_OF[column[0]] for name, column in DUMP_COLUMNS.items()}
@@ -123,9 +131,11 @@ class ArrayInMemory:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a reader knows about one stored tensor when it opens a dump.
+    """What a reader knows about one stored tensor, or other value, when it opens a dump.
 
-    `source` is None for an entry that cannot be read; `reason` then says why.
+    `source` is None where there are no values to load: the dump holds only statistics, a digest or
+    the dtype and shape of the tensor; the entry is no tensor but a `value`; or it cannot be read,
+    and `reason` says why.
     """
 
     name: str
@@ -137,6 +147,13 @@ class Entry:
     producer: str = ""
     reason: str = ""
     statistics: Mapping[str, float] = field(default_factory=dict)
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    value: str = ""
+    layer: str = ""
+    parent: str = ""
+    stack: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,6 +182,11 @@ class Dump:
             producer    str       entry that made this value, where known
             status      str       ok or unreadable
             reason      str       why an entry is unreadable
+            value       str       what is no tensor, as JSON: a number, text or null
+            layer       str       class of the module or operator, such as Linear
+            parent      str       the call this one ran in, as the dump names it
+            stack       str       where the call stands in the user's code, innermost first
+            digest      str       checksum other than CRC-32, with its kind in front
             min, max    float64   of the finite values; nan unknown or none
             mean        float64   of the finite values; nan unknown or none
             l2          float64   norm of the finite values; nan unknown
@@ -543,13 +565,13 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
 def _cells(entry: Entry) -> dict[str, Any]:
     """The cells of an entry's row that are known."""
     source, site = entry.source, entry.site
-    # Statistics alone are a readable entry too.
-    readable = source is not None or (entry.statistics and not entry.reason)
+    known = entry.statistics or entry.digest or entry.value or entry.shape is not None
+    readable = source is not None or (known and not entry.reason)
     return (
         {name: getattr(site, name) for name in _OF_SITE}
         | {name: getattr(entry, name) for name in _OF_ENTRY}
         | {"status": "ok" if readable else "unreadable"}
-        | (_array_cells(source) if source is not None else {})
+        | (_array_cells(source) if source is not None else _declared_cells(entry))
         | {name: entry.statistics[name] for name in _STATISTICS if name in entry.statistics}
     )
 
@@ -562,6 +584,15 @@ def _array_cells(source: ArraySource) -> dict[str, Any]:
         "size": math.prod(source.shape),
         "size_bytes": source.size_bytes,
     }
+
+
+def _declared_cells(entry: Entry) -> dict[str, Any]:
+    """What the dump says about a tensor whose values it does not hold."""
+    cells: dict[str, Any] = {"dtype": entry.dtype}
+    if entry.shape is not None:
+        cells |= {"shape": shape_text(entry.shape), "ndim": len(entry.shape)}
+        cells["size"] = math.prod(entry.shape)
+    return cells
 
 
 def object_array(values: Sequence[Any]) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""Entry names: what every dump grammar says about the tensor behind a name.
+
+Inside the package an entry has a `Site`; only this folder knows how a dump format spells one.
+"""
+
+from troubleshooter_nb.naming.npy import (
+    DTYPE_TOKENS,
+    NpyName,
+    format_npy_name,
+    natural_key,
+    parse_npy_name,
+    says_gradient,
+    site_of_npy_stem,
+)
+from troubleshooter_nb.naming.parameters import (
+    AVERAGES,
+    BUFFER_LEAVES,
+    OPTIMIZER_STATES,
+    canonical_parameter,
+    likely_parameter,
+    parameter_leaf,
+    site_of_parameter,
+    without_position,
+    without_wrappers,
+)
+from troubleshooter_nb.naming.site import ROLES, TRAINING_ROLES, Direction, Role, Site
+
+__all__ = [
+    "AVERAGES",
+    "BUFFER_LEAVES",
+    "DTYPE_TOKENS",
+    "OPTIMIZER_STATES",
+    "ROLES",
+    "TRAINING_ROLES",
+    "Direction",
+    "NpyName",
+    "Role",
+    "Site",
+    "canonical_parameter",
+    "format_npy_name",
+    "likely_parameter",
+    "natural_key",
+    "parameter_leaf",
+    "parse_npy_name",
+    "says_gradient",
+    "site_of_npy_stem",
+    "site_of_parameter",
+    "without_position",
+    "without_wrappers",
+]
