@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def kernel():
-    return compiled.kernel()
+@pytest.fixture(scope="module", params=["fused_float32", "portable_float32"])
+def kernel(request):
+    return compiled.kernel(request.param)
 
 
 def equal(left, right, kernel, **tolerance):
@@ -38,6 +38,7 @@ CASES = {
     "tiny": lambda rng, n: (rng.normal(size=n) * 1e-42, 1e-44),
     "all_zero_reference": lambda rng, n: (np.zeros(n), 1.0),
     "constant": lambda rng, n: (np.full(n, 0.1), 1e-3),
+    "spread": lambda rng, n: (rng.normal(size=n), 2.0 ** rng.integers(-20, 60, size=n)),
     "negative": lambda rng, n: (-np.abs(rng.normal(size=n)), 1e-5),
 }
 

@@ -31,10 +31,13 @@ Kernel = Callable[..., int]
 
 
 @cache
-def kernel() -> Kernel | None:
-    """The compiled loop, or None where there is none; ctypes lets other threads run meanwhile."""
+def kernel(name: str = "fused_float32") -> Kernel | None:
+    """The compiled loop, or None where there is none; ctypes lets other threads run meanwhile.
+
+    ``portable_float32`` is the loop for processors without AVX-512.
+    """
     try:
-        fused = ctypes.CDLL(str(Path(__file__).with_name(LIBRARY))).fused_float32
+        fused = getattr(ctypes.CDLL(str(Path(__file__).with_name(LIBRARY))), name)
     except (OSError, AttributeError):
         return None
     pointer, real = ctypes.c_void_p, ctypes.c_double
