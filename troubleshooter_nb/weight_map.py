@@ -39,6 +39,7 @@ WEIGHT_MAP_COLUMNS = {
     "target_shape": ("str", "shapes in the target; of a known target its own"),
     "size": ("int64", "elements of the sources"),
     "problem": ("str", "why this row cannot be converted"),
+    "suggestion": ("str", "what the values prove instead, with its transform; empty for none"),
 }
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
 _MOST_PROBLEMS = 8
@@ -275,6 +276,9 @@ class WeightMap:
     source_label, target_label : str
     notes : tuple of str
         What the maker of the map wants the user to know, such as differing defaults of layers.
+    suggestions : tuple of WeightRow
+        Rows that values prove instead of those that names made; `accept` takes them over. No two
+        have a name in common.
     """
 
     rows: tuple[WeightRow, ...]
@@ -283,6 +287,7 @@ class WeightMap:
     source_label: str = "source"
     target_label: str = "target"
     notes: tuple[str, ...] = ()
+    suggestions: tuple[WeightRow, ...] = ()
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -382,6 +387,34 @@ class WeightMap:
         row = self[name]
         return self.pair(row.sources, row.targets, transform)
 
+    def accept(self, name: str | None = None) -> WeightMap:
+        """A map with a suggested row in place of the rows that had its names.
+
+        Parameters
+        ----------
+        name : str, optional
+            A source, else a target, of the suggestion; default takes all suggestions at once. Of
+            tensors that lie in each other's place, take all: one alone leaves the other's unpaired.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If no suggestion has this name; the message lists the closest.
+        """
+        accepted = self.suggestions if name is None else (self._suggested(name),)
+        used = {n for row in accepted for n in (*row.sources, *row.targets)}
+        kept = [r for r in self.rows if not used & {*r.sources, *r.targets}]
+        return self.with_rows([*kept, *(replace(row, how="edited") for row in accepted)])
+
+    def _suggested(self, name: str) -> WeightRow:
+        for side in ("sources", "targets"):
+            for row in self.suggestions:
+                if name in getattr(row, side):
+                    return row
+        names = {n: None for row in self.suggestions for n in (*row.sources, *row.targets)}
+        msg = f"no suggestion for {name!r}{_closest(name, names)}; see weight_map.suggestions"
+        raise EntryNotFoundError(msg)
+
     def rename(
         self,
         *,
@@ -472,6 +505,7 @@ class WeightMap:
     def table(self) -> xr.Dataset:
         """The rows as a Dataset along ``row`` with the variables of `WEIGHT_MAP_COLUMNS`."""
         columns: dict[str, list[Any]] = {name: [] for name in WEIGHT_MAP_COLUMNS}
+        suggested = {row.sources[0]: row for row in self.suggestions}
         for row in self.rows:
             sources = [self.source[n] for n in row.sources if n in self.source]
             cells = {
@@ -485,6 +519,7 @@ class WeightMap:
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
                 "problem": self.problem(row),
+                "suggestion": _instead(row, suggested.get(row.sources[0])),
             }
             for name, value in cells.items():
                 columns[name].append(value)
@@ -518,6 +553,7 @@ class WeightMap:
             "unmatched_sources": self.unmatched_sources,
             "unmatched_targets": self.unmatched_targets,
             "notes": self.notes,
+            "suggestions": len(self.suggestions),
             **get_options(),
         }
 
@@ -577,12 +613,24 @@ class WeightMap:
                 raise EntryNotFoundError(msg)
 
     def with_rows(self, rows: Sequence[WeightRow]) -> WeightMap:
-        """The map with these rows in the order of the source."""
+        """The map with these rows in the order of the source; what they do is not suggested."""
         order = {name: position for position, name in enumerate(self.source)}
-        return replace(self, rows=tuple(sorted(rows, key=lambda row: order[row.sources[0]])))
+        ordered = tuple(sorted(rows, key=lambda row: order[row.sources[0]]))
+        done = {(row.sources, row.targets, row.transform) for row in rows}
+        left = [r for r in self.suggestions if (r.sources, r.targets, r.transform) not in done]
+        return replace(self, rows=ordered, suggestions=tuple(left))
 
 
 _JOIN = " + "
+
+
+def _instead(row: WeightRow, suggestion: WeightRow | None) -> str:
+    """What a suggestion changes in a row: ``-> fc2.weight``, ``transpose``, or both."""
+    if suggestion is None:
+        return ""
+    targets = f"-> {_joined_names(suggestion.targets)}" if suggestion.targets != row.targets else ""
+    changed = suggestion.transform != row.transform or not targets
+    return " ".join(filter(None, [targets, str(suggestion.transform) if changed else ""]))
 
 
 def _joined_names(names: Sequence[str]) -> str:

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
-from troubleshooter_nb.metrics.compositions import find_composition
+from troubleshooter_nb.metrics.compositions import Composition, find_composition
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.relations import Relation, find_relation
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
 # Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
-_LARGEST = 2 * 1024**3
+LARGEST = 2 * 1024**3
 # Fewer values than these are alike by chance: the ones and zeros of norms, a handful of biases.
-_FEWEST = 16
+FEWEST = 16
 _MOST_PARTS = 64
 GUESSED = "paired by"  # in the note of a row that names do not prove
-_EQUAL = ("identical", "close", "cast")
+NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lacks
+_EQUAL = ("identical", "close")
+# What the blocks of packed tensors are called, in the order of torch.
+_GATES = {"LSTM": ("i", "f", "g", "o"), "GRU": ("r", "z", "n")}
+_PACKED = re.compile(r"in_proj|qkv|c_attn|query_key_value|Wqkv")
+_WORDS = {"left": "{left}", "right": "the target"}
 
 
 def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     """The map with the rows that values prove: pairs, transforms, joined and split tensors.
 
     Only what names and shapes left open is looked at: tensors without a row, rows that do not fit
-    and rows that are a guess. What no transform of the closed list can do (a scale, rows in
-    another order) is a note.
+    and rows that are a guess; `troubleshooter_nb.convert.evidence` looks at the others. What no
+    transform of the closed list can do (a scale, rows in another order, parts that take turns) is
+    a note.
 
     Raises
     ------
@@ -42,8 +49,10 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     theirs = [*drafted.unmatched_targets, *(name for row in broken for name in row.targets)]
     left, right = _Values(source, ours), _Values(target, [n for n in theirs if n in target])
     rows, notes = _pairs(left, right, drafted)
-    rows += _joined(left, right)
-    rows += _split(left, right)
+    for joined in (True, False):
+        more, said_ = _composed(left, right, joined=joined)
+        rows += more
+        notes += said_
     proved = {name for row in rows for name in (*row.sources, *row.targets)}
     kept += [row for row in broken if not proved & {*row.sources, *row.targets}]
     changed = drafted.with_rows([*kept, *rows])
@@ -62,9 +71,9 @@ class _Values:
         self.sources: dict[str, ArraySource] = {}
         for name in names:
             source = dump.sources[dump.position(name)]
-            if source is None or source.size_bytes > _LARGEST:
+            if source is None or source.size_bytes > LARGEST:
                 continue
-            if math.prod(source.shape) >= _FEWEST:
+            if math.prod(source.shape) >= FEWEST:
                 self.sources[name] = source
 
     def array(self, name: str) -> np.ndarray:
@@ -86,77 +95,120 @@ def _pairs(left: _Values, right: _Values, drafted: WeightMap) -> tuple[list[Weig
     found = []
     for ours, theirs, _ in candidates(left.fingerprints(), right.fingerprints()):
         relation = find_relation(left.array(ours), right.array(theirs))
-        if relation is not None and relation.kind not in ("slice", "pad", "repeat"):
+        if relation is not None and relation.kind not in NOT_SAME:
             found.append((relation.residual, ours, theirs, relation))
     rows, notes = [], []
-    for residual, ours, theirs, relation in sorted(found, key=lambda one: one[:3]):
+    for _, ours, theirs, relation in sorted(found, key=lambda one: one[:3]):
         if ours not in left.sources or theirs not in right.sources:
             continue
-        transform = _transform(relation, drafted.source[ours])
-        said = f"by values: {relation.text}, residual {residual:.1e}"
-        if transform is None:
-            notes.append(f"{ours} -> {theirs} {said}; no transform does that")
+        transforms = transform_of(relation, drafted.source[ours], Transform())
+        text = f"by values: {said(relation, 'the source', WeightRow((ours,), (theirs,)))}"
+        if not transforms:
+            notes.append(f"{ours} -> {theirs} {text}; no transform does that")
         else:
-            rows.append(WeightRow((ours,), (theirs,), transform, note=said))
+            rows.append(WeightRow((ours,), (theirs,), transforms[0], note=text))
         left.take([ours])
         right.take([theirs])
     return rows, notes
 
 
-def _transform(relation: Relation, spec: Spec) -> Transform | None:
-    """The transform of the closed list that does what a relation says, if one does."""
+def said(relation: Relation, left: str, row: WeightRow) -> str:
+    """What a relation says of the target, with `left` as the name of what it was made of."""
+    text = _of_packed(relation, row) or relation.text
+    words = {word: name.format(left=left) for word, name in _WORDS.items()}
+    text = re.sub(r"\b(left|right)\b", lambda match: words[match[0]], text)
+    return f"{text}, residual {relation.residual:.1e}"
+
+
+def _of_packed(relation: Relation, row: WeightRow) -> str:
+    """The order of gates, of q, k and v, or of two halves, in words."""
+    given = relation.arguments
+    if relation.kind != "blocks":
+        return ""
+    order = given["order"]
+    gates = _GATES.get(row.layer.rpartition(".")[2], ())
+    if len(gates) != len(order):
+        packed = any(_PACKED.search(name) for name in (*row.sources, *row.targets))
+        gates = ("q", "k", "v") if packed and len(order) == 3 else ()
+    if gates:
+        parts = ", ".join(gates), ", ".join(gates[i] for i in order)
+        return f"right has the blocks {parts[0]} of left in the order {parts[1]}"
+    if order == (1, 0):
+        return f"right is left with its two halves along axis {given['axis']} swapped"
+    return ""
+
+
+def transform_of(relation: Relation, spec: Spec, base: Transform) -> list[Transform]:
+    """The transforms of the closed list that do what a relation says, the likeliest first.
+
+    Parameters
+    ----------
+    relation : Relation
+        From the source after `base` to the target.
+    spec : Spec
+        Of the source.
+    base : Transform
+    """
     given = relation.arguments
     if relation.kind in _EQUAL:
-        return Transform()
+        return list(dict.fromkeys([base, Transform()]))
+    if base.kind != "copy":
+        return []
+    if relation.kind == "cast":
+        # Values that were rounded and stored wide again need two steps, but loading needs neither.
+        rounded = given["side"] == "right" and given["dtype"] != spec.dtype.name
+        return [Transform("cast", (given["dtype"],)) if rounded else base]
+    if relation.kind == "reshape":
+        transform = Transform("reshape", tuple(given["shape"]))
+    elif relation.kind in ("transpose", "permute") and set(given) == {"axes"}:
+        transform = Transform("permute", tuple(given["axes"]))
+    else:
+        return []
     try:
-        if relation.kind == "reshape":
-            transform = Transform("reshape", tuple(given["shape"]))
-        elif relation.kind in ("transpose", "permute") and set(given) == {"axes"}:
-            transform = Transform("permute", tuple(given["axes"]))
-        else:
-            return None
         transform.specs([spec])
     except WeightMapError:
-        return None
+        return []
     reverse = tuple(reversed(range(len(spec.shape))))
-    return Transform("transpose") if transform.arguments == reverse else transform
+    return [Transform("transpose") if transform.arguments == reverse else transform]
 
 
-def _joined(left: _Values, right: _Values) -> list[WeightRow]:
-    """Targets that are several sources one after the other."""
-    rows = []
-    for name in list(right.sources):
-        if parts := _parts(left, right.array(name)):
-            names, axis, _ = parts
-            rows.append(WeightRow(names, (name,), Transform("concat", (axis,)), note="by values"))
-            left.take(names)
-            right.take([name])
-    return rows
+def _composed(left: _Values, right: _Values, *, joined: bool) -> tuple[list[WeightRow], list[str]]:
+    """Targets that several sources make, or else sources that several targets make."""
+    rows: list[WeightRow] = []
+    notes: list[str] = []
+    wholes, parts = (right, left) if joined else (left, right)
+    for name in list(wholes.sources):
+        found = _composition(parts, wholes.array(name))
+        if found is None:
+            continue
+        transform = _transform_of_parts(found, joined=joined)
+        text = f"by values: {found.text}, residual {found.residual:.1e}"
+        if transform is None:
+            notes.append(f"{name} {text}; no transform does that")
+        elif joined:
+            rows.append(WeightRow(found.parts, (name,), transform, note=text))
+        else:
+            rows.append(WeightRow((name,), found.parts, transform, note=text))
+        wholes.take([name])
+        parts.take(found.parts)
+    return rows, notes
 
 
-def _split(left: _Values, right: _Values) -> list[WeightRow]:
-    """Sources that are several targets one after the other."""
-    rows = []
-    for name in list(left.sources):
-        if parts := _parts(right, left.array(name)):
-            names, axis, sizes = parts
-            transform = Transform("split", (axis, *sizes))
-            rows.append(WeightRow((name,), names, transform, note="by values"))
-            left.take([name])
-            right.take(names)
-    return rows
-
-
-def _parts(side: _Values, whole: np.ndarray) -> tuple[tuple[str, ...], int, tuple[int, ...]] | None:
-    """Names of the tensors that a whole is made of, the axis, and their sizes along it."""
-    smaller = [n for n, s in side.sources.items() if math.prod(s.shape) < whole.size]
-    if len(smaller) < 2:
+def _composition(side: _Values, whole: np.ndarray) -> Composition | None:
+    """What a whole is made of: tensors that are parts of it, or two of its shape that add up."""
+    fitting = [n for n, s in side.sources.items() if math.prod(s.shape) <= whole.size]
+    if len(fitting) < 2:
         return None
-    arrays: Mapping[str, np.ndarray] = {name: side.array(name) for name in smaller[:_MOST_PARTS]}
-    found = find_composition(arrays, whole)
-    if found is None or found.kind != "concat" or len(found.parts) < 2:
-        return None
+    return find_composition({name: side.array(name) for name in fitting[:_MOST_PARTS]}, whole)
+
+
+def _transform_of_parts(found: Composition, *, joined: bool) -> Transform | None:
     given = found.arguments
-    if given["transposed"] or given["groups"] != 1:
+    if found.kind == "sum":
+        return Transform("add") if joined else None
+    if found.kind != "concat" or given["transposed"]:
         return None
-    return found.parts, int(given["axis"]), tuple(int(size) for size in given["sizes"])
+    axis = int(given["axis"])
+    if joined:
+        return Transform("concat", (axis,))
+    return Transform("split", (axis, *(int(size) for size in given["sizes"])))

@@ -13,6 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
 from troubleshooter_nb.convert.by_values import GUESSED, with_values
+from troubleshooter_nb.convert.evidence import with_evidence
 from troubleshooter_nb.convert.kinds import (
     framework_of,
     guess_kind,
@@ -30,7 +31,7 @@ from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.formats.checkpoint import listed
-from troubleshooter_nb.frameworks import LayerFacts, adapter_of_network
+from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, site_of_parameter
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
@@ -72,9 +73,10 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     -------
     WeightMap
         Rows by the rules of ``tables/layer_parameters.csv``; with a known target the rest is
-        paired by names, shapes and order, with a note; where both sides have values, those find
-        what is transposed, joined or split. Layers whose defaults differ between the
-        frameworks are notes.
+        paired by names, shapes and order, with a note. Where both sides have values, those find
+        what is transposed, joined or split; rows that names made and values contradict keep a note
+        of what was found instead, and `WeightMap.suggestions` where a transform does it. Layers
+        whose defaults differ between the frameworks are notes.
 
     Raises
     ------
@@ -107,6 +109,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
         drafted = _fitted(drafted)
         if from_side.dump is not None and to_side.dump is not None:
             drafted = with_values(drafted, from_side.dump, to_side.dump)
+            drafted = with_evidence(drafted, from_side.dump, to_side.dump)
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += unsupported
     notes += _default_notes(from_side, to_side, flavour)
@@ -131,7 +134,8 @@ def _flavour(side: _Side) -> Target:
 def _side(value: Any, argument: str) -> _Side:
     adapter = adapter_of_network(value)
     if adapter is not None:
-        return _side_of_network(adapter.layers(value), type(value).__name__)
+        side = _side_of_network(adapter.layers(value), type(value).__name__)
+        return replace(side, dump=_values_of_network(adapter, value, side))
     if isinstance(value, str) and not value.strip():
         msg = f"{argument} is empty: pass a network, a checkpoint or a framework"
         raise WeightMapError(msg)
@@ -156,6 +160,46 @@ def _side_of_network(layers: Sequence[LayerFacts], label: str) -> _Side:
     return _Side(
         label, specs, kinds, "mindspore" if is_mindspore else "torch", owners, is_network=True
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _TensorSource:
+    """A tensor of a network, turned into an array when it is read."""
+
+    adapter: Adapter
+    tensor: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        array = self.adapter.to_numpy(self.tensor)
+        return np.ascontiguousarray(array).reshape(-1)[start:stop]
+
+
+def _values_of_network(adapter: Adapter, net: Any, side: _Side) -> Dump | None:
+    """The tensors of a network as it is now; None where one of them has no values."""
+    # The parameters themselves, so that tied ones are one object.
+    of_cell = getattr(net, "parameters_dict", None)
+    given = net.state_dict(keep_vars=True) if of_cell is None else of_cell()
+    entries, sources = [], {}
+    for order, (name, spec) in enumerate(side.specs.items()):
+        if name not in given or not adapter.is_tensor(given[name]):
+            return None
+        tensor = given[name]
+        made = _TensorSource(adapter, tensor, spec.shape, spec.dtype)
+        source: ArraySource = sources.setdefault(id(tensor), made)
+        try:
+            source.read(0, 1)
+        except ValueError:  # on the meta device
+            return None
+        entries.append(Entry(name, site_of_parameter(name), source, order=order))
+    if not entries:
+        return None
+    return Dump.from_entries(entries, label=side.label, format="checkpoint")
 
 
 def _side_of_dump(dump: Dump) -> _Side:

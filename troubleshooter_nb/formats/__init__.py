@@ -16,6 +16,7 @@ from troubleshooter_nb.formats import (
     checkpoint_dir,
     checkpoint_save,
     ckpt,
+    msprobe_dir,
     npy_dir,
     npz,
     print_text,
@@ -37,6 +38,7 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
+    Format(msprobe_dir.NAME, msprobe_dir.refusal, msprobe_dir.open_msprobe_dir),
     Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
     Format(safetensors_.NAME, safetensors_.refusal, safetensors_.open_safetensors),
     Format(npz.NAME, npz.refusal, npz.open_npz),
@@ -64,7 +66,8 @@ def open_dump(
         A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. A
         checkpoint: ``.ckpt`` of MindSpore; ``.pth``, ``.pt`` or ``.bin`` of torch in every layout,
         also a folder of torch's distributed checkpoint; ``.safetensors``; ``.npz``; the index
-        json or the folder of a sharded one; a folder with one checkpoint per rank.
+        json or the folder of a sharded one; a folder with one checkpoint per rank. A dump of
+        msprobe: its root, a step, a rank, or its ``dump.json``.
     format : str, optional
         Name of the reader to use without asking the others.
     label : str, optional

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from troubleshooter_nb.metrics.partial import BLOCK, ROW, tree_sum
+from troubleshooter_nb.metrics.partial import BLOCK
 
 LIBRARY = "_fused.so"
-# The leaves of `metrics.partial.pairwise_sum` in whole rows.
-_LEAF = 128
-_LEAVES_IN_ROW = ROW // _LEAF
 
-# Rows of the table of sums, and what the loop counts, in the order of the C file.
-SUMS = ("left", "left_square", "right", "right_square", "error", "error_square", "relative")
+# What the loop gives, in the order of the C file.
+SUMS = (
+    *("left", "left_square", "right", "right_square", "error", "error_square", "relative"),
+    "product",
+)
 MAXIMA = ("left_max", "left_min", "right_max", "right_min", "error", "relative", "tolerance")
 COUNTS = ("left_zero", "right_zero", "close", "error_index")
 
@@ -41,15 +41,18 @@ def kernel(name: str = "fused_float32") -> Kernel | None:
     except (OSError, AttributeError):
         return None
     pointer, real = ctypes.c_void_p, ctypes.c_double
-    fused.argtypes = [pointer, pointer, *[ctypes.c_int64] * 2, real, real, *[pointer] * 5]
+    fused.argtypes = [pointer, pointer, ctypes.c_int64, real, real, *[pointer] * 5]
     fused.restype = ctypes.c_int
     return fused
 
 
 def measure_float32(
     run: Kernel, left: np.ndarray, right: np.ndarray, rtol: float, atol: float
-) -> tuple[np.ndarray, dict[str, float], dict[str, int], np.ndarray] | None:
-    """Sums per block, maxima, counts and counts per exponent field; None if not all are finite.
+) -> tuple[dict[str, float], dict[str, float], dict[str, int], np.ndarray] | None:
+    """Sums, maxima, counts and counts per exponent field of a run of blocks.
+
+    None where numpy has to do it: not all values are finite, or the norms of a block's sides are
+    more than 2**10 apart, or 0.
 
     Parameters
     ----------
@@ -62,9 +65,9 @@ def measure_float32(
 
     Returns
     -------
-    ndarray of float64, shape (7, blocks)
-        `SUMS` of each block of `BLOCK` elements, the last one shorter, in the order of
-        `metrics.partial.pairwise_sum`.
+    dict
+        `SUMS` by name, in the order of `metrics.partial.pairwise_sum` within a block of `BLOCK`
+        elements and of `metrics.partial.merge_tree` over blocks.
     dict
         `MAXIMA` by name.
     dict
@@ -72,24 +75,17 @@ def measure_float32(
     ndarray of int64, shape (2048,)
         |left - right| by the exponent field of float64.
     """
-    whole, last = divmod(len(left), BLOCK)
-    last_rows = last // ROW
-    rows = whole * (BLOCK // ROW) + last_rows
-    table, rest = np.empty((len(SUMS), rows * _LEAVES_IN_ROW)), np.empty(len(SUMS))
-    maxima = np.empty(len(MAXIMA))
+    blocks = -(-len(left) // BLOCK)
+    scratch, reals = np.empty((len(SUMS), blocks)), np.empty(len(SUMS) + len(MAXIMA))
     counts, fields = np.empty(len(COUNTS), np.int64), np.empty(2048, np.int64)
-    inputs = left.ctypes.data, right.ctypes.data, len(left), table.shape[1], rtol, atol
-    outputs = (table, rest, maxima, counts, fields)
+    inputs = left.ctypes.data, right.ctypes.data, len(left), rtol, atol
+    outputs = (scratch, reals, reals[len(SUMS) :], counts, fields)
     if not run(*inputs, *(output.ctypes.data for output in outputs)):
         return None
-    sums = tree_sum(table.reshape(len(SUMS), rows, _LEAVES_IN_ROW))
-    blocks = tree_sum(sums[:, : rows - last_rows].reshape(len(SUMS), whole, BLOCK // ROW))
-    if last:
-        of_last = tree_sum(sums[:, rows - last_rows :]) + rest if last_rows else rest
-        blocks = np.append(blocks, of_last[:, np.newaxis], axis=1)
+    found = reals.tolist()
     return (
-        blocks,
-        dict(zip(MAXIMA, maxima.tolist(), strict=True)),
+        dict(zip(SUMS, found, strict=False)),
+        dict(zip(MAXIMA, found[len(SUMS) :], strict=True)),
         dict(zip(COUNTS, counts.tolist(), strict=True)),
         fields,
     )

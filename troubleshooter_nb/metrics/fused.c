@@ -1,8 +1,8 @@
 /* One pass over a run of float32 pairs; see compiled.py. C99 with the vector types of GCC and Clang,
  * and the intrinsics of AVX-512 where the processor has it; no Python headers.
  *
- * Every sum is formed in the order of metrics.partial.pairwise_sum: whole rows in leaves of 128
- * elements with 8 accumulators, what is left over as numpy divides it. Compile with
+ * Every sum is formed in the order of metrics.partial: whole rows in leaves of 128 elements with 8
+ * accumulators, what is left over as numpy divides it, rows and blocks along a binary tree. Compile with
  * -ffp-contract=off and without -ffast-math, or the bits change.
  */
 #include <math.h>
@@ -14,6 +14,8 @@
 #define HALF 4
 #define SUMS 7
 #define BINS 2048
+#define LEAVES_IN_ROW 64 /* a row is what pairwise_sum leaves to numpy */
+#define LEAVES_IN_BLOCK 1024
 
 /* The baseline, an AVX2 and an AVX-512 version in one library, chosen when it is loaded. */
 #if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
@@ -207,7 +209,7 @@ VECTORISED static int leaves_portable(const float *restrict left, const float *r
         seen.close -= close[j];
     }
     for (int i = 0; i < BINS; i++)
-        fields[i] = bins[0][i] + bins[1][i] + bins[2][i] + bins[3][i];
+        fields[i] += bins[0][i] + bins[1][i] + bins[2][i] + bins[3][i];
     *result = seen;
     return 1;
 }
@@ -352,55 +354,122 @@ WITH_AVX512 static int leaves_avx512(const float *restrict left, const float *re
 }
 #endif
 
-static int measure(const float *restrict left, const float *restrict right, int64_t size,
-                   int64_t leaves, double rtol, double atol, double *restrict table,
-                   double *restrict rest, double *restrict maxima, int64_t *restrict counts,
-                   int64_t *restrict fields, int portable)
+/* metrics.partial.tree_sum: neighbours first, an odd one at the end waits for the next round. */
+static double tree_sum(double *values, int64_t count)
 {
-    struct seen seen;
+    for (; count > 1; count = count / 2 + count % 2) {
+        for (int64_t i = 0; i < count / 2; i++)
+            values[i] = values[2 * i] + values[2 * i + 1];
+        if (count % 2)
+            values[count / 2] = values[count - 1];
+    }
+    return values[0];
+}
+
+/* What of two runs, the second of which begins `offset` elements further on. */
+static void add_seen(struct seen *all, const struct seen *more, int64_t offset)
+{
+    double *a = &all->left;
+    const double *b = &more->left;
+
+    if (more->error > all->error)
+        all->error_index = offset + more->error_index;
+    for (int i = 0; i < 7; i++)
+        a[i] = b[i] > a[i] ? b[i] : a[i];
+    all->left_zero += more->left_zero;
+    all->right_zero += more->right_zero;
+    all->close += more->close;
+}
+
+/* The sums of one block, which may be shorter than others; 0 at the first NaN or infinity. */
+static int block(const float *restrict left, const float *restrict right, int64_t size, double rtol,
+                 double atol, double *restrict sums, struct seen *restrict seen,
+                 int64_t *restrict fields, int portable)
+{
+    double table[SUMS * LEAVES_IN_BLOCK], rest[SUMS];
+    int64_t rows = size / (LEAF * LEAVES_IN_ROW), leaves = rows * LEAVES_IN_ROW;
     int finite;
 
-    memset(fields, 0, BINS * sizeof *fields);
+    *seen = (struct seen){-INFINITY, -INFINITY, -INFINITY, -INFINITY, -1.0, -INFINITY, -INFINITY,
+                          0, 0, 0, 0};
+#ifdef HAS_AVX512
+    if (!portable)
+        finite = leaves_avx512(left, right, leaves, rtol, atol, table, seen, fields);
+    else
+#endif
+        finite = leaves_portable(left, right, leaves, rtol, atol, table, seen, fields);
+    if (!finite)
+        return 0;
+    for (int s = 0; s < SUMS && rows; s++) {
+        double row_sums[LEAVES_IN_BLOCK / LEAVES_IN_ROW];
+        for (int64_t row = 0; row < rows; row++)
+            row_sums[row] = tree_sum(table + s * leaves + row * LEAVES_IN_ROW, LEAVES_IN_ROW);
+        sums[s] = tree_sum(row_sums, rows);
+    }
+    if (size == leaves * LEAF)
+        return 1;
+    any_length(left, right, leaves * LEAF, size - leaves * LEAF, rtol, atol, rest, seen, fields);
+    for (int s = 0; s < SUMS; s++)
+        sums[s] = rows ? sums[s] + rest[s] : rest[s];
+    return rest[1] < 1e300 && rest[3] < 1e300;
+}
+
+static int measure(const float *restrict left, const float *restrict right, int64_t size,
+                   double rtol, double atol, double *restrict scratch, double *restrict sums,
+                   double *restrict maxima, int64_t *restrict counts, int64_t *restrict fields,
+                   int portable)
+{
+    const int64_t length = (int64_t)LEAF * LEAVES_IN_BLOCK, blocks = (size + length - 1) / length;
+    struct seen seen, more;
+
 #ifdef HAS_AVX512
     portable |= !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl"));
-    if (!portable)
-        finite = leaves_avx512(left, right, leaves, rtol, atol, table, &seen, fields);
-    else
 #endif
-        finite = leaves_portable(left, right, leaves, rtol, atol, table, &seen, fields);
-    if (!finite)
-        return 0;
-    any_length(left, right, leaves * LEAF, size - leaves * LEAF, rtol, atol, rest, &seen, fields);
-    if (!(rest[1] < 1e300 && rest[3] < 1e300))
-        return 0;
+    memset(fields, 0, BINS * sizeof *fields);
+    for (int64_t i = 0; i < blocks; i++) {
+        double of[SUMS];
+        int64_t start = i * length, here = size - start < length ? size - start : length;
+        if (!block(left + start, right + start, here, rtol, atol, of, &more, fields, portable))
+            return 0;
+        /* The inner product from norms, |x - y|^2 = |x|^2 + |y|^2 - 2 xy, unless that cancels. */
+        if (!(of[1] > of[3] * 0x1p-20 && of[1] < of[3] * 0x1p20))
+            return 0;
+        for (int s = 0; s < SUMS; s++)
+            scratch[s * blocks + i] = of[s];
+        scratch[SUMS * blocks + i] = (of[1] + of[3] - of[5]) / 2.0;
+        if (i)
+            add_seen(&seen, &more, start);
+        else
+            seen = more;
+    }
+    for (int s = 0; s <= SUMS; s++)
+        sums[s] = tree_sum(scratch + s * blocks, blocks);
     memcpy(maxima, &seen.left, 7 * sizeof *maxima);
     memcpy(counts, &seen.left_zero, 4 * sizeof *counts);
     return 1;
 }
 
-/* Returns 0 at the first NaN or infinity: the caller leaves such a run to numpy.
+/* Returns 0 where the run is left to numpy: at the first NaN or infinity, or where the norms of the
+ * two sides are so unlike that the inner product cannot be had from them.
  *
- * leaves: how many leaves of 128 elements come first; the rest is summed as numpy would.
- * table: SUMS x leaves, sums of each leaf: left, left^2, right, right^2, error, error^2, relative.
- * rest: SUMS, the same of the rest.
+ * scratch: 8 x blocks.
+ * sums: left, left^2, right, right^2, error, error^2, relative, left x right.
  * maxima: left, -left, right, -right, error, relative, tolerance.
  * counts: zeros of left and right, close elements, index of the largest error.
  * fields: 2048 counts of errors by the exponent field of float64.
  */
 int fused_float32(const float *restrict left, const float *restrict right, int64_t size,
-                  int64_t leaves, double rtol, double atol, double *restrict table,
-                  double *restrict rest, double *restrict maxima, int64_t *restrict counts,
-                  int64_t *restrict fields)
+                  double rtol, double atol, double *restrict scratch, double *restrict sums,
+                  double *restrict maxima, int64_t *restrict counts, int64_t *restrict fields)
 {
-    return measure(left, right, size, leaves, rtol, atol, table, rest, maxima, counts, fields, 0);
+    return measure(left, right, size, rtol, atol, scratch, sums, maxima, counts, fields, 0);
 }
 
 /* The same without AVX-512, whatever the processor has: for the tests. */
 int portable_float32(const float *restrict left, const float *restrict right, int64_t size,
-                     int64_t leaves, double rtol, double atol, double *restrict table,
-                     double *restrict rest, double *restrict maxima, int64_t *restrict counts,
-                     int64_t *restrict fields)
+                     double rtol, double atol, double *restrict scratch, double *restrict sums,
+                     double *restrict maxima, int64_t *restrict counts, int64_t *restrict fields)
 {
-    return measure(left, right, size, leaves, rtol, atol, table, rest, maxima, counts, fields, 1);
+    return measure(left, right, size, rtol, atol, scratch, sums, maxima, counts, fields, 1);
 }

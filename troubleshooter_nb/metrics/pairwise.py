@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.metrics.compiled import SUMS, Kernel, measure_float32
+from troubleshooter_nb.metrics.compiled import Kernel, measure_float32
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
     computable,
@@ -26,7 +26,6 @@ from troubleshooter_nb.metrics.partial import (
     exponent_histogram,
     merge_tree,
     pairwise_sum,
-    tree_sum,
     workspace,
 )
 from troubleshooter_nb.metrics.summary import (
@@ -423,12 +422,7 @@ def _measure_compiled(
     found = measure_float32(kernel, left, right, rtol, atol)
     if found is None:
         return False
-    table, maxima, counts, fields = found
-    rows = dict(zip(SUMS, table, strict=True))
-    product = _product_of_norms(rows["left_square"], rows["right_square"], rows["error_square"])
-    if product is None:
-        return False
-    sums = dict(zip(SUMS, tree_sum(table).tolist(), strict=True))
+    sums, maxima, counts, fields = found
     size, zeros = len(left), int(fields[0])  # a float32 difference is never subnormal in float64
     fields[0] = 0
     # Nor do squares of float32 leave float64's range, so every scale is 0.
@@ -448,7 +442,7 @@ def _measure_compiled(
         figures.add_sums(f"both_{side}", summary.total, summary.square, 0)
     figures.add_sums("error", sums["error"], sums["error_square"], 0)
     figures.sums["relative"] = (sums["relative"], 0)
-    figures.sums["product"] = (float(tree_sum(product)), 0)
+    figures.sums["product"] = (sums["product"], 0)
     figures.histogram = bins_of_fields(fields)
     figures.counts |= {"count": size, "finite": size, "different_bits": 1}
     figures.counts |= {"different_values": size - zeros, "zero_reference": counts["right_zero"]}
@@ -508,14 +502,14 @@ def absolute_errors(
     return errors
 
 
-def _product_of_norms(left: np.ndarray, right: np.ndarray, error: np.ndarray) -> np.ndarray | None:
-    """Inner products from sums of squares: |x - y|**2 = |x|**2 + |y|**2 - 2 xy.
+def _product_of_norms(left: float, right: float, error: float) -> float | None:
+    """Inner product from sums of squares: |x - y|**2 = |x|**2 + |y|**2 - 2 xy.
 
     None where norms are so unlike that this would cancel.
     """
-    if not np.all((left > right * 2.0**-20) & (left < right * 2.0**20)):
+    if not right * 2.0**-20 < left < right * 2.0**20:
         return None
-    return np.asarray((left + right - error) / 2.0)
+    return (left + right - error) / 2.0
 
 
 def _product(figures: _Figures, pair: _Pair, scratch: np.ndarray) -> tuple[float, int]:
@@ -523,9 +517,9 @@ def _product(figures: _Figures, pair: _Pair, scratch: np.ndarray) -> tuple[float
     (x, i), (y, j) = figures.sums["both_left_square"], figures.sums["both_right_square"]
     error, k = figures.sums["error_square"]
     if not (i or j or k):
-        product = _product_of_norms(np.array([x]), np.array([y]), np.array([error]))
+        product = _product_of_norms(float(x), float(y), float(error))
         if product is not None:
-            return float(product[0]), 0
+            return product, 0
     parts = [(pair.wide_left, pair.wide_right)]
     if "c" in (pair.left.dtype.kind, pair.right.dtype.kind):
         left, right = pair.left.astype(np.complex128), pair.right.astype(np.complex128)

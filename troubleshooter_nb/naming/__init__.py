@@ -3,6 +3,18 @@
 Inside the package an entry has a `Site`; only this folder knows how a dump format spells one.
 """
 
+from troubleshooter_nb.naming.msprobe import (
+    MsprobeCall,
+    RowName,
+    format_msprobe_call,
+    format_row_name,
+    forward_of,
+    model_numbers,
+    parse_msprobe_call,
+    parse_row_name,
+    site_of_msprobe,
+    without_model,
+)
 from troubleshooter_nb.naming.npy import (
     DTYPE_TOKENS,
     NpyName,
@@ -33,18 +45,28 @@ __all__ = [
     "ROLES",
     "TRAINING_ROLES",
     "Direction",
+    "MsprobeCall",
     "NpyName",
     "Role",
+    "RowName",
     "Site",
     "canonical_parameter",
+    "format_msprobe_call",
     "format_npy_name",
+    "format_row_name",
+    "forward_of",
     "likely_parameter",
+    "model_numbers",
     "natural_key",
     "parameter_leaf",
+    "parse_msprobe_call",
     "parse_npy_name",
+    "parse_row_name",
     "says_gradient",
+    "site_of_msprobe",
     "site_of_npy_stem",
     "site_of_parameter",
+    "without_model",
     "without_position",
     "without_wrappers",
 ]

@@ -31,6 +31,10 @@ _MOST_LISTED = 30
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
+_SUGGESTIONS = (
+    "{count} rows have values that lie elsewhere or otherwise: weight_map.suggestions, .accept()",
+    "{count} 行的值在别处或排列不同 → weight_map.suggestions / .accept()",
+)
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
 
 
@@ -53,7 +57,7 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     for i in kept:
         target = columns["target"][i] or "(dropped)"
         how = columns["transform"][i] if columns["transform"][i] not in ("copy", "drop") else ""
-        remark = columns["problem"][i] or columns["note"][i]
+        remark = _remark(columns, i)
         text = f"  {padded(columns['source'][i], width)} -> {target}  {how}  {remark}"
         lines.append(text.rstrip())
     if len(kept) < count:
@@ -122,7 +126,17 @@ def _answers(
             answers.append(("○", "warn", sentence(key, language, count=len(names), names=listed)))
     if problems := sum(bool(problem) for problem in columns["problem"]):
         answers.append(("!", "bad", sentence("map_problem_count", language, count=problems)))
+    if suggestions := facts["suggestions"]:
+        text = _SUGGESTIONS[language == "zh"].format(count=suggestions)
+        answers.append(("▲", "warn", text))
     return answers
+
+
+def _remark(columns: Mapping[str, list[Any]], i: int) -> str:
+    """The problem of a row, else its note; and what is suggested."""
+    said = columns["problem"][i] or columns["note"][i]
+    suggestion = columns["suggestion"][i]
+    return "; ".join(filter(None, [f"suggested: {suggestion}" if suggestion else "", said]))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -166,12 +180,17 @@ def _row(columns: Mapping[str, list[Any]], i: int) -> Markup:
     shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
     problem, note = columns["problem"][i], columns["note"][i]
     transform = columns["transform"][i]
-    remark = tone("bad", problem) if problem else small(note) if note else ""
+    suggestion = columns["suggestion"][i]
+    remarks = [tone("warn", f"suggested: {suggestion}", bold=True)] if suggestion else []
+    # A relation found from values explains a problem, so both are shown.
+    remarks += [tone("bad", problem)] if problem else []
+    remarks += [small(note)] if note else []
+    spaced = [part for remark in remarks for part in (" ", remark)][1:]
     target = samp(columns["target"][i]) if columns["target"][i] else small("–")
     return row(
         left_cell(samp(columns["source"][i])),
         left_cell(target),
         left_cell("" if transform == "copy" else transform),
         left_cell(shape),
-        left_cell(remark),
+        left_cell(*spaced),
     )
