@@ -86,6 +86,8 @@ def _by_parameter_names(search: Search, spelling: Callable[[Item], str], confide
 
     Of the prefixes that come into question, the two that make most names equal are taken first.
     """
+    if not (search.left and search.right):
+        return
     choices = [prefixes([spelling(item) for item in side]) for side in search.all]
     while search.left and search.right:
         tried = [(_behind(search, spelling, pair), pair) for pair in product(*choices)]

@@ -12,6 +12,7 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,13 +38,13 @@ def kernel(name: str = "fused_float32") -> Kernel | None:
     ``portable_float32`` is the loop for processors without AVX-512.
     """
     try:
-        fused = getattr(ctypes.CDLL(str(Path(__file__).with_name(LIBRARY))), name)
+        fused: Any = getattr(ctypes.CDLL(str(Path(__file__).with_name(LIBRARY))), name)
     except (OSError, AttributeError):
         return None
     pointer, real = ctypes.c_void_p, ctypes.c_double
     fused.argtypes = [pointer, pointer, ctypes.c_int64, real, real, *[pointer] * 5]
     fused.restype = ctypes.c_int
-    return fused
+    return cast(Kernel, fused)
 
 
 def measure_float32(

@@ -50,6 +50,7 @@ def dtype_from_token(token: str) -> np.dtype:
     return dtype
 
 
+@cache
 def significand_bits(dtype: np.dtype) -> int:
     """Bits of precision, hidden bit included: 53, 24, 11, 8 for float64, 32, 16, bfloat16.
 
@@ -78,6 +79,7 @@ def largest_finite(dtype: np.dtype) -> float:
     return float(np.finfo(dtype).max) if dtype.kind in "fc" else float("inf")
 
 
+@cache
 def same_dtype(left: np.dtype, right: np.dtype) -> bool:
     """Whether two dtypes mean the same values; big-endian data is only stored differently."""
     return _own(left).newbyteorder("=") == _own(right).newbyteorder("=")

@@ -5,6 +5,7 @@ The second tensor, the benchmark, is the reference of every relative figure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ from troubleshooter_nb.metrics.summary import (
     bits_seen,
     magnitudes,
     root,
+    scaled,
     side_figures,
     summarise_block,
     sums,
@@ -116,9 +118,6 @@ _SUMS = [
     "relative",
 ]
 _MAXIMA = ["left_max", "left_min", "right_max", "right_min", "error", "relative", "tolerance"]
-_C = {name: i for i, name in enumerate(_COUNTS)}
-_S = {name: i for i, name in enumerate(_SUMS)}
-_M = {name: i for i, name in enumerate(_MAXIMA)}
 # Values looked at before all of them are.
 _FIRST = 1024
 
@@ -213,64 +212,82 @@ def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) 
     not empty, and so are those relative to single elements where all of them are relative to 0,
     unless nothing differs. A figure beyond float64's range is inf.
     """
-    with np.errstate(over="ignore"):
-        figures = _error_figures(partial, left_dtype, right_dtype)
-        for side in ("left", "right"):
-            figures |= _side_figures(partial, side)
+    known = _Known(partial)
+    figures = _error_figures(known, left_dtype, right_dtype)
+    for side in ("left", "right"):
+        figures |= _side_figures(known, side)
     return figures
 
 
-def _error_figures(
-    partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype
-) -> dict[str, float]:
-    n = {name: int(partial.counts[i]) for name, i in _C.items()}
+class _Known:
+    """A `Partial` as Python's numbers under their names: numpy's scalars cost ten times as much."""
+
+    def __init__(self, partial: Partial) -> None:
+        self.counts = dict(zip(_COUNTS, partial.counts.tolist(), strict=True))
+        sums = zip(partial.mantissas.tolist(), partial.exponents.tolist(), strict=True)
+        self.sums: dict[str, tuple[float, int]] = dict(zip(_SUMS, sums, strict=True))
+        self.maxima: dict[str, float] = dict(zip(_MAXIMA, partial.maxima.tolist(), strict=True))
+        self.error_index = int(partial.positions[_MAXIMA.index("error")])
+        self.masks = partial.masks.tolist()
+
+    def value(self, name: str, exponent: int = 0) -> float:
+        """A sum divided by ``2**exponent``."""
+        mantissa, own = self.sums[name]
+        return scaled(mantissa, own - exponent)
+
+    def norm_exponent(self, name: str) -> int:
+        """Power of two to divide a side by, so that its sum of squares is between 1/4 and 1."""
+        mantissa, exponent = self.sums[f"{name}_square"]
+        return (math.frexp(mantissa)[1] + exponent + 1) // 2
+
+    def maximum(self, name: str) -> float:
+        return max(self.maxima[name], 0.0)
+
+
+def _error_figures(known: _Known, left_dtype: np.dtype, right_dtype: np.dtype) -> dict[str, float]:
+    n = known.counts
     count, finite = n["count"], n["finite"]
     none = float("nan") if count and not finite else 0.0
-    error = _maximum(partial, "error") if finite else none
+    error = known.maximum("error") if finite else none
     relative_count = finite - n["zero_reference"]
     relative_none = float("nan") if error else none
-    relative_mean = (
-        _value(partial, "relative") / relative_count if relative_count else relative_none
-    )
-    cosine = _cosine(partial, finite)
+    relative_mean = known.value("relative") / relative_count if relative_count else relative_none
+    cosine = _cosine(known, finite)
     is_complex = "c" in (left_dtype.kind, right_dtype.kind)
     return {
         "identical": n["different_bits"] == 0 and same_dtype(left_dtype, right_dtype),
         "allclose": n["close"] == count,
         "allclose_ratio": n["close"] / count if count else 1.0,
         # Rounded up a little, so that it does pass.
-        "smallest_passing_tolerance": _maximum(partial, "tolerance") * (1.0 + 2.0**-50),
+        "smallest_passing_tolerance": known.maximum("tolerance") * (1.0 + 2.0**-50),
         "cosine": cosine,
         # A mean of moduli centres no complex numbers.
-        "correlation": cosine if is_complex else _correlation(partial, finite),
-        "rmse": _root_mean(partial, "error_square", finite) if finite else none,
+        "correlation": cosine if is_complex else _correlation(known, finite),
+        "rmse": _root_mean(known, finite) if finite else none,
         "mape": 100.0 * relative_mean,
         "max_abs_error": error,
-        "mean_abs_error": _mean(partial, "error", finite) if finite else none,
-        "max_rel_error": _maximum(partial, "relative") if relative_count else relative_none,
+        "mean_abs_error": _mean(known, finite) if finite else none,
+        "max_rel_error": known.maximum("relative") if relative_count else relative_none,
         "mean_rel_error": relative_mean,
-        "rel_l2_error": _relative_l2(partial) if finite else none,
+        "rel_l2_error": _relative_l2(known) if finite else none,
         "nan_mismatch_count": n["nan_mismatch"],
         "inf_mismatch_count": n["inf_mismatch"],
         "unequal_count": n["different_values"],
         "zero_reference_count": n["zero_reference"],
-        "max_abs_index": int(partial.positions[_M["error"]]),
-        "left_significand_bits": used_significand_bits(int(partial.masks[0]), left_dtype),
-        "right_significand_bits": used_significand_bits(int(partial.masks[1]), right_dtype),
+        "max_abs_index": known.error_index,
+        "left_significand_bits": used_significand_bits(known.masks[0], left_dtype),
+        "right_significand_bits": used_significand_bits(known.masks[1], right_dtype),
     }
 
 
-def _side_figures(partial: Partial, side: str) -> dict[str, float]:
-    nan, inf, zero = (int(partial.counts[_C[f"{side}_{name}"]]) for name in ("nan", "inf", "zero"))
-    at = _S[side]
+def _side_figures(known: _Known, side: str) -> dict[str, float]:
     named = side_figures(
-        int(partial.counts[_C["count"]]),
-        nan,
-        inf,
-        zero,
-        partial.mantissas[at : at + 2],
-        partial.exponents[at : at + 2],
-        partial.maxima[_M[f"{side}_max"] :][:2],
+        known.counts["count"],
+        *(known.counts[f"{side}_{name}"] for name in ("nan", "inf", "zero")),
+        total=known.sums[side],
+        square=known.sums[f"{side}_square"],
+        largest=known.maxima[f"{side}_max"],
+        minus_smallest=known.maxima[f"{side}_min"],
     )
     return {f"{side}_{name}": named[name] for name in SUMMARY_FIGURES}
 
@@ -568,36 +585,20 @@ def _add_errors(
     figures.maxima["relative"] = (float(np.maximum.reduce(relative)), -1)
 
 
-def _value(partial: Partial, name: str, exponent: int = 0) -> float:
-    """A sum divided by ``2**exponent``."""
-    i = _S[name]
-    return float(np.ldexp(partial.mantissas[i], partial.exponents[i] - exponent))
+def _mean(known: _Known, finite: int) -> float:
+    mantissa, exponent = known.sums["error"]
+    return scaled(mantissa / finite, exponent)
 
 
-def _norm_exponent(partial: Partial, name: str) -> int:
-    """Power of two to divide a side by, so that its sum of squares is between 1/4 and 1."""
-    i = _S[f"{name}_square"]
-    return (int(np.frexp(partial.mantissas[i])[1]) + int(partial.exponents[i]) + 1) // 2
+def _root_mean(known: _Known, finite: int) -> float:
+    mantissa, exponent = known.sums["error_square"]
+    return root(mantissa / finite, exponent)
 
 
-def _maximum(partial: Partial, name: str) -> float:
-    return max(float(partial.maxima[_M[name]]), 0.0)
-
-
-def _mean(partial: Partial, name: str, finite: int) -> float:
-    i = _S[name]
-    return float(np.ldexp(partial.mantissas[i] / finite, partial.exponents[i]))
-
-
-def _root_mean(partial: Partial, name: str, finite: int) -> float:
-    i = _S[name]
-    return root(partial.mantissas[i] / finite, partial.exponents[i])
-
-
-def _relative_l2(partial: Partial) -> float:
-    i, j = _norm_exponent(partial, "error"), _norm_exponent(partial, "both_right")
-    error = _value(partial, "error_square", 2 * i)
-    reference = _value(partial, "both_right_square", 2 * j)
+def _relative_l2(known: _Known) -> float:
+    i, j = known.norm_exponent("error"), known.norm_exponent("both_right")
+    error = known.value("error_square", 2 * i)
+    reference = known.value("both_right_square", 2 * j)
     if error == 0.0:
         return 0.0
     if reference == 0.0:
@@ -605,28 +606,33 @@ def _relative_l2(partial: Partial) -> float:
     return root(error / reference, 2 * (i - j))
 
 
-def _cosine(partial: Partial, finite: int) -> float:
-    i, j = _norm_exponent(partial, "both_left"), _norm_exponent(partial, "both_right")
-    left = _value(partial, "both_left_square", 2 * i)
-    right = _value(partial, "both_right_square", 2 * j)
+def _cosine(known: _Known, finite: int) -> float:
+    i, j = known.norm_exponent("both_left"), known.norm_exponent("both_right")
+    left = known.value("both_left_square", 2 * i)
+    right = known.value("both_right_square", 2 * j)
     if not finite or (left == 0.0) != (right == 0.0):
         return float("nan")
     if left == 0.0:
         return 1.0
-    return float(np.clip(_value(partial, "product", i + j) / np.sqrt(left * right), -1.0, 1.0))
+    return _clipped(known.value("product", i + j) / math.sqrt(left * right))
 
 
-def _correlation(partial: Partial, finite: int) -> float:
+def _correlation(known: _Known, finite: int) -> float:
     if finite < 2:
         return float("nan")
-    i, j = _norm_exponent(partial, "both_left"), _norm_exponent(partial, "both_right")
-    left, right = _value(partial, "both_left", i), _value(partial, "both_right", j)
-    left_square = _value(partial, "both_left_square", 2 * i)
-    right_square = _value(partial, "both_right_square", 2 * j)
+    i, j = known.norm_exponent("both_left"), known.norm_exponent("both_right")
+    left, right = known.value("both_left", i), known.value("both_right", j)
+    left_square = known.value("both_left_square", 2 * i)
+    right_square = known.value("both_right_square", 2 * j)
     left_spread = left_square - left * left / finite
     right_spread = right_square - right * right / finite
     # Below this the spread is only the rounding of the sums: the side is constant.
     if not (left_spread > 1e-13 * left_square and right_spread > 1e-13 * right_square):
         return float("nan")
-    covariance = _value(partial, "product", i + j) - left * right / finite
-    return float(np.clip(covariance / np.sqrt(left_spread * right_spread), -1.0, 1.0))
+    covariance = known.value("product", i + j) - left * right / finite
+    return _clipped(covariance / math.sqrt(left_spread * right_spread))
+
+
+def _clipped(cosine: float) -> float:
+    """Without what rounding put beyond 1; nan stays."""
+    return cosine if math.isnan(cosine) else min(max(cosine, -1.0), 1.0)

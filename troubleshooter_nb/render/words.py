@@ -298,6 +298,14 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
 }
 
 
+_FIGURES = {
+    "rel": "rel_l2_error",
+    "largest": "max_abs_error",
+    "smallest": "smallest_passing_tolerance",
+    "correlation": "correlation",
+}
+
+
 def sentence(key: str, language: str = "en", **values: object) -> str:
     """A sentence by id; numbers are passed in as they shall be shown."""
     return _SENTENCES[key][language == "zh"].format(**values)
@@ -323,13 +331,24 @@ def reason_text(row: Mapping[str, Any], language: str = "en") -> str:
     template = _SENTENCES[row.get("reason_id", "")][language == "zh"]
     if "{" not in template:
         return template
-    figure = {name: scientific(float(value)) for name, value in _numbers(row).items()}
-    values = {**row, **figure, "share": percent(float(row.get("allclose_ratio", 0.0)))}
-    values["mismatches"] = mismatches(
-        int(row.get("nan_mismatch_count", 0)), int(row.get("inf_mismatch_count", 0))
-    )
-    values["coarser"] = coarser(str(row.get("left_dtype", "")), str(row.get("right_dtype", "")))
-    return template.format(**values)
+    return template.format_map(_Gaps(row))
+
+
+class _Gaps(dict[str, Any]):
+    """What fills the gaps of a sentence, made when one asks for it."""
+
+    def __missing__(self, name: str) -> str:
+        if name in _FIGURES:
+            return scientific(float(self[_FIGURES[name]]))
+        if name == "scale":
+            return scientific(max(abs(float(self["right_max"])), abs(float(self["right_min"]))))
+        if name == "share":
+            return percent(float(self["allclose_ratio"]))
+        if name == "mismatches":
+            return mismatches(int(self["nan_mismatch_count"]), int(self["inf_mismatch_count"]))
+        if name == "coarser":
+            return coarser(str(self["left_dtype"]), str(self["right_dtype"]))
+        raise KeyError(name)
 
 
 def mismatches(nan: int, inf: int) -> str:
@@ -353,16 +372,3 @@ def coarser(left_dtype: str, right_dtype: str) -> str:
             if dtype.lstrip("<>=").startswith(prefix):
                 return dtype
     return left_dtype if left_dtype == right_dtype else f"{left_dtype}/{right_dtype}"
-
-
-def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    names = {
-        "rel": "rel_l2_error",
-        "largest": "max_abs_error",
-        "smallest": "smallest_passing_tolerance",
-        "correlation": "correlation",
-    }
-    numbers = {short: row[name] for short, name in names.items() if name in row}
-    if "right_max" in row:
-        numbers["scale"] = max(abs(float(row["right_max"])), abs(float(row["right_min"])))
-    return numbers
