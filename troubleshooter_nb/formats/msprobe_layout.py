@@ -1,0 +1,146 @@
+"""Where the ranks and steps of an msprobe dump lie in its folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.formats.file_source import head_of
+from troubleshooter_nb.formats.msprobe_tensors import FOLDER
+from troubleshooter_nb.naming import natural_key
+
+DOCUMENTS = ("dump.json", "debug.json")
+STACK, CONSTRUCT = "stack.json", "construct.json"
+_KEYS = (b'"task"', b'"level"', b'"framework"', b'"dump_data_dir"')
+_HEAD = 4096  # bytes; the header is at most a path longer than 100
+_STEP = re.compile(r"step(0|[1-9][0-9]{0,17})")
+_RANK = re.compile(r"rank(0|[1-9][0-9]{0,8})?")
+_PROCESS = re.compile(r"proc([0-9]{1,18})")
+# What kernel-level dumps, and MindSpore's own, call the folder of a rank.
+KERNEL_RANK = re.compile(r"rank_[0-9]+")
+
+
+class Place(NamedTuple):
+    """The folder of one rank in one step, the files of it that are read, and what it is called."""
+
+    folder: Path
+    step: int
+    rank: int
+    said_by: str
+    documents: tuple[str, ...] = DOCUMENTS
+
+
+def places_of(path: Path, notes: list[str]) -> list[Place]:
+    """The folders of all ranks and steps, in their order; OSError where `path` is not readable."""
+    if is_rank_folder(path):
+        note_own_step(path.parent, notes)
+        return [Place(path, 0, 0, path.name)]
+    children = folders_in(path)
+    steps = {int(m[1]): child for child in children if (m := _STEP.fullmatch(child.name))}
+    if not steps:
+        by_step = {0: _ranks_of(children, notes)}
+        if by_step[0]:
+            note_own_step(path, notes)
+    else:
+        by_step = {step: _ranks_of(folders_in(child), notes) for step, child in steps.items()}
+        for step in sorted(steps):
+            if not by_step[step]:
+                notes.append(f"step{step} holds no dump")
+    ranks = _rank_numbers(list(by_step.values()), notes)
+    places = [
+        Place(folder, step, ranks[step_of][folder.name], f"{folder.parent.name}/{folder.name}")
+        for step_of, (step, folders) in enumerate(by_step.items())
+        for folder in folders
+    ]
+    places.sort(key=lambda place: (place.step, place.rank))
+    notes += _holes(places) if places else []
+    return places
+
+
+def note_own_step(folder: Path, notes: list[str]) -> None:
+    """Say that the folder's own step does not count, where it is another than 0."""
+    match = _STEP.fullmatch(folder.name)
+    if match and int(match[1]):
+        notes.append(f"a part of {folder.name} opened on its own: its entries count as step 0")
+
+
+def _ranks_of(children: Iterable[Path], notes: list[str]) -> list[Path]:
+    """Folders of ranks and processes that hold a dump."""
+    named = [c for c in children if _RANK.fullmatch(c.name) or _PROCESS.fullmatch(c.name)]
+    found = [child for child in named if is_rank_folder(child)]
+    if found:
+        notes += (
+            f"{child.parent.name}/{child.name} holds no dump"
+            for child in named
+            if child not in found
+        )
+    return found
+
+
+def _rank_numbers(steps: list[list[Path]], notes: list[str]) -> list[dict[str, int]]:
+    """The rank of each folder by name, for each step.
+
+    A process alone in its step is rank 0, as is ``rank``. Where a step has several, those without
+    a number of rank get the free ones in the order of their own numbers, the same in every step.
+    """
+    numbered = {
+        f.name: int(m[1]) for fs in steps for f in fs if (m := _RANK.fullmatch(f.name)) and m[1]
+    }
+    crowded = any(
+        len(folders) > 1 and any(f.name not in numbered for f in folders) for folders in steps
+    )
+    if not crowded:
+        return [{f.name: numbered.get(f.name, 0) for f in folders} for folders in steps]
+    others = sorted(
+        {f.name for folders in steps for f in folders if f.name not in numbered},
+        key=lambda name: natural_key(name.removeprefix("rank").removeprefix("proc")),
+    )
+    first = max(numbered.values(), default=-1) + 1
+    given = {name: first + position for position, name in enumerate(others)}
+    shown = listed([f"{name} is rank {rank}" for name, rank in given.items()])
+    notes.append(f"several processes in one step, of one run or of several: {shown}")
+    return [{f.name: (numbered | given)[f.name] for f in folders} for folders in steps]
+
+
+def _holes(places: list[Place]) -> list[str]:
+    """What is missing between the first and the last step, and the ranks that a step lacks."""
+    steps = sorted({place.step for place in places})
+    ranks = sorted({place.rank for place in places})
+    said = []
+    for what, numbers, first in (("step", steps, steps[0]), ("rank", ranks, 0)):
+        count = numbers[-1] + 1 - first - len(numbers)
+        if count:
+            said.append(f"{count} {what}s missing: there are {listed([str(n) for n in numbers])}")
+    present = {(place.step, place.rank) for place in places}
+    for step in steps:
+        missing = [str(rank) for rank in ranks if (step, rank) not in present]
+        if missing:
+            said.append(f"step {step} lacks rank {listed(missing)}, which other steps have")
+    return said
+
+
+def folders_in(path: Path) -> list[Path]:
+    """Sub-folders in the order of their numbers; links count, as the depth is limited."""
+    with os.scandir(path) as children:
+        return sorted(
+            (Path(c.path) for c in children if c.is_dir()), key=lambda p: natural_key(p.name)
+        )
+
+
+def is_rank_folder(folder: Path) -> bool:
+    """Whether this is the folder of one rank, also of one whose json was never finished."""
+    present = [name for name in DOCUMENTS if os.path.isfile(folder / name)]
+    if any(has_header(folder / name) for name in present):
+        return True
+    others = (FOLDER, STACK, CONSTRUCT) if present else (FOLDER,)
+    return any(os.path.exists(folder / name) for name in others)
+
+
+def has_header(file: Path) -> bool:
+    """Whether a file begins like a ``dump.json``."""
+    head = head_of(file, _HEAD)
+    return sum(key in head for key in _KEYS) > 1

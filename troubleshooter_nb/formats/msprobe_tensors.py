@@ -1,0 +1,117 @@
+"""Tensors that msprobe stored in a file each, opened when they are first read."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.formats.pth_containers import contents_of
+from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
+from troubleshooter_nb.metrics.floats import same_dtype
+
+FOLDER = "dump_tensor_data"
+SUFFIXES = (".pt", ".npy")
+
+
+@dataclass(frozen=True)
+class DumpedTensor:
+    """One tensor in a file of its own; an `ArraySource` whose file opens at the first read.
+
+    Opening a dump must not open its 50,000 files: shape and dtype are what ``dump.json`` says,
+    and the file is held against them when it is read.
+
+    Attributes
+    ----------
+    folder, file : str
+    shape : tuple of int
+    dtype : dtype
+    """
+
+    folder: str
+    file: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of a flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If the file is gone, damaged, holds no tensor or another one than ``dump.json`` says,
+            or changed since its first read.
+        """
+        return self._stored.read(start, stop)
+
+    @cached_property
+    def _stored(self) -> ArraySource:
+        try:
+            source = open_tensor(Path(self.folder, self.file))
+        except FormatError as error:
+            msg = f"{self.file}: {error}"
+            raise ReadError(msg) from None
+        except OSError as error:
+            msg = f"{self.file}: {error.strerror or error}"
+            raise ReadError(msg) from error
+        if source.shape != self.shape or not same_dtype(source.dtype, self.dtype):
+            msg = (
+                f"{self.file} holds {source.dtype} {source.shape}, the dump's json says "
+                f"{self.dtype} {self.shape}; the two are of different runs, dump again"
+            )
+            raise ReadError(msg)
+        return source
+
+
+def open_tensor(path: Path) -> ArraySource:
+    """Handle to the tensor in one file, ``.npy`` or of torch; nothing of it is run.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged, or holds something else than one plain tensor.
+    OSError
+        If it cannot be opened.
+    """
+    if path.suffix == ".npy":
+        return open_npy(path)
+    with opened(path) as (file, stamp):
+        contents = contents_of(file, 0, stamp[0])
+        found = Tensors(path, contents, stamp).found(contents.root)
+    if not isinstance(found, Ready):
+        asked = f" (it asks for {contents.globals[0][:80]})" if contents.globals else ""
+        msg = f"holds something else than a tensor{asked}; not read"
+        raise FormatError(msg)
+    if found.source is None:
+        raise FormatError(found.reason)
+    return found.source
+
+
+def tensor_files(folder: Path) -> set[str] | None:
+    """Names of the tensor files in the folder beside the json; None where there is no folder.
+
+    Raises
+    ------
+    OSError
+        If it cannot be searched.
+    """
+    try:
+        with os.scandir(folder / FOLDER) as children:
+            # macOS leaves a ._x.pt beside an x.pt on foreign disks; it is no tensor.
+            names = (child.name for child in children)
+            return {name for name in names if name.endswith(SUFFIXES) and name[:2] != "._"}
+    except (FileNotFoundError, NotADirectoryError):
+        return None
