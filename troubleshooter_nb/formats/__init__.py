@@ -13,12 +13,17 @@ from typing import Any
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError, UnknownFormatError
 from troubleshooter_nb.formats import (
+    api_dump,
+    async_npy,
     checkpoint_dir,
     checkpoint_save,
     ckpt,
+    hooks_file,
+    kernel_dir,
     msprobe_dir,
     npy_dir,
     npz,
+    polygraphy_json,
     print_text,
     pth,
     safetensors_,
@@ -39,6 +44,11 @@ class Format:
 
 FORMATS: tuple[Format, ...] = (
     Format(msprobe_dir.NAME, msprobe_dir.refusal, msprobe_dir.open_msprobe_dir),
+    Format(api_dump.NAME, api_dump.refusal, api_dump.open_api_dump),
+    Format(kernel_dir.NAME, kernel_dir.refusal, kernel_dir.open_kernel_dir),
+    Format(async_npy.NAME, async_npy.refusal, async_npy.open_async_npy),
+    Format(hooks_file.NAME, hooks_file.refusal, hooks_file.open_hooks_file),
+    Format(polygraphy_json.NAME, polygraphy_json.refusal, polygraphy_json.open_polygraphy_json),
     Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
     Format(safetensors_.NAME, safetensors_.refusal, safetensors_.open_safetensors),
     Format(npz.NAME, npz.refusal, npz.open_npz),
@@ -67,7 +77,9 @@ def open_dump(
         checkpoint: ``.ckpt`` of MindSpore; ``.pth``, ``.pt`` or ``.bin`` of torch in every layout,
         also a folder of torch's distributed checkpoint; ``.safetensors``; ``.npz``; the index
         json or the folder of a sharded one; a folder with one checkpoint per rank. A dump of
-        msprobe: its root, a step, a rank, or its ``dump.json``.
+        msprobe: its root, a step, a rank, or its ``dump.json``. The text files called ``.pkl`` of
+        ``torch_npu.hooks`` and the folders of ``ptdbg_ascend``; TroubleShooter's api dump;
+        MindSpore's kernel dump; json of Polygraphy.
     format : str, optional
         Name of the reader to use without asking the others.
     label : str, optional

@@ -58,25 +58,17 @@ class Walker:
         at = start
         while at < stop:
             begin = at
-            key, at = self._varint(at, stop)
-            number, wire = key >> 3, key & 7
-            if wire == _VARINT:
-                value, at = self._varint(at, stop)
-                yield Field(number, value, begin, at)
+            key, size, at = self._head(at, stop)
+            if key & 7 == _VARINT:
+                yield Field(key >> 3, size, begin, at)
                 continue
-            if wire == _BYTES:
-                size, at = self._varint(at, stop)
-            elif wire in (_FIXED_32, _FIXED_64):
-                size = 4 if wire == _FIXED_32 else 8
-            else:
-                msg = f"no field begins at byte {begin:,} (wire type {wire})"
-                raise FormatError(msg)
             if at + size > stop:
                 msg = (
-                    f"field {number} at byte {begin:,} needs {size:,} bytes, {stop - at:,} are left"
+                    f"field {key >> 3} at byte {begin:,} needs {size:,} bytes, "
+                    f"{stop - at:,} are left"
                 )
                 raise FormatError(msg)
-            yield Field(number, None, at, at + size)
+            yield Field(key >> 3, None, at, at + size)
             at += size
 
     def varints(self, start: int, stop: int) -> Iterator[int]:
@@ -85,6 +77,22 @@ class Walker:
         while at < stop:
             value, at = self._varint(at, stop)
             yield value
+
+    def _head(self, at: int, stop: int) -> tuple[int, int, int]:
+        """Key of a field, its number or the size of its bytes, and where they begin."""
+        here = at - self._begin
+        head = self._window[here : here + 2] if here >= 0 else b""
+        # Nearly all of them are a byte each and in the window.
+        if len(head) == 2 and not head[0] & 0x85 and head[1] < 128 and at + 2 <= stop:
+            return head[0], head[1], at + 2
+        key, at = self._varint(at, stop)
+        wire = key & 7
+        if wire in (_VARINT, _BYTES):
+            return key, *self._varint(at, stop)
+        if wire not in (_FIXED_32, _FIXED_64):
+            msg = f"no field begins at byte {at - 1:,} (wire type {wire})"
+            raise FormatError(msg)
+        return key, 4 if wire == _FIXED_32 else 8, at
 
     def _varint(self, at: int, stop: int) -> tuple[int, int]:
         here = at - self._begin

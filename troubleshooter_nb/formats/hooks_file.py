@@ -1,0 +1,455 @@
+"""Dumps of ``torch_npu.hooks`` and ``ptdbg_ascend``: text files called ``.pkl``.
+
+Nothing here unpickles anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, Entry
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.file_source import head_of, named, opened
+from troubleshooter_nb.formats.hooks_arrays import Arrays
+from troubleshooter_nb.formats.hooks_lines import Line, lines_of
+from troubleshooter_nb.formats.hooks_notes import Findings, notes_of
+from troubleshooter_nb.formats.hooks_rule import Rule, rule_of
+from troubleshooter_nb.formats.hooks_stacks import stacks_of
+from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.hooks import (
+    HookName,
+    calls_of,
+    parse_hook_name,
+    site_of_hook,
+    steps_of,
+)
+
+NAME = "hooks_file"
+
+_HEAD_LINE = re.compile(rb'\s*\[\s*"((?:[^"\\\r\n]|\\.){1,2000})"\s*,')
+# What pickle.dump() leaves in front: a protocol, or the text of protocol 0.
+_PICKLE = re.compile(rb"\x80[\x00-\x08]|\((?:dp|lp|i)|[cS]['a-zA-Z_]|[\]\}]q")
+_LEVEL = re.compile(r"(?i)(ptdbg_dump|step|rank)[_-]?(?:v?[0-9.]*|([0-9]{1,9}))")
+_NUMBERED_LEVEL = re.compile(r"(?i)(step|rank)[_-]?([0-9]{1,9})")
+_NUMBER = re.compile(r"([0-9]{1,18})_")
+_MOST_NOTES = 9
+_LONGEST_VALUE = 1000  # characters of what is no tensor
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One record file, and the step and rank its folders say."""
+
+    file: Path
+    step: int | None = None
+    rank: int = 0
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    if path.is_dir():
+        places = _places(path)
+        if not places:
+            return "a folder without text files of the torch_npu hooks or ptdbg_ascend"
+        return _several(places)
+    if not path.is_file():
+        return "neither a folder nor a file"
+    return _refusal_of_file(path)
+
+
+def open_hooks_file(path: Path, *, label: str) -> Dump:
+    """Open a text file of the hooks, or a folder of ``ptdbg_ascend``.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.pkl`` of JSON lists, of any release: `torch_npu.hooks` (all values, or the first 10
+        with statistics), ``Overflow_info_<time>.pkl``, the prototype of `ptdbg_ascend`, or its
+        releases, which keep the arrays as ``.npy`` in a folder of the file's name. Or a folder
+        with one such file, or one in each of its ``step<k>`` and ``rank<k>`` folders.
+    label : str
+
+    Returns
+    -------
+    Dump
+        Values that stand in a line are float32, as the tools wrote them; they are parsed when
+        asked for. Of a tensor of which the file holds a part there are two entries: the tensor
+        with its shape and statistics and without values, and ``{name}#10_of_42`` with the values
+        there are and ``#first`` (``#rows`` for rows drawn at random) in its slot. Names are those
+        of the file; one that repeats within a step gets ``#1``, ``#2``, ... . In the direction
+        backward the role ``input`` is the gradient that arrives, whichever word the tool has for
+        it. Steps are inferred, which a note says: nothing in the text marks them.
+
+    Raises
+    ------
+    FormatError
+        If it is a real pickle, which is never loaded, or holds no line of these tools.
+    OSError
+        If it cannot be opened.
+    """
+    places = _places(path) if path.is_dir() else [_Place(path)]
+    reason = _several(places) if path.is_dir() else _refusal_of_file(path)
+    if reason is None and not places:
+        reason = "a folder without text files of the torch_npu hooks or ptdbg_ascend"
+    if reason is not None:
+        msg = f"{path.name}: {reason}"
+        raise FormatError(msg)
+    entries: list[Entry] = []
+    notes: list[str] = []
+    for place in places:
+        with named(place.file):
+            found, said = _read(place)
+        entries += found
+        where = f"rank {place.rank}: " if len(places) > 1 else ""
+        notes += [where + note for note in said]
+    notes = list(dict.fromkeys(notes))
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes: open one rank alone"]
+    return Dump.from_entries(_distinct(entries, notes), label=label, format=NAME, notes=notes)
+
+
+def _refusal_of_file(path: Path) -> str | None:
+    head = head_of(path, 4096)
+    if not head:
+        return "empty, or it cannot be read; dump it again"
+    match = _HEAD_LINE.match(head)
+    if match:
+        if parse_hook_name(match[1].decode(errors="replace")):
+            return None
+        if path.suffix == ".pkl" and head.count(b"\n") and _second_is_ours(head):
+            return None
+        return "its first line names no op of the torch_npu hooks"
+    if path.suffix in (".pkl", ".pickle") and _PICKLE.match(head):
+        return (
+            "a real pickle, which is never loaded here because it could run code; the .pkl files "
+            "of the torch_npu hooks are text"
+        )
+    if path.suffix == ".pkl" and _second_is_ours(head):
+        return None
+    return "not a text of JSON lists as the torch_npu hooks write"
+
+
+def _second_is_ours(head: bytes) -> bool:
+    """Whether a line behind the first, which may be damaged, is one of the hooks."""
+    matches = [_HEAD_LINE.match(line) for line in head.split(b"\n")[1:]]
+    names = [match[1].decode(errors="replace") for match in matches if match]
+    return any(parse_hook_name(name) for name in names)
+
+
+def _places(folder: Path) -> list[_Place]:
+    """Text files of the hooks in a folder and in its levels of steps and ranks."""
+    found: list[_Place] = []
+    waiting = [(folder, _coordinate(folder.name, "step"), _coordinate(folder.name, "rank") or 0)]
+    while waiting:
+        here, step, rank = waiting.pop()
+        try:
+            children = sorted(here.iterdir())
+        except OSError:
+            continue
+        for child in children:
+            if child.is_symlink() and child.is_dir():
+                continue
+            if child.is_dir() and _LEVEL.fullmatch(child.name):
+                inner_step, inner_rank = (_coordinate(child.name, w) for w in ("step", "rank"))
+                waiting.append(
+                    (
+                        child,
+                        step if inner_step is None else inner_step,
+                        rank if inner_rank is None else inner_rank,
+                    )
+                )
+            elif child.suffix == ".pkl" and _refusal_of_file(child) is None:
+                found.append(_Place(child, step, rank))
+    return sorted(found, key=lambda place: (place.step or 0, place.rank, place.file))
+
+
+def _coordinate(name: str, word: str) -> int | None:
+    match = _NUMBERED_LEVEL.fullmatch(name)
+    return int(match[2]) if match and match[1].lower() == word else None
+
+
+def _several(places: Sequence[_Place]) -> str | None:
+    seen: dict[tuple[int | None, int], Path] = {}
+    for place in places:
+        other = seen.setdefault((place.step, place.rank), place.file)
+        if other != place.file:
+            return (
+                f"holds several dumps, such as {other.name} and {place.file.name}; "
+                "open one of the files"
+            )
+    return None
+
+
+def _read(place: _Place) -> tuple[list[Entry], list[str]]:
+    """The entries of one record file, and what there is to say."""
+    with opened(place.file) as (stream, stamp):
+        lines = list(lines_of(place.file, stream, stamp))
+    known = [line for line in lines if line.name]
+    if not known:
+        msg = f"none of its {len(lines)} lines can be read, such as line 1: {lines[0].fault}"
+        raise FormatError(msg if lines else "no lines; dump it again")
+    hooks = {line.number: parse_hook_name(line.name) for line in known}
+    stacks = stacks_of(known, hooks)
+    tensors = [line for line in known if not _is_stack(line, hooks)]
+    findings = Findings()
+    for line in lines:
+        if not line.name:
+            findings.left_out.setdefault(line.fault, []).append(line.number)
+    rule, notes = rule_of(tensors, hooks)
+    if stacks and rule is not None:
+        op = next((hook.api for hook in hooks.values() if hook), "")
+        notes = [f"an overflow that torch_npu.hooks found in {op}, with every value and the stack"]
+    steps, step_notes = _steps(tensors, hooks, place)
+    calls, unsure = _calls(tensors, hooks, steps)
+    records = [line for line in tensors if line.mode is not None]
+    arrays = Arrays.beside(place.file) if any(not line.count for line in records) else None
+    entries: list[Entry] = []
+    for line in tensors:
+        entry = _bare(line, hooks[line.number], calls.get(line.number, 0))
+        entry = replace(entry, step=steps[line.number], rank=place.rank)
+        hook = hooks[line.number]
+        if hook is not None:
+            entry = replace(entry, stack=stacks.get((hook.api, hook.call, hook.direction), ""))
+        entries += _filled(entry, line, rule, arrays, findings)
+    entries = _numbered_by_step(entries)
+    if arrays is not None:
+        entries += _without_line(arrays, place, findings)
+    if records:
+        what = "prototype of ptdbg_ascend, values in the text" if arrays is None else "ptdbg_ascend"
+        where = arrays.note(len(records)) if arrays is not None else ""
+        notes.append(what + where)
+    notes += step_notes + notes_of(findings, hooks, tensors, unsure)
+    return [replace(entry, order=order) for order, entry in enumerate(entries)], notes
+
+
+def _numbered_by_step(entries: list[Entry]) -> list[Entry]:
+    """The entries; the number in front of a name counts from the first of its step.
+
+    The tool counts on from step to step, so that no name of one step would be in another.
+    """
+    if not any(entry.step for entry in entries):
+        return entries
+    firsts: dict[int, int] = {}
+    result = []
+    for entry in entries:
+        match = _NUMBER.match(entry.name)
+        if match:
+            first = firsts.setdefault(entry.step, int(match[1]))
+            start = firsts[min(firsts)]
+            number = int(match[1]) - first + start
+            entry = replace(entry, name=f"{number}_{entry.name[match.end() :]}")
+        result.append(entry)
+    return result
+
+
+def _is_stack(line: Line, hooks: dict[int, HookName | None]) -> bool:
+    hook = hooks[line.number]
+    return hook is not None and hook.io == "stack_info"
+
+
+def _bare(line: Line, hook: HookName | None, call: int) -> Entry:
+    """The entry of a line without what the line holds."""
+    if hook is None:
+        return Entry(line.name, Site("api", line.name))
+    old = line.mode is None or hook.call is None
+    site = site_of_hook(hook, call, arriving_is_output=old)
+    return Entry(line.name, site, layer=hook.op)
+
+
+def _steps(
+    lines: Sequence[Line], hooks: dict[int, HookName | None], place: _Place
+) -> tuple[dict[int, int], list[str]]:
+    """Step of each line by its number."""
+    given = place.step or 0
+    named_lines = [(line.number, hook) for line in lines if (hook := hooks[line.number])]
+    steps = {line.number: given for line in lines}
+    if place.step is not None or any(hook.call is not None for _, hook in named_lines):
+        return steps, []
+    sequence = [hook for _, hook in named_lines]
+    found, period = steps_of(sequence)
+    backward = [hook.direction == "backward" for hook in sequence]
+    if period is None:
+        turns = sum(b and not n for b, n in itertools.pairwise(backward))
+        if turns:
+            return steps, [
+                f"forward lines follow backward ones {turns} times, but names do not repeat: read "
+                "as one step"
+            ]
+        return steps, []
+    steps |= {number: step for (number, _), step in zip(named_lines, found, strict=True)}
+    # A line without a known name belongs to the step of the line before it.
+    before = 0
+    for line in lines:
+        before = steps[line.number] if hooks[line.number] else before
+        steps[line.number] = before
+    last = len(sequence) % period
+    cut = f", the last has {last}" if last else ""
+    return steps, [
+        f"{found[-1] + 1} steps of {period} lines{cut}: inferred from names that repeat; "
+        "both count from 0"
+    ]
+
+
+def _calls(
+    lines: Sequence[Line], hooks: dict[int, HookName | None], steps: dict[int, int]
+) -> tuple[dict[int, int], list[str]]:
+    """Visit of each line by its number, and the ops whose backward visits are unsure."""
+    of_step: dict[int, list[tuple[int, HookName]]] = {}
+    for line in lines:
+        if hook := hooks[line.number]:
+            of_step.setdefault(steps[line.number], []).append((line.number, hook))
+    calls: dict[int, int] = {}
+    unsure: dict[str, None] = {}
+    for members in of_step.values():
+        found, doubtful = calls_of([hook for _, hook in members])
+        calls |= {number: call for (number, _), call in zip(members, found, strict=True)}
+        unsure |= dict.fromkeys(doubtful)
+    return calls, list(unsure)
+
+
+def _filled(
+    entry: Entry, line: Line, rule: Rule | None, arrays: Arrays | None, findings: Findings
+) -> list[Entry]:
+    """The entry of a line with its values, shape and statistics; two where it holds a part."""
+    if line.fault:
+        return [replace(entry, reason=f"line {line.number}: {line.fault}")]
+    if line.is_pair:
+        return [replace(entry, value=_json(line.value))]
+    shape, dtype = line.shape or (), _dtype(line.dtype)
+    if line.mode is None and rule is not None:
+        expected = rule.expected(shape)
+        if line.count != expected:
+            reason = (
+                f"line {line.number}: {line.count} values for shape {list(shape)}; "
+                f"with {rule.text} there are {expected}"
+            )
+            return [replace(entry, reason=reason)]
+        kept, statistics = line.count - rule.extra, rule.statistics(line.few)
+        word = "rows" if rule.key == "rows" else "first"
+    else:
+        kept, statistics = line.count, _statistics_of(line)
+        word = "rows" if line.mode == 2 else "first"
+        if kept > math.prod(shape):
+            reason = f"line {line.number}: {kept} values for shape {list(shape)}"
+            return [replace(entry, reason=reason)]
+    finite = {name: value for name, value in statistics.items() if math.isfinite(value)}
+    if any(math.isinf(v) or (math.isnan(v) and k != "l2") for k, v in statistics.items()):
+        findings.not_finite.append(entry.name)
+    entry = replace(entry, statistics=finite, shape=shape, dtype=dtype)
+    if line.mode is not None and not kept:
+        return [_with_array(entry, line, arrays, findings)]
+    if kept == math.prod(shape):
+        if dtype != "float32":
+            findings.casts[dtype] += 1
+        return [replace(entry, source=_values(line, shape, kept, rule))]
+    if not kept:
+        return [entry]
+    part = replace(
+        *(entry,),
+        name=f"{entry.name}#{kept}_of_{math.prod(shape)}",
+        site=replace(entry.site, slot=f"{entry.site.slot}#{word}"),
+        source=_values(line, (kept,), kept, rule),
+        statistics={},
+    )
+    findings.parts.append(part.name)
+    return [entry, part]
+
+
+def _values(line: Line, shape: tuple[int, ...], kept: int, rule: Rule | None) -> ArraySource:
+    """The values of a line; those with statistics behind them are few and held in memory."""
+    if line.source is not None and not (line.mode is None and rule is not None and rule.extra):
+        return replace(line.source, shape=shape)
+    with np.errstate(over="ignore"):
+        array = np.array(line.few[:kept], np.float64).astype(np.float32).reshape(shape)
+    array.flags.writeable = False
+    return ArrayInMemory(array)
+
+
+def _statistics_of(line: Line) -> dict[str, float]:
+    """The statistics of six elements: sum, mean; max, min, mean; or these and the l2 norm."""
+    figures = line.statistics
+    if len(figures) == 2:
+        return {"mean": figures[1]}
+    return dict(zip(("max", "min", "mean", "l2"), figures, strict=False))
+
+
+def _with_array(entry: Entry, line: Line, arrays: Arrays | None, findings: Findings) -> Entry:
+    """The entry of a record with the array of its name, where there is one."""
+    source, reason = arrays.take(entry.name) if arrays is not None else (None, "")
+    if source is not None and source.shape != entry.shape:
+        findings.other_shape.append(entry.name)
+    if source is None and not reason and line.dtype.startswith("<class ") and line.statistics:
+        # A Python scalar whose array is missing: its statistics repeat it.
+        return replace(entry, value=_json(_scalar(line)), statistics={})
+    return replace(entry, source=source, reason=reason)
+
+
+def _scalar(line: Line) -> float | int | bool:
+    value = line.statistics[0]
+    if "bool" in line.dtype and math.isfinite(value):
+        return bool(value)
+    return int(value) if "int" in line.dtype and math.isfinite(value) else value
+
+
+def _without_line(arrays: Arrays, place: _Place, findings: Findings) -> list[Entry]:
+    """Entries of arrays no line names: the lines are written when the switch goes off."""
+    entries = []
+    for name in arrays.left:
+        hook = parse_hook_name(name)
+        number = hook.call if hook and hook.call is not None else 0
+        site = (
+            site_of_hook(hook, number, arriving_is_output=False)
+            if hook is not None
+            else Site("api", name)
+        )
+        source, reason = arrays.take(name)
+        layer = hook.op if hook else ""
+        entries.append(
+            Entry(
+                *(name, site, source, place.step or 0, place.rank),
+                reason=reason,
+                layer=layer,
+            )
+        )
+    findings.without_line = len(entries)
+    return entries
+
+
+def _distinct(entries: Sequence[Entry], notes: list[str]) -> list[Entry]:
+    """The entries; a name that repeats within its step and rank gets the number of the repeat."""
+    taken: set[tuple[int, int, str]] = set()
+    repeats: Counter[tuple[int, int, str]] = Counter()
+    renamed = 0
+    result = []
+    for entry in entries:
+        key = entry.step, entry.rank, entry.name
+        name = entry.name
+        while (entry.step, entry.rank, name) in taken:
+            repeats[key] += 1
+            name = f"{entry.name}#{repeats[key]}"
+        taken.add((entry.step, entry.rank, name))
+        renamed += name != entry.name
+        result.append(replace(entry, name=name))
+    if renamed:
+        notes.append(f"{renamed} names repeat; they end in the number of the repeat, such as #1")
+    return result
+
+
+def _dtype(text: str) -> str:
+    if text.startswith("<class '"):
+        text = text.removeprefix("<class '").removesuffix("'>")
+    return text.removeprefix("torch.").encode(errors="backslashreplace").decode()[:80]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)[:_LONGEST_VALUE]

@@ -1,0 +1,301 @@
+"""Json files of Polygraphy: ``--save-outputs`` and ``--save-inputs``.
+
+Arrays stand in them as the bytes of a ``.npy`` file in base64.
+"""
+
+from __future__ import annotations
+
+import binascii
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.file_source import (
+    check_shape,
+    head_of,
+    named,
+    opened,
+    reopened,
+)
+from troubleshooter_nb.formats.npy_file import npy_meaning, parse_npy_header
+from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.site import Role
+
+NAME = "polygraphy_json"
+
+_LARGEST_FILE = 1024**3  # bytes; the text is in memory while it is opened, and not afterwards
+_LARGEST_HEADER = 16 * 1024  # bytes of a .npy header, as in npy_file
+_ARRAY = re.compile(rb'(?<="array")(\s*:\s*)"([A-Za-z0-9+/]*={0,2})"')
+_MARKERS = ("polygraphy_class", "polygraphy_serialized_json_type", "__polygraphy_encoded_")
+_PLACE = "\N{SYMBOL FOR START OF TEXT}"  # in front of the number of an array that was cut out
+
+
+@dataclass(frozen=True)
+class Base64Source:
+    """The values of a ``.npy`` file that stands in a text as base64; an `ArraySource`.
+
+    Attributes
+    ----------
+    path : str
+    shape : tuple of int
+    dtype : dtype
+    begin : int
+        Where the base64 text begins in the file, in bytes.
+    offset : int
+        Where the values begin in what the text means, in bytes.
+    fortran : bool
+        Whether the first axis varies fastest.
+    stamp : (int, int)
+        Size and time of change of the file when it was opened.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    begin: int
+    offset: int
+    fortran: bool
+    stamp: tuple[int, int]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of the flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If the file changed since it was opened, or the text is no base64.
+        """
+        if self.fortran:
+            with reopened(self.path, self.stamp):
+                return _in_c_order(self)[start:stop]
+        return self.stored(start, stop)
+
+    def stored(self, start: int, stop: int) -> np.ndarray:
+        """Values of a range in the order in which they are stored."""
+        first = self.offset + start * self.dtype.itemsize
+        last = self.offset + stop * self.dtype.itemsize
+        # Four letters are three bytes.
+        left, right = first // 3 * 4, -(-last // 3) * 4
+        with reopened(self.path, self.stamp) as file:
+            file.seek(self.begin + left)
+            text = bytearray()
+            while len(text) < right - left and (piece := file.read(right - left - len(text))):
+                text += piece
+        try:
+            data = binascii.a2b_base64(bytes(text))[first - left // 4 * 3 :]
+        except binascii.Error as error:
+            msg = f"{Path(self.path).name}: byte {self.begin + left:,}: no base64 ({error})"
+            raise ReadError(msg) from None
+        if len(data) < last - first:
+            msg = f"{Path(self.path).name}: byte {self.begin + left:,}: no base64; save it again"
+            raise ReadError(msg)
+        return np.frombuffer(data, np.uint8)[: last - first].view(self.dtype)
+
+
+@lru_cache(maxsize=1)
+def _in_c_order(source: Base64Source) -> np.ndarray:
+    # A flat range lies scattered over the whole text, so the last such tensor is kept.
+    whole = source.stored(0, math.prod(source.shape))
+    array = whole.reshape(source.shape, order="F").reshape(-1)
+    array.flags.writeable = False
+    return array
+
+
+def refusal(path: Path) -> str | None:
+    """None when this reader takes the path, else why not."""
+    if not path.is_file():
+        return "not a file"
+    head = head_of(path, 4096)
+    if head.lstrip()[:1] not in (b"{", b"["):
+        return "not json"
+    if re.match(rb'\s*\{\s*"lst"\s*:\s*\[', head):
+        return None
+    if re.match(rb'\s*\[\s*\{\s*"(?:[^"\\]|\\.){0,1000}"\s*:\s*\{\s*"(?:array|values)"\s*:', head):
+        return None
+    if any(marker.encode() in head for marker in _MARKERS):
+        return None
+    return "json, but of nothing that Polygraphy saves as inputs or outputs"
+
+
+def open_polygraphy_json(path: Path, *, label: str) -> Dump:
+    """Open what ``polygraphy run --save-outputs`` or ``--save-inputs`` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        A json file of at most 1 GiB. Nothing is unpickled.
+    label : str
+
+    Returns
+    -------
+    Dump
+        One entry per tensor, named as in the network; the iteration is its step. Where the file
+        holds several runners, their names stand in front of those of the tensors. An array that
+        cannot be read is an entry with a reason. Values are decoded when asked for.
+
+    Raises
+    ------
+    FormatError
+        If it is no such json, is larger, or holds no tensor.
+    """
+    with named(path):
+        with opened(path) as (file, stamp):
+            if stamp[0] > _LARGEST_FILE:
+                msg = (
+                    f"{stamp[0]:,} bytes, more than {_LARGEST_FILE // 1024**3} GiB; save fewer "
+                    "outputs, or save the arrays with numpy.savez"
+                )
+                raise FormatError(msg)
+            text = file.read(_LARGEST_FILE)
+        skeleton, arrays = _skeleton(text)
+        cells, notes = _cells(skeleton)
+        entries = [_filled(entry, cell, path, text, arrays, stamp) for entry, cell in cells]
+    return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
+
+
+def _skeleton(text: bytes) -> tuple[Any, list[tuple[int, int]]]:
+    """The json with a short text in the place of each array, and where the arrays stand."""
+    arrays: list[tuple[int, int]] = []
+
+    def cut(match: re.Match[bytes]) -> bytes:
+        arrays.append(match.span(2))
+        return match[1] + f'"{_PLACE}{len(arrays) - 1}"'.encode()
+
+    try:
+        return json.loads(_ARRAY.sub(cut, text)), arrays
+    except (ValueError, RecursionError) as error:
+        msg = f"no json ({str(error)[:100]})"
+        raise FormatError(msg) from None
+
+
+Cell = tuple[Entry, Any]
+
+
+def _cells(found: Any) -> tuple[list[Cell], list[str]]:
+    """Entries without values, each with what stands in the file in the place of its values."""
+    if isinstance(found, dict) and isinstance(found.get("lst"), list):
+        cells, runners = list(_outputs(found["lst"])), _runners(found["lst"])
+        notes = [f"outputs of {', '.join(runners)}"]
+    elif isinstance(found, list) and all(isinstance(one, dict) for one in found):
+        cells = [cell for step, feed in enumerate(found) for cell in _feed(feed, step, "input")]
+        notes = ["inputs"]
+    else:
+        msg = "json, but neither results of runners nor a list of inputs"
+        raise FormatError(msg)
+    if not cells:
+        msg = "no tensors in it; save it again"
+        raise FormatError(msg)
+    return _ordered(cells), notes
+
+
+def _runners(pairs: list[Any]) -> list[str]:
+    return [_shown(pair[0]) for pair in pairs if isinstance(pair, list) and pair]
+
+
+def _outputs(pairs: list[Any]) -> Iterator[Cell]:
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], list):
+            msg = f"runner {number} is no pair of a name and a list of iterations"
+            raise FormatError(msg)
+        prefix = f"{_shown(pair[0])}/" if len(pairs) > 1 else ""
+        for step, iteration in enumerate(pair[1]):
+            outputs = iteration.get("outputs") if isinstance(iteration, dict) else None
+            if not isinstance(outputs, dict):
+                msg = f"iteration {step} of runner {number} has no outputs"
+                raise FormatError(msg)
+            for entry, cell in _feed(outputs, step, "output"):
+                yield replace(entry, name=prefix + entry.name), cell
+
+
+def _feed(tensors: dict[str, Any], step: int, role: Role) -> Iterator[Cell]:
+    for name, cell in tensors.items():
+        if not name.startswith(_MARKERS):
+            shown = _shown(name)
+            yield Entry(shown, Site("file", shown, role=role), step=step), cell
+
+
+def _ordered(cells: list[Cell]) -> list[Cell]:
+    taken: set[tuple[int, str]] = set()
+    result = []
+    for order, (entry, cell) in enumerate(cells):
+        name, repeat = entry.name, 0
+        while (entry.step, name) in taken:
+            repeat += 1
+            name = f"{entry.name}#{repeat}"
+        taken.add((entry.step, name))
+        result.append((replace(entry, name=name, order=order), cell))
+    return result
+
+
+def _filled(
+    entry: Entry,
+    cell: Any,
+    path: Path,
+    text: bytes,
+    arrays: list[tuple[int, int]],
+    stamp: tuple[int, int],
+) -> Entry:
+    try:
+        number = _number_of(cell, len(arrays))
+        return replace(entry, source=_source(path, text, arrays[number], stamp))
+    except FormatError as error:
+        return replace(entry, reason=str(error))
+
+
+def _number_of(cell: Any, count: int) -> int:
+    """Number of the array in a cell: an array, or a lazy array around one."""
+    kind = ""
+    for _ in range(3):
+        if isinstance(cell, dict):
+            kind = str(cell.get("polygraphy_class", kind))[:40]
+            cell = next((cell[key] for key in ("values", "array") if key in cell), None)
+    if kind == "Tensor":
+        msg = "a tensor of torch, stored as a pickle, which is never loaded; save numpy arrays"
+        raise FormatError(msg)
+    if isinstance(cell, str) and re.fullmatch(rf"{_PLACE}[0-9]{{1,9}}", cell):
+        number = int(cell[1:])
+        if number < count:
+            return number
+    msg = "holds no array in base64"
+    if isinstance(cell, str):
+        msg += "; the letters of old releases (latin-1) are not read: load and save it again"
+    raise FormatError(msg)
+
+
+def _source(path: Path, text: bytes, span: tuple[int, int], stamp: tuple[int, int]) -> Base64Source:
+    begin, end = span
+    head = text[begin : min(end, begin + _LARGEST_HEADER // 3 * 4)]
+    if (end - begin) % 4:
+        msg = f"byte {begin:,}: {end - begin:,} letters are no base64; save it again"
+        raise FormatError(msg)
+    stream = io.BytesIO(binascii.a2b_base64(head))
+    shape, fortran, stored = parse_npy_header(stream)
+    dtype = npy_meaning(stored, None)
+    check_shape(shape, stored)
+    held = (end - begin) // 4 * 3 - text[end - 2 : end].count(b"=") - stream.tell()
+    promised = math.prod(shape) * dtype.itemsize
+    if held < promised:
+        msg = f"truncated: {shape} of {dtype} needs {promised:,} bytes, there are {held:,}"
+        raise FormatError(msg)
+    fortran = fortran and len(shape) > 1
+    return Base64Source(str(path), shape, dtype, begin, stream.tell(), fortran, stamp)
+
+
+def _shown(name: Any) -> str:
+    """Text that can be written out: half a pair of surrogates comes escaped."""
+    return str(name).encode(errors="backslashreplace").decode()
