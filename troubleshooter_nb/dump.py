@@ -69,7 +69,9 @@ _OF_ENTRY = (
     *("name", "step", "rank", "order", "producer", "reason"),
     *("value", "layer", "parent", "stack", "digest"),
 )
+_OF_ARRAY = ("dtype", "shape", "ndim", "size", "size_bytes")
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
+_KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64}
 _UNKNOWN_OF = {"str": "", "int64": -1, "float64": np.nan}
 _UNKNOWN = {name: _UNKNOWN_OF[column[0]] for name, column in DUMP_COLUMNS.items()}
 
@@ -547,52 +549,72 @@ class Dump:
 
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
-    kinds = {"str": object, "int64": np.int64, "float64": np.float64}
-    columns = {
-        name: np.full(len(entries), _UNKNOWN[name], kinds[column[0]])
-        for name, column in DUMP_COLUMNS.items()
-    }
+    # Column by column: setting single cells of 30 arrays costs more than reading the file.
+    columns: dict[str, np.ndarray] = {}
+    for name in _OF_SITE:
+        columns[name] = _column(name, [getattr(entry.site, name) for entry in entries])
+    for name in _OF_ENTRY:
+        columns[name] = _column(name, [getattr(entry, name) for entry in entries])
+    facts = [_facts_of_array(entry) for entry in entries]
+    for name, values in zip(
+        _OF_ARRAY, zip(*facts, strict=True) if facts else [()] * 5, strict=True
+    ):
+        columns[name] = _column(name, values)
+    columns["status"] = _column(
+        "status", ["ok" if _is_readable(e) else "unreadable" for e in entries]
+    )
+    for name in _STATISTICS:
+        columns[name] = np.full(len(entries), _UNKNOWN[name], _KINDS[DUMP_COLUMNS[name][0]])
     for row, entry in enumerate(entries):
-        for name, value in _cells(entry).items():
+        for name, value in entry.statistics.items():
             columns[name][row] = value
-    variables = {}
-    for name, (_, unit, meaning, _) in DUMP_COLUMNS.items():
-        attrs = {"description": meaning} | ({"units": unit} if unit else {})
-        variables[name] = ("entry", columns[name], attrs)
+    variables = described("entry", DUMP_COLUMNS, columns)
     return xr.Dataset(variables, attrs={"schema": SCHEMA, "format": kind})
 
 
-def _cells(entry: Entry) -> dict[str, Any]:
-    """The cells of an entry's row that are known."""
-    source, site = entry.source, entry.site
+def described(
+    dimension: str, meanings: Mapping[str, tuple[str, ...]], columns: Mapping[str, np.ndarray]
+) -> dict[str, xr.Variable]:
+    """The columns of a table as variables that say what they mean.
+
+    Parameters
+    ----------
+    dimension : str
+    meanings : mapping of str to (dtype, unit, meaning, ...)
+        In the order of the variables.
+    columns : mapping of str to ndarray, shape (n,)
+    """
+    variables = {}
+    for name, (_, unit, meaning, *_) in meanings.items():
+        attrs = {"description": meaning} | ({"units": unit} if unit else {})
+        # Finished variables: xarray takes five times as long with bare tuples.
+        variables[name] = xr.Variable((dimension,), columns[name], attrs)
+    return variables
+
+
+def _column(name: str, values: Sequence[Any]) -> np.ndarray:
+    if DUMP_COLUMNS[name][0] == "str":
+        return object_array(values)
+    return np.array(values, _KINDS[DUMP_COLUMNS[name][0]])
+
+
+def _is_readable(entry: Entry) -> bool:
+    """Whether there is a tensor behind an entry, or all that the dump was to hold of it."""
+    if entry.source is not None:
+        return True
     known = entry.statistics or entry.digest or entry.value or entry.shape is not None
-    readable = source is not None or (known and not entry.reason)
-    return (
-        {name: getattr(site, name) for name in _OF_SITE}
-        | {name: getattr(entry, name) for name in _OF_ENTRY}
-        | {"status": "ok" if readable else "unreadable"}
-        | (_array_cells(source) if source is not None else _declared_cells(entry))
-        | {name: entry.statistics[name] for name in _STATISTICS if name in entry.statistics}
-    )
+    return bool(known) and not entry.reason
 
 
-def _array_cells(source: ArraySource) -> dict[str, Any]:
-    return {
-        "dtype": _dtype_text(source.dtype),
-        "shape": shape_text(source.shape),
-        "ndim": len(source.shape),
-        "size": math.prod(source.shape),
-        "size_bytes": source.size_bytes,
-    }
-
-
-def _declared_cells(entry: Entry) -> dict[str, Any]:
-    """What the dump says about a tensor whose values it does not hold."""
-    cells: dict[str, Any] = {"dtype": entry.dtype}
-    if entry.shape is not None:
-        cells |= {"shape": shape_text(entry.shape), "ndim": len(entry.shape)}
-        cells["size"] = math.prod(entry.shape)
-    return cells
+def _facts_of_array(entry: Entry) -> tuple[str, str, int, int, int]:
+    """The cells of `_OF_ARRAY`: of the tensor, or what the dump says about one it does not hold."""
+    source = entry.source
+    shape = entry.shape if source is None else source.shape
+    dtype = entry.dtype if source is None else _dtype_text(source.dtype)
+    if shape is None:
+        return dtype, "", -1, -1, -1
+    size_bytes = -1 if source is None else source.size_bytes
+    return dtype, shape_text(shape), len(shape), math.prod(shape), size_bytes
 
 
 def object_array(values: Sequence[Any]) -> np.ndarray:

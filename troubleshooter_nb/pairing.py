@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from troubleshooter_nb.dump import Dump, object_array
+from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.pairing_view import pairing_html
@@ -103,11 +103,7 @@ class Pairing:
         columns["note"] = object_array([m.note for m in rows])
         columns["candidates"] = object_array([m.candidates for m in rows])
         columns["expected"] = np.array([m.expected for m in rows], bool)
-        variables = {}
-        for name, (_, unit, meaning, _) in PAIRING_COLUMNS.items():
-            attrs = {"description": meaning} | ({"units": unit} if unit else {})
-            variables[name] = ("pair", columns[name], attrs)
-        table = xr.Dataset(variables, attrs={"schema": SCHEMA})
+        table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)
 
     def matches(self) -> list[Match]:

@@ -13,7 +13,7 @@ from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_du
 from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.dump import Dump, object_array
+from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
 from troubleshooter_nb.metrics.floats import same_dtype
@@ -174,11 +174,7 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
     if comparison is not None:
         order = np.argsort(columns["pair"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}
-    variables = {}
-    for name, (_, unit, meaning) in DIFF_COLUMNS.items():
-        attrs = {"description": meaning} | ({"units": unit} if unit else {})
-        variables[name] = ("row", columns[name], attrs)
-    return xr.Dataset(variables, attrs={"schema": SCHEMA})
+    return xr.Dataset(described("row", DIFF_COLUMNS, columns), attrs={"schema": SCHEMA})
 
 
 def _structure(pairing: Pairing, paired: dict[object, np.ndarray], row: int) -> str:

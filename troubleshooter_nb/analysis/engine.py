@@ -26,7 +26,7 @@ from troubleshooter_nb.comparison import (
     histogram_variable,
     value_range,
 )
-from troubleshooter_nb.dump import ArraySource, Dump, object_array
+from troubleshooter_nb.dump import ArraySource, Dump, described, object_array
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.file_source import FileSource
@@ -437,10 +437,7 @@ class _Table:
         for i in range(len(self.rows)):
             if i not in self.filled:
                 self.fill(i)
-        variables: dict[str, Any] = {}
-        for name, (_, unit, meaning, _) in RESULT_COLUMNS.items():
-            attrs = {"description": meaning} | ({"units": unit} if unit else {})
-            variables[name] = ("pair", self.columns[name], attrs)
+        variables: dict[str, Any] = dict(described("pair", RESULT_COLUMNS, self.columns))
         for side, name in enumerate(_SIDES):
             attrs = {"description": "row in the dump; -1 for none"}
             entries = np.array([row.entries[side] for row in self.rows], np.int64)
