@@ -24,7 +24,7 @@ from troubleshooter_nb.formats.file_source import (
     opened,
     written_whole,
 )
-from troubleshooter_nb.formats.protobuf import Field, Walker, bytes_head, number_field
+from troubleshooter_nb.formats.protobuf import Walker, bytes_head, number_field
 from troubleshooter_nb.metrics.floats import dtype_from_token
 
 NAME = "ckpt"
@@ -189,14 +189,14 @@ def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
     texts: list[str] = []
     name = ""
     try:
-        for count, field in enumerate(walker.fields(0, end)):
+        for count, (number, value, start, stop) in enumerate(walker.fields(0, end)):
             if count >= _MOST_RECORDS:
                 msg = f"more than {_MOST_RECORDS:,} records"
                 raise FormatError(msg)
-            if field.number != 1 or not field.is_bytes:
-                msg = f"field {field.number} where a record is expected"
+            if number != 1 or value is not None:
+                msg = f"field {number} where a record is expected"
                 raise FormatError(msg)
-            record = _record(walker, field)
+            record = _record(walker, start, stop)
             name = record.name
             if record.type == _TEXT:
                 texts.append(_shown(walker, record))
@@ -214,51 +214,50 @@ def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
     return records, texts
 
 
-def _record(walker: Walker, record: Field) -> _Record:
+def _record(walker: Walker, begin: int, end: int) -> _Record:
     name, tensor, is_table = None, None, False
-    for field in walker.fields(record.start, record.stop):
-        if field.number == 1 and field.is_bytes:
-            name = _text(walker, field, "utf-8")
-        elif field.number == 2 and field.is_bytes:
-            tensor = field
-        elif field.number == 3:
+    for number, value, start, stop in walker.fields(begin, end):
+        if number == 1 and value is None:
+            name = _text(walker, start, stop, "utf-8")
+        elif number == 2 and value is None:
+            tensor = start, stop
+        elif number == 3:
             is_table = True
     if name is None or (tensor is None and not is_table):
-        msg = f"the record at byte {record.start:,} has no {'name' if name is None else 'tensor'}"
+        msg = f"the record at byte {begin:,} has no {'name' if name is None else 'tensor'}"
         raise FormatError(msg)
     if tensor is None:
         return _Record(name, "table", (), ())
-    return _tensor(walker, name, tensor)
+    return _tensor(walker, name, *tensor)
 
 
-def _tensor(walker: Walker, name: str, tensor: Field) -> _Record:
+def _tensor(walker: Walker, name: str, begin: int, end: int) -> _Record:
     shape: list[int] = []
     type_ = ""
     spans: tuple[tuple[int, int], ...] = ()
-    for field in walker.fields(tensor.start, tensor.stop):
-        if field.number == 1 and field.value is not None:
-            shape.append(field.value)
-        elif field.number == 1:  # packed, as protobuf allows and MindSpore does not write it
-            lengths = walker.varints(field.start, field.stop)
-            shape += itertools.islice(lengths, _MOST_AXES + 1)
-        elif field.number == 2 and field.is_bytes:
-            type_ = _text(walker, field, "ascii")
-        elif field.number == 3 and field.is_bytes:
-            spans = ((field.start, field.stop - field.start),)
+    for number, value, start, stop in walker.fields(begin, end):
+        if number == 1 and value is not None:
+            shape.append(value)
+        elif number == 1:  # packed, as protobuf allows and MindSpore does not write it
+            shape += itertools.islice(walker.varints(start, stop), _MOST_AXES + 1)
+        elif number == 2 and value is None:
+            type_ = _text(walker, start, stop, "ascii")
+        elif number == 3 and value is None:
+            spans = ((start, stop - start),)
         if len(shape) > _MOST_AXES:
             msg = f"{name!r} has more than {_MOST_AXES} axes"
             raise FormatError(msg)
     return _Record(name, type_, tuple(shape), spans)
 
 
-def _text(walker: Walker, field: Field, encoding: str) -> str:
-    if field.stop - field.start > _LONGEST_NAME:
-        msg = f"a name of {field.stop - field.start:,} bytes at byte {field.start:,}"
+def _text(walker: Walker, start: int, stop: int, encoding: str) -> str:
+    if stop - start > _LONGEST_NAME:
+        msg = f"a name of {stop - start:,} bytes at byte {start:,}"
         raise FormatError(msg)
     try:
-        return walker.take(field.start, field.stop).decode(encoding)
+        return walker.take(start, stop).decode(encoding)
     except UnicodeDecodeError:
-        msg = f"the name at byte {field.start:,} is no text"
+        msg = f"the name at byte {start:,} is no text"
         raise FormatError(msg) from None
 
 

@@ -132,8 +132,16 @@ def entries_of(
         if not found and not isinstance(data[entry], dict | list):
             reason = f"{type(data[entry]).__name__} where the inputs and outputs of a call belong"
             row = names.row(call, RowName(entry, "", ""))
-            place = {"step": beside.step, "rank": beside.rank, "order": len(entries)}
-            entries.append(Entry(row.name, row.site, reason=reason, **place))
+            entries.append(
+                Entry(
+                    row.name,
+                    row.site,
+                    step=beside.step,
+                    rank=beside.rank,
+                    order=len(entries),
+                    reason=reason,
+                )
+            )
     notes += (f"{what}: {count}" for what, count in counts.items() if count)
     return entries
 
@@ -192,7 +200,7 @@ def _in_execution_order(data: Mapping[str, Any], names: Names) -> list[str]:
         return list(data)
     moved = set(early.values())
     ordered: list[str] = []
-    for entry in reversed(data):
+    for entry in reversed(list(data)):
         call = names.call(entry)
         if call and call.event == "backward" and call.is_module:
             ordered += filter(None, [early.pop((call.path, call.layer), None)])

@@ -7,7 +7,7 @@ pieces of bytes; of fixed-size numbers only the place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from troubleshooter_nb.errors import FormatError
 
@@ -16,18 +16,9 @@ _LONGEST_VARINT = 10  # bytes of 64 bits, seven in each
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 
 
-class Field(NamedTuple):
-    """One field of a message: its number, and a whole number or the range of its bytes."""
-
-    number: int
-    value: int | None
-    start: int
-    stop: int
-
-    @property
-    def is_bytes(self) -> bool:
-        """Whether it is a piece of bytes: a text, a message or contents."""
-        return self.value is None
+# A field of a message: its number, its value if that is a whole number, the range of its bytes.
+# A bare tuple, because a checkpoint of thousands of tensors has tens of thousands of them.
+Field = tuple[int, int | None, int, int]
 
 
 class Walker:
@@ -58,9 +49,19 @@ class Walker:
         at = start
         while at < stop:
             begin = at
-            key, size, at = self._head(at, stop)
+            here = at - self._begin
+            key = self._window[here] if 0 <= here < len(self._window) else 0xFF
+            # Nearly all keys are a byte in the window, of a number or of bytes: bits 0, 2 and 7 are
+            # not set. A call costs more than such a byte.
+            if key & 0x85:
+                key, size, at = self._head(at, stop)
+            else:
+                size = self._window[here + 1] if here + 1 < len(self._window) else 0xFF
+                at += 2
+                if size > 127 or at > stop:
+                    size, at = self._varint(at - 1, stop)
             if key & 7 == _VARINT:
-                yield Field(key >> 3, size, begin, at)
+                yield key >> 3, size, begin, at
                 continue
             if at + size > stop:
                 msg = (
@@ -68,7 +69,7 @@ class Walker:
                     f"{stop - at:,} are left"
                 )
                 raise FormatError(msg)
-            yield Field(key >> 3, None, at, at + size)
+            yield key >> 3, None, at, at + size
             at += size
 
     def varints(self, start: int, stop: int) -> Iterator[int]:
@@ -80,11 +81,6 @@ class Walker:
 
     def _head(self, at: int, stop: int) -> tuple[int, int, int]:
         """Key of a field, its number or the size of its bytes, and where they begin."""
-        here = at - self._begin
-        head = self._window[here : here + 2] if here >= 0 else b""
-        # Nearly all of them are a byte each and in the window.
-        if len(head) == 2 and not head[0] & 0x85 and head[1] < 128 and at + 2 <= stop:
-            return head[0], head[1], at + 2
         key, at = self._varint(at, stop)
         wire = key & 7
         if wire in (_VARINT, _BYTES):
@@ -95,18 +91,19 @@ class Walker:
         return key, 4 if wire == _FIXED_32 else 8, at
 
     def _varint(self, at: int, stop: int) -> tuple[int, int]:
-        here = at - self._begin
-        # Nearly all of them are one byte long and in the window.
-        if 0 <= here < len(self._window) and at < stop and (byte := self._window[here]) < 128:
-            return byte, at + 1
+        first = at - self._begin
+        here = self._window[first : first + _LONGEST_VARINT] if first >= 0 else b""
+        if len(here) < _LONGEST_VARINT:
+            here = self.take(at, min(at + _LONGEST_VARINT, stop))
         value = shift = 0
-        for byte in self.take(at, min(at + _LONGEST_VARINT, stop)):
-            at += 1
+        for length, byte in enumerate(here, 1):
             value |= (byte & 127) << shift
             if byte < 128:
-                return value, at
+                if at + length > stop:
+                    break
+                return value, at + length
             shift += 7
-        msg = f"the number at byte {at - shift // 7:,} does not end"
+        msg = f"the number at byte {at:,} does not end"
         raise FormatError(msg)
 
 

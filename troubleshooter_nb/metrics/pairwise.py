@@ -281,14 +281,10 @@ def _error_figures(known: _Known, left_dtype: np.dtype, right_dtype: np.dtype) -
 
 
 def _side_figures(known: _Known, side: str) -> dict[str, float]:
-    named = side_figures(
-        known.counts["count"],
-        *(known.counts[f"{side}_{name}"] for name in ("nan", "inf", "zero")),
-        total=known.sums[side],
-        square=known.sums[f"{side}_square"],
-        largest=known.maxima[f"{side}_max"],
-        minus_smallest=known.maxima[f"{side}_min"],
-    )
+    nan, inf, zero = (known.counts[f"{side}_{name}"] for name in ("nan", "inf", "zero"))
+    sums = known.sums[side], known.sums[f"{side}_square"]
+    extremes = known.maxima[f"{side}_max"], known.maxima[f"{side}_min"]
+    named = side_figures(known.counts["count"], nan, inf, zero, *sums, *extremes)
     return {f"{side}_{name}": named[name] for name in SUMMARY_FIGURES}
 
 

@@ -14,7 +14,7 @@ from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_war
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
 from troubleshooter_nb.formats.print_text import MARK, open_print_text
-from troubleshooter_nb.formats.protobuf import Field, Walker
+from troubleshooter_nb.formats.protobuf import Walker
 from troubleshooter_nb.metrics.floats import computable, dtype_from_token
 from troubleshooter_nb.naming import NpyName, format_npy_name
 
@@ -100,27 +100,25 @@ def _print_proto(content: bytes) -> Iterator[str | _Value]:
     old tool called ``mindspore.parse_print``, which MindSpore 2.10 has no more.
     """
     walker = Walker(io.BytesIO(content))
-    for record in walker.fields(0, len(content)):
-        if record.number != 1 or not record.is_bytes:
-            raise ValueError(record)
-        for value in walker.fields(record.start, record.stop):
-            if not value.is_bytes:
-                raise ValueError(value)
-            is_text = value.number == 1
-            text = content[value.start : value.stop].decode() if is_text else ""
-            yield text if is_text else _tensor(walker, content, value)
+    for number, whole, begin, end in walker.fields(0, len(content)):
+        if number != 1 or whole is not None:
+            raise ValueError(number)
+        for number, whole, start, stop in walker.fields(begin, end):
+            if whole is not None:
+                raise ValueError(number)
+            yield content[start:stop].decode() if number == 1 else _tensor(walker, start, stop)
 
 
-def _tensor(walker: Walker, content: bytes, tensor: Field) -> _Value:
+def _tensor(walker: Walker, begin: int, end: int) -> _Value:
     shape: list[int] = []
     token, values = "", b""
-    for field in walker.fields(tensor.start, tensor.stop):
-        if field.value is not None:
-            shape.append(field.value)
-        elif field.number == 2:
-            token = content[field.start : field.stop].decode()
+    for number, whole, start, stop in walker.fields(begin, end):
+        if whole is not None:
+            shape.append(whole)
+        elif number == 2:
+            token = walker.take(start, stop).decode()
         else:
-            values = content[field.start : field.stop]
+            values = walker.take(start, stop)
     try:
         array = np.frombuffer(values, dtype_from_token(token.lower()))
     except ValueError as error:
