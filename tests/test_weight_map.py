@@ -238,3 +238,10 @@ def test_reprs_are_bounded_and_escaped(language):
     assert "&lt;b&gt;" in html
     assert list(big.table.data_vars) == list(WEIGHT_MAP_COLUMNS)
     assert len(big.to_dataframe()) == 700
+
+
+def test_a_name_of_both_sides_is_only_replaced_on_its_own():
+    specs = {"a": Spec((2,), F4), "b": Spec((2,), F4)}
+    rows = tuple(WeightRow((name,), (name,)) for name in specs)
+    crossed = WeightMap(rows, specs, specs).pair("a", "b").pair("b", "a")
+    assert crossed.names == {"a": "b", "b": "a"}

@@ -367,9 +367,7 @@ class WeightMap:
         if problem := self.problem(row):
             msg = f"{', '.join(sources)} -> {', '.join(targets)}: {problem}"
             raise WeightMapError(msg)
-        used = {*sources, *targets}
-        kept = [r for r in self.rows if not used & {*r.sources, *r.targets}]
-        return self.with_rows([*kept, row])
+        return self.with_rows([*self._rows_beside([row]), row])
 
     def unpair(self, name: str) -> WeightMap:
         """A map without the row of this source, else target, name; raises as ``map[name]``."""
@@ -402,9 +400,18 @@ class WeightMap:
             If no suggestion has this name; the message lists the closest.
         """
         accepted = self.suggestions if name is None else (self._suggested(name),)
-        used = {n for row in accepted for n in (*row.sources, *row.targets)}
-        kept = [r for r in self.rows if not used & {*r.sources, *r.targets}]
-        return self.with_rows([*kept, *(replace(row, how="edited") for row in accepted)])
+        edited = [replace(row, how="edited") for row in accepted]
+        return self.with_rows([*self._rows_beside(edited), *edited])
+
+    def _rows_beside(self, rows: Sequence[WeightRow]) -> list[WeightRow]:
+        """The rows that share no source and no target with these; a name may be on both sides."""
+        sources = {name for row in rows for name in row.sources}
+        targets = {name for row in rows for name in row.targets}
+        return [
+            row
+            for row in self.rows
+            if sources.isdisjoint(row.sources) and targets.isdisjoint(row.targets)
+        ]
 
     def _suggested(self, name: str) -> WeightRow:
         for side in ("sources", "targets"):

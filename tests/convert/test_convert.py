@@ -201,6 +201,18 @@ def test_memory_is_that_of_one_tensor(tmp_path):
     assert peak < 26e6
 
 
+def test_tensors_of_several_blocks_are_written_from_memory_that_is_used_again(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {f"w{i}": rng.normal(size=(1300, 1000)).astype("f4") for i in range(2)}
+    arrays["odd"] = rng.normal(size=7).astype("f4")
+    path = save_dump(arrays, tmp_path / "a.safetensors")
+    for suffix in (".ckpt", ".pth", ".safetensors"):
+        rows = tuple(WeightRow((name,), (name,)) for name in arrays)
+        assert convert_weights(path, tmp_path / f"b{suffix}", packed(rows, arrays)).passed
+        written = open_dump(tmp_path / f"b{suffix}")
+        assert all(written.array(n).tobytes() == a.tobytes() for n, a in arrays.items())
+
+
 def test_values_find_what_names_and_shapes_do_not(tmp_path):
     rng = np.random.default_rng(0)
 

@@ -64,6 +64,18 @@ def test_sparse_differences_and_ties_have_the_same_bits(kernel):
     equal(left, right, kernel)
 
 
+@pytest.mark.parametrize("size", [5, 1024, 20_000])
+@pytest.mark.parametrize("values", ["normal", "zeros", "signed_zeros"])
+def test_equal_values_have_the_same_bits(kernel, values, size):
+    right = np.random.default_rng(4).normal(size=size).astype(np.float32)
+    if values != "normal":
+        right[:] = 0.0
+    left = -right if values == "signed_zeros" else right.copy()
+    equal(left, right, kernel)
+    right[::3], left[::3] = 0.0, -0.0
+    equal(left, right, kernel)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_left_to_numpy(kernel, wrong):
     rng = np.random.default_rng(1)

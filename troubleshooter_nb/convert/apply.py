@@ -19,6 +19,7 @@ from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, listed
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, item_of
+from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
@@ -146,6 +147,10 @@ class TransformedSource:
 def transformed(sources: Sequence[ArraySource], transform: Transform) -> list[ArraySource]:
     """The results of a transform as handles; nothing is read yet."""
     specs = [Spec(source.shape, source.dtype) for source in sources]
+    first = sources[0]
+    if transform.keeps_order and isinstance(first, FileSource) and first.strides is None:
+        # The same bytes in another shape: whoever reads a file may lend it memory.
+        return [replace(first, shape=spec.shape) for spec in transform.specs(specs)]
     return [
         TransformedSource(tuple(sources), transform, number, spec.shape, spec.dtype)
         for number, spec in enumerate(transform.specs(specs))

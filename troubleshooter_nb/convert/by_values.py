@@ -25,7 +25,8 @@ GUESSED = "paired by"  # in the note of a row that names do not prove
 NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lacks
 _EQUAL = ("identical", "close")
 # What the blocks of packed tensors are called, in the order of torch.
-_GATES = {"LSTM": ("i", "f", "g", "o"), "GRU": ("r", "z", "n")}
+_GATES: tuple[tuple[str, ...], ...] = (("i", "f", "g", "o"), ("r", "z", "n"))  # LSTM, GRU
+_RECURRENT = re.compile(r"(weight|bias)_(ih|hh)(_l[0-9]+|$)")
 _PACKED = re.compile(r"in_proj|qkv|c_attn|query_key_value|Wqkv")
 _WORDS = {"left": "{left}", "right": "the target"}
 
@@ -126,8 +127,9 @@ def _of_packed(relation: Relation, row: WeightRow) -> str:
     if relation.kind != "blocks":
         return ""
     order = given["order"]
-    gates = _GATES.get(row.layer.rpartition(".")[2], ())
-    if len(gates) != len(order):
+    recurrent = any(_RECURRENT.search(name) for name in (*row.sources, *row.targets))
+    gates = next((g for g in _GATES if recurrent and len(g) == len(order)), ())
+    if not gates:
         packed = any(_PACKED.search(name) for name in (*row.sources, *row.targets))
         gates = ("q", "k", "v") if packed and len(order) == 3 else ()
     if gates:

@@ -185,13 +185,14 @@ def _values_of_network(adapter: Adapter, net: Any, side: _Side) -> Dump | None:
     # The parameters themselves, so that tied ones are one object.
     of_cell = getattr(net, "parameters_dict", None)
     given = net.state_dict(keep_vars=True) if of_cell is None else of_cell()
-    entries, sources = [], {}
+    entries: list[Entry] = []
+    sources: dict[int, ArraySource] = {}
     for order, (name, spec) in enumerate(side.specs.items()):
         if name not in given or not adapter.is_tensor(given[name]):
             return None
         tensor = given[name]
         made = _TensorSource(adapter, tensor, spec.shape, spec.dtype)
-        source: ArraySource = sources.setdefault(id(tensor), made)
+        source = sources.setdefault(id(tensor), made)
         try:
             source.read(0, 1)
         except ValueError:  # on the meta device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import TroubleshooterWarning
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.ckpt import write_ckpt
+from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.formats.npy_dir import array_to_save
 from troubleshooter_nb.formats.pth_writer import write_pth
 from troubleshooter_nb.formats.safetensors_ import write_safetensors
@@ -29,6 +31,7 @@ WRITERS: Mapping[str, Writer] = {
 }
 _BLOCK = 1 << 20  # values written at a time
 _MOST_SHOWN = 5
+_memory = threading.local()
 
 
 def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
@@ -125,6 +128,19 @@ def item_of(name: str, source: ArraySource) -> Item:
 
 
 def _blocks(source: ArraySource) -> Iterator[np.ndarray]:
+    """The values, block by block; a block of a file is valid until the next one."""
     size = math.prod(source.shape)
     for start in range(0, size, _BLOCK):
-        yield source.read(start, min(start + _BLOCK, size))
+        stop = min(start + _BLOCK, size)
+        if isinstance(source, FileSource):
+            yield source.read(start, stop, into=_lent((stop - start) * source.dtype.itemsize))
+        else:
+            yield source.read(start, stop)
+
+
+def _lent(size: int) -> np.ndarray:
+    """Memory that this thread used for the block before: new pages cost as much as the reading."""
+    memory: np.ndarray | None = getattr(_memory, "block", None)
+    if memory is None or len(memory) < size:
+        memory = _memory.block = np.empty(size, np.uint8)
+    return memory

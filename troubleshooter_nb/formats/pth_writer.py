@@ -6,6 +6,7 @@ import binascii
 import math
 import struct
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -61,8 +62,9 @@ def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     if len({item.name for item in kept}) < len(kept):
         msg = "two tensors of one name cannot be in one state dict"
         raise ValueError(msg)
-    with written_whole(path) as stream:
-        archive = _Archive(stream)
+    # The checksum of a block takes as long as writing it; both let other threads run.
+    with written_whole(path) as stream, ThreadPoolExecutor(1) as beside:
+        archive = _Archive(stream, beside)
         archive.add("data.pkl", b"".join(_pickle(kept)))
         archive.add("byteorder", b"little")
         for number, item in enumerate(kept):
@@ -129,8 +131,9 @@ class _Written:
 class _Archive:
     """A zip without compression, written from front to end."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, beside: Executor) -> None:
         self._stream = stream
+        self._beside = beside
         self._members: list[_Written] = []
 
     def add(self, name: str, content: bytes) -> None:
@@ -143,8 +146,10 @@ class _Archive:
         self._begin(name, size)
         crc = 0
         for view in bytes_of(item):
-            self._stream.write(view)
+            # Before the next block, which may lie in the same memory, this one is written.
+            written = self._beside.submit(self._stream.write, view)
             crc = binascii.crc32(view, crc)
+            written.result()
         self._end(crc)
 
     def _begin(self, name: str, size: int) -> None:

@@ -430,7 +430,7 @@ def _measure_compiled(
     """Do what `_measure` does for ordinary blocks of float32; False leaves the block to it."""
     if not (left.dtype == right.dtype == np.float32 and left.flags.c_contiguous):
         return False
-    if not right.flags.c_contiguous or not len(left) or _same_bits(left, right):
+    if not right.flags.c_contiguous or not len(left):
         return False
     found = measure_float32(kernel, left, right, rtol, atol)
     if found is None:
@@ -457,10 +457,12 @@ def _measure_compiled(
     figures.sums["relative"] = (sums["relative"], 0)
     figures.sums["product"] = (sums["product"], 0)
     figures.histogram = bins_of_fields(fields)
-    figures.counts |= {"count": size, "finite": size, "different_bits": 1}
+    same_bits = not maxima["error"] and _same_bits(left, right)
+    figures.counts |= {"count": size, "finite": size, "different_bits": int(not same_bits)}
     figures.counts |= {"different_values": size - zeros, "zero_reference": counts["right_zero"]}
     figures.counts["close"] = counts["close"] if maxima["error"] > atol else size
-    figures.maxima |= {name: (maxima[name], -1) for name in ("relative", "tolerance")}
+    if not same_bits:
+        figures.maxima |= {name: (maxima[name], -1) for name in ("relative", "tolerance")}
     if maxima["error"]:
         figures.maxima["error"] = (maxima["error"], start + counts["error_index"])
     return True

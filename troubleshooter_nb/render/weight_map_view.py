@@ -32,7 +32,7 @@ _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
 _SUGGESTIONS = (
-    "{count} rows have values that lie elsewhere or otherwise: weight_map.suggestions, .accept()",
+    "suggestions, as values lie elsewhere or otherwise: {count}; see .suggestions and .accept()",
     "{count} 行的值在别处或排列不同 → weight_map.suggestions / .accept()",
 )
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))

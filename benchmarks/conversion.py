@@ -1,0 +1,138 @@
+"""How long a `.pth` takes to become a `.ckpt` and back, next to both frameworks by hand.
+
+A checkpoint of 200 float32 tensors and 400 MB, from the page cache. Every call runs in a process of
+its own, whose imports are not counted; ways alternate, medians over rounds are compared, and the
+memory a call adds to the imports is sampled while it runs. Ours reads back what it wrote and
+compares it with the source; by hand nothing is proved. Exits 1 when a bar is missed. ``--quick``
+takes 40 MB.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from measuring import anonymous_mib, timed
+
+import troubleshooter_nb as tnb
+
+TENSORS, LENGTH, QUICK_LENGTH = 200, 500_000, 50_000
+ROUNDS = 5
+TIME_BAR = 1.0  # time of ours over that of both frameworks, at most
+MEMORY_BAR = 1 / 3  # of the size of the file, at most
+
+
+def write(path: Path, length: int) -> None:
+    """One checkpoint, tensor by tensor."""
+    random = np.random.default_rng(0)
+    names = (f"layers.{i}.weight" for i in range(TENSORS))
+    arrays = {n: random.standard_normal(length, np.float32).reshape(-1, 100) for n in names}
+    tnb.save_dump(arrays, path)
+
+
+def ours(source: Path, destination: Path) -> Callable[[], None]:
+    """Convert by a map that is there, and prove."""
+    target = "mindspore" if destination.suffix == ".ckpt" else "torch"
+    weight_map = tnb.draft_weight_map(source, target)
+
+    def work() -> None:
+        proof = tnb.convert_weights(source, destination, weight_map, progress=False)
+        if not proof.passed:
+            msg = f"{destination.name} is not {source.name}"
+            raise AssertionError(msg)
+
+    return work
+
+
+def both_frameworks(source: Path, destination: Path) -> Callable[[], None]:
+    """What one has to write without us, once both frameworks are imported and have been used."""
+    import mindspore
+    import torch
+
+    torch.zeros(1) + 1
+    mindspore.Parameter(mindspore.Tensor(np.zeros(1, np.float32)), name="a").asnumpy()
+    return lambda: by_hand(source, destination)
+
+
+def by_hand(source: Path, destination: Path) -> None:
+    """Load with one framework and save with the other; nothing is proved."""
+    import mindspore
+    import torch
+
+    if destination.suffix == ".ckpt":
+        state = torch.load(source, map_location="cpu", weights_only=True)
+        parameters = [
+            {"name": name, "data": mindspore.Parameter(mindspore.Tensor(tensor.numpy()), name=name)}
+            for name, tensor in state.items()
+        ]
+        mindspore.save_checkpoint(parameters, str(destination))
+    else:
+        loaded = mindspore.load_checkpoint(str(source))
+        torch.save({n: torch.from_numpy(p.asnumpy()) for n, p in loaded.items()}, destination)
+
+
+WAYS = {"ours": ours, "both frameworks": both_frameworks}
+
+
+def one(way: str, source: Path, destination: Path) -> None:
+    """Run one way in this process and print what it took as json."""
+    work = WAYS[way](source, destination)
+    before = anonymous_mib()
+    seconds, memory = timed(work)
+    print(json.dumps([seconds, memory - before]))
+
+
+def measure(way: str, source: Path, destination: Path) -> tuple[float, float]:
+    """Seconds and MiB of one way, in a fresh process."""
+    destination.unlink(missing_ok=True)
+    command = [sys.executable, __file__, "--one", way, str(source), str(destination)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    seconds, memory = json.loads(done.stdout.splitlines()[-1])
+    return seconds, memory
+
+
+def main() -> int:
+    """Print the figures; 0 when the bars are met."""
+    os.environ.setdefault("GLOG_v", "4")
+    if "--one" in sys.argv:
+        way, source, destination = sys.argv[2:]
+        one(way, Path(source), Path(destination))
+        return 0
+    met = True
+    with tempfile.TemporaryDirectory() as folder:
+        pth, ckpt = Path(folder) / "given.pth", Path(folder) / "given.ckpt"
+        for path in (pth, ckpt):
+            write(path, QUICK_LENGTH if "--quick" in sys.argv else LENGTH)
+        size = pth.stat().st_size / 2**20
+        for source, suffix in ((pth, ".ckpt"), (ckpt, ".pth")):
+            made = Path(folder) / f"made{suffix}"
+            measured: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+            for number in range(ROUNDS + 1):
+                for way in WAYS:
+                    figures = measure(way, source, made)
+                    if number:  # the first fills caches
+                        measured[way].append(figures)
+            seconds = {w: statistics.median(s for s, _ in of) for w, of in measured.items()}
+            memory = {w: max(m for _, m in of) for w, of in measured.items()}
+            print(f"{size:.0f} MiB {source.suffix} -> {suffix}")
+            for way in WAYS:
+                print(f"  {way:<16} {seconds[way] * 1e3:9.1f} ms  {memory[way]:7.1f} MiB")
+            ratio = seconds["ours"] / seconds["both frameworks"]
+            share = memory["ours"] / size
+            print(f"  time: {ratio:.2f} of both frameworks (bar {TIME_BAR})")
+            print(f"  memory: {share:.2f} of the file (bar {MEMORY_BAR:.2f})")
+            met &= ratio <= TIME_BAR and share <= MEMORY_BAR
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

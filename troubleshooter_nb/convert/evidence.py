@@ -1,0 +1,434 @@
+"""What the values of both sides say about rows that names already made."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from troubleshooter_nb.convert.by_values import FEWEST, LARGEST, NOT_SAME, said, transform_of
+from troubleshooter_nb.convert.samples import (
+    Likeness,
+    equal_values,
+    has_numbers,
+    key_of,
+    likeness,
+    whole,
+)
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
+from troubleshooter_nb.metrics.initialisers import initialiser_of
+from troubleshooter_nb.metrics.relations import Relation, find_relation
+from troubleshooter_nb.weight_map import WeightMap, WeightRow
+
+# Two unrelated networks are told from a few rows of each shape, the small ones first.
+_PROBED_PER_SHAPE, _MOST_PROBED = 2, 32
+# Below this share of related rows, what two sides have in common are tables such as sines, and a
+# row that differs is no finding.
+_LEAST_RELATED = 0.2
+_SAME_DIRECTION = 0.999
+# Elements that searches for relations look at, about 70 ns each; what is left is said.
+_MOST_SEARCHED = 1 << 30
+# An initialiser is asked for in tensors up to this many elements.
+_LARGEST_JUDGED = 1 << 22
+_MOST_DUPLICATES = 8
+UNRELATED = "the values of the target are unrelated to the source's: names and shapes alone decided"
+
+
+def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
+    """The map with notes on rows whose values disagree, and suggestions where they lie elsewhere.
+
+    Rows that agree are read once. Of the others the exact values are looked for on the whole other
+    side, then a relation to the row's own source and to those of the same fingerprint.
+
+    Parameters
+    ----------
+    drafted : WeightMap
+        With a known target; rows that values made are left as they are.
+    source, target : Dump
+        The values.
+
+    Raises
+    ------
+    ReadError
+        If a tensor cannot be read.
+    """
+    sides = _readable(source, drafted.source), _readable(target, drafted.target or {})
+    rows = list(_named_pairs(drafted, *sides))
+    if not rows:
+        return drafted
+    search = _Search(drafted, *sides, {pair.name: pair for pair in rows})
+    search.run()
+    notes = [*search.summary(), *_duplicates(drafted, source, target, *sides)]
+    changed = [
+        replace(row, note="; ".join(filter(None, [row.note, search.notes.get(row.sources[0], "")])))
+        if row.targets
+        else row
+        for row in drafted.rows
+    ]
+    return replace(
+        drafted,
+        rows=tuple(changed),
+        notes=(*drafted.notes, *notes),
+        suggestions=tuple(search.suggestions()),
+    )
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One row of one tensor on each side that names or rules made."""
+
+    row: WeightRow
+    ours: ArraySource
+    theirs: ArraySource
+    fits: bool
+    like: Likeness | None  # None where too few values say nothing
+
+    @property
+    def name(self) -> str:
+        return self.row.sources[0]
+
+    @property
+    def target(self) -> str:
+        return self.row.targets[0]
+
+    @property
+    def differs(self) -> bool:
+        return self.like is not None and self.like.kind in ("other", "constant")
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.theirs.shape)
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """Where the values of a target come from, and in which order or scale."""
+
+    source: str
+    relation: Relation
+
+
+def _readable(dump: Dump, wanted: Mapping[str, object]) -> dict[str, ArraySource]:
+    return {
+        name: source
+        for name, source in zip(dump.names, dump.sources, strict=True)
+        if source is not None and name in wanted and has_numbers(source)
+    }
+
+
+def _named_pairs(
+    drafted: WeightMap, ours: Mapping[str, ArraySource], theirs: Mapping[str, ArraySource]
+) -> Iterator[_Pair]:
+    for row in drafted.rows:
+        if len(row.sources) != 1 or len(row.targets) != 1 or not row.transform.keeps_order:
+            continue
+        left, right = ours.get(row.sources[0]), theirs.get(row.targets[0])
+        if left is None or right is None or row.note.startswith("by values"):
+            continue
+        fits = not drafted.problem(row)
+        enough = math.prod(right.shape) >= FEWEST
+        same_size = math.prod(left.shape) == math.prod(right.shape)
+        like = likeness(left, right) if enough and same_size else None
+        yield _Pair(row, left, right, fits, like)
+
+
+@dataclass
+class _Search:
+    """The search for the values of rows that disagree."""
+
+    drafted: WeightMap
+    ours: Mapping[str, ArraySource]
+    theirs: Mapping[str, ArraySource]
+    pairs: Mapping[str, _Pair]
+    found: dict[str, _Finding] = field(default_factory=dict)  # by target
+    notes: dict[str, str] = field(default_factory=dict)  # by source
+    _prints: dict[tuple[str, str], Fingerprint] = field(default_factory=dict)
+    _searched: int = 0
+    _tried: set[str] = field(default_factory=set)
+    _left_out: list[str] = field(default_factory=list)
+    _unrelated: bool = False
+
+    def run(self) -> None:
+        """Find what there is and write the notes of the rows."""
+        by_size = sorted(self.pairs.values(), key=lambda pair: pair.size)
+        differing = [pair for pair in by_size if pair.differs]
+        self._exact(differing)
+        if not self._related:
+            self._relations(self._few(differing))
+        self._unrelated = not self._related
+        if self._unrelated:
+            return
+        self._relations(differing)
+        self._correlated([p for p in by_size if p.like is not None and p.like.kind == "similar"])
+        self._misfits()
+        for pair in self.pairs.values():
+            if note := self._note(pair):
+                self.notes[pair.name] = note
+
+    @cached_property
+    def _by_target(self) -> dict[str, _Pair]:
+        return {pair.target: pair for pair in self.pairs.values()}
+
+    @cached_property
+    def _open(self) -> dict[int, list[str]]:
+        """Sources that do not agree with their own row, by size."""
+        agreeing = {p.name for p in self.pairs.values() if p.like is not None and not p.differs}
+        open_: dict[int, list[str]] = defaultdict(list)
+        for name, source in self.ours.items():
+            if name not in agreeing:
+                open_[math.prod(source.shape)].append(name)
+        return open_
+
+    @cached_property
+    def _compared(self) -> list[_Pair]:
+        """Rows whose values could speak: constants agree by chance."""
+        return [
+            pair
+            for pair in self.pairs.values()
+            if pair.like is not None and not (pair.like.kind == "equal" and not key_of(pair.ours))
+        ]
+
+    @property
+    def _related(self) -> bool:
+        alike = any(not pair.differs for pair in self._compared)
+        return alike or bool(self.found)
+
+    def _exact(self, differing: Sequence[_Pair]) -> None:
+        """Values that are those of another tensor of the source, bit for bit."""
+        wanted = {pair.size for pair in differing}
+        keys: dict[bytes, list[str]] = defaultdict(list)
+        for name, source in self.ours.items():
+            if math.prod(source.shape) in wanted and (key := key_of(source)):
+                keys[key].append(name)
+        for pair in differing:
+            for name in keys.get(key_of(pair.theirs), ()):
+                if equal_values(self.ours[name], pair.theirs):
+                    relation = Relation("identical", {}, 0.0, math.inf, "right is left")
+                    self.found[pair.target] = _Finding(name, relation)
+                    break
+
+    def _correlated(self, similar: Sequence[_Pair]) -> None:
+        """A scale, an offset, or some blocks moved; where a few have none, training moved all."""
+        alike = [p for p in similar if p.like is not None and abs(p.like.cosine) >= _SAME_DIRECTION]
+        before = len(self.found)
+        self._relations([*alike, *self._few(similar)])
+        if len(self.found) > before + len(alike):
+            self._relations(similar)
+
+    def _few(self, differing: Sequence[_Pair]) -> list[_Pair]:
+        counts: Counter[tuple[int, ...]] = Counter()
+        few = []
+        for pair in differing:
+            counts[pair.theirs.shape] += 1
+            if counts[pair.theirs.shape] <= _PROBED_PER_SHAPE:
+                few.append(pair)
+        return few[:_MOST_PROBED]
+
+    def _relations(self, pairs: Iterable[_Pair]) -> None:
+        """Other relations, to the row's own source and to those whose fingerprint is alike."""
+        for pair in pairs:
+            done = pair.target in self.found or pair.target in self._tried
+            if done or pair.like is None or pair.like.kind == "constant":
+                continue
+            self._tried.add(pair.target)
+            if self._searched > _MOST_SEARCHED or pair.theirs.size_bytes > LARGEST:
+                self._left_out.append(pair.name)
+                continue
+            best: _Finding | None = None
+            for name in self._alike(pair):
+                relation = self._relation(name, pair)
+                if relation is None or relation.kind in NOT_SAME:
+                    continue
+                if best is None or relation.residual < best.relation.residual:
+                    best = _Finding(name, relation)
+                if relation.residual == 0.0:
+                    break
+            if best is not None:
+                self.found[pair.target] = best
+
+    def _alike(self, pair: _Pair) -> Iterator[str]:
+        """Names of sources worth a search, the row's own first."""
+        yield pair.name
+        if pair.like is not None and pair.like.kind == "similar":
+            return
+        pool = {
+            name: self._fingerprint("source", name, self.ours[name])
+            for name in self._open[pair.size]
+        }
+        print_ = self._fingerprint("target", pair.target, pair.theirs)
+        near = candidates(pool, {pair.target: print_})
+        yield from (name for name, _, _ in near if name != pair.name)
+
+    def _fingerprint(self, side: str, name: str, source: ArraySource) -> Fingerprint:
+        key = side, name
+        if key not in self._prints:
+            self._searched += math.prod(source.shape)
+            self._prints[key] = fingerprint(whole(source))
+        return self._prints[key]
+
+    def _relation(self, name: str, pair: _Pair) -> Relation | None:
+        self._searched += pair.size
+        array = whole(self.ours[name])
+        # Where it does not fit, the tensor of another layer is taken as it is stored.
+        with contextlib.suppress(WeightMapError):
+            array = pair.row.transform.apply([array])[0]
+        return find_relation(array, whole(pair.theirs))
+
+    def _misfits(self) -> None:
+        """Parts and repetitions that explain why shapes do not fit, such as a padded vocabulary."""
+        for pair in self.pairs.values():
+            if pair.fits or pair.like is not None or pair.size < FEWEST:
+                continue
+            if max(pair.ours.size_bytes, pair.theirs.size_bytes) > LARGEST:
+                continue
+            relation = find_relation(whole(pair.ours), whole(pair.theirs))
+            if relation is not None:
+                self.found[pair.target] = _Finding(pair.name, relation)
+
+    def _note(self, pair: _Pair) -> str:
+        finding = self.found.get(pair.target)
+        if finding is None:
+            return self._of_unexplained(pair) if pair.differs else ""
+        if finding.source == pair.name:
+            return f"values: {said(finding.relation, 'the source', pair.row)}"
+        where = f"values are those of {finding.source!r}"
+        if finding.relation.kind == "identical":
+            text = f"{where} (residual 0)"
+        else:
+            text = f"{where}: {said(finding.relation, 'it', pair.row)}"
+        owner = self.pairs.get(finding.source)
+        if owner is not None and not owner.differs:
+            text += f", which {owner.target!r} holds as well"
+        return text
+
+    def _of_unexplained(self, pair: _Pair) -> str:
+        if self._share < _LEAST_RELATED or pair.like is None or pair.name in self._left_out:
+            return ""
+        text = "values differ"
+        if pair.like.kind == "other":
+            text += f" and no relation was found (cosine {pair.like.cosine:.2f})"
+        for side, source in (("target", pair.theirs), ("source", pair.ours)):
+            if pair.size <= _LARGEST_JUDGED and (drawn := initialiser_of(whole(source))):
+                text += f"; the {side}'s look as initialised: {drawn}"
+        return text
+
+    @property
+    def _share(self) -> float:
+        compared = self._compared
+        related = sum(not pair.differs or pair.target in self.found for pair in compared)
+        return related / len(compared) if compared else 0.0
+
+    def suggestions(self) -> Iterator[WeightRow]:
+        """Rows that a transform of the closed list makes right, the surest first."""
+        taken: set[str] = set()
+        sure = sorted(self.found.items(), key=lambda item: item[1].relation.residual)
+        for target, finding in sure:
+            row = self._suggested(target, finding)
+            owner = self.pairs.get(finding.source)
+            kept = owner is not None and owner.target != target and not owner.differs
+            if row is None or kept or taken & {f"<{finding.source}", f">{target}"}:
+                continue
+            taken |= {f"<{finding.source}", f">{target}"}
+            yield row
+
+    def _suggested(self, target: str, finding: _Finding) -> WeightRow | None:
+        owner = self.pairs.get(finding.source)
+        pair = self._by_target[target]
+        spec = self.drafted.source[finding.source]
+        layer = owner.row.layer if owner is not None else pair.row.layer
+        for transform in transform_of(finding.relation, spec, pair.row.transform):
+            note = f"by values: {said(finding.relation, 'the source', pair.row)}"
+            row = WeightRow((finding.source,), (target,), transform, layer, note=note)
+            same = (row.sources, row.transform) == (pair.row.sources, pair.row.transform)
+            if not same and not self.drafted.problem(row):
+                return row
+        return None
+
+    def summary(self) -> list[str]:
+        """What the values say about the map as a whole."""
+        compared = self._compared
+        if not compared:
+            return []
+        if self._unrelated:
+            return [UNRELATED]
+        kinds = Counter(pair.like.kind for pair in compared if pair.like is not None)
+        notes = [f"values agree in {kinds['equal']} of {len(compared)} rows that can be compared"]
+        near = [p.like.residual for p in compared if p.like is not None and p.like.kind == "near"]
+        if near:
+            notes.append(f"{len(near)} rows agree up to noise, residual up to {max(near):.1e}")
+        similar = [
+            p.like.cosine
+            for p in compared
+            if p.like is not None and p.like.kind == "similar" and p.target not in self.found
+        ]
+        if similar:
+            notes.append(
+                f"{len(similar)} rows are correlated but not equal, as after training (cosine "
+                f"{min(similar):.3f} to {max(similar):.3f})"
+            )
+        rest = [p.name for p in compared if p.differs and p.target not in self.found]
+        if rest and self._share < _LEAST_RELATED:
+            notes.append(f"{len(rest)} rows are unrelated: names and shapes alone decided there")
+        if self._left_out:
+            notes.append(f"too large to be searched for relations: {listed(self._left_out)}")
+        return [*notes, *self._untouched()]
+
+    def _untouched(self) -> list[str]:
+        """Tensors on which both sides agree, but that look as they were drawn."""
+        judged, drawn = 0, []
+        for pair in self._compared:
+            if pair.differs or pair.size > _LARGEST_JUDGED or pair.size < FEWEST:
+                continue
+            judged += 1
+            if initialiser_of(whole(pair.ours)):
+                drawn.append(pair.name)
+        if not drawn:
+            return []
+        if len(drawn) == judged:
+            return ["the source looks as it was initialised, never trained"]
+        return [f"look as initialised, never trained or loaded, in the source: {listed(drawn)}"]
+
+
+def _duplicates(
+    drafted: WeightMap,
+    source: Dump,
+    target: Dump,
+    ours: Mapping[str, ArraySource],
+    theirs: Mapping[str, ArraySource],
+) -> list[str]:
+    """Tensors of equal values that are not tied; where the source has them, the target may."""
+    names = drafted.names
+    groups = list(_untied(source, ours))
+    known = {frozenset(names.get(name, "") for name in group) for group in groups}
+    said_ = [f"source: equal values, but not tied: {listed(group)}" for group in groups]
+    said_ += [
+        f"target: equal values, but not tied: {listed(group)}"
+        for group in _untied(target, theirs)
+        if frozenset(group) not in known
+    ]
+    if len(said_) > _MOST_DUPLICATES:
+        said_[_MOST_DUPLICATES:] = [f"{len(said_) - _MOST_DUPLICATES} more groups of equal tensors"]
+    return said_
+
+
+def _untied(dump: Dump, sources: Mapping[str, ArraySource]) -> Iterator[list[str]]:
+    tied = {name: group[0] for group in dump.tied for name in group}
+    alike: dict[bytes, list[str]] = defaultdict(list)
+    for name, source in sources.items():
+        if math.prod(source.shape) >= FEWEST and tied.get(name, name) == name:
+            alike[key_of(source) + str(source.shape).encode()].append(name)
+    for key, names in alike.items():
+        if len(names) < 2 or key == str(sources[names[0]].shape).encode():
+            continue
+        while len(names) > 1:
+            first = names[0]
+            same = [n for n in names[1:] if equal_values(sources[first], sources[n])]
+            if same:
+                yield [first, *same]
+            names = [n for n in names[1:] if n not in same]
