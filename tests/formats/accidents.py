@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
+import warnings
+from contextlib import contextmanager
+
+SLOWEST = 2.0  # seconds, for whatever a reader does with one damaged file
+MOST_MEMORY = 200 * 1024**2  # bytes over the size of the file
+
+
+@contextmanager
+def bounded(size, what):
+    """A file of `size` bytes, damaged, is done with in bounded time and memory, unwarned."""
+    tracemalloc.start()
+    started = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            yield
+        took = time.perf_counter() - started
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert took < SLOWEST, what
+    assert peak < size + MOST_MEMORY, (what, peak)
+
 
 def flipped(data, rng):
     for _ in range(rng.randint(1, 4)):

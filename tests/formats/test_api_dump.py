@@ -6,21 +6,18 @@ import json
 import os
 import random
 import shutil
-import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.formats.accidents import ACCIDENTS
+from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.api_dump import open_api_dump, refusal
 
 DATA = Path(__file__).parents[1] / "data" / "api_dump"
 COUNT = 500 if os.environ.get("TNB_LONG") == "1" else 50
-SLOWEST = 2.0  # seconds for one file
 
 
 def column(dump, name):
@@ -185,12 +182,9 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path, ending):
         data = bytearray(content)
         rng.choice(ACCIDENTS)(data, rng)
         file.write_bytes(bytes(data))
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with bounded(len(content), number):
             dump = open_api_dump(folder, label="x")
             repr(dump)
-        assert time.perf_counter() - started < SLOWEST, number
         # Arrays are found by their names, whatever happened to the records.
         assert {name.partition("#")[0] for name in dump.names} >= {
             path.stem for path in (folder / "rank0" / "mindspore_api_dump").iterdir()

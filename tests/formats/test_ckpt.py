@@ -7,7 +7,6 @@ import math
 import os
 import random
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.formats.accidents import ACCIDENTS
+from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats import ckpt
@@ -374,17 +373,16 @@ def test_damaged_files_give_our_errors_only(tmp_path):
     whole = refused = 0
     for seed in range(500 if LONG else 50):
         path.write_bytes(mutated(content, random.Random(seed)))
-        started = time.perf_counter()
-        try:
-            dump = opened(path)
-        except FormatError as error:
-            refused += str(error).startswith("all.ckpt: ")
-            continue
-        values = {}
-        for name, source in zip(dump.names, dump.sources, strict=True):
-            if source is not None:
-                values[name] = source.read(0, math.prod(source.shape)).tobytes()
-        assert time.perf_counter() - started < 2.0, seed
+        with bounded(len(content), seed):
+            try:
+                dump = opened(path)
+            except FormatError as error:
+                refused += str(error).startswith("all.ckpt: ")
+                continue
+            values = {}
+            for name, source in zip(dump.names, dump.sources, strict=True):
+                if source is not None:
+                    values[name] = source.read(0, math.prod(source.shape)).tobytes()
         whole += values == right
     # Shown with -s: how much still opens with the right values.
     sys.stdout.write(f"ckpt: {refused} refused, {whole} open with the right values\n")

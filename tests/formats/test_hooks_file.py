@@ -7,14 +7,12 @@ import os
 import pickle
 import random
 import shutil
-import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.formats.accidents import ACCIDENTS
+from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError, ReadError, UnknownFormatError
 from troubleshooter_nb.formats import hooks_file, hooks_lines
@@ -23,7 +21,6 @@ from troubleshooter_nb.formats.hooks_file import open_hooks_file
 
 DATA = Path(__file__).parents[1] / "data" / "torch_npu_hooks"
 COUNT = 500 if os.environ.get("TNB_LONG") == "1" else 50
-SLOWEST = 2.0  # seconds for one file
 
 
 def column(dump, name):
@@ -551,11 +548,8 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path, file):
     same = refused = 0
     for number in range(COUNT):
         path.write_bytes(mutated(content, rng))
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with bounded(len(content), number):
             values, said = read_all(path, open_hooks_file)
-        assert time.perf_counter() - started < SLOWEST, number
         assert all(0 < len(reason) < 500 for reason in said), said
         refused += values is None
         same += values == right
@@ -605,11 +599,8 @@ def test_mutated_asynchronous_dumps_are_read_or_refused_and_nothing_else(tmp_pat
             at = rng.choice(digits)
             other = rng.choice(["0", "9", "77", "-1", "", "9" * 19])
             file.rename(folder / (file.name[:at] + other + file.name[at + 1 :]))
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with bounded(0, number):
             values, reasons = read_all(folder, open_async_npy)
-        assert time.perf_counter() - started < SLOWEST, number
         said += reasons
         damaged += values is None or None in values.values()
     assert all(0 < len(reason) < 500 for reason in said)

@@ -6,21 +6,18 @@ import csv
 import os
 import random
 import shutil
-import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.formats.accidents import ACCIDENTS
+from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.kernel_dir import open_kernel_dir, refusal
 
 DATA = Path(__file__).parents[1] / "data" / "kernel"
 COUNT = 500 if os.environ.get("TNB_LONG") == "1" else 50
-SLOWEST = 2.0  # seconds for one folder
 
 
 def column(dump, name):
@@ -213,9 +210,7 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path, what):
         data = bytearray(content)
         rng.choice(ACCIDENTS)(data, rng)
         file.write_bytes(bytes(data))
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with bounded(len(content), number):
             try:
                 dump = open_kernel_dir(tmp_path, label="x")
             except FormatError as error:
@@ -223,6 +218,5 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path, what):
                 continue
             repr(dump)
             dump.summarise()
-        assert time.perf_counter() - started < SLOWEST, number
         said += [text for text in (*dump.notes, *column(dump, "reason")) if text]
     assert all(0 < len(text) < 500 for text in said)

@@ -8,20 +8,17 @@ import json
 import os
 import pickle
 import random
-import time
-import warnings
 
 import numpy as np
 import pytest
 
-from tests.formats.accidents import ACCIDENTS
+from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats import polygraphy_json
 from troubleshooter_nb.formats.polygraphy_json import open_polygraphy_json, refusal
 
 COUNT = 500 if os.environ.get("TNB_LONG") == "1" else 50
-SLOWEST = 2.0  # seconds for one file
 
 
 # What Polygraphy's encoders of ndarray, LazyArray, IterationResult and RunResults write
@@ -211,9 +208,7 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path):
         data = bytearray(content)
         rng.choice(ACCIDENTS)(data, rng)
         path.write_bytes(bytes(data))
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with bounded(len(content), number):
             try:
                 dump = open_polygraphy_json(path, label="x")
             except FormatError as error:
@@ -226,6 +221,5 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path):
                 except ReadError as error:
                     said.append(str(error))
             repr(dump)
-        assert time.perf_counter() - started < SLOWEST, number
     assert all(0 < len(text) < 500 for text in said)
     assert 0 < refused < COUNT

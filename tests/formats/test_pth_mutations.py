@@ -7,12 +7,11 @@ import os
 import random
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.formats.accidents import ACCIDENTS
+from tests.formats.accidents import ACCIDENTS, bounded
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.pth import open_pth, refusal
 
@@ -58,15 +57,14 @@ def test_a_damaged_file_gives_values_or_our_error(tmp_path, kind, record_propert
         accident(data, rng)
         path.write_bytes(data)
         message = None
-        started = time.perf_counter()
-        try:
-            refusal(opened)
-            right += values_of(opened) == expected
-        except (FormatError, ReadError) as error:
-            refused += 1
-            message = str(error)
+        with bounded(len(data), (kind, number, accident.__name__)):
+            try:
+                refusal(opened)
+                right += values_of(opened) == expected
+            except (FormatError, ReadError) as error:
+                refused += 1
+                message = str(error)
         assert message is None or opened.name in message
-        assert time.perf_counter() - started < 2.0, (kind, number, accident.__name__)
     said = f"{kind}: {COUNT} damaged, {refused} refused, {right} open with the right values"
     record_property("outcome", said)
     sys.stdout.write(f"{said}\n")  # shown by pytest -s or -rP

@@ -278,8 +278,9 @@ def named(path: Path) -> Iterator[None]:
 def head_of(path: Path, count: int) -> bytes:
     """The first bytes of a regular file; nothing of anything else or what cannot be read."""
     try:
-        with opened(path) as (file, _):
-            return file.read(count)
+        with opened(path) as (file, (size, _)):
+            # read() sets aside what it is asked for, however short the file is.
+            return file.read(min(count, size))
     except (FormatError, OSError):
         return b""
 

@@ -161,7 +161,7 @@ def open_polygraphy_json(path: Path, *, label: str) -> Dump:
                     "outputs, or save the arrays with numpy.savez"
                 )
                 raise FormatError(msg)
-            text = file.read(_LARGEST_FILE)
+            text = file.read(stamp[0])
         skeleton, arrays = _skeleton(text)
         cells, notes = _cells(skeleton)
         entries = [_filled(entry, cell, path, text, arrays, stamp) for entry, cell in cells]
