@@ -7,6 +7,7 @@ and shows the answer in a notebook. The right side is the reference.
 from troubleshooter_nb.analysis.align import pair_dumps
 from troubleshooter_nb.analysis.checkpoints import diff_checkpoints
 from troubleshooter_nb.analysis.engine import compare
+from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
 from troubleshooter_nb.capture.saving import save, save_grad
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Finding, TensorDiff
@@ -20,6 +21,7 @@ from troubleshooter_nb.errors import (
     FormatError,
     FrameworkMissingError,
     IncompleteWarning,
+    MappingFileError,
     OptionError,
     PairingError,
     ReadError,
@@ -30,6 +32,9 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats import open_dump, save_dump
 from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
+from troubleshooter_nb.formats.pairing_files import read_mapping
+from troubleshooter_nb.formats.pairing_rules import MappingFile
+from troubleshooter_nb.formats.pairing_writer import write_mapping
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.options import get_options, option_context, set_options
 from troubleshooter_nb.pairing import Pairing
@@ -51,6 +56,8 @@ __all__ = [
     "FormatError",
     "FrameworkMissingError",
     "IncompleteWarning",
+    "MappingFile",
+    "MappingFileError",
     "OptionError",
     "Pairing",
     "PairingError",
@@ -70,13 +77,17 @@ __all__ = [
     "draft_weight_map",
     "export",
     "get_options",
+    "merge_ranks",
+    "missing_places",
     "open_dump",
     "option_context",
     "pair_dumps",
+    "read_mapping",
     "read_weight_map",
     "save",
     "save_dump",
     "save_grad",
     "set_options",
+    "write_mapping",
     "write_weight_map",
 ]

@@ -192,8 +192,9 @@ class Dump:
             min, max    float64   of the finite values; nan unknown or none
             mean        float64   of the finite values; nan unknown or none
             l2          float64   norm of the finite values; nan unknown
-            nan_count   int64     elements; -1 unknown
-            inf_count   int64     elements; -1 unknown
+            nan_count   int64     elements; -1 unknown; 1 may be at least 1 where the dump only
+                                  recorded statistics
+            inf_count   int64     elements, like nan_count
             zero_count  int64     elements; -1 unknown
             crc32       int64     of the stored bytes; -1 unknown
 

@@ -32,6 +32,10 @@ class PairingError(TroubleshooterError, ValueError):
     """A pairing asked for by the user cannot be applied to these two dumps."""
 
 
+class MappingFileError(TroubleshooterError, ValueError):
+    """A mapping file is wrong or does not fit these two dumps; the message names line and key."""
+
+
 class WeightMapError(TroubleshooterError, ValueError):
     """A weight map cannot be applied; the message names the parameters."""
 

@@ -476,8 +476,14 @@ def test_a_statistic_beyond_the_tolerance_refutes(name):
 
 @pytest.mark.parametrize("name", ["nan_count", "inf_count"])
 def test_other_counts_of_nan_or_inf_are_nan(name):
-    got = judge_statistics({name: 1}, {name: 0}, Tolerance(), size=10)
-    assert got == Verdict("nan", False, "nan_mismatch")
+    for left, right in ((1, 0), (0, 3), (4, 3)):
+        got = judge_statistics({name: left}, {name: right}, Tolerance(), size=10)
+        assert got == Verdict("nan", False, "statistics_nonfinite")
+
+
+def test_a_recorded_count_of_one_may_be_any_number():
+    got = judge_statistics({"nan_count": 1}, {"nan_count": 7}, Tolerance(), size=10)
+    assert got.name == "undecidable"
 
 
 @pytest.mark.parametrize("missing", [{}, {"max": NAN, "nan_count": NAN, "inf_count": -1}])

@@ -6,10 +6,13 @@ import difflib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from os import PathLike
 from typing import Literal
 
 import numpy as np
 
+from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.matchers import (
     by_everything,
@@ -18,15 +21,23 @@ from troubleshooter_nb.analysis.matchers import (
     by_order,
     by_shape,
 )
-from troubleshooter_nb.analysis.search import Item, Search
+from troubleshooter_nb.analysis.search import SITE_KINDS, Item, Search, SiteFacts
+from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.formats import DumpLike, as_dump
+from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.naming import TRAINING_ROLES, natural_key, parse_npy_name
 from troubleshooter_nb.pairing import Match, Pairing
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
-MappingLike = Mapping[str, str | None] | Iterable[tuple[str | None, str | None]]
+MappingLike = (
+    str
+    | PathLike[str]
+    | MappingFile
+    | Mapping[str, str | None]
+    | Iterable[tuple[str | None, str | None]]
+)
 
 _CANDIDATES = 3
 _MOST_CANDIDATE_ROWS = 200
@@ -43,6 +54,7 @@ def pair_dumps(
     *,
     method: PairingMethod = "auto",
     mapping: MappingLike | None = None,
+    fuzzy: bool = False,
 ) -> Pairing:
     """Find which entries of two dumps belong together.
 
@@ -56,10 +68,15 @@ def pair_dumps(
         first. ``shape``: shape edit distance with the costs of TroubleShooter (delete 1, insert
         1, replace 5). Entries whose place in the saving order is unknown (files without number)
         are paired by equal names before ``order`` and ``shape`` look at the rest.
-    mapping : dict or list of pairs, optional
-        ``{left name: right name}`` for pairs that are known; None on a side declares that a
-        partner is expected to be missing. Names may be given with ``.npy`` or, where it means
-        one entry only, as the path. The method pairs the rest.
+    mapping : dict, list of pairs or path, optional
+        The path of a mapping file (see `read_mapping`): api, cell, data or layer yaml, or plain
+        pairs; or what `read_mapping` gave. Else ``{left name: right name}`` for pairs that are
+        known; None on a side declares that a partner is expected to be missing. Names may be
+        given with ``.npy`` or, where it means one entry only, as the path. The method pairs the
+        rest.
+    fuzzy : bool
+        With ``auto``: ignore the numbers of calls of operators and keep only their order. Without,
+        numbers count where both runs have the same calls.
 
     Returns
     -------
@@ -69,11 +86,19 @@ def pair_dumps(
         same numbering, such as a thirteenth layer; 0.8 where both have), 0.98 for parameters by
         name, at most 0.9 where order and likeness decided. Swapping the sides mirrors the result.
 
+        Entries that know the call they were seen in are paired by calls: equal paths of modules,
+        then a renaming of paths that sure pairs show (0.95 where it holds more than once), calls
+        of operators through ``tables/api_names.csv`` in the order in which they ran (at most 0.93),
+        fused operators with the ends of the chain they replace (at most 0.85). What the
+        frameworks define differently is at most 0.5, and its note says so.
+
     Raises
     ------
     PairingError
         If the method is unknown, or the mapping names an entry that does not exist or names one
         twice.
+    MappingFileError
+        If a mapping file cannot be read or does not fit the dumps; names file, line and key.
     """
     matchers: dict[str, Callable[[Search], None]] = {
         "auto": by_everything,
@@ -94,7 +119,8 @@ def pair_dumps(
         # States of two optimizers, or a counter on each side, need not be the same thing.
         guess = not role or method != "auto"
         matcher = matchers[method] if guess else by_names
-        found = _pair_place(mine.get(group, []), theirs.get(group, []), matcher)
+        ways = [matcher] if method != "auto" else [partial(by_sites, fuzzy=fuzzy), matcher]
+        found = _pair_place(mine.get(group, []), theirs.get(group, []), ways)
         one_sided = group not in mine or group not in theirs or left.format != right.format
         if role and one_sided:
             found = [_expected(match, "training state of one side only") for match in found]
@@ -104,19 +130,28 @@ def pair_dumps(
 
 
 def _pair_place(
-    left: list[Item], right: list[Item], matcher: Callable[[Search], None]
+    left: list[Item], right: list[Item], ways: Sequence[Callable[[Search], None]]
 ) -> list[Match]:
     """All rows of one step and rank."""
     # Where two answers are equally good, the choice must not depend on which side is left.
     if [_sorting_key(item) for item in right] < [_sorting_key(item) for item in left]:
         return [
             replace(match, left=match.right, right=match.left)
-            for match in _pair_place(right, left, matcher)
+            for match in _pair_place(right, left, ways)
         ]
-    search = Search(left, right)
-    if left and right:
-        matcher(search)
-    return [*search.matches, *_rest(search)]
+    apart = all(any(item.site for item in side) for side in (left, right))
+    matches = []
+    # Entries that know their call on both sides are never matched by what their names look like.
+    for way, of_calls in zip(ways[-2:], (True, False)[-len(ways) :], strict=True):
+        sides = [
+            [i for i in side if len(ways) == 1 or (apart and bool(i.site)) == of_calls]
+            for side in (left, right)
+        ]
+        search = Search(*sides)
+        if sides[0] and sides[1]:
+            way(search)
+        matches += [*search.matches, *_rest(search)]
+    return matches
 
 
 def _sorting_key(item: Item) -> tuple[object, ...]:
@@ -130,6 +165,7 @@ def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
     """
     names = (*("name", "kind", "path", "call", "direction", "role", "slot"), "order", "shape")
     columns = [dump.index[name].values.tolist() for name in (*names, "step", "rank")]
+    sites = _site_facts(dump)
     groups: dict[_Group, list[tuple[int, Item]]] = defaultdict(list)
     for row, values in enumerate(zip(*columns, strict=True)):
         if row in skip:
@@ -139,12 +175,26 @@ def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
         unnumbered = kind == "file" and parse_npy_name(name.rpartition("/")[2]).number is None
         ordered = order >= 0 and not unnumbered
         visit = (role if role in ("input", "output") else "", slot)
-        item = Item(row, -1, ordered, name, path, call, direction, visit, shape)
+        facts = sites[row]
+        item = Item(row, -1, ordered, name, path, call, direction, visit, shape, facts)
         groups[step, rank, role if role in TRAINING_ROLES else ""].append((order, item))
     return {
         group: [replace(item, position=k) for k, (_, item) in enumerate(sorted(found, key=_saved))]
         for group, found in groups.items()
     }
+
+
+def _site_facts(dump: Dump) -> list[SiteFacts | None]:
+    """What the rows of an entry with a call site say beyond its name, None for the others."""
+    kinds = dump.index["kind"].values.tolist()
+    if SITE_KINDS.isdisjoint(kinds):
+        return [None] * len(kinds)
+    names = ("layer", "role", "slot", "value", "parent", "l2", "min", "max", "crc32")
+    columns = [dump.index[name].values.tolist() for name in names]
+    return [
+        SiteFacts(kind, *facts, (l2, low, high), crc) if kind in SITE_KINDS else None
+        for kind, *facts, l2, low, high, crc in zip(kinds, *columns, strict=True)
+    ]
 
 
 def _saved(entry: tuple[int, Item]) -> tuple[object, ...]:
@@ -155,6 +205,8 @@ def _saved(entry: tuple[int, Item]) -> tuple[object, ...]:
 def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list[Match]:
     if mapping is None:
         return []
+    if isinstance(mapping, str | PathLike | MappingFile):
+        return declared_pairs(left, right, mapping)
     rows = _RowsByName(left, "left"), _RowsByName(right, "right")
     used: tuple[set[int], set[int]] = set(), set()
     matches = []
@@ -239,10 +291,11 @@ def _rest(search: Search) -> list[Match]:
         taken = {pair[1 - side].row for pair in search.pairs}
         texts = _candidates(alone[:_MOST_CANDIDATE_ROWS], others, taken)
         note = "" if others else "the other side has nothing of this step and rank"
+        said = search.alone[side]
         for k, item in enumerate(alone):
             pair = (item.row, -1) if side == 0 else (-1, item.row)
             near = texts[k] if k < len(texts) else ""
-            rows.append(Match(*pair, "unmatched", np.nan, note, near))
+            rows.append(Match(*pair, "unmatched", np.nan, said.get(item.row, note), near))
     return rows
 
 

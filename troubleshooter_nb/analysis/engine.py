@@ -16,8 +16,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.analysis.align import PairingMethod, pair_dumps
+from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
 from troubleshooter_nb.analysis.progress import Progress, reporter
+from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
+from troubleshooter_nb.analysis.search import SITE_KINDS
+from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.comparison import (
     RESULT_COLUMNS,
     SCHEMA,
@@ -34,7 +37,7 @@ from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.locate import Location, locate
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_run
 from troubleshooter_nb.metrics.partial import BLOCK, Partial, merge_tree
-from troubleshooter_nb.metrics.summary import histogram_exponents
+from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
 from troubleshooter_nb.metrics.verdict import (
     Tolerance,
     Verdict,
@@ -63,15 +66,26 @@ _KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.flo
 _NOT_MEASURED = {"str": "", "int64": -1, "float64": np.nan, "bool": False}
 
 
+# What a task finds out: figures that merge, the statistics of a tensor whose partner has no values,
+# or the text of a read error.
+Measured = Partial | dict[str, float] | str
+
+
 @dataclass(frozen=True)
 class Piece:
-    """Work on one pair, or on a slice of it: two handles and a flat range."""
+    """Work on one pair, or on a slice of it: handles and a flat range; one handle is summarised."""
 
     pair: int
-    left: ArraySource
-    right: ArraySource
+    left: ArraySource | None
+    right: ArraySource | None
     start: int
     stop: int
+
+    @property
+    def size_bytes(self) -> int:
+        """What is to be read."""
+        sources = [source for source in (self.left, self.right) if source is not None]
+        return (self.stop - self.start) * sum(source.dtype.itemsize for source in sources)
 
 
 def compare(
@@ -82,7 +96,8 @@ def compare(
     atol: float = 1e-4,
     equal_nan: bool = False,
     pairing: Pairing | PairingMethod | None = None,
-    mapping: Mapping[str, str | None] | Iterable[tuple[str | None, str | None]] | None = None,
+    mapping: MappingLike | None = None,
+    fuzzy: bool = False,
     walk: Walk = "auto",
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
@@ -100,8 +115,11 @@ def compare(
         Two NaN at the same place are equal.
     pairing : Pairing or {"auto", "name", "order", "shape"}, optional
         A finished pairing, or the method that makes one, see `pair_dumps`; default "auto".
-    mapping : dict or list of pairs, optional
-        Known pairs ``{left name: right name}``; the method pairs the rest.
+    mapping : dict, list of pairs or path, optional
+        Known pairs ``{left name: right name}``, or a mapping file, see `pair_dumps`; the method
+        pairs the rest.
+    fuzzy : bool
+        Ignore the numbers of calls of operators and keep their order, see `pair_dumps`.
     walk : {"auto", "forward", "backward"}
         Order in which parameters are listed. Their gradients are saved in parameter order but
         computed from the loss backwards; "auto" walks back where a name or folder says ``grad``.
@@ -125,7 +143,7 @@ def compare(
     ------
     ValueError
         For a negative tolerance.
-    PairingError
+    PairingError, MappingFileError
         If `pairing` or `mapping` does not fit the dumps.
     UnknownFormatError, FileNotFoundError
         If a path cannot be opened.
@@ -136,7 +154,8 @@ def compare(
     if isinstance(pairing, Pairing):
         _check_pairing(pairing, left, right, mapping)
     else:
-        pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
+        method = pairing or "auto"
+        pairing = pair_dumps(left, right, method=method, mapping=mapping, fuzzy=fuzzy)
     return compare_pairing(pairing, tolerance, walk=walk, executor=executor, progress=progress)
 
 
@@ -190,7 +209,30 @@ class _Row:
 
     @property
     def size(self) -> int:
-        return math.prod(self.left.shape) if self.left is not None else 0
+        source = self.left if self.left is not None else self.right
+        return math.prod(source.shape) if source is not None else 0
+
+    @property
+    def has_values(self) -> bool:
+        """Whether both sides have values to read."""
+        return self.left is not None and self.right is not None
+
+    def recorded(self, side: int, computed: Mapping[str, float] | None = None) -> Recorded:
+        """What is known of a side without reading it, or from its values as `computed`."""
+        columns, entry = self.sides[side].columns, self.entries[side]
+        if computed is None:
+            known = {name: columns[name][entry].item() for name in (*SUMMARY_FIGURES, "crc32")}
+        else:
+            known = dict(computed)
+        return Recorded(
+            value=self.text(side, "value"),
+            dtype=self.text(side, "dtype"),
+            shape=self.text(side, "shape"),
+            size=int(columns["size"][entry]),
+            crc32=int(known.pop("crc32")),
+            digest=self.text(side, "digest"),
+            statistics=known,
+        )
 
     @property
     def is_walked_backward(self) -> bool:
@@ -236,8 +278,8 @@ class _Row:
 
     def obstacle(self) -> Verdict | None:
         """Why the values of this row cannot be compared, or None."""
-        for number, source in enumerate((self.left, self.right)):
-            if source is None and self.entries[number] >= 0:
+        for number, entry in enumerate(self.entries):
+            if entry >= 0 and self.text(number, "status") == "unreadable":
                 reason = f"unreadable_{_SIDES[number]}"
                 return verdict("unreadable", reason, self.text(number, "reason"))
         if self.expected:
@@ -245,6 +287,8 @@ class _Row:
         for side, entry in zip(_SIDES, self.entries, strict=True):
             if entry < 0:
                 return verdict("missing", f"missing_{side}")
+        if not self.has_values:
+            return None
         left, right = self.both()
         return verdict("shape", "shape") if left.shape != right.shape else None
 
@@ -256,11 +300,19 @@ class _Row:
         return self.left, self.right
 
     def pieces(self, number: int) -> list[Piece]:
-        if self.obstacle() is not None:
+        if self.obstacle() is not None or self.left is self.right is None:
             return []
+        if not self.has_values:
+            # What is no tensor, or of another shape, is judged without its partner's values.
+            apart = any(self.text(side, "value") for side in (0, 1)) and self.size != 1
+            unlike = self.text(0, "shape") and self.text(0, "shape") != self.text(1, "shape")
+            if apart or (unlike and self.text(1, "shape")):
+                return []
+            return [Piece(number, self.left, self.right, 0, self.size)]
         starts = range(0, max(self.size, 1), _SLICE)
         return [
-            Piece(number, *self.both(), start, min(start + _SLICE, self.size)) for start in starts
+            Piece(number, self.left, self.right, start, min(start + _SLICE, self.size))
+            for start in starts
         ]
 
 
@@ -280,20 +332,27 @@ def _columns(table: xr.Dataset) -> _Columns:
 
 
 def _display(dump: Dump) -> np.ndarray:
-    """The path of an entry where it tells entries of a step and rank apart, else its name."""
+    """What is shown of an entry: its place where it tells entries apart, else its name."""
     c = _columns(dump.index)
-    paths = [
-        f"{path} (grad)" if path and role == "gradient" else path
-        for path, role in zip(c["path"], c["role"], strict=True)
-    ]
-    places = list(zip(c["step"], c["rank"], paths, strict=True))
+    of_site = ("kind", "path", "call", "direction", "role", "slot")
+    shown = [_shown(*site) for site in zip(*(c[name] for name in of_site), strict=True)]
+    places = list(zip(c["step"], c["rank"], shown, strict=True))
     seen = Counter(places)
     return object_array(
         [
-            path if path and seen[place] == 1 else name
-            for place, path, name in zip(places, paths, c["name"], strict=True)
+            text if text and seen[place] == 1 else name
+            for place, text, name in zip(places, shown, c["name"], strict=True)
         ]
     )
+
+
+def _shown(kind: str, path: str, call: int, direction: str, role: str, slot: str) -> str:
+    """``mlp.weight (grad)``, ``Functional.relu #1 input 0``; the path of what is no call."""
+    if not path or kind not in SITE_KINDS:
+        return f"{path} (grad)" if path and role == "gradient" else path
+    place = path if role == "parameter" or not call else f"{path} #{call}"
+    part = f".{slot}" if role == "parameter" else " ".join(["", role, *slot.split()])
+    return f"{place}{part.rstrip()}{' (grad)' if direction == 'backward' else ''}"
 
 
 def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:
@@ -306,7 +365,7 @@ def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:
 
 def measure_batch(
     pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: bool
-) -> list[tuple[int, int, Partial | str]]:
+) -> list[tuple[int, int, Measured]]:
     """What one task does: ``(pair, start, partial)`` of each piece, or the text of a read error.
 
     Runs in any thread or process; nothing but handles and figures travels.
@@ -314,14 +373,18 @@ def measure_batch(
     return [(p.pair, p.start, _measure_piece(p, rtol, atol, equal_nan)) for p in pieces]
 
 
-def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> Partial | str:
+def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> Measured:
     starts = range(piece.start, max(piece.stop, piece.start + 1), _RUN)
     spans = [(start, min(start + _RUN, piece.stop)) for start in starts]
+    left, right = piece.left, piece.right
     try:
+        if left is None or right is None:
+            source = left if left is not None else right
+            return summarise(source.read, piece.stop)[0] if source is not None else {}
         return merge_tree(
             pair_run(
-                _read(piece.left, start, stop, "left"),
-                _read(piece.right, start, stop, "right"),
+                _read(left, start, stop, "left"),
+                _read(right, start, stop, "right"),
                 start,
                 compiled.kernel(),
                 rtol=rtol,
@@ -351,12 +414,12 @@ def _measure(
     tolerance: Tolerance,
     executor: Executor,
     report: Progress,
-    finish: Callable[[int, Partial | str], None],
+    finish: Callable[[int, Measured], None],
 ) -> None:
     """Hand over the merged figures, or an error text, of every pair as soon as it is finished."""
-    parts: dict[int, dict[int, Partial | str]] = {}
+    parts: dict[int, dict[int, Measured]] = {}
     expected = Counter(piece.pair for piece in pieces)
-    futures: dict[Future[list[tuple[int, int, Partial | str]]], int] = {}
+    futures: dict[Future[list[tuple[int, int, Measured]]], int] = {}
     asked = tolerance.rtol, tolerance.atol, tolerance.equal_nan
     try:
         for batch in _batches(pieces):
@@ -373,11 +436,11 @@ def _measure(
             future.cancel()
 
 
-def _merged(parts: Mapping[int, Partial | str]) -> Partial | str:
+def _merged(parts: Mapping[int, Measured]) -> Measured:
     in_order = [parts[start] for start in sorted(parts)]
     partials = [part for part in in_order if isinstance(part, Partial)]
     if len(partials) < len(in_order):
-        return next(part for part in in_order if isinstance(part, str))
+        return next(part for part in in_order if not isinstance(part, Partial))
     return merge_tree(partials)
 
 
@@ -407,7 +470,7 @@ class _Table:
         self.histogram = np.zeros((len(rows), len(self.exponents)), np.int64)
         self.filled: set[int] = set()
 
-    def fill(self, i: int, partial: Partial | str | None = None) -> None:
+    def fill(self, i: int, measured: Measured | None = None) -> None:
         """Enter a row: with its figures, the text of a read error, or as not measured."""
         row = self.rows[i]
         found: dict[str, Any] = dict(row.known) | {"order": i}
@@ -417,10 +480,10 @@ class _Table:
         found |= {"order_known": row.order >= 0, "walked_backward": row.is_walked_backward}
         judged = row.obstacle()
         if judged is None:
-            judged, figures = _judge(row, partial, self.tolerance)
+            judged, figures = _judge(row, measured, self.tolerance)
             found |= figures
-            if isinstance(partial, Partial):
-                self.histogram[i] = partial.histogram
+            if isinstance(measured, Partial):
+                self.histogram[i] = measured.histogram
         found |= {
             "verdict": judged.name,
             "passed": judged.passed,
@@ -454,15 +517,35 @@ class _Table:
 
 
 def _judge(
-    row: _Row, partial: Partial | str | None, tolerance: Tolerance
+    row: _Row, measured: Measured | None, tolerance: Tolerance
 ) -> tuple[Verdict, dict[str, float]]:
-    if partial is None:
+    if isinstance(measured, str):
+        return verdict("unreadable", "unreadable", measured), {}
+    if not row.has_values:
+        return _judge_recorded(row, measured if isinstance(measured, dict) else {}, tolerance)
+    if not isinstance(measured, Partial):
         return verdict("unreadable", "interrupted"), {}
-    if isinstance(partial, str):
-        return verdict("unreadable", "unreadable", partial), {}
     dtypes = [source.dtype for source in row.both()]
-    figures = pair_figures(partial, *dtypes)
+    figures = pair_figures(measured, *dtypes)
     return judge(figures, tolerance, *dtypes, size=row.size), figures
+
+
+def _judge_recorded(
+    row: _Row, computed: dict[str, float], tolerance: Tolerance
+) -> tuple[Verdict, dict[str, float]]:
+    """Verdict of a row that lacks the values of a side, and the statistics of both."""
+    sources = row.left, row.right
+    if sources != (None, None) and not computed and row.pieces(0):
+        return verdict("unreadable", "interrupted"), {}
+    sides = [
+        row.recorded(side, computed if source is not None and computed else None)
+        for side, source in enumerate(sources)
+    ]
+    judged = judge_recorded(sides[0], sides[1], tolerance)
+    figures: dict[str, float] = {"identical": judged.name == "identical"}
+    for name, side in zip(_SIDES, sides, strict=True):
+        figures |= {f"{name}_{figure}": value for figure, value in side.statistics.items()}
+    return judged, figures
 
 
 def locate_pair(left: ArraySource, right: ArraySource, low: float, high: float) -> Location | str:
@@ -486,7 +569,7 @@ def _evidence(
     futures = {
         i: executor.submit(locate_pair, *rows[i].both(), *value_range(result.isel(pair=i)))
         for i in chosen
-        if rows[i].size
+        if rows[i].size and rows[i].has_values
     }
     found = {i: future.result() for i, future in futures.items()}
     return {
@@ -529,7 +612,10 @@ def _check_pairing(pairing: Pairing, left: Dump, right: Dump, mapping: object) -
 
 
 def _notes(rows: Sequence[_Row], unfinished: int) -> tuple[str, ...]:
-    notes = [note for side in rows[0].sides for note in side.dump.notes] if rows else []
+    dumps = [side.dump for side in rows[0].sides] if rows else []
+    notes = [note for dump in dumps for note in dump.notes]
+    if dumps:
+        notes += missing_places(*dumps)
     if unfinished:
         text = f"interrupted: {unfinished} of {len(rows)} pairs were not measured"
         warnings.warn(text, IncompleteWarning, stacklevel=3)
@@ -538,9 +624,7 @@ def _notes(rows: Sequence[_Row], unfinished: int) -> tuple[str, ...]:
 
 
 def _bytes(pieces: Iterable[Piece]) -> int:
-    return sum(
-        (p.stop - p.start) * (p.left.dtype.itemsize + p.right.dtype.itemsize) for p in pieces
-    )
+    return sum(piece.size_bytes for piece in pieces)
 
 
 def _threads() -> int:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from troubleshooter_nb.naming import (
     canonical_parameter,
@@ -20,6 +21,27 @@ SEPARATOR = re.compile(r"[./]")
 # A part in front of at least this share of a side's names is what that side calls the network.
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES, _MOST_LAYERS = 6, 12
+
+
+# Levels of record that say in which call of what a tensor was seen.
+SITE_KINDS = frozenset(("module", "api", "kernel", "debug"))
+
+
+class SiteFacts(NamedTuple):
+    """What is known of an entry with a call site.
+
+    `figures` are L2 norm, minimum and maximum where all are known, and the checksum of the bytes
+    (-1 unknown): they break ties between calls that nothing else tells apart.
+    """
+
+    kind: str
+    layer: str
+    role: str
+    slot: str
+    value: str
+    parent: str
+    figures: tuple[float, float, float]
+    crc32: int
 
 
 @dataclass(frozen=True)
@@ -36,6 +58,8 @@ class Item:
         Whether that sequence says anything: files without number stand by their name.
     name, path, call, direction, slot, shape
         As in `DUMP_COLUMNS`; `slot` with the role if that is input or output.
+    site : SiteFacts or None
+        What is known only of entries with a call site.
     """
 
     row: int
@@ -47,6 +71,7 @@ class Item:
     direction: str
     slot: tuple[str, str]
     shape: str
+    site: SiteFacts | None = None
 
     @cached_property
     def spelled(self) -> str:
@@ -83,6 +108,8 @@ class Search:
         self.left, self.right = list(left), list(right)
         self.pairs: list[tuple[Item, Item]] = []
         self.matches: list[Match] = []
+        # What to know about an entry that stays alone, by side and row.
+        self.alone: tuple[dict[int, str], dict[int, str]] = ({}, {})
 
     def add(
         self,
@@ -97,6 +124,13 @@ class Search:
             sure = round(confidence(left, right), 2)
             self.pairs.append((left, right))
             self.matches.append(Match(left.row, right.row, method, sure, text))
+        self._find_leftovers()
+
+    def add_matches(self, pairs: Iterable[tuple[Item, Item, Match]]) -> None:
+        """Take these pairs of leftovers over, with a row for each."""
+        for left, right, match in pairs:
+            self.pairs.append((left, right))
+            self.matches.append(match)
         self._find_leftovers()
 
     def drop(self, wrong: set[int]) -> None:

@@ -25,6 +25,7 @@ from troubleshooter_nb.formats.hooks_lines import Line, lines_of
 from troubleshooter_nb.formats.hooks_notes import Findings, notes_of
 from troubleshooter_nb.formats.hooks_rule import Rule, rule_of
 from troubleshooter_nb.formats.hooks_stacks import stacks_of
+from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.hooks import (
     HookName,
@@ -342,7 +343,8 @@ def _filled(
         if kept > math.prod(shape):
             reason = f"line {line.number}: {kept} values for shape {list(shape)}"
             return [replace(entry, reason=reason)]
-    finite = {name: value for name, value in statistics.items() if math.isfinite(value)}
+    known = with_nonfinite(statistics)
+    finite = {name: value for name, value in known.items() if math.isfinite(value)}
     if any(math.isinf(v) or (math.isnan(v) and k != "l2") for k, v in statistics.items()):
         findings.not_finite.append(entry.name)
     entry = replace(entry, statistics=finite, shape=shape, dtype=dtype)

@@ -18,6 +18,7 @@ from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape
 from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks, printable
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, DumpedTensor
+from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.metrics.floats import dtype_from_token
 
 Release = Literal["", "1.2.2", "8.3.3", "26.2.0"]
@@ -149,7 +150,7 @@ def _statistics_of(leaf: Mapping[str, Any]) -> dict[str, float]:
     if "l2" in statistics:
         # The norm msprobe gives of one element is that element, with its sign.
         statistics["l2"] = abs(statistics["l2"])
-    return statistics
+    return with_nonfinite(statistics)
 
 
 def _value_of(leaf: Any) -> tuple[str, str]:

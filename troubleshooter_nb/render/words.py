@@ -81,7 +81,35 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "equal statistics cannot prove equal values",
         "统计量相等不能证明数值相等",
     ),
-    "statistics_differ": ("{detail} of the statistics differs", "统计量 {detail} 不同"),
+    "statistics_differ": (
+        "{detail} is {left_statistic} and {right_statistic}",
+        "{detail} 分别为 {left_statistic} 与 {right_statistic}",
+    ),
+    "statistics_nonfinite": (
+        "NaN or Inf on one side only, by the statistics",
+        "由统计量可知仅一侧存在 NaN 或 Inf",
+    ),
+    "digest_same": ("equal checksums", "校验和相等"),
+    "digest_differs": (
+        "other bits, by checksum; equal statistics cannot say how far apart",
+        "校验和不同；统计量相等，无法判断差异大小",
+    ),
+    "nothing_shared": (
+        "the two dumps recorded nothing that could be compared",
+        "两侧没有可以比较的记录",
+    ),
+    "value_same": ("both are {detail}", "两侧均为 {detail}"),
+    "values_close": ("within tolerance: {detail}", "在容差内：{detail}"),
+    "values_differ": ("{detail}", "{detail}"),
+    "constants_close": (
+        "every element is the same number, by min and max: {detail}",
+        "由最小值与最大值可知全部元素相同：{detail}",
+    ),
+    "constants_differ": (
+        "every element is one number, by min and max: {detail}",
+        "由最小值与最大值可知每侧全部元素为同一数：{detail}",
+    ),
+    "no_tensor": ("only one side is a tensor: {detail}", "仅一侧为张量：{detail}"),
     # Sentences of the reprs.
     "all_agree": ("{passed} of {total} pairs agree", "{total} 对中 {passed} 对一致"),
     "some_differ": ("{failed} of {total} pairs differ", "{total} 对中 {failed} 对不一致"),
@@ -340,6 +368,9 @@ class _Gaps(dict[str, Any]):
     def __missing__(self, name: str) -> str:
         if name in _FIGURES:
             return scientific(float(self[_FIGURES[name]]))
+        if name in ("left_statistic", "right_statistic"):
+            # As many digits as tell them apart.
+            return f"{float(self[name.partition('_')[0] + '_' + self['detail']]):.6g}"
         if name == "scale":
             return scientific(max(abs(float(self["right_max"])), abs(float(self["right_min"]))))
         if name == "share":

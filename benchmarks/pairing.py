@@ -1,0 +1,101 @@
+"""Pairing across frameworks against the truth of the module objects, and its time per entry."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from troubleshooter_nb import Dump, pair_dumps
+from troubleshooter_nb.dump import Entry
+from troubleshooter_nb.naming import Site
+
+RECALL, SECONDS, RATIO = 0.99, 10.0, 1.5
+TRUTH = Path(__file__).parents[1] / "tests" / "analysis" / "pairing_truth.py"
+
+
+def truth_module():
+    spec = importlib.util.spec_from_file_location("pairing_truth", TRUTH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["pairing_truth"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def large(entries: int, ranks: int, prefix: str, containers: tuple[str, str]) -> Dump:
+    """A run of linear layers in blocks, with as many entries in all."""
+    found = []
+    outer, inner = containers
+    roles = (("input", "0"), ("parameter", "weight"), ("parameter", "bias"), ("output", "0"))
+    sections = {"input": "input", "parameter": "parameters", "output": "output"}
+    layer = {"Module": "Linear", "Cell": "Dense"}[prefix]
+    for rank in range(ranks):
+        for n in range(entries // ranks):
+            visit, leaf = divmod(n, len(roles))
+            block, part = divmod(visit, 6)
+            path = f"{outer}.{block}.{inner}{part}"
+            role, slot = roles[leaf]
+            width = 8 * (part + 1)
+            shape = {"input": (4, 8), "parameter": (width, 8), "output": (4, width)}[role]
+            name = f"{prefix}.{path}.{layer}.forward.0.{sections[role]}.{slot}"
+            site = Site("module", path, 0, "forward", role, slot)
+            shape = shape[:1] if slot == "bias" else shape
+            found.append(Entry(name, site, rank=rank, order=n, shape=shape, layer=layer))
+    return Dump.from_entries(found, label=prefix)
+
+
+def timed(entries: int, right: tuple[str, tuple[str, str]]) -> tuple[float, int]:
+    dumps = large(entries, 8, "Module", ("layers", "fc")), large(entries, 8, *right)
+    gc.collect()
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        matched = pair_dumps(*dumps).matched
+        times.append(time.perf_counter() - start)
+    return min(times), matched
+
+
+def main() -> int:
+    truth = truth_module()
+    missed = 0
+    total_found = total_wanted = 0
+    wrong_by = dict.fromkeys(("<=0.5", "<=0.9", ">0.9"), 0)
+    for net, level, (title, left, right) in product(
+        ("gpt", "resnet"), ("module", "api"), truth.variations()
+    ):
+        result = truth.measure(net, level, left, right)
+        certain = [w for w in result.wrong if w[0] > 0.9]
+        for confidence, *_ in result.wrong:
+            key = "<=0.5" if confidence <= 0.5 else "<=0.9" if confidence <= 0.9 else ">0.9"
+            wrong_by[key] += 1
+        total_found += result.found
+        total_wanted += result.wanted
+        print(
+            f"{net:6} {level:6} {title:28} {result.found:4} of {result.wanted:4} "
+            f"({result.recall:6.1%})  wrong: {len(result.wrong)}, above 0.9: {len(certain)}"
+        )
+        for row in result.wrong[:4] if "-v" in sys.argv else certain[:4]:
+            print("      ", *row)
+        missed += result.recall < RECALL or bool(certain)
+    print(f"in all {total_found} of {total_wanted}; wrong pairs by confidence: {wrong_by}")
+    for title, right in {
+        "equal names": ("Module", ("layers", "fc")),
+        "other framework, equal paths": ("Cell", ("layers", "fc")),
+        "renamed": ("Cell", ("blocks", "dense")),
+    }.items():
+        few, many = timed(5_000, right), timed(50_000, right)
+        ratio = many[0] / 50_000 / (few[0] / 5_000)
+        print(f"{title}: 50,000 entries in {many[0]:.2f} s, {many[1]} matched; per entry {ratio:.2f}"
+              " times that of 5,000")
+        if title != "renamed":
+            missed += many[0] > SECONDS or ratio > RATIO or many[1] < 50_000
+    return int(np.sign(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,338 @@
+"""declared_pairs: the acceptance cases of msprobe's mapping files, sides, what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from troubleshooter_nb import Dump, compare, open_dump
+from troubleshooter_nb.analysis.declared.pairs import declared_pairs
+from troubleshooter_nb.dump import ArrayInMemory, Entry
+from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.formats.pairing_files import read_mapping
+from troubleshooter_nb.naming import (
+    RowName,
+    format_row_name,
+    parse_msprobe_call,
+    parse_row_name,
+    site_of_msprobe,
+)
+from troubleshooter_nb.pairing import Pairing
+
+DATA = Path(__file__).parents[1] / "data"
+MAPS = DATA / "maps"
+S = DATA / "msprobe" / "v26_2_0" / "mindspore"
+T = DATA / "msprobe" / "v26_2_0" / "torch"
+
+
+def dump_of(names, label="d", *, step=0):
+    """A dump of rows of msprobe with these names; the array of each has two elements."""
+    entries = []
+    for order, name in enumerate(names):
+        row = parse_row_name(name)
+        assert isinstance(row, RowName)
+        call = parse_msprobe_call(row.entry)
+        site = site_of_msprobe(call, row.section, row.slot)
+        assert format_row_name(row) == name
+        source = ArrayInMemory(np.zeros(2))
+        entries.append(Entry(name, site, source, step=step, order=order, layer=call.layer_name))
+    return Dump.from_entries(entries, label=label)
+
+
+def pairs_of(left, right, matches):
+    # Row -1, no partner, is the None at the end.
+    sides = [[*left.names, None], [*right.names, None]]
+    return [(sides[0][m.left], sides[1][m.right]) for m in matches]
+
+
+def declared(left, right, text, folder, **options):
+    path = folder / "m.yaml"
+    path.write_text(text)
+    return pairs_of(left, right, declared_pairs(left, right, path, **options))
+
+
+def paired(matches):
+    return [m for m in matches if m.left >= 0 and m.right >= 0]
+
+
+@pytest.mark.parametrize(
+    "file", ["maps_layer_tf.yaml", "maps_layer_tf_oldkey.yaml", "map_layer.yaml"]
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_case_52_all_leaves_of_the_twins_pair(file, swapped):
+    dumps = [open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")]
+    left, right = dumps[::-1] if swapped else dumps
+    notes: list[str] = []
+    matches = declared_pairs(left, right, MAPS / file, notes=notes)
+    assert len(paired(matches)) == len(matches) == 125
+    assert notes == []
+    assert {(m.method, m.confidence) for m in matches} == {("user", 1.0)}
+    assert all(m.note.startswith(file) for m in matches)
+    assert all(m.note.endswith("the other way round in the file") == swapped for m in matches)
+    values = left.index["value"].values[[m.left for m in matches]]
+    assert sorted(set(values)) == ["", "null"]
+    assert (values == "null").sum() == 2
+    table = compare(left, right, pairing=Pairing.from_matches(left, right, matches)).to_dataframe()
+    measured = table[table["cosine"].notna()]
+    assert measured["cosine"].min() == pytest.approx(1.0, abs=1e-12)
+    assert table["max_abs_error"].max() == pytest.approx(2.98023e-07, rel=1e-5)
+
+
+def test_a_note_says_which_lines_renamed_a_leaf():
+    left, right = open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")
+    matches = declared_pairs(left, right, MAPS / "maps_layer_tf.yaml")
+    notes = {left.names[m.left]: m.note for m in matches}
+    assert notes["Cell.blocks.1.up.Dense.forward.0.input.0"] == "maps_layer_tf.yaml, lines 3, 11"
+
+
+@pytest.mark.parametrize(
+    "file", ["maps_cell.yaml", "maps_cell_str.yaml", "map_cell.yaml", "maps_layer_mlp.yaml"]
+)
+def test_case_44_nineteen_rows_and_a_gradient_that_neither_side_has(file):
+    left, right = open_dump(S / "m_mlp_L0_tensor"), open_dump(T / "t_mlp_L0_tensor")
+    matches = declared_pairs(left, right, MAPS / file)
+    assert len(paired(matches)) == 19
+    (alone,) = [m for m in matches if m.right < 0]
+    assert left.names[alone.left] == "Cell.fc1.Dense.backward.0.output.0"
+    assert (alone.method, alone.expected) == ("unmatched", True)
+    assert alone.note.startswith("no gradient on either side")
+
+
+def test_case_48_rows_named_one_by_one():
+    left, right = open_dump(S / "m_mlp_L1_tensor"), open_dump(T / "t_mlp_L1_tensor")
+    matches = declared_pairs(left, right, MAPS / "maps_data.yaml")
+    assert len(paired(matches)) == len(matches) == 5
+    # A wrong pair on purpose: the bias is missing.
+    wrong = "Primitive.matmul.MatMul.0.forward.output.0", "Functional.linear.0.forward.output.0"
+    assert wrong in pairs_of(left, right, matches)
+
+
+def test_the_documented_data_mapping_skips_modules_where_none_were_dumped():
+    left, right = open_dump(S / "m_mlp_L1_tensor"), open_dump(T / "t_mlp_L1_tensor")
+    notes: list[str] = []
+    assert len(declared_pairs(left, right, MAPS / "map_data.yaml", notes=notes)) == 3
+    (note,) = notes
+    assert note.startswith("map_data.yaml, line 6: 'Cell.fc1.Dense.forward.0.input.0' not used")
+    assert note.endswith("has no modules")
+
+
+def test_case_49_operators_by_position_and_primitives_without_their_class():
+    left, right = open_dump(S / "m_mlp_L1_tensor"), open_dump(T / "t_mlp_L1_tensor")
+    matches = declared_pairs(left, right, MAPS / "maps_api_list_output.yaml")
+    rows = [
+        *("forward.input.0", "forward.output.0", "backward.input.0", "backward.output.0"),
+    ]
+    found = pairs_of(left, right, paired(matches))
+    relu = [(f"Primitive.relu.ReLU.0.{row}", f"Functional.relu.0.{row}") for row in rows]
+    loss = [(f"Functional.cross_entropy.0.{row}",) * 2 for row in [*rows, "forward.input.1"]]
+    assert set(found) == {*relu, *loss}
+    assert len(found) == 9
+    gradients = [m for m in matches if "backward" in left.names[m.left] and m.right >= 0]
+    assert all("need not be defined alike" in m.note for m in gradients)
+
+
+@pytest.mark.parametrize("file", ["maps_api_dict.yaml", "maps_api_list.yaml", "map_api.yaml"])
+def test_case_50_plural_keys_say_the_same_of_cross_entropy(file):
+    left, right = open_dump(S / "m_mlp_L1_tensor"), open_dump(T / "t_mlp_L1_tensor")
+    full = declared_pairs(left, right, MAPS / "maps_api_list_output.yaml")
+    wanted = [p for p in pairs_of(left, right, full) if "cross_entropy" in p[0]]
+    matches = declared_pairs(left, right, MAPS / file)
+    assert pairs_of(left, right, matches) == wanted
+
+
+@pytest.mark.parametrize(
+    "name", ["Primitive.matmul", "Primitive.MatMul", "Primitive.matmul.MatMul"]
+)
+def test_a_primitive_has_three_names(tmp_path, name):
+    left, right = open_dump(S / "m_mlp_L1_tensor"), open_dump(T / "t_mlp_L1_tensor")
+    text = f"""
+- ms_api: {name}
+  pt_api: Functional.linear
+  ms_args: [0, 1]
+  pt_args: [0, 1]
+  ms_output: []
+  pt_output: []
+- {{ms_api: Primitive.BiasAdd, pt_api: Functional.linear,
+   ms_args: [1], pt_args: [2], ms_output: [0], pt_output: [0]}}
+"""
+    found = declared(left, right, text, tmp_path)
+    for n in (0, 1):
+        linear = f"Functional.linear.{n}.forward"
+        matmul, add = (
+            f"Primitive.matmul.MatMul.{n}.forward",
+            f"Primitive.bias_add.BiasAdd.{n}.forward",
+        )
+        assert (f"{matmul}.input.1", f"{linear}.input.1") in found
+        assert (f"{add}.input.1", f"{linear}.input.2") in found
+        assert (f"{add}.output.0", f"{linear}.output.0") in found
+    # The weight's gradient stands elsewhere in torch's dump, and transposed: left to others.
+    gradients = [a for a, _ in found if "MatMul" in a and "backward.output" in a]
+    assert gradients == ["Primitive.matmul.MatMul.1.backward.output.1"]
+
+
+def test_operators_of_one_class_take_turns(tmp_path):
+    left = dump_of(
+        [f"Primitive.{name}.ReLU.0.forward.input.0" for name in ("act1", "act2", "act3")]
+    )
+    right = dump_of([f"Functional.relu.{n}.forward.input.0" for n in (0, 1)])
+    found = declared(left, right, "{ms_api: Primitive.ReLU, pt_api: Functional.relu}", tmp_path)
+    assert found == [
+        ("Primitive.act1.ReLU.0.forward.input.0", "Functional.relu.0.forward.input.0"),
+        ("Primitive.act2.ReLU.0.forward.input.0", "Functional.relu.1.forward.input.0"),
+    ]
+
+
+def test_nested_arguments_follow_their_position(tmp_path):
+    left = dump_of([f"Mint.cat.0.forward.input.{k}" for k in ("0", "1.0", "1.1")])
+    right = dump_of([f"Torch.cat.0.forward.input.{k}" for k in ("0.0", "0.1", "1")])
+    text = "{ms_api: Mint.cat, pt_api: Torch.cat, ms_args: [0, 1], pt_args: [1, 0]}"
+    assert [(a[-3:], b[-3:]) for a, b in declared(left, right, text, tmp_path)] == [
+        ("t.0", "t.1"),
+        ("1.0", "0.0"),
+        ("1.1", "0.1"),
+    ]
+
+
+def test_parameters_are_matched_in_torchs_spelling(tmp_path):
+    front, behind = "Cell.bn.BatchNorm2d.", "Module.norm.BatchNorm2d."
+    mine = ["gamma", "beta", "moving_mean", "moving_variance"]
+    theirs = ["weight", "bias", "running_mean", "running_var"]
+    left, right = (
+        dump_of(
+            [f"{name}forward.0.parameters.{p}" for p in leaves]
+            + [f"{name}parameters_grad.0.{p}" for p in leaves[:2]]
+        )
+        for name, leaves in ((front, mine), (behind, theirs))
+    )
+    found = declared(left, right, "TopLayer:\n  bn: norm\n", tmp_path)
+    assert [(a.rpartition(".")[2], b.rpartition(".")[2]) for a, b in found] == [
+        *zip(mine, theirs, strict=True),
+        *zip(mine[:2], theirs[:2], strict=True),
+    ]
+
+
+def test_containers_renumber_their_parts(tmp_path):
+    left = dump_of([f"Cell.layers.{n}.fc.Dense.forward.0.input.0" for n in (5, 6)])
+    right = dump_of([f"Module.layers.{n}.fc.Linear.forward.0.input.0" for n in (0, 1)])
+    found = declared(left, right, "layers:\n  '5': '0'\n  6: 1\n", tmp_path)
+    assert found == list(zip(left.names, right.names, strict=True))
+
+
+def test_a_dotted_key_is_renamed_as_a_whole(tmp_path):
+    left = dump_of(["Cell.net.model.body.fc.Dense.forward.0.input.0"])
+    right = dump_of(["Module.module.fc.Linear.forward.0.input.0"])
+    found = declared(left, right, "TopLayer:\n  net.model.body: module\n", tmp_path)
+    assert found == [(left.names[0], right.names[0])]
+
+
+def test_every_step_and_rank_that_both_have_is_paired(tmp_path):
+    left, right = open_dump(S / "m_mlp_L0_tensor"), open_dump(S / "m_mlp_L0_tensor")
+    name = "Cell.fc1.Dense.forward.0.input.0"
+    assert declared(left, right, f"{name}: {name}.npy\n", tmp_path) == [(name, name)] * 2
+
+
+def test_rows_may_have_the_spelling_of_another_release_or_a_suffix(tmp_path):
+    left = dump_of(
+        ["Cell.fc.Dense.parameters_grad.0.weight", "Functional.add.0.forward.input.other"]
+    )
+    right = dump_of(["Module.fc.Linear.parameters_grad.weight", "Torch.add.0.forward.kwargs.other"])
+    text = (
+        "Cell.fc.Dense.parameters_grad.weight: Module.fc.Linear.parameters_grad.0.weight\n"
+        "Functional.add.0.forward.kwargs.other.npy: Torch.add.0.forward.input.other.pt\n"
+    )
+    assert len(declared(left, right, text, tmp_path)) == 2
+
+
+def test_the_peers_own_mapping_is_taken_at_its_word():
+    left, right = open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")
+    matches = declared_pairs(left, right, MAPS / "data_mapping_20261127211307.yaml")
+    assert len(paired(matches)) == 86
+    assert sum(m.expected for m in matches) == 39
+
+
+def test_the_earlier_of_two_files_wins(tmp_path):
+    left, right = open_dump(S / "m_mlp_L1_tensor"), open_dump(T / "t_mlp_L1_tensor")
+    files = [MAPS / "maps_data.yaml", read_mapping(MAPS / "maps_api_list_output.yaml")]
+    matches = declared_pairs(left, right, files)
+    assert len(paired(matches)) == 5 + 5
+    notes = {left.names[m.left]: m.note for m in matches}
+    assert notes["Primitive.relu.ReLU.0.forward.input.0"] == "maps_data.yaml, line 1"
+
+
+MLP = S / "m_mlp_L0_tensor", T / "t_mlp_L0_tensor"
+OPS = S / "m_mlp_L1_tensor", T / "t_mlp_L1_tensor"
+TF = S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor"
+LOSS = "ms_api: Functional.cross_entropy\npt_api: Functional.cross_entropy\n"
+
+
+@pytest.mark.parametrize(
+    ("dumps", "text", "line", "key", "says"),
+    [
+        (OPS, "ms_api: Functional.reluu\npt_api: Functional.relu\n", 1, "ms_api", "no operator"),
+        (OPS, "ms_api: Primitive.relu\npt_api: Functional.rel\n", 2, "pt_api", "'Functional.relu'"),
+        (OPS, LOSS + "ms_args: [0, 2]\npt_args: [0, 1]\n", 3, "ms_args", "2 is out of range"),
+        (OPS, LOSS + "ms_output: [0]\npt_output: [1]\n", 4, "pt_output", "outputs 0 to 0"),
+        (MLP, LOSS, 1, "", "about operators"),
+        (OPS, "fc1.Dense: fc1.Linear\n", 1, "", "about modules"),
+        (MLP, "fc3.Dense: fc1.Linear\n", 1, "fc3.Dense", "closest: 'fc"),
+        (MLP, "fc1.Dense: fc1.Linea\n", 1, "fc1.Dense", "closest: 'fc1.Linear'"),
+        (MLP, "Dense: Conv\n", 1, "Dense", "is called 'fc1.Conv'"),
+        (TF, "Cell:\n  blocks: layer\n", 2, "blocks", "closest: 'layers'"),
+        (TF, "Cell:\n  block: layer\n", 2, "block", "below Cell; closest: 'blocks'"),
+        (TF, "DecodrCell:\n  up: fc1\n", 1, "DecodrCell", "'DecoderCell'"),
+        (MLP, "Cell.fc1.Dense.forward.0.input.1: x\n", 1, "Cell.fc1.Dense.f", "closest"),
+        (MLP, "N/A: [Module.fc1.Linear.forward.0.input.7]\n", 1, "N/A", "no row"),
+        (
+            OPS,
+            "- {ms_api: Primitive.relu, pt_api: Functional.relu, ms_output: [0], pt_output: [0]}\n"
+            "- {ms_api: Primitive.ReLU, pt_api: Functional.relu, ms_output: [0], pt_output: [0]}\n",
+            *(2, "ms_output", "has a partner already .m.yaml, line 1"),
+        ),
+    ],
+)
+def test_what_does_not_fit_the_dumps_is_named_with_file_line_and_key(
+    tmp_path, dumps, text, line, key, says
+):
+    left, right = map(open_dump, dumps)
+    with pytest.raises(MappingFileError, match=says) as error:
+        declared(left, right, text, tmp_path)
+    message = str(error.value)
+    assert message.startswith(f"m.yaml, line {line}")
+    assert key in message
+
+
+def test_a_rename_that_meets_no_module_is_noted(tmp_path):
+    left, right = map(open_dump, TF)
+    notes: list[str] = []
+    text = "TopLayer:\n  blocks: layers\nDecoderCell:\n  lm_head: up\n"
+    declared(left, right, text, tmp_path, notes=notes)
+    (note,) = notes
+    assert note.startswith("m.yaml, line 4, 'lm_head': not used")
+
+
+def test_unknown_names_can_be_skipped_as_the_peer_does(tmp_path):
+    left, right = map(open_dump, MLP)
+    notes: list[str] = []
+    text = "fc3.Dense: fc3.Linear\nDense: Linear\n"
+    found = declared(left, right, text, tmp_path, unknown="skip", notes=notes)
+    assert len(found) == 20
+    assert notes[0].startswith("m.yaml, line 1, 'fc3.Dense': no cell of left")
+
+
+def test_two_layers_that_become_one_are_refused(tmp_path):
+    left = dump_of([f"Cell.a.{n}.Dense.forward.0.input.0" for n in ("up", "gate")])
+    right = dump_of(["Module.a.fc.Linear.forward.0.input.0"])
+    text = "TopLayer:\n  a.up: a.fc\na:\n  gate: fc\n"
+    with pytest.raises(MappingFileError, match="keep one of the two"):
+        declared(left, right, text, tmp_path)
+
+
+def test_many_rows_take_linear_time(tmp_path):
+    names = [f"Cell.l.{n}.fc.Dense.forward.0.input.{k}" for n in range(500) for k in range(10)]
+    left = dump_of(names)
+    right = dump_of([n.replace("Cell.l", "Module.m").replace("Dense", "Linear") for n in names])
+    assert len(declared(left, right, "Cell:\n  l: m\n", tmp_path)) == 5000
+    text = "".join(f"{a}: {b}\n" for a, b in zip(left.names, right.names, strict=True))
+    assert len(declared(left, right, text, tmp_path)) == 5000

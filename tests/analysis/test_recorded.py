@@ -1,0 +1,167 @@
+"""Entries without values are judged by what their dump recorded, and by nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from troubleshooter_nb.analysis.engine import compare
+from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.formats import open_dump
+from troubleshooter_nb.metrics.verdict import Tolerance
+from troubleshooter_nb.naming import Site
+
+MSPROBE = Path(__file__).parents[1] / "data" / "msprobe" / "v26_2_0"
+SEEN = {"min": -1.0, "max": 2.0, "mean": 0.5, "l2": 3.0}
+
+
+def recorded(**facts):
+    return Recorded(**({"dtype": "float32", "shape": "4x3", "size": 12} | facts))
+
+
+def judged(left, right, **tolerance):
+    found = judge_recorded(recorded(**left), recorded(**right), Tolerance(**tolerance))
+    return found.name, found.reason
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ({"crc32": 5}, {"crc32": 5}, ("identical", "digest_same")),
+        ({"digest": "xor:1"}, {"digest": "xor:1"}, ("identical", "digest_same")),
+        # Another kind of checksum, or of another dtype, says nothing.
+        ({"digest": "xor:1"}, {"digest": "md5:1"}, ("undecidable", "nothing_shared")),
+        ({"crc32": 5}, {"crc32": 5, "dtype": "int32"}, ("undecidable", "nothing_shared")),
+        ({"crc32": 5}, {"crc32": 6}, ("undecidable", "digest_differs")),
+        ({"crc32": 5, "statistics": SEEN}, {"crc32": 6, "statistics": SEEN},
+         ("undecidable", "digest_differs")),
+        ({"statistics": SEEN}, {"statistics": SEEN}, ("undecidable", "undecidable")),
+        ({"statistics": SEEN}, {"statistics": SEEN | {"max": 3}}, ("differs", "statistics_differ")),
+        ({"statistics": SEEN}, {"statistics": {}}, ("undecidable", "nothing_shared")),
+        ({}, {}, ("undecidable", "nothing_shared")),
+        ({"shape": "3x4"}, {}, ("shape", "shape")),
+        ({"shape": ""}, {"statistics": SEEN}, ("undecidable", "nothing_shared")),
+        ({"statistics": {"nan_count": 1}}, {"statistics": {"nan_count": 0}},
+         ("nan", "statistics_nonfinite")),
+    ],
+)  # fmt: skip
+def test_checksums_prove_and_statistics_only_refute(left, right, expected):
+    assert judged(left, right) == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ((0.5, 0.5), (0.5, 0.5), ("pass", "constants_close")),
+        ((0.5, 0.5), (0.50001, 0.50001), ("pass", "constants_close")),
+        ((0.5, 0.5), (0.6, 0.6), ("differs", "constants_differ")),
+        ((0.5, 0.5), (0.5, 0.6), ("differs", "statistics_differ")),
+    ],
+)
+def test_where_minimum_is_maximum_statistics_say_everything(left, right, expected):
+    sides = [
+        {"statistics": {"min": low, "max": high, "nan_count": 0, "inf_count": 0}}
+        for low, high in (left, right)
+    ]
+    assert judged(*sides) == expected
+
+
+def test_a_minimum_that_is_the_maximum_of_the_finite_values_only_is_not_enough():
+    sides = {"statistics": {"min": 1.0, "max": 1.0, "nan_count": 2, "inf_count": 0}}
+    assert judged(sides, sides)[0] == "undecidable"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ("null", "null", ("identical", "value_same")),
+        ("false", "true", ("differs", "values_differ")),
+        ("1", "true", ("pass", "values_close")),
+        ("3", "4", ("differs", "values_differ")),
+        ("1.0", "1.00001", ("pass", "values_close")),
+        ("NaN", "NaN", ("identical", "value_same")),
+        ("NaN", "1", ("nan", "values_differ")),
+        ('"sum"', '"mean"', ("differs", "values_differ")),
+        ('"sum"', "null", ("differs", "values_differ")),
+        ("null", "", ("shape", "no_tensor")),
+    ],
+)
+def test_what_is_no_tensor_is_compared_as_a_value(left, right, expected):
+    assert judged({"value": left}, {"value": right}) == expected
+
+
+def test_a_number_is_compared_with_a_tensor_of_one_element():
+    one = Dump.from_entries([Entry("eps", Site("api", "eps"), dtype="float", value="0.125")])
+    tensor = Dump.from_arrays({"eps": np.float32(0.125)})
+    other = Dump.from_arrays({"eps": np.float32(0.25)})
+    vector = Dump.from_arrays({"eps": np.zeros(3, np.float32)})
+    for left, right, expected in (
+        (one, tensor, ["pass"]),
+        (tensor, one, ["pass"]),
+        (one, other, ["differs"]),
+        (one, vector, ["shape"]),
+    ):
+        assert compare(left, right).result["verdict"].values.tolist() == expected
+
+
+def test_statistics_are_compared_with_a_tensor_by_computing_its_own():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 3)).astype(np.float32)
+    entry = Entry("x", Site("api", "x"), ArrayInMemory(values))
+    computed = Dump.from_entries([entry]).summarise()
+    statistics = {name: computed.index[name].item() for name in ("min", "max", "mean", "l2")}
+    shape = {"shape": (4, 3), "dtype": "float32"}
+    only = Dump.from_entries([Entry("x", entry.site, statistics=statistics, **shape)])
+    crc = {"crc32": computed.index["crc32"].item()}
+    digest = Dump.from_entries([Entry("x", entry.site, statistics=crc, **shape)])
+    other = Dump.from_entries([Entry("x", entry.site, ArrayInMemory(values + 1))])
+    for left, right, expected in (
+        (only, computed, "undecidable"),
+        (computed, only, "undecidable"),
+        (only, other, "differs"),
+        (digest, computed, "identical"),
+        (other, digest, "undecidable"),
+    ):
+        result = compare(left, right).result
+        assert result["verdict"].values.tolist() == [expected]
+        side = "right" if left is only or left is digest else "left"
+        assert math.isfinite(result[f"{side}_max"].item())
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        # Cases 35 and 36 of the spec: the rows that differ are those of the tensors.
+        ("t_mlp_mix_tensorB", "t_mlp_mix_tensor", {"identical": 13, "differs": 32}),
+        ("t_mlp_mix_md5B", "t_mlp_mix_md5", {"identical": 13, "differs": 32}),
+        (
+            "t_mlp_mix_statisticsB",
+            "t_mlp_mix_statistics",
+            {"identical": 2, "differs": 32, "undecidable": 10, "pass": 1},
+        ),
+        # Case 58: nothing of a statistics dump is refuted by the tensors it was made of.
+        (
+            "t_mlp_mix_statistics",
+            "t_mlp_mix_tensor",
+            {"identical": 2, "undecidable": 41, "pass": 2},
+        ),
+    ],
+)
+def test_every_kind_of_dump_of_one_run_tells_the_same_story(left, right, expected):
+    result = compare(MSPROBE / "torch" / left, MSPROBE / "torch" / right).result
+    assert Counter(result["verdict"].values.tolist()) == expected
+
+
+def test_equal_statistics_of_opposite_tensors_are_not_taken_for_equal_tensors():
+    """Case 57: the norms are equal, the signs are not."""
+    left, right = (open_dump(MSPROBE / "metric_cases" / f"{s}_stat") for s in ("target", "golden"))
+    result = compare(left, right).result
+    rows = dict(zip(result["left"].values.tolist(), result["verdict"].values.tolist(), strict=True))
+    assert rows["Functional.opposite.0.forward.output.0"] in ("differs", "undecidable")
+    assert rows["Functional.nan_other_place.0.forward.output.0"] == "undecidable"
+    assert rows["Functional.scaled3.0.forward.output.0"] == "differs"

@@ -1,0 +1,383 @@
+"""read_mapping and write_mapping: every documented kind, what is refused and why, round trips."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from troubleshooter_nb import Dump, open_dump, pair_dumps
+from troubleshooter_nb.analysis.declared.pairs import declared_pairs
+from troubleshooter_nb.errors import MappingFileError, TroubleshooterError
+from troubleshooter_nb.formats.layer_names import LayerNames
+from troubleshooter_nb.formats.pairing_files import read_mapping
+from troubleshooter_nb.formats.pairing_rules import MISSING, NameRule
+from troubleshooter_nb.formats.pairing_writer import write_mapping
+from troubleshooter_nb.formats.yaml_nodes import read_nodes
+from troubleshooter_nb.pairing import Match, Pairing
+
+DATA = Path(__file__).parents[1] / "data"
+MAPS = DATA / "maps"
+MSPROBE = DATA / "msprobe" / "v26_2_0"
+
+
+def written(folder, text, name="m.yaml"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def names_of(mapping):
+    return {(rule.parent, rule.left): rule.right for rule in mapping.names}
+
+
+def positions(found):
+    return None if found is None else [(p.left, p.right) for p in found]
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "rules"),
+    [
+        ("map_api.yaml", "api", 1),
+        ("map_cell.yaml", "cell", 2),
+        ("map_data.yaml", "data", 4),
+        ("map_layer.yaml", "layer", 12),
+        ("maps_api_dict.yaml", "api", 1),
+        ("maps_api_list.yaml", "api", 1),
+        ("maps_api_list_output.yaml", "api", 2),
+        ("maps_cell.yaml", "cell", 2),
+        ("maps_cell_str.yaml", "cell", 1),
+        ("maps_data.yaml", "data", 5),
+        ("maps_layer_mlp.yaml", "layer", 0),
+        ("maps_layer_tf.yaml", "layer", 10),
+        ("maps_layer_tf_oldkey.yaml", "layer", 10),
+        ("data_mapping_20261127211307.yaml", "data", 125),
+    ],
+)
+def test_every_documented_file_is_read_for_what_it_is(file, kind, rules):
+    mapping = read_mapping(MAPS / file)
+    assert (mapping.kind, len(mapping.names) + len(mapping.apis)) == (kind, rules)
+    assert mapping == read_mapping(MAPS / file, kind=kind)
+    hash(mapping)
+
+
+def test_one_api_mapping_with_plural_keys_says_the_same_as_a_list_with_singular_ones():
+    found = [read_mapping(MAPS / f"maps_api_{name}.yaml").apis for name in ("dict", "list")]
+    found.append(read_mapping(MAPS / "maps_api_list_output.yaml").apis[1:])
+    for (rule,) in found:
+        assert (rule.left, rule.right) == ("Functional.cross_entropy",) * 2
+        assert positions(rule.inputs) == [(0, 0), (1, 1)]
+        assert positions(rule.outputs) == [(0, 0)]
+
+
+def test_an_api_mapping_of_two_names_says_nothing_of_positions(tmp_path):
+    (rule,) = read_mapping(written(tmp_path, "ms_api: Mint.add\npt_api: Torch.add\n")).apis
+    assert (rule.inputs, rule.outputs, rule.lines) == (None, None, (1, 2))
+
+
+def test_the_rules_of_a_layer_mapping_know_their_parents_and_lines():
+    mapping = read_mapping(MAPS / "map_layer.yaml")
+    assert names_of(mapping)["Cell", "word_emb"] == "emb"
+    assert names_of(mapping)["DecoderCell", "up"] == "fc1"
+    assert names_of(mapping)["layers", "1"] == "1"
+    assert [rule.line for rule in mapping.names][:5] == [2, 3, 4, 5, 8]
+
+
+def test_numbers_without_quotes_are_names_of_attributes(tmp_path):
+    mapping = read_mapping(written(tmp_path, "layers:\n  5: 0\n  '6': '1'\n"))
+    assert names_of(mapping) == {("layers", "5"): "0", ("layers", "6"): "1"}
+
+
+def test_a_row_that_the_peer_could_not_match_has_no_partner():
+    mapping = read_mapping(MAPS / "data_mapping_20261127211307.yaml")
+    assert sum(rule.right is None for rule in mapping.names) == 39
+    assert mapping.names[1].right is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: x\nb: N/A\nN/A: [c]\n",
+        "- [a, x]\n- [b, null]\n- [~, c]\n",
+        "- a: x\n- b:\n- N/A: c\n",
+        '[["a", "x"],\n\t["b", null], [null, "c"]]',
+        '{"a": "x",\n\t"b": "N/A", "N/A": ["c"]}',
+    ],
+)
+def test_own_pairs_come_in_any_plain_form(tmp_path, text):
+    # In json every text is quoted, in yaml only what would otherwise be something else.
+    name = "m.json" if text[0] in "[{" else "m.yaml"
+    mapping = read_mapping(written(tmp_path, text, name))
+    pairs = [(rule.left, rule.right) for rule in mapping.names]
+    assert mapping.kind == "data"
+    assert pairs == [("a", "x"), ("b", None), (None, "c")]
+
+
+LISTS = "ms_api: A.a\npt_api: B.a\nms_args: {}\npt_args: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "says"),
+    [
+        (LISTS.format("[0, 1]", "[0]"), 3, "ms_args", "2 numbers, but 1 in 'pt_args' .line 4"),
+        (LISTS.format("[0, 0]", "[0, 1]"), 3, "ms_args", "twice"),
+        (LISTS.format("[0, 1]", "[0, -1]"), 4, "pt_args", "out of range"),
+        (LISTS.format("[0, 1]", "[0, 99999999]"), 4, "pt_args", "out of range"),
+        (LISTS.format("[0, 1.5]", "[0, 1]"), 3, "ms_args", "no position"),
+        (LISTS.format("[0, true]", "[0, 1]"), 3, "ms_args", "no position"),
+        (LISTS.format("[0, [1]]", "[0, 1]"), 3, "ms_args", "no position"),
+        (LISTS.format("0", "[0]"), 3, "ms_args", "a list of positions"),
+        ("ms_api: A.a\npt_api: B.a\nms_args: [0]\n", 3, "ms_args", "'pt_args' is missing"),
+        ("ms_api: A.a\n", 1, "pt_api", "missing"),
+        ("ms_api: A.a\npt_api: B.a\nms_arg: [0]\n", 3, "ms_arg", "did you mean 'ms_args'"),
+        ("ms_api: A.a\npt_api: [B.a]\n", 2, "pt_api", "expected one name, got a list"),
+        ("ms_api: A.a\npt_api: B.a\nms_api: A.b\n", 3, "ms_api", "in line 1 already"),
+        ("- ms_api: A.a\n  pt_api: B.a\n- ms_api: A.a\n  pt_api: B.a\n", 3, "ms_api", "line 1"),
+        (
+            "ms_api: A\npt_api: B\nms_output: [0]\nms_outputs: [0]\npt_output: [0]\n",
+            *(4, "ms_outputs", "says the same as 'ms_output' in line 3"),
+        ),
+        ("- ms_api: A.a\n  pt_api: B.a\n- wrong\n", 3, "wrong", "expected ms_api"),
+        ("fc1.Dense: fc1.Linear\nfc1.Dense: fc2.Linear\n", 2, "fc1.Dense", "line 1 already"),
+        (
+            "fc1.Dense: x.Linear\nfc2.Dense: x.Linear\n",
+            2,
+            "fc2.Dense",
+            "'x.Linear' stands in line 1",
+        ),
+        ("Cell:\n  a: b\n  c: b\n", 3, "c", "'b' stands in line 2 already"),
+        ("Cell:\n  a: b\nTopLayer:\n  c: d\n", 1, "Cell", "keep one"),
+        ("Cell:\n  a: b\nBlock: x\n", 3, "Block", "indent the names"),
+        ("Cell:\n  a: [b]\n", 2, "a", "expected one name, got a list"),
+        ("Cell:\n  a..b: c\n", 2, "a..b", "a dot at an end"),
+        ("Cell:\n  a:\n", 2, "a", "expected a name, got nothing"),
+        ("a: x\nb: x\n", 2, "b", "'x' stands in line 1 already"),
+        ("a: x\nb: [y, z]\n", 2, "b", "expected one name, got a list"),
+        ("- [a, b, c]\n", 1, "[...]", "expected .left name, right name"),
+        ("- [null, N/A]\n", 1, "", "neither side has a name"),
+        ("word\n", 1, "word", "a table or a list"),
+        ("a: x\n<<: y\n", 2, "<<", "write the merged rows out"),
+        ("a: x\n---\nb: y\n", 2, "---", "a second document"),
+        ("a: x\nb: *c\n", 2, "*c", "not defined"),
+        ("a: x\nb: !!python/object:os.system y\n", 2, "tag:", "tags are not followed"),
+        ("a: x\nb: 'y\n", 0, "", "not yaml"),
+        ("a: &a [*a]\n", 1, "*a", "not defined"),
+        ("? [a]\n: b\n", 1, "", "a key must be"),
+        ("# nothing\n", 1, "", "nothing but comments"),
+        (b"\xff\xfe\x00", 1, "", "UTF-8"),
+        ("[" * 40 + "]" * 40, 1, "", "nested deeper"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_line_and_key(tmp_path, text, line, key, says):
+    with pytest.raises(MappingFileError, match=says) as error:
+        read_mapping(written(tmp_path, text))
+    message = str(error.value)
+    assert message.startswith("m.yaml, line " + (str(line) if line else ""))
+    assert key in message
+    assert isinstance(error.value, TroubleshooterError | ValueError)
+
+
+@pytest.mark.parametrize("name", ["empty", "folder", "huge", "deep"])
+def test_what_is_no_small_text_file_is_refused(tmp_path, name):
+    path = tmp_path / "m.yaml"
+    if name == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(
+            {"empty": b"", "huge": b"#" * (16 * 1024**2 + 1), "deep": b"[" * 10**6}[name]
+        )
+    with pytest.raises(MappingFileError, match=r"m\.yaml"):
+        read_mapping(path)
+
+
+def test_aliases_repeat_a_list_but_do_not_explode(tmp_path):
+    text = "ms_api: A.a\npt_api: B.a\nms_args: &id001 [0, 1]\npt_args: *id001\n"
+    (rule,) = read_mapping(written(tmp_path, text)).apis
+    assert positions(rule.inputs) == [(0, 0), (1, 1)]
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    bomb += "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]\n" for k in range(1, 12))
+    with pytest.raises(MappingFileError, match="aliases stand for more"):
+        read_mapping(written(tmp_path, bomb))
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(MappingFileError, match="choose one of api, cell, data, layer"):
+        read_mapping(MAPS / "maps_cell.yaml", kind="row")
+
+
+@given(st.binary(max_size=200) | st.text(max_size=120).map(lambda t: t.encode(errors="replace")))
+def test_any_bytes_are_nodes_or_an_error_of_ours(content):
+    said = "m.yaml, line "
+    try:
+        read_nodes(content, "m.yaml")
+    except MappingFileError as error:
+        said = str(error)
+    assert said.startswith("m.yaml, line ")
+
+
+@pytest.mark.parametrize(
+    ("path", "new"),
+    [
+        ("blocks.0.up", "layers.0.fc1"),
+        ("blocks.0", "layers.0"),
+        ("head.deep.in", "other.in"),
+        ("head.deep2.in", "head.deep2.in"),
+        ("up", "up"),
+    ],
+)
+def test_attributes_are_renamed_by_what_contains_them(path, new):
+    rules = [
+        NameRule(1, "blocks", "layers", "TopLayer"),
+        NameRule(2, "up", "fc1", "Block"),
+        NameRule(3, "head.deep", "other", "TopLayer"),
+    ]
+    assert LayerNames(rules, {"blocks.0": "Block"}).renamed(path)[0] == new
+
+
+def twins():
+    return (
+        open_dump(MSPROBE / "mindspore" / "m_tfr_L0_tensor"),
+        open_dump(MSPROBE / "torch" / "t_tf_L0_tensor"),
+    )
+
+
+def rows_of(matches):
+    return [(match.left, match.right) for match in matches]
+
+
+@pytest.mark.parametrize("kind", ["data", "layer"])
+def test_a_written_mapping_of_the_twins_reads_back_to_the_same_pairs(tmp_path, kind):
+    left, right = twins()
+    matches = declared_pairs(left, right, MAPS / "maps_layer_tf.yaml")
+    pairing = Pairing.from_matches(left, right, matches)
+    path = write_mapping(pairing, tmp_path / "m.yaml", kind=kind)
+    assert read_mapping(path).kind == kind
+    assert rows_of(declared_pairs(left, right, path)) == rows_of(matches)
+    again = write_mapping(pairing, tmp_path / "again.yaml", kind=kind)
+    assert again.read_bytes() == path.read_bytes()
+    assert path.read_text().startswith("# Made by troubleshooter_nb from a pairing of 'm_tfr_L0")
+
+
+def test_a_written_layer_mapping_holds_only_what_is_called_differently(tmp_path):
+    left, right = twins()
+    matches = declared_pairs(left, right, MAPS / "maps_layer_tf.yaml")
+    path = write_mapping(
+        Pairing.from_matches(left, right, matches), tmp_path / "m.yaml", kind="layer"
+    )
+    assert names_of(read_mapping(path)) == names_of(read_mapping(MAPS / "maps_layer_tf.yaml"))
+
+
+def test_blocks_that_are_renamed_unalike_are_named_by_their_paths(tmp_path):
+    left, right = twins()
+    matches = declared_pairs(left, right, MAPS / "maps_layer_tf.yaml")
+    names = [str(name) for name in left.index["path"].values]
+    # The two inner norms of the first block belong crosswise, those of the second do not.
+    swap = {
+        "blocks.0.input_norm": "blocks.0.post_norm",
+        "blocks.0.post_norm": "blocks.0.input_norm",
+    }
+    slot = ("call", "direction", "role", "slot")
+    by_key = {
+        (names[m.left], *(left.index[c].values[m.left] for c in slot)): m.right for m in matches
+    }
+    crossed = []
+    for m in matches:
+        key = tuple(left.index[c].values[m.left] for c in slot)
+        crossed.append(
+            Match(m.left, by_key[(swap.get(names[m.left], names[m.left]), *key)], "user", 1.0)
+        )
+    pairing = Pairing.from_matches(left, right, crossed)
+    path = write_mapping(pairing, tmp_path / "m.yaml", kind="layer")
+    assert "blocks.0:\n  input_norm: ln2" in path.read_text()
+    assert rows_of(declared_pairs(left, right, path)) == rows_of(crossed)
+
+
+def test_pairs_that_a_layer_mapping_cannot_say_are_its_comments(tmp_path):
+    left, right = twins()
+    sides = [dump.index["path"].values.tolist() for dump in (left, right)]
+    # A part of one block with a part of another one: no renaming of attributes says that.
+    pairs = [("blocks.0", "layers.0"), ("blocks.0.up", "layers.1.fc1"), ("lm_head", "head")]
+    rows = [Match(sides[0].index(a), sides[1].index(b), "user", 1.0) for a, b in pairs]
+    path = write_mapping(Pairing.from_matches(left, right, rows), tmp_path / "m.yaml", kind="layer")
+    assert "# not said here: blocks.0.up: layers.1.fc1" in path.read_text()
+    assert names_of(read_mapping(path)) == {
+        ("TopLayer", "blocks"): "layers",
+        ("TopLayer", "lm_head"): "head",
+    }
+
+
+def test_expected_and_other_lone_entries_are_told_apart(tmp_path):
+    left = Dump.from_arrays({"a": np.zeros(2), "b": np.zeros(3), "c": np.zeros(4)}, label="l")
+    right = Dump.from_arrays({"A": np.zeros(2), "d": np.zeros(5), "e": np.zeros(6)}, label="r")
+    pairs = [("a", "A"), ("b", None), (None, "d")]
+    pairing = pair_dumps(left, right, mapping=pairs, method="name")
+    path = write_mapping(pairing, tmp_path / "m.yaml")
+    read = [(rule.left, rule.right) for rule in read_mapping(path).names]
+    assert read == pairs
+    assert "# without partner on the left: c" in path.read_text()
+    assert "# without partner on the right: e" in path.read_text()
+
+
+def test_steps_that_are_paired_differently_are_no_data_mapping(tmp_path):
+    left, right = (open_dump(MSPROBE / side) for side in ("mindspore/m_mlp_L0_tensor",) * 2)
+    rows = [(0, 0), (1, 1), (20, 21), (21, 20)]
+    pairing = Pairing.from_matches(left, right, [Match(*row, "user", 1.0) for row in rows])
+    with pytest.raises(MappingFileError, match="another step or rank"):
+        write_mapping(pairing, tmp_path / "m.yaml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    left = Dump.from_arrays({"a": np.zeros(2)})
+    pairing = pair_dumps(left, left)
+    with pytest.raises(MappingFileError, match="no module"):
+        write_mapping(pairing, tmp_path / "m.yaml", kind="layer")
+    with pytest.raises(ValueError, match=r"use \.yaml"):
+        write_mapping(pairing, tmp_path / "m.json")
+    with pytest.raises(ValueError, match="choose data or layer"):
+        write_mapping(pairing, tmp_path / "m.yaml", kind="api")
+
+
+NAMES = st.text(
+    st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=20
+) | st.sampled_from(
+    [
+        "null",
+        "N/A",
+        "~",
+        "true",
+        "0",
+        "1e3",
+        "- a",
+        "a: b",
+        "# c",
+        "ms_api",
+        "Dense",
+        "<<",
+        "a" * 1500,
+    ]
+)
+
+
+@given(st.lists(st.tuples(NAMES, NAMES), unique_by=(lambda p: p[0], lambda p: p[1]), max_size=5))
+def test_any_names_survive_being_written(tmp_path_factory, pairs):
+    left = Dump.from_arrays({a: np.zeros(1) for a, _ in pairs})
+    right = Dump.from_arrays({b: np.zeros(1) for _, b in pairs})
+    matches = [Match(k, k, "user", 1.0) for k in range(len(pairs))]
+    path = tmp_path_factory.mktemp("m") / "m.yaml"
+    write_mapping(Pairing.from_matches(left, right, matches), path)
+    mapping = read_mapping(path)
+    assert [(rule.left, rule.right) for rule in mapping.names] == pairs
+    assert mapping.kind == "data"
+
+
+def test_the_expected_parse_of_the_layer_snippet():
+    tables: dict = {}
+    for rule in read_mapping(MAPS / "map_layer.yaml").names:
+        tables.setdefault(rule.parent, {})[rule.left] = rule.right
+    assert json.loads(json.dumps(tables))["layers"] == {"0": "0", "1": "1"}
+    assert MISSING == "N/A"

@@ -1,0 +1,169 @@
+"""Which operator of MindSpore corresponds to which of torch, with the positions of arguments."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal
+
+Agreement = Literal["same", "differs", "random", "none", ""]
+
+# Operators that change at most the form of a tensor: they come and go between two versions of a
+# network, and neither side's fused operators have any of them inside.
+FORM_ONLY = frozenset(
+    "shape reshape view transpose permute contiguous cast to float half size expand flatten "
+    "squeeze unsqueeze expanddims astype identity t type dtype broadcastto".split()
+)
+# Primitives that no row of the table names, under the name torch gives the operator.
+_PRIMITIVES = {
+    "conv2d": "conv2d",
+    "batchnorm": "batchnorm",
+    "gelu": "gelu",
+    "biasadd": "add",
+    "batchmatmul": "matmul",
+    "bmm": "matmul",
+    "mm": "matmul",
+    "realdiv": "div",
+    "truediv": "div",
+    "stridedslice": "getitem",
+    "arange": "arange",
+    "range": "arange",
+}
+# The gradients that leave the last node of an operator, in its own order, where this is not that
+# of the arguments. Source: spec/msprobe.md 4.4, own runs of torch 2.13 and MindSpore 2.10.
+NODE_ORDER = {
+    "linear": ("bias", "input", "weight, transposed"),
+    "addmm": ("bias", "input", "weight, transposed"),
+    "biasadd": ("bias", "input"),
+    "matmul of a layer": ("weight", "input"),
+}
+# Operators whose recorded gradient is that of a node inside them in one framework.
+_INNER_NODE = {
+    "crossentropy": "torch records the gradient of the log-softmax, MindSpore that of the logits",
+    "linear": "torch records [bias, input, weight transposed], or of more than two axes that of a "
+    "node inside",
+    "addmm": "torch records the gradients of a node inside",
+    "biasadd": "MindSpore records [bias, input]",
+}
+
+
+@dataclass(frozen=True)
+class ApiRow:
+    """A pair of operators: positions of the arguments that correspond, and what agrees."""
+
+    torch: str
+    mindspore: str
+    torch_arguments: tuple[str, ...]
+    mindspore_arguments: tuple[str, ...]
+    forward: Agreement
+    backward: Agreement
+
+
+def bare_name(op: str) -> str:
+    """The name without category and spelling: ``Tensor.__add__``, ``Primitive.Add`` -> ``add``."""
+    name = op.rpartition(".")[2].lower()
+    return name.strip("_").replace("_", "") or name
+
+
+@functools.cache
+def op_class(name: str) -> str:
+    """One word for all operators that the table makes counterparts of each other.
+
+    Parameters
+    ----------
+    name : str
+        As `bare_name` gives it.
+    """
+    return _classes().get(name, _PRIMITIVES.get(name, name))
+
+
+def rows_between(left: str, right: str) -> list[tuple[ApiRow, bool]]:
+    """The rows of the table for two operators, and whether the left one is torch's.
+
+    Parameters
+    ----------
+    left, right : str
+        With category, a primitive by its class: ``Functional.linear``, ``Primitive.MatMul``.
+    """
+    rows = _rows()
+    forth = [(row, True) for row in rows.get((left, right), ())]
+    return forth + [(row, False) for row in rows.get((right, left), ())]
+
+
+def backward_note(left: str, right: str) -> str:
+    """What is defined differently about the recorded gradients of two operators; else empty.
+
+    Parameters
+    ----------
+    left, right : str
+        With category, as for `rows_between`.
+    """
+    for op in (left, right):
+        if said := _INNER_NODE.get(bare_name(op)):
+            return f"defined differently: {said}"
+    if any(row.backward == "differs" for row, _ in rows_between(left, right)):
+        return "defined differently: the gradients of these operators are not the same"
+    return ""
+
+
+@functools.cache
+def _table() -> tuple[ApiRow, ...]:
+    path = resources.files("troubleshooter_nb").joinpath("tables", "api_names.csv")
+    return tuple(
+        ApiRow(
+            record["torch_op"],
+            record["mindspore_op"],
+            _positions(record["torch_arguments"]),
+            _positions(record["mindspore_arguments"]),
+            _agreement(record["forward"]),
+            _agreement(record["backward"]),
+        )
+        for record in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    )
+
+
+def _positions(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _agreement(text: str) -> Agreement:
+    known: dict[str, Agreement] = {
+        "same": "same",
+        "differs": "differs",
+        "random": "random",
+        "none": "none",
+    }
+    return known.get(text, "")
+
+
+@functools.cache
+def _rows() -> dict[tuple[str, str], list[ApiRow]]:
+    rows: dict[tuple[str, str], list[ApiRow]] = defaultdict(list)
+    for row in _table():
+        rows[row.torch, row.mindspore].append(row)
+    return rows
+
+
+@functools.cache
+def _classes() -> dict[str, str]:
+    """The class of every name of the table: names of one row are in one class."""
+    pairs = [(bare_name(row.torch), bare_name(row.mindspore)) for row in _table()]
+    return _united([*pairs, *_PRIMITIVES.items()])
+
+
+def _united(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    heads: dict[str, str] = {}
+
+    def head(name: str) -> str:
+        while heads.setdefault(name, name) != name:
+            name = heads[name]
+        return name
+
+    for left, right in pairs:
+        first, second = sorted((head(left), head(right)))
+        heads[second] = first
+    return {name: head(name) for name in list(heads)}

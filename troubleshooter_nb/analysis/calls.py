@@ -1,0 +1,139 @@
+"""Calls of operators, kernels and save points: aligned in the order in which they ran."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+
+from troubleshooter_nb.analysis.fused import with_fused
+from troubleshooter_nb.analysis.visit_order import in_order
+from troubleshooter_nb.analysis.visit_pairs import (
+    DOUBTFUL,
+    NAMED,
+    VisitPair,
+    order_confidence,
+    unpaired,
+)
+from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.naming import parse_msprobe_call
+
+_Sequences = list[tuple[list[Visit], list[Visit], bool]]
+
+
+def pair_calls(
+    left: Sequence[Visit],
+    right: Sequence[Visit],
+    modules: Iterable[VisitPair],
+    *,
+    fuzzy: bool = False,
+) -> list[VisitPair]:
+    """The calls of operators that belong together.
+
+    Parameters
+    ----------
+    left, right : sequence of Visit
+        Calls of anything but modules, in the order in which they began.
+    modules : iterable of VisitPair
+        Modules that belong together: what runs inside them is aligned first.
+    fuzzy : bool
+        Ignore call numbers, keep the order.
+
+    Returns
+    -------
+    list of VisitPair
+        Call numbers count where both runs have the same calls of an operator in the same order;
+        elsewhere the alignment decides, as one more call shifts the numbers of all behind it.
+    """
+    pairs: list[VisitPair] = []
+    if not fuzzy:
+        pairs = _same_calls(left, right)
+    rest = unpaired(left, right, pairs)
+    for mine, theirs, _ in _sequences(*rest, list(modules)):
+        pairs += _aligned(mine, theirs)
+    rest = unpaired(left, right, pairs)
+    leftover = _aligned(*rest) if rest[0] and rest[1] else []
+    return pairs + [replace(p, confidence=min(p.confidence, 0.7)) for p in leftover]
+
+
+def _same_calls(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
+    """Equal names, if the runs have the same calls with the same shapes in the same order."""
+
+    def key(visit: Visit) -> Hashable:
+        return visit.kind, visit.path, visit.layer, visit.call
+
+    if [key(v) for v in left] == [key(v) for v in right]:
+        same = all(a.signature == b.signature for a, b in zip(left, right, strict=True))
+        sure = 1.0 if same else 0.9
+        return [VisitPair(a, b, "name", sure) for a, b in zip(left, right, strict=True)]
+    # Save points and kernels have names of their own, not numbers that shift.
+    counts = [Counter((v.kind, v.path, v.layer) for v in side) for side in (left, right)]
+    theirs = {key(v): v for v in right}
+    return [
+        VisitPair(v, theirs[key(v)], "name", NAMED)
+        for v in left
+        if v.kind in ("debug", "kernel")
+        and key(v) in theirs
+        and counts[0][v.kind, v.path, v.layer] == counts[1][v.kind, v.path, v.layer]
+    ]
+
+
+def _sequences(
+    left: Sequence[Visit], right: Sequence[Visit], modules: Sequence[VisitPair]
+) -> _Sequences:
+    """Calls inside modules that belong together, and those outside of any."""
+    partners: dict[tuple[str, int], tuple[str, int]] = {
+        (pair.right.path, pair.right.call): (pair.left.path, pair.left.call)
+        for pair in modules
+        if not pair.left.members and not pair.right.members
+    }
+    known = set(partners.values())
+    groups: dict[tuple[str, int], tuple[list[Visit], list[Visit]]] = defaultdict(lambda: ([], []))
+    places: tuple[dict[str, tuple[str, int]], dict[str, tuple[str, int]]] = ({}, {})
+    for side, visits in enumerate((left, right)):
+        for visit in visits:
+            if visit.parent not in places[side]:
+                places[side][visit.parent] = _place(visit.parent)
+            place = places[side][visit.parent]
+            if side == 1:
+                place = partners.get(place, ("", 0))
+            groups[place if place in known else ("", 0)][side].append(visit)
+    return [(*both, place in known) for place, both in groups.items() if both[0] and both[1]]
+
+
+def _place(parent: str) -> tuple[str, int]:
+    call = parse_msprobe_call(parent) if parent else None
+    return (call.path, call.call or 0) if call else ("", 0)
+
+
+def _aligned(left: list[Visit], right: list[Visit]) -> list[VisitPair]:
+    """One sequence of calls with the other, fused operators against their parts included."""
+    wholes: tuple[list[Visit], list[Visit]] = with_fused(left, right), with_fused(right, left)
+    while True:
+        pairs = in_order(wholes[0], wholes[1], loose=True)
+        used = {id(wholes[0][i]) for i, _, _ in pairs} | {id(wholes[1][j]) for _, j, _ in pairs}
+        alone = [v for side in wholes for v in side if v.members and id(v) not in used]
+        if not alone:
+            break
+        # What found no fused partner is taken apart again.
+        apart = set(map(id, alone))
+        wholes = _taken_apart(wholes[0], apart), _taken_apart(wholes[1], apart)
+    sure = order_confidence(wholes[0], wholes[1], pairs)
+    return [
+        _call_pair(wholes[0][i], wholes[1][j], confidence)
+        for (i, j, _), confidence in zip(pairs, sure, strict=True)
+    ]
+
+
+def _taken_apart(visits: Sequence[Visit], apart: set[int]) -> list[Visit]:
+    found = [m for v in visits for m in (v.members if id(v) in apart else (v,))]
+    return sorted(found, key=lambda visit: visit.position)
+
+
+def _call_pair(left: Visit, right: Visit, confidence: float) -> VisitPair:
+    if left.members or right.members:
+        return VisitPair(left, right, "api", min(confidence, 0.85))
+    same_name = (left.path, left.layer) == (right.path, right.layer)
+    if same_name and left.call == right.call and confidence > DOUBTFUL:
+        return VisitPair(left, right, "name", max(confidence, 0.9))
+    return VisitPair(left, right, "order" if same_name else "api", confidence)

@@ -1,0 +1,1 @@
+"""Pairs that a mapping file declares, found in two dumps."""

@@ -1,0 +1,94 @@
+"""The pairs a mapping file declares, one partner each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from troubleshooter_nb.analysis.declared.side import Side, closest
+from troubleshooter_nb.formats.pairing_rules import ApiRule, MappingFile, NameRule
+from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
+from troubleshooter_nb.pairing import Match
+
+Unknown = Literal["error", "skip"]
+
+
+@dataclass
+class Claims:
+    """The pairs one file declares so far.
+
+    `source` is the side that the left names of the file belong to, `target` the other one.
+    """
+
+    file: MappingFile
+    source: Side
+    target: Side
+    unknown: Unknown
+    notes: list[str]
+    swapped: bool = False
+    used: tuple[dict[int, str], dict[int, str]] = field(default_factory=lambda: ({}, {}))
+    found: list[Match] = field(default_factory=list)  # with source left and target right
+
+    def where(self, rules: Iterable[NameRule | ApiRule]) -> str:
+        """File and lines, as a note."""
+        lines = list(dict.fromkeys(str(rule.line) for rule in rules))
+        if not lines:
+            return f"{self.file.file}: same name"
+        return f"{self.file.file}, line{'s' * (len(lines) > 1)} {', '.join(lines)}"
+
+    def pair(
+        self,
+        source: int,
+        target: int,
+        note: str,
+        *,
+        weak: bool = False,
+        rule: NameRule | ApiRule | None = None,
+        key: str = "",
+        confidence: float = 1.0,
+    ) -> None:
+        """Declare a pair; a weak one yields to what is declared already, others must not clash."""
+        for row, used, side in (
+            (source, self.used[0], self.source),
+            (target, self.used[1], self.target),
+        ):
+            if row not in used:
+                continue
+            # Earlier files win; within one the user must say which is meant.
+            if weak or rule is None or not used[row].startswith(f"{self.file.file}, line"):
+                return
+            name = side.columns["name"][row]
+            text = f"{shown(name)} has a partner already ({used[row]}); keep one of the two"
+            raise mapping_error(self.file.file, rule.line, key, text)
+        self.used[0][source] = self.used[1][target] = note
+        self.found.append(Match(source, target, "user", confidence, note))
+
+    def alone(self, row: int, note: str, *, in_source: bool = True) -> None:
+        """Declare that a row has no partner."""
+        used = self.used[0 if in_source else 1]
+        if row not in used:
+            used[row] = note
+            pair = (row, -1) if in_source else (-1, row)
+            self.found.append(Match(*pair, "unmatched", np.nan, note, expected=True))
+
+    def lacks(
+        self, line: int, key: str, text: str, *, name: str = "", known: Iterable[str] = ()
+    ) -> None:
+        """A name is unknown: raise, with those most like it, or note it."""
+        if self.unknown == "error":
+            near = f"; {closest(name, known)}" if name else ""
+            raise mapping_error(self.file.file, line, key, text + near)
+        self.notes.append(f"{mapping_error(self.file.file, line, key, text)} (not used)")
+
+    def matches(self) -> list[Match]:
+        """What was declared, with the sides as they are in the dumps."""
+        if not self.swapped:
+            return list(self.found)
+        order = "; left and right are the other way round in the file"
+        return [
+            replace(match, left=match.right, right=match.left, note=match.note + order)
+            for match in self.found
+        ]

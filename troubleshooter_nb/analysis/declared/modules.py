@@ -1,0 +1,192 @@
+"""Pairs of modules and their tensors, as a cell or layer mapping declares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import cache
+
+from troubleshooter_nb.analysis.declared.claims import Claims
+from troubleshooter_nb.analysis.declared.side import Side
+from troubleshooter_nb.formats.layer_names import LayerNames
+from troubleshooter_nb.formats.pairing_rules import ROOTS, NameRule
+from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
+from troubleshooter_nb.naming import canonical_parameter, likely_parameter
+
+_Spelling = Callable[[str], str | None]
+# The parameter's own name first: a layer may have both a gamma and a weight.
+_SPELLINGS: tuple[_Spelling, ...] = (str, cache(canonical_parameter), cache(likely_parameter))
+
+
+def cell_pairs(claims: Claims) -> None:
+    """Modules by ``path.Class``: exact names first, then the first part that occurs in one.
+
+    A name without a rule is looked for as it is.
+    """
+    if not _has_modules(claims):
+        return
+    rules = claims.file.names
+    exact = {rule.left: rule for rule in rules}
+    target_of: dict[NameRule, list[str]] = {rule: [] for rule in rules}
+    plan = []
+    for name, path in claims.source.cells.items():
+        rule = exact.get(name) or next((r for r in rules if (r.left or "") in name), None)
+        new = name
+        if rule is not None:
+            new = name.replace(rule.left or "", rule.right or "", 1)
+            target_of[rule].append(new)
+        plan.append((rule is None or name != rule.left, rule is None, path, new, rule))
+    for _, _, path, new, rule in sorted(plan, key=lambda step: step[:2]):
+        if new in claims.target.cells:
+            _pair_module(claims, path, claims.target.cells[new], [rule] if rule else [])
+    for rule, names in target_of.items():
+        left = rule.left or ""
+        if not names:
+            text = f"no cell of {claims.source.where} has this name"
+            claims.lacks(rule.line, left, text, name=left, known=claims.source.cells)
+        elif not any(name in claims.target.cells for name in names):
+            text = f"no module of {claims.target.where} is called {shown(names[0])}"
+            claims.lacks(rule.line, left, text, name=names[0], known=claims.target.cells)
+
+
+def layer_pairs(claims: Claims) -> None:
+    """Modules by renamed attributes; whatever has no rule keeps its name."""
+    if not _has_modules(claims):
+        return
+    layers = LayerNames(claims.file.names, claims.source.classes)
+    used: set[NameRule] = set()
+    fitting: set[NameRule] = set()
+    plan = []
+    for path in claims.source.modules:
+        new, rules = layers.renamed(path)
+        used.update(rules)
+        if new in claims.target.prefixes:
+            fitting.update(rules)
+        plan.append((not rules, path, new, rules))
+    taken: dict[str, tuple[NameRule, ...]] = {}
+    for _, path, new, rules in sorted(plan, key=lambda step: step[0]):
+        if new not in claims.target.modules:
+            continue
+        if new in taken:
+            if rules:
+                _clash(claims, path, new, rules[-1], taken[new])
+            continue
+        taken[new] = rules
+        _pair_module(claims, path, new, rules)
+    _check_parents(claims)
+    _check_attributes(claims, layers, used, fitting)
+
+
+def _clash(
+    claims: Claims, path: str, new: str, rule: NameRule, others: tuple[NameRule, ...]
+) -> None:
+    lines = ", ".join(str(other.line) for other in others)
+    text = f"{path} becomes {new}, which line {lines} gives to another one; keep one of the two"
+    raise mapping_error(claims.file.file, rule.line, rule.left or "", text)
+
+
+def _has_modules(claims: Claims) -> bool:
+    for side in (claims.source, claims.target):
+        if not side.modules:
+            text = (
+                f"a {claims.file.kind} mapping is about modules, and {side.where} has none; dump "
+                'level L0 or mix, or read it with kind="data" if these are names of entries'
+            )
+            claims.lacks(1, "", text)
+            return False
+    return True
+
+
+def _check_parents(claims: Claims) -> None:
+    known: set[str] = set(ROOTS)
+    for side in (claims.source, claims.target):
+        known |= {*side.classes.values(), *side.prefixes, *side.attributes}
+    for parent, line in claims.file.parents:
+        if parent not in known:
+            text = (
+                "neither dump has a layer of this class, attribute or path (the outermost network "
+                f"is called {ROOTS[0]})"
+            )
+            claims.lacks(line, parent, text, name=parent, known=sorted(known))
+
+
+def _check_attributes(
+    claims: Claims, layers: LayerNames, used: set[NameRule], fitting: set[NameRule]
+) -> None:
+    source, target = claims.source, claims.target
+    for rule in claims.file.names:
+        left, right = rule.left or "", rule.right or ""
+        if rule in fitting:
+            continue
+        on_left = source.attributes.issuperset(left.split("."))
+        on_right = target.attributes.issuperset(right.split("."))
+        if rule in used and not on_right:
+            text = f"nothing in {target.where} is called {shown(right)}"
+            claims.lacks(rule.line, left, text, name=right, known=sorted(target.attributes))
+        elif rule not in used and not on_left and not on_right:
+            here = _children(source, layers, rule.parent) or sorted(source.attributes)
+            text = f"neither dump has it or {shown(right)} below {rule.parent}"
+            claims.lacks(rule.line, left, text, name=left, known=here)
+        else:
+            claims.notes.append(
+                f"{claims.file.file}, line {rule.line}, {shown(left)}: not used, no module of "
+                f"{source.where} has it below {shown(rule.parent)} with a partner in {target.where}"
+            )
+
+
+def _children(side: Side, layers: LayerNames, parent: str) -> list[str]:
+    """Attributes below what a mapping calls so."""
+    found = set()
+    for prefix in side.prefixes:
+        above, _, leaf = prefix.rpartition(".")
+        if parent in layers.parents_of(above):
+            found.add(leaf)
+    return sorted(found)
+
+
+def _pair_module(claims: Claims, path: str, new: str, rules: Iterable[NameRule]) -> None:
+    """The tensors of a module with those of another one, by call, direction, role and slot."""
+    note = claims.where(rules)
+    mine, theirs = claims.source.modules[path], claims.target.modules[new]
+    for spelling in _SPELLINGS:
+        rows = _by_key(claims.source, mine, claims.used[0], spelling)
+        others = _by_key(claims.target, theirs, claims.used[1], spelling)
+        for key, row in rows.items():
+            if row is not None and (other := others.get(key)) is not None:
+                claims.pair(row, other, note, weak=True)
+    _no_gradients(claims, mine, theirs, note)
+
+
+def _by_key(
+    side: Side, rows: list[int], used: dict[int, str], spelling: _Spelling
+) -> dict[Hashable, int | None]:
+    """Free rows by what they are; None where two are the same."""
+    found: dict[Hashable, int | None] = {}
+    columns = side.columns
+    for row in rows:
+        slot, role = columns["slot"][row], columns["role"][row]
+        if role == "parameter":
+            slot = spelling(slot)
+        elif spelling is not str:
+            continue
+        if row in used or slot is None:
+            continue
+        key = side.places[row], columns["call"][row], columns["direction"][row], role, slot
+        found[key] = None if key in found else row
+    return found
+
+
+def _no_gradients(claims: Claims, mine: list[int], theirs: list[int], note: str) -> None:
+    """MindSpore writes null where torch writes nothing: the input needs no gradient."""
+    for in_source, side, rows, other, others in (
+        (True, claims.source, mine, claims.target, theirs),
+        (False, claims.target, theirs, claims.source, mine),
+    ):
+        places = {other.places[row] for row in others}
+        for row in rows:
+            is_null = side.columns["value"][row] == "null"
+            if (
+                is_null
+                and side.columns["direction"][row] == "backward"
+                and (side.places[row] in places)
+            ):
+                claims.alone(row, f"no gradient on either side ({note})", in_source=in_source)

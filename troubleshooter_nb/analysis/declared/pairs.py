@@ -1,0 +1,156 @@
+"""The pairs of two dumps that mapping files declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+
+from troubleshooter_nb.analysis.declared.apis import api_pairs
+from troubleshooter_nb.analysis.declared.claims import Claims, Unknown
+from troubleshooter_nb.analysis.declared.modules import cell_pairs, layer_pairs
+from troubleshooter_nb.analysis.declared.side import Side, site_of_row
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.formats.pairing_files import read_mapping
+from troubleshooter_nb.formats.pairing_rules import MISSING, MappingFile, MappingKind, NameRule
+from troubleshooter_nb.formats.yaml_nodes import shown
+from troubleshooter_nb.pairing import Match
+
+_MOST_TRIED = 1000
+MappingSource = str | PathLike[str] | MappingFile
+
+
+def declared_pairs(
+    left: Dump,
+    right: Dump,
+    mapping: MappingSource | Sequence[MappingSource],
+    *,
+    unknown: Unknown = "error",
+    notes: list[str] | None = None,
+) -> list[Match]:
+    """The pairs that mapping files declare, for the other matchers to begin with.
+
+    Parameters
+    ----------
+    left, right : Dump
+        In either order: the side that a name of the file belongs to is found out, for the file
+        as a whole. As it stands is preferred.
+    mapping : path, MappingFile, or sequence of them
+        Of several the earlier ones win.
+    unknown : {"error", "skip"}
+        What to do about a name that the dumps do not have; ``skip`` is what msprobe does.
+    notes : list of str, optional
+        Gets what was not used, and why.
+
+    Returns
+    -------
+    list of Match
+        In the order of the left dump; method ``user``, confidence 1, with file and line as note.
+        Rows without a partner are in it only where the file says that none is expected, or where
+        both sides say that there is no gradient. Entries that no rule speaks of are left out.
+
+    Raises
+    ------
+    MappingFileError
+        If a file cannot be read, names what neither dump has, counts beyond the arguments that
+        the dumps have, or gives one row two partners; with file, line and key.
+
+    Notes
+    -----
+    A row of data that only a dump of another level could have (modules, where only operators
+    were dumped) is skipped with a note, as in msprobe's documented example.
+
+    Source: spec/msprobe.md 5.2. Unlike msprobe, parameters are matched in torch's spelling,
+    their gradients under renamed layers, and primitives without their class.
+    """
+    one = isinstance(mapping, str | PathLike | MappingFile)
+    sources = [mapping] if one else list(mapping)  # type: ignore[arg-type]
+    sides = Side(left, "left"), Side(right, "right")
+    said = [] if notes is None else notes
+    used: tuple[dict[int, str], dict[int, str]] = {}, {}
+    matches: list[Match] = []
+    for source in sources:
+        file = source if isinstance(source, MappingFile) else read_mapping(source)  # type: ignore[arg-type]
+        swapped = _fit(file, sides[1], sides[0]) > _fit(file, sides[0], sides[1])
+        claims = Claims(file, *(sides[::-1] if swapped else sides), unknown, said, swapped)
+        claims.used = used[::-1] if swapped else used
+        _APPLY[file.kind](claims)
+        matches += claims.matches()
+    return sorted(matches, key=lambda m: (m.left < 0, m.left if m.left >= 0 else m.right))
+
+
+def _fit(file: MappingFile, source: Side, target: Side) -> int:
+    """How many names of the file are known where its sides would be these."""
+    if file.kind == "api":
+        return sum(
+            bool(source.operators_of(rule.left)) + bool(target.operators_of(rule.right))
+            for rule in file.apis
+        )
+    if file.kind == "cell":
+        return sum(
+            any((rule.left or "") in name for name in source.cells)
+            + any((rule.right or "") in name for name in target.cells)
+            for rule in file.names
+        )
+    if file.kind == "layer":
+        fits = 0
+        for rule in file.names:
+            left, right = ((rule.left or "").split("."), (rule.right or "").split("."))
+            fits += source.attributes.issuperset(left) + target.attributes.issuperset(right)
+        classes = set(source.classes.values())
+        return fits + sum(parent in classes for parent, _ in file.parents)
+    return sum(
+        bool(rule.left and source.rows_of(rule.left))
+        + bool(rule.right and target.rows_of(rule.right))
+        for rule in file.names[:_MOST_TRIED]
+    )
+
+
+def _data_pairs(claims: Claims) -> None:
+    """Rows named one by one."""
+    for rule in claims.file.names:
+        sides = ((claims.source, rule.left), (claims.target, rule.right))
+        rows = [side.rows_of(name) if name else {} for side, name in sides]
+        lacking = [
+            (side, name)
+            for (side, name), found in zip(sides, rows, strict=True)
+            if name and not found
+        ]
+        if lacking:
+            _lack(claims, rule, lacking)
+            continue
+        note = claims.where([rule])
+        if rule.left is None or rule.right is None:
+            for in_source, found in zip((True, False), rows, strict=True):
+                for row in found.values():
+                    claims.alone(row, f"expected to be missing ({note})", in_source=in_source)
+            continue
+        places = sorted(rows[0].keys() & rows[1].keys())
+        if not places:
+            text = f"it and {shown(rule.right)} are of different steps or ranks; remove the row"
+            claims.lacks(rule.line, rule.left, text)
+        for place in places:
+            claims.pair(rows[0][place], rows[1][place], note, rule=rule, key=rule.left)
+
+
+def _lack(claims: Claims, rule: NameRule, lacking: list[tuple[Side, str]]) -> None:
+    for side, name in lacking:
+        site = site_of_row(name)
+        if site and site.kind not in side.kinds:
+            words = {"module": "modules", "api": "operators", "debug": "saved points"}
+            claims.notes.append(
+                f"{claims.file.file}, line {rule.line}: {shown(name)} not used, {side.where} has "
+                f"no {words.get(site.kind, site.kind)}"
+            )
+            return
+    side, name = lacking[0]
+    key = rule.left or MISSING
+    text = f"no row {shown(name)} in {side.where}"
+    claims.lacks(rule.line, key, text, name=name, known=side.by_name)
+
+
+_APPLY: Mapping[MappingKind, Callable[[Claims], None]] = {
+    "api": api_pairs,
+    "cell": cell_pairs,
+    "data": _data_pairs,
+    "layer": layer_pairs,
+}

@@ -1,0 +1,150 @@
+"""The entries of one dump by whatever a mapping file may call them."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.naming import Site, parse_msprobe_call, parse_row_name, site_of_msprobe
+
+Place = tuple[int, int]  # step, rank
+_SUFFIXES = (".npy", ".pt")
+_COLUMNS = (
+    *("name", "kind", "path", "call", "direction", "role", "slot"),
+    *("step", "rank", "layer", "value", "shape"),
+)
+
+
+class Side:
+    """One dump, looked up by names of rows, modules and operators."""
+
+    def __init__(self, dump: Dump, side: str) -> None:
+        self.where = f"{side} {dump.label!r}" if dump.label else side
+        self.columns = {name: dump.index[name].values.tolist() for name in _COLUMNS}
+        steps, ranks = self.columns["step"], self.columns["rank"]
+        self.places: list[Place] = list(zip(steps, ranks, strict=True))
+        self.kinds = set(self.columns["kind"])
+
+    @cached_property
+    def by_name(self) -> dict[str, dict[Place, int]]:
+        """Row of each name in each place."""
+        found: dict[str, dict[Place, int]] = defaultdict(dict)
+        for row, name in enumerate(self.columns["name"]):
+            found[name][self.places[row]] = row
+        return dict(found)
+
+    @cached_property
+    def by_site(self) -> dict[Site, dict[Place, int]]:
+        """Row of each site in each place, where there is one only."""
+        names = ("kind", "path", "call", "direction", "role", "slot")
+        return self._single(zip(*(self.columns[name] for name in names), strict=True), Site)
+
+    @cached_property
+    def by_path(self) -> dict[str, dict[Place, int]]:
+        """Row of each path in each place, where there is one only."""
+        return self._single(((path,) for path in self.columns["path"]), str)
+
+    def _single(self, keys: Iterable[tuple], make: type) -> dict:
+        found: dict = defaultdict(dict)
+        repeated = set()
+        for row, parts in enumerate(keys):
+            key = make(*parts)
+            if self.places[row] in found[key]:
+                repeated.add(key)
+            found[key][self.places[row]] = row
+        return {key: rows for key, rows in found.items() if key not in repeated}
+
+    def rows_of(self, name: str) -> dict[Place, int]:
+        """The row in every place that a mapping may call so; nothing for unknown names.
+
+        By its name, with or without the suffix of its file; as another release of msprobe calls
+        it; by its path where that means one entry.
+        """
+        bare = name
+        for suffix in _SUFFIXES:
+            bare = bare.removesuffix(suffix)
+        if found := self.by_name.get(name) or self.by_name.get(bare):
+            return found
+        site = site_of_row(bare)
+        return (self.by_site.get(site) if site else None) or self.by_path.get(name) or {}
+
+    @cached_property
+    def classes(self) -> dict[str, str]:
+        """Class of each module, by its path."""
+        pairs = zip(*(self.columns[name] for name in ("kind", "path", "layer")), strict=True)
+        return {path: layer for kind, path, layer in pairs if kind == "module"}
+
+    @cached_property
+    def modules(self) -> dict[str, list[int]]:
+        """Rows of each module, by its path."""
+        return self._rows("module")
+
+    @cached_property
+    def operators(self) -> dict[str, list[int]]:
+        """Rows of each operator, by its path."""
+        return self._rows("api")
+
+    def _rows(self, wanted: str) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for row, (kind, path) in enumerate(
+            zip(self.columns["kind"], self.columns["path"], strict=True)
+        ):
+            if kind == wanted:
+                found[path].append(row)
+        return dict(found)
+
+    @cached_property
+    def cells(self) -> dict[str, str]:
+        """Path of each module, by ``path.Class``."""
+        return {f"{path}.{layer}": path for path, layer in self.classes.items()}
+
+    @cached_property
+    def prefixes(self) -> set[str]:
+        """Paths of modules and of what contains them."""
+        found: set[str] = set()
+        for path in self.modules:
+            parts = path.split(".")
+            found.update(".".join(parts[: k + 1]) for k in range(len(parts)))
+        return found
+
+    @cached_property
+    def attributes(self) -> set[str]:
+        """Single parts of the paths of modules."""
+        return {prefix.rpartition(".")[2] for prefix in self.prefixes}
+
+    @cached_property
+    def _operator_names(self) -> dict[str, list[str]]:
+        """Paths of operators by their other names: a primitive has a class, too."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for path, rows in self.operators.items():
+            layer = self.columns["layer"][rows[0]]
+            prefix = path.partition(".")[0]
+            if layer and layer != path.rpartition(".")[2]:
+                for name in {f"{path}.{layer}", f"{prefix}.{layer}"} - {path}:
+                    found[name].append(path)
+        return dict(found)
+
+    def operators_of(self, name: str) -> list[str]:
+        """Paths of the operators a mapping may call so; several of one class of primitives."""
+        return [name] if name in self.operators else self._operator_names.get(name, [])
+
+    @property
+    def operator_names(self) -> list[str]:
+        """All names that `operators_of` knows."""
+        return [*self.operators, *self._operator_names]
+
+
+def site_of_row(name: str) -> Site | None:
+    """The site that the name of a row of msprobe stands for; None for other names."""
+    row = parse_row_name(name)
+    call = parse_msprobe_call(row.entry) if row else None
+    return site_of_msprobe(call, row.section, row.slot) if row and call else None
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """The names most like it, as the end of a message."""
+    close = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=2, cutoff=0.4)
+    return f"closest: {', '.join(map(repr, close))}" if close else "nothing is called like it"

@@ -1,0 +1,56 @@
+"""What layers and cells are called in the other framework, as one word for both."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from importlib import resources
+
+# Layers without parameters, which no table of parameters lists. Both frameworks call them so.
+_PLAIN = (
+    *("relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "softmax", "logsoftmax", "elu", "selu"),
+    *("leakyrelu", "hardswish", "hardsigmoid", "hardtanh", "softplus", "mish", "identity"),
+    *("dropout", "dropout2d", "flatten", "unfold", "upsample", "pixelshuffle"),
+    *("maxpool1d", "maxpool2d", "maxpool3d", "avgpool1d", "avgpool2d", "avgpool3d"),
+    *("adaptiveavgpool1d", "adaptiveavgpool2d", "adaptivemaxpool2d", "zeropad2d"),
+    *("crossentropyloss", "mseloss", "l1loss", "nllloss", "bcewithlogitsloss", "bceloss"),
+)
+# Names that differ although the layers are one, beside those of the table.
+_OTHER_NAMES = {"fastgelu": "gelu", "hswish": "hardswish", "hsigmoid": "hardsigmoid"}
+
+
+def layer_kind(layer: str) -> tuple[str, bool]:
+    """Torch's word for a class of layers in lower case, and whether it is a known class.
+
+    ``Dense`` -> ``linear``, ``SequentialCell`` -> ``sequential``. A class of the user's own says
+    only that it is none of the known ones.
+
+    Notes
+    -----
+    Source: tables/layer_parameters.csv.
+    """
+    word = layer.lower()
+    known = _kinds().get(word)
+    return (known, True) if known else (word, False)
+
+
+def kinds_differ(left: str, right: str) -> bool:
+    """Whether the two classes are known and not counterparts."""
+    (mine, sure), (theirs, certain) = layer_kind(left), layer_kind(right)
+    return sure and certain and mine != theirs
+
+
+@functools.cache
+def _kinds() -> dict[str, str]:
+    kinds = {name: name for name in _PLAIN} | _OTHER_NAMES
+    path = resources.files("troubleshooter_nb").joinpath("tables", "layer_parameters.csv")
+    for record in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        torch_kind = _bare(record["torch_layer"])
+        kinds.setdefault(torch_kind, torch_kind)
+        if record["ms_layer"]:
+            kinds.setdefault(_bare(record["ms_layer"]), torch_kind)
+    return kinds
+
+
+def _bare(layer: str) -> str:
+    return layer.partition("(")[0].rpartition(".")[2].lower()

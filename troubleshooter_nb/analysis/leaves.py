@@ -1,0 +1,272 @@
+"""Which tensor of one call belongs to which of its counterpart: by place, by shape, by meaning."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from troubleshooter_nb.analysis.api_names import NODE_ORDER, backward_note, rows_between
+from troubleshooter_nb.analysis.search import Item, shapes_differ
+from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
+from troubleshooter_nb.analysis.visits import Visit, torch_leaf
+from troubleshooter_nb.pairing import Match
+
+_ROLES = ("input", "parameter", "output", "gradient", "buffer", "")
+_TRANSPOSED = "transposed"
+_Found = tuple[Item, Item, Match]
+
+
+@dataclass
+class Leaves:
+    """The pairs of entries in two calls, and what to know about those left alone."""
+
+    pairs: list[_Found] = field(default_factory=list)
+    alone: tuple[dict[int, str], dict[int, str]] = field(default_factory=lambda: ({}, {}))
+
+
+def pair_leaves(pair: VisitPair, *, is_cross: bool) -> Leaves:
+    """The entries of two calls that belong together.
+
+    Parameters
+    ----------
+    pair : VisitPair
+    is_cross : bool
+        Whether the runs are of two frameworks, which record other gradients for some operators.
+    """
+    if "split" in (pair.left.bundle, pair.right.bundle):
+        found = list(_of_split(pair))
+    elif pair.left.members or pair.right.members:
+        found = list(_of_chain(pair))
+    else:
+        found = list(_of_calls(pair, is_cross=is_cross))
+    return Leaves(found, _alone(pair, found))
+
+
+def _of_calls(pair: VisitPair, *, is_cross: bool) -> Iterator[_Found]:
+    left, right = pair.left, pair.right
+    note = ""
+    if is_cross and not left.is_module:
+        note = backward_note(left.op, right.op)
+    for direction in ("forward", "backward"):
+        for role in _ROLES:
+            sides = left.leaves(direction, role), right.leaves(direction, role)
+            if not sides[0] or not sides[1]:
+                continue
+            if direction == "backward" and role == "output" and note:
+                yield from _by_meaning(pair, _labelled([left]), _labelled([right]), note)
+            else:
+                yield from _by_place(pair, *sides, _argument_names(left, right, direction, role))
+
+
+def _by_place(
+    pair: VisitPair,
+    left: Sequence[Item],
+    right: Sequence[Item],
+    places: Callable[[Item, int], Hashable],
+) -> Iterator[_Found]:
+    """Equal places first, then what remains by shape in its order."""
+    theirs = {places(item, 1): item for item in right}
+    same_op = pair.left.is_module or pair.left.bare == pair.right.bare
+    taken: tuple[set[int], set[int]] = set(), set()
+    for item in left:
+        other = theirs.get(places(item, 0))
+        if other is None or _nature(item) != _nature(other):
+            continue
+        if shapes_differ(item, other) and not same_op:
+            continue
+        taken[0].add(item.row)
+        taken[1].add(other.row)
+        yield _found(pair, item, other)
+    rest = [
+        [item for item in side if item.row not in taken[k] and _nature(item) == "tensor"]
+        for k, side in enumerate((left, right))
+    ]
+    waiting: dict[str, list[Item]] = defaultdict(list)
+    for item in rest[1]:
+        waiting[item.shape].append(item)
+    counts = Counter(item.shape for item in rest[0])
+    for item in rest[0]:
+        others = waiting.get(item.shape)
+        if item.shape and others:
+            sure = 0.85 if counts[item.shape] == 1 == len(others) else DOUBTFUL
+            yield _found(pair, item, others.pop(0), "shape", sure)
+            counts[item.shape] -= 0
+
+
+def _argument_names(
+    left: Visit, right: Visit, direction: str, role: str
+) -> Callable[[Item, int], Hashable]:
+    """How to call the places of both sides so that equal ones belong together."""
+    if role == "parameter":
+        return lambda item, _: torch_leaf(item)
+    is_argument = (direction, role) in (("forward", "input"), ("backward", "output"))
+    rows = rows_between(left.op, right.op) if is_argument and not left.is_module else []
+    if not rows:
+        return lambda item, _: _slot(item)
+    given = {_slot(item) for item in left.leaves("forward", "input")}
+    row, is_forth = max(
+        rows, key=lambda r: len(given & set(_arguments(r[0], r[1])[0]))
+    )
+    mine, theirs = _arguments(row, is_forth)
+    names = (
+        {place: ("argument", k) for k, place in enumerate(mine)},
+        {place: ("argument", k) for k, place in enumerate(theirs)},
+    )
+    if direction == "backward":
+        # Gradients are numbered by themselves, in the order of the arguments they are of.
+        names = tuple(  # type: ignore[assignment]
+            {str(n): of[place] for n, place in enumerate(sorted(of))} for of in names
+        )
+    return lambda item, side: names[side].get(_slot(item), _slot(item))
+
+
+def _arguments(row: object, is_forth: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    mine = getattr(row, "torch_arguments", ())
+    theirs = getattr(row, "mindspore_arguments", ())
+    return (mine, theirs) if is_forth else (theirs, mine)
+
+
+def _of_split(pair: VisitPair) -> Iterator[_Found]:
+    """What goes into layers side by side goes into the one as wide as all of them."""
+    mine, theirs = pair.left.outer_inputs[:1], pair.right.outer_inputs[:1]
+    for a, b in zip(mine, theirs, strict=False):
+        yield _found(pair, a, b, sure=0.9, note=_fused_note(pair))
+
+
+def _of_chain(pair: VisitPair) -> Iterator[_Found]:
+    """What goes into and comes out of a fused operator and the chain it stands for."""
+    left, right = pair.left, pair.right
+    note = _fused_note(pair)
+    mine, theirs = left.outer_inputs, right.outer_inputs
+    if [item.shape for item in mine] == [item.shape for item in theirs]:
+        for a, b in zip(mine, theirs, strict=True):
+            yield _found(pair, a, b, note=note)
+    else:
+        yield from _by_place(pair, mine, theirs, lambda item, side: (side, item.row))
+    last = [visit.members[-1] if visit.members else visit for visit in (left, right)]
+    for direction, role in (("forward", "output"), ("backward", "input")):
+        ends = [[i for i in visit.leaves(direction, role) if i.shape] for visit in last]
+        for a, b in zip(*ends, strict=False):
+            if not shapes_differ(a, b):
+                yield _found(pair, a, b, note=note)
+    said = backward_note(left.op, right.op) or "defined differently: gradients of fused operators"
+    labels = [_labelled(visit.members or [visit]) for visit in (left, right)]
+    yield from _by_meaning(pair, labels[0], labels[1], said)
+
+
+def _labelled(visits: Sequence[Visit]) -> list[tuple[str, Item]]:
+    """Gradients that leave these calls, with what each is the gradient of where that is known."""
+    found = []
+    made = [item.shape for visit in visits[:-1] for item in visit.leaves("forward", "output")]
+    for k, visit in enumerate(visits):
+        items = visit.leaves("backward", "output")
+        labels = NODE_ORDER.get(visit.bare, ())
+        if visit.bare == "matmul" and len(visits) > 1:
+            labels = NODE_ORDER["matmul of a layer"]
+        if len(items) != len(labels):
+            labels = ("",) * len(items)
+        for label, item in zip(labels, items, strict=True):
+            inner = k > 0 and (label == "input" or (not label and item.shape in made))
+            if item.shape and not inner:
+                found.append((label, item))
+    return found
+
+
+def _by_meaning(
+    pair: VisitPair,
+    left: Sequence[tuple[str, Item]],
+    right: Sequence[tuple[str, Item]],
+    note: str,
+) -> Iterator[_Found]:
+    """Gradients that are defined differently: by what they are of, else by their shape."""
+    waiting = list(right)
+    for strict in (True, False):
+        rest = []
+        for label, item in left:
+            for k, (name, other) in enumerate(waiting):
+                same = label.partition(",")[0] == name.partition(",")[0]
+                fits = item.shape == other.shape
+                turned = item.shape == "x".join(other.shape.split("x")[::-1])
+                if (fits or turned) and (not strict or (label and same)):
+                    del waiting[k]
+                    is_turned = (_TRANSPOSED in label) != (_TRANSPOSED in name)
+                    is_turned = is_turned or not fits
+                    text = f"{note}; {label or name or 'gradient'}"
+                    if is_turned and _TRANSPOSED not in text:
+                        text += f", {_TRANSPOSED}"
+                    yield _found(pair, item, other, sure=DOUBTFUL, note=text)
+                    break
+            else:
+                rest.append((label, item))
+        left = rest
+
+
+def _found(
+    pair: VisitPair,
+    left: Item,
+    right: Item,
+    method: str = "",
+    sure: float = 1.0,
+    note: str = "",
+) -> _Found:
+    confidence = min(pair.confidence, sure)
+    texts = [text for text in (note, pair.note) if text]
+    if shapes_differ(left, right):
+        confidence = min(confidence, 0.8)
+        texts.append("other shape")
+    if not method:
+        method = pair.method
+        role = left.site.role if left.site else ""
+        if role == "parameter" and _slot(left) != _slot(right):
+            method = "parameter"
+        elif method == "name" and left.name != right.name:
+            method = "site"
+    match = Match(left.row, right.row, method, round(confidence, 2), "; ".join(texts))
+    return left, right, match
+
+
+def _alone(pair: VisitPair, found: Iterable[_Found]) -> tuple[dict[int, str], dict[int, str]]:
+    """A word about every entry of both calls that found no partner."""
+    taken: tuple[set[int], set[int]] = set(), set()
+    for left, right, _ in found:
+        taken[0].add(left.row)
+        taken[1].add(right.row)
+    notes: tuple[dict[int, str], dict[int, str]] = {}, {}
+    sides = (pair.left, pair.right), (pair.right, pair.left)
+    for k, (visit, other) in enumerate(sides):
+        for item in visit.items:
+            if item.row in taken[k]:
+                continue
+            if visit.members:
+                where = "beside others that are" if visit.bundle == "split" else "inside"
+                notes[k][item.row] = f"{where} the fused {_title(other)}"
+            elif other.members:
+                what = f"{len(other.members)} calls of the other side"
+                notes[k][item.row] = f"this call does the work of {what}"
+            elif _nature(item) == "null":
+                notes[k][item.row] = f"null, and {_title(other)} has nothing in this place"
+            else:
+                notes[k][item.row] = f"{_title(other)} has nothing like it"
+    return notes
+
+
+def _fused_note(pair: VisitPair) -> str:
+    fused, parts = (pair.right, pair.left) if pair.left.members else (pair.left, pair.right)
+    names = " and ".join(_title(member) for member in parts.members)
+    return f"{_title(fused)} does the work of {names}"
+
+
+def _title(visit: Visit) -> str:
+    text = visit.path if visit.is_module else visit.op
+    return f"{text}.{visit.call}" if not visit.is_module or visit.call else text
+
+
+def _slot(item: Item) -> str:
+    return item.site.slot if item.site else ""
+
+
+def _nature(item: Item) -> str:
+    if item.shape or not (item.site and item.site.value):
+        return "tensor"
+    return "null" if item.site.value == "null" else "value"

@@ -1,0 +1,119 @@
+"""Judge pairs of which a side has no values to read: statistics, digests, and what is no tensor."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, judge_statistics, verdict
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a dump says about one entry beside its values.
+
+    `value` is the JSON text of what is no tensor; `statistics` holds what is known of min, max,
+    mean, l2, nan_count, inf_count; `crc32` is -1 and `size` -1 where unknown.
+    """
+
+    value: str = ""
+    dtype: str = ""
+    shape: str = ""
+    size: int = -1
+    crc32: int = -1
+    digest: str = ""
+    statistics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def constant(self) -> float | None:
+        """The value of every element, where minimum and maximum say that it is one; else None."""
+        low, high = self.statistics.get("min", math.nan), self.statistics.get("max", math.nan)
+        finite = not (self.statistics.get("nan_count", -1) or self.statistics.get("inf_count", -1))
+        return low if low == high and finite else None
+
+
+def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verdict:
+    """Verdict of two entries, at least one of which has no values.
+
+    Notes
+    -----
+    A checksum proves equality (two of CRC-32 agree by chance once in 4e9), statistics only
+    difference; of tensors whose minimum is their maximum they say everything.
+    """
+    if left.value or right.value:
+        return _judge_values(left, right, tolerance)
+    if left.shape != right.shape and left.shape and right.shape:
+        return verdict("shape", "shape")
+    same_bits = _same_bits(left, right)
+    if same_bits:
+        return verdict("identical", "digest_same")
+    if left.constant is not None and right.constant is not None:
+        return _judge_numbers(left.constant, right.constant, tolerance, "constants")
+    size = max(left.size, right.size)
+    found = judge_statistics(left.statistics, right.statistics, tolerance, size=size)
+    if found.name != "undecidable":
+        return found
+    if same_bits is False:
+        return verdict("undecidable", "digest_differs")
+    return found if _shared(left, right) else verdict("undecidable", "nothing_shared")
+
+
+def _shared(left: Recorded, right: Recorded) -> bool:
+    """Whether one statistic at least is known of both."""
+    return any(
+        not math.isnan(value) and not math.isnan(right.statistics.get(name, math.nan))
+        for name, value in left.statistics.items()
+        if name in ("min", "max", "mean", "l2")
+    )
+
+
+def _same_bits(left: Recorded, right: Recorded) -> bool | None:
+    """Whether checksums are equal; None where the two cannot be compared."""
+    if left.dtype != right.dtype:
+        return None
+    if left.crc32 >= 0 and right.crc32 >= 0:
+        return left.crc32 == right.crc32
+    kinds = [side.digest.partition(":")[0] for side in (left, right)]
+    if not kinds[0] or kinds[0] != kinds[1]:
+        return None
+    return left.digest == right.digest
+
+
+def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verdict:
+    if left.value == right.value:
+        return verdict("identical", "value_same", _shown(left.value))
+    a, b = _number(left), _number(right)
+    if a is not None and b is not None:
+        return _judge_numbers(a, b, tolerance, "values")
+    if left.value and right.value:
+        both = f"{_shown(left.value)} / {_shown(right.value)}"
+        return verdict("differs", "values_differ", both)
+    side, other = (left, right) if left.value else (right, left)
+    return verdict("shape", "no_tensor", f"{_shown(side.value)} / {other.shape or other.dtype}")
+
+
+def _judge_numbers(a: float, b: float, tolerance: Tolerance, what: str) -> Verdict:
+    """Verdict of two single numbers: of their values, as their bits are not there."""
+    both = f"{a!r} / {b!r}"
+    close = a == b or abs(a - b) <= tolerance.atol + tolerance.rtol * abs(b)
+    if math.isnan(a) or math.isnan(b):
+        same = math.isnan(a) and math.isnan(b)
+        return verdict("pass" if same and tolerance.equal_nan else "nan", f"{what}_differ", both)
+    if close:
+        return verdict("pass", f"{what}_close", both)
+    return verdict("differs", f"{what}_differ", both)
+
+
+def _number(side: Recorded) -> float | None:
+    """The one number of an entry, None for anything else."""
+    if not side.value:
+        return side.constant if side.size == 1 else None
+    value: Any = json.loads(side.value)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

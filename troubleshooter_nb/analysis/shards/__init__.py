@@ -1,0 +1,1 @@
+"""Entries of several ranks put together again."""

@@ -1,0 +1,123 @@
+"""Which calls of two runs belong together by what they are and the order in which they ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from troubleshooter_nb.analysis.likeness import Likeness
+from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
+from troubleshooter_nb.analysis.visits import Visit
+
+# Stretches without a unique call are aligned in a table up to this size, beyond it by heads and
+# tails alone.
+_MOST_CELLS = 4_000_000
+_EQUAL, _LOOSE, _VALUES, _NAMES = 1000, 400, 300, 200
+_Pairs = list[tuple[int, int]]
+
+
+def in_order(
+    left: Sequence[Visit], right: Sequence[Visit], *, loose: bool = False
+) -> list[tuple[int, int, bool]]:
+    """Positions of calls that belong together, rising on both sides.
+
+    Calls that occur once on both sides come first; between two of them the alignment with the
+    most equal signatures decides, and among those likeness of names and equal values.
+
+    Parameters
+    ----------
+    left, right : sequence of Visit
+    loose : bool
+        Also pair calls of which only kind and outputs are the same.
+
+    Returns
+    -------
+    list of (int, int, bool)
+        The positions, and whether the same pair comes out from the end of the run backwards: where
+        it does not, one of several equal calls is additional, and which one is anybody's guess.
+    """
+    forth = _aligned(left, right, loose)
+    size = len(left) - 1, len(right) - 1
+    back = {
+        (size[0] - i, size[1] - j) for i, j in _aligned(left[::-1], right[::-1], loose)
+    }
+    return [(i, j, (i, j) in back) for i, j in forth]
+
+
+def _aligned(left: Sequence[Visit], right: Sequence[Visit], loose: bool) -> _Pairs:
+    keys = [[visit.signature for visit in side] for side in (left, right)]
+    found: _Pairs = []
+    gaps = [(0, len(left), 0, len(right))]
+    while gaps:
+        i, i_end, j, j_end = gaps.pop()
+        if i == i_end or j == j_end:
+            continue
+        anchors = _anchors(keys[0][i:i_end], keys[1][j:j_end])
+        if not anchors:
+            found += _in_gap(left[i:i_end], right[j:j_end], loose, (i, j))
+            continue
+        start = i, j
+        for a, b in anchors:
+            found.append((start[0] + a, start[1] + b))
+            gaps.append((i, start[0] + a, j, start[1] + b))
+            i, j = start[0] + a + 1, start[1] + b + 1
+        gaps.append((i, i_end, j, j_end))
+    return sorted(found)
+
+
+def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> _Pairs:
+    """Keys that occur once on both sides, as many as stand in one order."""
+    counts = Counter(left), Counter(right)
+    where = {key: j for j, key in enumerate(right) if counts[1][key] == 1}
+    pairs = [(i, where[key]) for i, key in enumerate(left) if counts[0][key] == 1 and key in where]
+    return [pairs[k] for k in longest_increasing([j for _, j in pairs])]
+
+
+def _in_gap(
+    left: Sequence[Visit], right: Sequence[Visit], loose: bool, start: tuple[int, int]
+) -> _Pairs:
+    """The best alignment of a stretch in which no call is unique."""
+    if len(left) * len(right) > _MOST_CELLS:
+        same = 0
+        while same < min(len(left), len(right)):
+            if left[same].signature != right[same].signature:
+                break
+            same += 1
+        return [(start[0] + k, start[1] + k) for k in range(same)]
+    equal = _codes(left, right, lambda visit: visit.signature)
+    kinds = _codes(left, right, lambda visit: (visit.kind, visit.word, visit.outputs))
+    values = _codes(left, right, lambda visit: visit.fingerprint)
+    is_known = np.array([bool(visit.fingerprint) for visit in right])
+    likeness = Likeness([visit.path for visit in left], [visit.path for visit in right])
+
+    def gain(i: int) -> np.ndarray:
+        gains = np.where(equal[1] == equal[0][i], _EQUAL, NEVER)
+        if loose:
+            gains = np.maximum(gains, np.where(kinds[1] == kinds[0][i], _LOOSE, NEVER))
+        alike = np.round(_NAMES * likeness.row(i)).astype(np.int64)
+        same_values = np.where((values[1] == values[0][i]) & is_known, _VALUES, 0)
+        return np.where(gains > 0, gains + alike + same_values, NEVER)
+
+    return [(start[0] + i, start[1] + j) for i, j in align(gain, len(left), len(right))]
+
+
+def _codes(
+    left: Sequence[Visit], right: Sequence[Visit], key: Callable[[Visit], Hashable]
+) -> tuple[np.ndarray, np.ndarray]:
+    codes: dict[Hashable, int] = {}
+    mine, theirs = (
+        np.array([codes.setdefault(key(visit), len(codes)) for visit in side], np.int64)
+        for side in (left, right)
+    )
+    return mine, theirs
+
+
+def interchangeable(visits: Sequence[Visit]) -> list[bool]:
+    """For each call whether a neighbour has the same signature, so that order tells little."""
+    keys = [visit.signature for visit in visits]
+    return [
+        (k > 0 and keys[k - 1] == key) or (k + 1 < len(keys) and keys[k + 1] == key)
+        for k, key in enumerate(keys)
+    ]

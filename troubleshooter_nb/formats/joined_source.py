@@ -1,0 +1,308 @@
+"""Tensors of several processes as one: laid side by side along an axis, or added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
+
+_BLOCK = 1 << 16  # elements added at once
+
+
+@dataclass(frozen=True)
+class JoinedSource:
+    """An `ArraySource` of tensors that lie side by side along one axis; see `joined`.
+
+    A read of n elements reads n elements of the parts, and at most one row of each part more
+    than once.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : dtype
+    parts : tuple of ArraySource
+    axis : int
+    pieces : tuple of (int, int, int)
+        What follows on what along the axis: number of the part, first index in it, length.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    parts: tuple[ArraySource, ...]
+    axis: int
+    pieces: tuple[tuple[int, int, int], ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of a flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If a part cannot be read.
+        """
+        values = np.empty(max(stop - start, 0), self.dtype)
+        inner = math.prod(self.shape[self.axis + 1 :])
+        row = self.shape[self.axis] * inner
+        if not row or start >= stop:
+            return values
+        first, last = -(-start // row), stop // row
+        if first >= last:  # no row is whole
+            middle = min(first * row, stop)
+            self._fill_part(values[: middle - start], start, inner)
+            self._fill_part(values[middle - start :], middle, inner)
+            return values
+        self._fill_part(values[: first * row - start], start, inner)
+        whole = values[first * row - start : last * row - start]
+        self._fill_rows(whole.reshape(last - first, row), first, inner)
+        self._fill_part(values[last * row - start :], last * row, inner)
+        return values
+
+    def _fill_part(self, values: np.ndarray, start: int, inner: int) -> None:
+        """Read a range that lies in one row."""
+        number, low = divmod(start, self.shape[self.axis] * inner)
+        high, before = low + len(values), 0
+        for part, first, length in self.pieces:
+            begin, end = max(low, before), min(high, before + length * inner)
+            if begin < end:
+                source = self.parts[part]
+                at = (number * source.shape[self.axis] + first) * inner + begin - before
+                values[begin - low : end - low] = source.read(at, at + end - begin)
+            before += length * inner
+
+    def _fill_rows(self, rows: np.ndarray, number: int, inner: int) -> None:
+        """Read whole rows, of which the first is `number`; each part once."""
+        for part, source in enumerate(self.parts):
+            width = source.shape[self.axis] * inner
+            if not width:
+                continue
+            stored = source.read(number * width, (number + len(rows)) * width)
+            stored, before = stored.reshape(len(rows), width), 0
+            for of_part, first, length in self.pieces:
+                if of_part == part:
+                    begin, end = first * inner, (first + length) * inner
+                    rows[:, before : before + length * inner] = stored[:, begin:end]
+                before += length * inner
+
+
+def joined_shape(
+    shapes: Sequence[tuple[int, ...]], axis: int, proportions: Sequence[int] = (1,)
+) -> tuple[int, ...]:
+    """Shape of the tensors of these shapes joined along an axis.
+
+    Raises
+    ------
+    FormatError
+        If the axis does not exist in one of them, another axis differs in length, or a part
+        cannot be divided in the proportions.
+    """
+    first = shapes[0]
+    if not -len(first) <= axis < len(first):
+        there = f"axes 0 to {len(first) - 1}" if first else "no axis"
+        msg = f"axis {axis} does not exist in shape {first}, which has {there}"
+        raise FormatError(msg)
+    axis %= len(first)
+    for shape in shapes:
+        fits = len(shape) == len(first) and all(
+            mine == other
+            for number, (mine, other) in enumerate(zip(first, shape, strict=True))
+            if number != axis
+        )
+        if not fits:
+            msg = f"shapes {first} and {shape} differ in more than the length of axis {axis}"
+            raise FormatError(msg)
+        if shape[axis] % sum(proportions):
+            shown = ":".join(map(str, proportions))
+            msg = f"a length of {shape[axis]} along axis {axis} cannot be divided as {shown}"
+            raise FormatError(msg)
+    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+
+def joined(
+    parts: Sequence[ArraySource], axis: int, proportions: Sequence[int] = (1,)
+) -> ArraySource:
+    """The tensor whose parts lie side by side along an axis.
+
+    Parameters
+    ----------
+    parts : sequence of ArraySource
+        Of one dtype; a single one is returned itself.
+    axis : int
+        Negative ones count from the last.
+    proportions : sequence of int
+        Each part is cut along the axis in these proportions, and the first cuts of all parts
+        come first, then the second ones: with ``(1, 1, 1)`` parts of queries, keys and values
+        become all queries, all keys, all values.
+
+    Raises
+    ------
+    FormatError
+        As `joined_shape`; or if the dtypes differ.
+    """
+    shape = joined_shape([part.shape for part in parts], axis, proportions)
+    dtype = _dtype_of(parts)
+    if len(parts) == 1:
+        return parts[0]
+    axis %= len(shape)
+    whole, before, pieces = sum(proportions), 0, []
+    for share in proportions:
+        for number, part in enumerate(parts):
+            length = part.shape[axis]
+            pieces.append((number, length * before // whole, length * share // whole))
+        before += share
+    kept = tuple(piece for piece in pieces if piece[2])
+    return JoinedSource(shape, dtype, tuple(parts), axis, kept)
+
+
+@dataclass(frozen=True)
+class SummedSource:
+    """An `ArraySource` of the sum of tensors, divided by a number; see `summed`.
+
+    Attributes
+    ----------
+    parts : tuple of ArraySource
+    dtype : dtype
+        Of the result.
+    divisor : int
+    """
+
+    parts: tuple[ArraySource, ...]
+    dtype: np.dtype
+    divisor: int = 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return self.parts[0].shape
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Values of a flat C-order range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If a part cannot be read, or a sum of integers lies outside the dtype.
+        """
+        values = np.empty(max(stop - start, 0), self.dtype)
+        for low in range(start, stop, _BLOCK):
+            high = min(low + _BLOCK, stop)
+            values[low - start : high - start] = self._sum(low, high)
+        return values
+
+    def _sum(self, start: int, stop: int) -> np.ndarray:
+        blocks = (computable(part.read(start, stop)) for part in self.parts)
+        if arithmetic_of(self.parts[0].dtype) == "integer":
+            return self._of_integers(blocks)
+        # numpy warns about sums that overflow or meet NaN; here they are ordinary results.
+        with np.errstate(all="ignore"):
+            first = next(blocks)
+            total = first.astype(np.promote_types(first.dtype, np.float64))
+            for block in blocks:
+                total += block
+            if self.divisor > 1:
+                total /= self.divisor
+            return rounded(total, self.dtype)
+
+    def _of_integers(self, blocks: Iterator[np.ndarray]) -> np.ndarray:
+        """The sum in 64 bits, or of 64-bit values in Python's integers, which have no end."""
+        first = next(blocks)
+        total: np.ndarray = first.astype(np.int64 if first.dtype.itemsize < 8 else object)
+        for block in blocks:
+            total = total + block.astype(total.dtype)
+        if self.divisor > 1:
+            return np.asarray(total / self.divisor, np.float64)
+        low, high = total.min(), total.max()
+        least, most = _bounds(self.dtype)
+        if not least <= low <= high <= most:
+            msg = (
+                f"the sum of {len(self.parts)} tensors of {self.dtype} lies outside "
+                f"{self.dtype}: from {low} to {high}"
+            )
+            raise ReadError(msg)
+        return total.astype(self.dtype)
+
+
+def summed(parts: Sequence[ArraySource], *, mean: bool = False) -> ArraySource:
+    """The sum, or the mean, of tensors of one shape and dtype.
+
+    Parameters
+    ----------
+    parts : sequence of ArraySource
+        Floats and complex numbers are added in 64 bits per part of a number, in the order
+        given, and rounded once; integers are added exactly. A single one is returned itself.
+    mean : bool
+        The mean of integers is float64.
+
+    Raises
+    ------
+    FormatError
+        If shapes or dtypes differ, or the dtype holds no numbers to add (bool).
+    """
+    shapes = list(dict.fromkeys(part.shape for part in parts))
+    if len(shapes) > 1:
+        msg = f"tensors of shapes {shapes[0]} and {shapes[1]} cannot be added"
+        raise FormatError(msg)
+    dtype = _dtype_of(parts)
+    kind = arithmetic_of(dtype)
+    if dtype.kind == "b" or kind == "unsupported":
+        msg = f"{dtype} cannot be added"
+        raise FormatError(msg)
+    if len(parts) == 1:
+        return parts[0]
+    result = np.dtype(np.float64) if mean and kind == "integer" else dtype
+    return SummedSource(tuple(parts), result, len(parts) if mean else 1)
+
+
+def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Values of float64 or complex128 in a narrower dtype, rounded once, to the nearest even.
+
+    ml_dtypes converts float64 by way of float32, which would round twice.
+    """
+    by_way = arithmetic_of(dtype) == "float" and dtype.kind != "f"
+    if not by_way:
+        return values.astype(dtype, copy=False)
+    # To odd: a float32 whose last bit says that there was more cannot look like a tie.
+    with np.errstate(all="ignore"):
+        narrow = values.astype(np.float32)
+    wide = narrow.astype(np.float64)
+    cut = np.isfinite(values) & (wide != values)
+    bits = narrow.view(np.uint32)
+    bits -= (cut & (np.abs(wide) > np.abs(values))).astype(np.uint32)
+    bits |= cut.astype(np.uint32)
+    return narrow.astype(dtype)
+
+
+def _bounds(dtype: np.dtype) -> tuple[int, int]:
+    if dtype.kind in "iu":
+        found = np.iinfo(dtype)
+        return int(found.min), int(found.max)
+    iinfo: Any = ml_dtypes.iinfo
+    narrow = iinfo(dtype)
+    return int(narrow.min), int(narrow.max)
+
+
+def _dtype_of(parts: Sequence[ArraySource]) -> np.dtype:
+    dtype = parts[0].dtype
+    for part in parts:
+        if not same_dtype(part.dtype, dtype):
+            msg = f"tensors of {dtype} and {part.dtype} are not parts of one"
+            raise FormatError(msg)
+    # Parts in another byte order are converted as they are copied.
+    return dtype if dtype.isnative else dtype.newbyteorder("=")

@@ -1,0 +1,232 @@
+"""Pairings written as mapping files, to read, edit and use again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.layer_names import LayerNames
+from troubleshooter_nb.formats.pairing_files import kind_of
+from troubleshooter_nb.formats.pairing_rules import MISSING, ROOTS, NameRule
+from troubleshooter_nb.formats.yaml_nodes import read_nodes
+from troubleshooter_nb.pairing import Pairing
+
+_PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
+# Words that yaml takes for something else than text where they stand without quotes.
+_NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", MISSING.lower()}
+_LONGEST_KEY = 1000  # yaml's own limit is 1024
+_MOST_COMMENTS = 1000
+
+
+def write_mapping(
+    pairing: Pairing, path: str | PathLike[str], *, kind: Literal["data", "layer"] = "data"
+) -> Path:
+    """Write the pairs as a ``.yaml`` that `read_mapping` and msprobe read.
+
+    Parameters
+    ----------
+    pairing : Pairing
+        Left names come left; msprobe wants the MindSpore dump there.
+    path : str or path-like
+    kind : {"data", "layer"}
+        ``data``: a line for each pair of entries, ``N/A`` where a missing partner was declared
+        expected; other entries without a partner are comments. ``layer``: only the attributes
+        that are called differently, below the class of what contains them (or its path, where
+        the same class is not always renamed alike).
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    MappingFileError
+        If steps or ranks are paired differently (``data``), or no modules are paired with
+        modules (``layer``).
+    ValueError
+        For another suffix or kind.
+
+    Notes
+    -----
+    The same pairing gives the same bytes. What a layer mapping cannot say is listed in its
+    comments: it pairs modules, and whatever it does not name with what is called the same.
+    """
+    path = Path(path)
+    if path.suffix not in (".yaml", ".yml"):
+        msg = f"cannot write a mapping as {path.suffix or 'a file without suffix'!r}; use .yaml"
+        raise ValueError(msg)
+    if kind not in ("data", "layer"):
+        msg = f"cannot write a mapping of kind {kind!r}; choose data or layer"
+        raise ValueError(msg)
+    made_by = [
+        f"Made by troubleshooter_nb from a pairing of {pairing.left.label or 'left'!r} and "
+        f"{pairing.right.label or 'right'!r}",
+        f"{kind} mapping, left: right; read it with mapping= of compare or pair_dumps",
+    ]
+    lines = _data_lines(pairing) if kind == "data" else _layer_lines(pairing)
+    text = "\n".join([*_comments(made_by), *lines]) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as stream:
+        stream.write(text.encode(errors="backslashreplace"))
+    return path
+
+
+def _data_lines(pairing: Pairing) -> list[str]:
+    names = ("left", "right", "left_entry", "right_entry", "expected")
+    rows = list(zip(*(pairing.table[name].values.tolist() for name in names), strict=True))
+    partners: dict[str, str] = {}
+    back: dict[str, str] = {}
+    for left, right, left_entry, right_entry, _ in rows:
+        if left_entry < 0 or right_entry < 0:
+            continue
+        if partners.setdefault(left, right) != right or back.setdefault(right, left) != left:
+            msg = (
+                f"{left!r} and {right!r} are paired otherwise in another step or rank, which a "
+                "data mapping cannot say; pair one step and rank, such as dump.select(step=0, "
+                "rank=0)"
+            )
+            raise MappingFileError(msg)
+    pairs: list[tuple[str | None, str | None]] = list(partners.items())
+    alone: list[dict[str, bool]] = [{}, {}]
+    for left, right, left_entry, right_entry, expected in rows:
+        if left_entry >= 0 and right_entry < 0 and left not in partners:
+            alone[0][left] = alone[0].get(left, False) or expected
+        if right_entry >= 0 and left_entry < 0 and right not in back:
+            alone[1][right] = alone[1].get(right, False) or expected
+    pairs += [(name, None) for name, expected in alone[0].items() if expected]
+    pairs += [(None, name) for name, expected in alone[1].items() if expected]
+    without = []
+    for side, names_alone in zip(("left", "right"), alone, strict=True):
+        rest = [name for name, expected in names_alone.items() if not expected]
+        without += [f"without partner on the {side}: {name}" for name in rest]
+    return [*_comments(without), *_table(pairs)]
+
+
+def _table(pairs: list[tuple[str | None, str | None]]) -> list[str]:
+    """The pairs as a table, or as a list where that could be taken for another kind of mapping."""
+    lines = [_line(left, right) for left, right in pairs if left is not None]
+    right_only = [_scalar(right) for left, right in pairs if left is None and right is not None]
+    if right_only:
+        lines += [f"{MISSING}:", *(f"- {name}" for name in right_only)]
+    if lines and kind_of(read_nodes("\n".join(lines).encode(errors="replace"), "")) == "data":
+        return lines
+    sides = [tuple(MISSING if name is None else _scalar(name) for name in pair) for pair in pairs]
+    return [f"- [{left}, {right}]" for left, right in sides] or ["[]"]
+
+
+def _layer_lines(pairing: Pairing) -> list[str]:
+    pairs, classes = _module_pairs(pairing)
+    if not pairs:
+        msg = (
+            "no module is paired with a module, so there is nothing for a layer mapping; write "
+            'kind="data"'
+        )
+        raise MappingFileError(msg)
+    rules = list(_renames(pairs, classes))
+    # Only reading it back tells what the file says of every module.
+    layers = LayerNames(rules, classes)
+    right = set(pairs.values())
+    said = {path: layers.renamed(path)[0] for path in classes}
+    lost = [f"not said here: {a}: {b}" for a, b in pairs.items() if said[a] != b]
+    known = _right_modules(pairing)
+    more = [
+        f"said here, but not so paired: {a}: {said[a]}"
+        for a in classes
+        if a not in pairs and said[a] in known - right
+    ]
+    body: list[str] = []
+    for parent in dict.fromkeys(rule.parent for rule in rules):
+        body.append(f"{_scalar(parent)}:")
+        body += ["  " + _line(r.left or "", r.right) for r in rules if r.parent == parent]
+    return [*_comments([*lost, *more]), *(body or [f"{ROOTS[0]}: {{}}"])]
+
+
+def _module_pairs(pairing: Pairing) -> tuple[dict[str, str], dict[str, str]]:
+    """Paths of modules that are paired, and the classes of all on the left."""
+    left, right = (
+        {name: dump.index[name].values.tolist() for name in ("kind", "path", "layer")}
+        for dump in (pairing.left, pairing.right)
+    )
+    counts: dict[str, dict[str, int]] = {}
+    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
+    for a, b in zip(*entries, strict=True):
+        if a >= 0 and b >= 0 and left["kind"][a] == right["kind"][b] == "module":
+            found = counts.setdefault(left["path"][a], {})
+            found[right["path"][b]] = found.get(right["path"][b], 0) + 1
+    pairs = {path: max(found, key=lambda new: found[new]) for path, found in counts.items()}
+    columns = zip(left["kind"], left["path"], left["layer"], strict=True)
+    return pairs, {path: layer for kind, path, layer in columns if kind == "module"}
+
+
+def _right_modules(pairing: Pairing) -> set[str]:
+    index = pairing.right.index
+    rows = zip(index["kind"].values.tolist(), index["path"].values.tolist(), strict=True)
+    return {path for kind, path in rows if kind == "module"}
+
+
+def _renames(pairs: dict[str, str], classes: dict[str, str]) -> Iterator[NameRule]:
+    """A rule for each attribute that is called differently, in the order of the modules."""
+    wanted: dict[tuple[str, str], dict[str, list[str]]] = {}  # class, left -> right -> parents
+    for path, new in sorted(pairs.items(), key=lambda pair: pair[0].count(".")):
+        above, above_new = _above(path, pairs)
+        if above and not new.startswith(above_new + "."):
+            continue
+        left, right = path[len(above) + bool(above) :], new[len(above_new) + bool(above) :]
+        left, right = _without_common_end(left, right)
+        name = classes[above] if above else ROOTS[0]
+        parents = wanted.setdefault((name, left), {}).setdefault(right, [])
+        if above not in parents:
+            parents.append(above)
+    for (name, left), choices in wanted.items():
+        for right, parents in choices.items():
+            if len(choices) > 1:
+                # Not even the paths differ outside: the container itself is renamed unalike.
+                for parent in parents:
+                    yield NameRule(0, left, right, parent or ROOTS[0])
+            elif left != right:
+                yield NameRule(0, left, right, name)
+
+
+def _above(path: str, pairs: dict[str, str]) -> tuple[str, str]:
+    """The closest paired module that contains this one, and its partner."""
+    above = path.rpartition(".")[0]
+    while above and above not in pairs:
+        above = above.rpartition(".")[0]
+    return above, pairs.get(above, "")
+
+
+def _without_common_end(left: str, right: str) -> tuple[str, str]:
+    """``blocks.0`` and ``layers.0`` are ``blocks`` and ``layers``."""
+    mine, theirs = left.split("."), right.split(".")
+    while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
+        mine.pop()
+        theirs.pop()
+    return ".".join(mine), ".".join(theirs)
+
+
+def _line(left: str, right: str | None) -> str:
+    value = MISSING if right is None else _scalar(right)
+    key = _scalar(left)
+    return f"? {key}\n: {value}" if len(key) > _LONGEST_KEY else f"{key}: {value}"
+
+
+def _scalar(text: str) -> str:
+    """A name as yaml; in quotes where it could be taken for something else."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
+        return text
+    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf"))
+    return quoted.strip()
+
+
+def _comments(lines: Iterable[str]) -> list[str]:
+    """Lines as comments, each on one line, and not too many."""
+    listed = [f"# {''.join(c if c.isprintable() else '?' for c in line)}" for line in lines]
+    more = len(listed) - _MOST_COMMENTS
+    return [*listed[:_MOST_COMMENTS], *([f"# and {more:,} more"] if more > 0 else [])]

@@ -1,0 +1,24 @@
+"""What statistics that a tool recorded say about NaN and infinities, which it did not count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+
+def with_nonfinite(statistics: Mapping[str, float]) -> dict[str, float]:
+    """Recorded min, max, mean and l2 with the counts they imply.
+
+    A finite norm proves that no value is NaN or infinite. A NaN among the others proves one NaN,
+    an infinite extreme one infinity: the count 1 then means at least one. A norm alone proves
+    nothing, since that of float16 overflows.
+    """
+    found = dict(statistics)
+    seen = [found[name] for name in ("min", "max", "mean") if name in found]
+    if math.isfinite(found.get("l2", math.nan)):
+        found |= {"nan_count": 0, "inf_count": 0}
+    elif any(math.isnan(value) for value in seen):
+        found["nan_count"] = 1
+    elif any(math.isinf(found.get(name, 0.0)) for name in ("min", "max")):
+        found["inf_count"] = 1
+    return found

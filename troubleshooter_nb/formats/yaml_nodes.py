@@ -1,0 +1,192 @@
+"""A small yaml file as texts, lists and tables that know their lines; nothing is constructed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from troubleshooter_nb.errors import MappingFileError
+
+_DEEPEST = 32
+# Aliases repeat what they stand for: a few lines can stand for billions.
+_MOST_NODES = 4_000_000
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN_TAGS = {None, *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "map", "seq"))}
+_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class Text:
+    """A scalar; `plain` where it stands without quotes, so that it may mean a number or null."""
+
+    line: int
+    value: str
+    plain: bool = True
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it stands for nothing."""
+        return self.plain and self.value in ("", "~", "null", "Null", "NULL")
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    line: int
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A mapping with texts as keys, none of them twice."""
+
+    line: int
+    pairs: tuple[tuple[Text, Node], ...]
+
+
+Node = Text | Items | Table
+
+
+def mapping_error(file: str, line: int, key: str, text: str) -> MappingFileError:
+    """The error for a place in a mapping file."""
+    where = f"{file}, line {line}" + (f", {shown(key)}" if key else "")
+    return MappingFileError(f"{where}: {text}")
+
+
+def shown(text: str) -> str:
+    """A text from a file, quoted and cut, for a message."""
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+def read_nodes(content: bytes, file: str) -> Node:
+    """The one document of a yaml or json file.
+
+    Parameters
+    ----------
+    content : bytes
+        In UTF-8, or UTF-16 with a mark.
+    file : str
+        Name for messages.
+
+    Raises
+    ------
+    MappingFileError
+        If it is no yaml, empty or several documents; has a key twice, tags, or a key that is no
+        text; is nested deeper than 32; or stands for more than 4 million nodes by its aliases.
+    """
+    if content.lstrip()[:1] in (b"{", b"["):
+        # Tabs between the parts of a json file, which yaml does not take; in its texts are none.
+        content = content.replace(b"\t", b" ")
+    builder = _Builder(file)
+    try:
+        for event in yaml.parse(content, Loader=_LOADER):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        what = " ".join(filter(None, (error.context, error.problem)))
+        raise mapping_error(file, line, "", f"not yaml: {what}; correct this line") from None
+    except (yaml.YAMLError, UnicodeError) as error:
+        text = f"not a text file in UTF-8: {' '.join(str(error).split())[:120]}; save it as UTF-8"
+        raise mapping_error(file, 1, "", text) from None
+    if builder.root is None:
+        raise mapping_error(file, 1, "", "holds nothing but comments; write the pairs into it")
+    return builder.root
+
+
+@dataclass
+class _Frame:
+    """A list or table whose end has not come yet."""
+
+    line: int
+    is_table: bool
+    anchor: str | None
+    nodes: list[Node] = field(default_factory=list)
+    weight: int = 1
+
+
+class _Builder:
+    """Makes nodes of events, without recursion."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.root: Node | None = None
+        self.frames: list[_Frame] = []
+        self.anchors: dict[str, tuple[Node, int]] = {}
+        self.documents = 0
+
+    def take(self, event: yaml.Event) -> None:
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                text = "a second document begins; put each mapping into a file of its own"
+                raise mapping_error(self.file, line, "---", text)
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self.anchors:
+                text = "this anchor is not defined before; write the content out"
+                raise mapping_error(self.file, line, f"*{event.anchor}", text)
+            self._put(*self.anchors[event.anchor], line)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._check_tag(event, line)
+            self._put(self._kept(event.anchor, _text(event, line), 1), 1, line)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._check_tag(event, line)
+            if len(self.frames) >= _DEEPEST:
+                text = f"nested deeper than {_DEEPEST}, which no mapping file is"
+                raise mapping_error(self.file, line, "", text)
+            is_table = isinstance(event, yaml.MappingStartEvent)
+            self.frames.append(_Frame(line, is_table, event.anchor))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            frame = self.frames.pop()
+            node: Node = Items(frame.line, tuple(frame.nodes))
+            if frame.is_table:
+                node = Table(frame.line, tuple(self._pairs(frame.nodes)))
+            self._put(self._kept(frame.anchor, node, frame.weight), frame.weight, line)
+
+    def _kept(self, anchor: str | None, node: Node, weight: int) -> Node:
+        if anchor is not None:
+            self.anchors[anchor] = node, weight
+        return node
+
+    def _put(self, node: Node, weight: int, line: int) -> None:
+        if not self.frames:
+            self.root = node
+            return
+        frame = self.frames[-1]
+        frame.nodes.append(node)
+        frame.weight += weight
+        if frame.weight > _MOST_NODES:
+            text = f"its aliases stand for more than {_MOST_NODES:,} values; write them out"
+            raise mapping_error(self.file, line, "", text)
+
+    def _check_tag(self, event: Any, line: int) -> None:
+        if event.tag not in _PLAIN_TAGS and event.tag != "!":
+            raise mapping_error(
+                self.file, line, event.tag, "tags are not followed in a mapping file; remove it"
+            )
+
+    def _pairs(self, nodes: list[Node]) -> Iterator[tuple[Text, Node]]:
+        lines: dict[str, int] = {}
+        for key, value in zip(nodes[::2], nodes[1::2], strict=True):
+            if not isinstance(key, Text):
+                raise mapping_error(self.file, key.line, "", "a key must be a text or a number")
+            if key.value == "<<" and key.plain:
+                raise mapping_error(self.file, key.line, "<<", "write the merged rows out")
+            if key.value in lines:
+                text = f"this key stands in line {lines[key.value]} already; keep one of the two"
+                raise mapping_error(self.file, key.line, key.value, text)
+            lines[key.value] = key.line
+            yield key, value
+
+
+def _text(event: yaml.ScalarEvent, line: int) -> Text:
+    value = event.value
+    if not value.isascii():
+        # A character beyond 16 bits is two halves in json; one half alone cannot be printed.
+        value = value.encode("utf-16", "surrogatepass").decode("utf-16", "backslashreplace")
+    return Text(line, value, plain=event.style is None or event.style == "")
