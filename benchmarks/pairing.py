@@ -90,8 +90,10 @@ def main() -> int:
     }.items():
         few, many = timed(5_000, right), timed(50_000, right)
         ratio = many[0] / 50_000 / (few[0] / 5_000)
-        print(f"{title}: 50,000 entries in {many[0]:.2f} s, {many[1]} matched; per entry {ratio:.2f}"
-              " times that of 5,000")
+        print(
+            f"{title}: 50,000 entries in {many[0]:.2f} s, {many[1]} matched; per entry {ratio:.2f}"
+            " times that of 5,000"
+        )
         if title != "renamed":
             missed += many[0] > SECONDS or ratio > RATIO or many[1] < 50_000
     return int(np.sign(missed))

@@ -192,13 +192,13 @@ class Dump:
             min, max    float64   of the finite values; nan unknown or none
             mean        float64   of the finite values; nan unknown or none
             l2          float64   norm of the finite values; nan unknown
-            nan_count   int64     elements; -1 unknown; 1 may be at least 1 where the dump only
-                                  recorded statistics
-            inf_count   int64     elements, like nan_count
+            nan_count   int64     elements; -1 unknown
+            inf_count   int64     elements; -1 unknown
             zero_count  int64     elements; -1 unknown
             crc32       int64     of the stored bytes; -1 unknown
 
-        Statistics are known where the file holds them or after `summarise`.
+        Statistics are known where the file holds them or after `summarise`. Of a dump that holds
+        nothing else, a count of 1 NaN or infinity may mean at least 1.
     label : str
         Short name of the side, shown in tables; a base name, never a full path.
     format : str

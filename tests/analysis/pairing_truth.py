@@ -75,6 +75,7 @@ class Plan:
     extra: int = -1  # the block with one more call
     odd_block: int = -1  # the block whose attention or second convolution has a name of its own
     keys: dict = field(default_factory=dict)
+    is_adding: bool = False  # the additional call is running
 
     def keep(self, key, module):
         self.keys[id(module)] = key
@@ -276,7 +277,9 @@ def resnet(words, plan, *, depth=3, width=8, classes=5):
             skip = down(x) if down is not None else x
             y = relu(bn1(conv1(x)))
             if number == plan.extra:
+                plan.is_adding = True
                 y = relu(y)
+                plan.is_adding = False
             return relu(words.add(bn2(conv2(y)), skip))
 
         part = _module(words, forward)
@@ -324,11 +327,16 @@ class Run:
     keys: list = field(default_factory=list)
     values: list = field(default_factory=list)
     calls: Counter = field(default_factory=Counter)
+    visits: Counter = field(default_factory=Counter)
+    plan: Plan | None = None
 
     def call(self, kind, path, layer, key, name, parts):
         """`parts` are (direction, role, section, slot, value); `name` has places for both."""
         number = self.calls[name]
         self.calls[name] += 1
+        # The visit of the layer, additional ones apart.
+        visit = "added" if self.plan.is_adding else self.visits[name]
+        self.visits[name] += not self.plan.is_adding
         for direction, role, section, slot, value in parts:
             if value is None:
                 continue
@@ -344,7 +352,7 @@ class Run:
                     layer=layer,
                 )
             )
-            self.keys.append((key, number if kind == "module" else -1, direction, role, slot))
+            self.keys.append((key, visit if kind == "module" else -1, direction, role, slot))
             self.values.append(array)
 
     def dump(self, label):
@@ -369,7 +377,7 @@ LEAVES |= {"moving_mean": "running_mean", "moving_variance": "running_var"}
 
 def run_torch(net, plan, data, level):
     """The run of a torch module: every call of a module, or every call of a function."""
-    run, inside = Run(), []
+    run, inside = Run(plan=plan), []
     host = lambda value: value.detach().numpy()  # noqa: E731
     net.train()
 
@@ -391,8 +399,14 @@ def run_torch(net, plan, data, level):
     class Mode(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             name = getattr(func, "__name__", "")
-            ins = _tensors([a.clone() if isinstance(a, torch.Tensor) else a for a in args],
-                           torch.Tensor, host)
+            ins = _tensors(
+                [a.clone() if isinstance(a, torch.Tensor) else a for a in args], torch.Tensor, host
+            )
+            named = [
+                ("forward", "input", "kwargs", k, host(v.clone()))
+                for k, v in (kwargs or {}).items()
+                if isinstance(v, torch.Tensor)
+            ]
             out = func(*args, **(kwargs or {}))
             quiet = name.startswith("__get") or name in ("__set__", "size", "dim", "detach")
             if not quiet and name and inside and isinstance(out, torch.Tensor | tuple):
@@ -402,27 +416,36 @@ def run_torch(net, plan, data, level):
                     category = "Tensor"
                 path = f"{category}.{name}"
                 outs = _tensors((out,), torch.Tensor, host)
-                run.call("api", path, name, inside[-1], path + ".{n}.{event}", _io(ins, outs))
+                run.call(
+                    "api", path, name, inside[-1], path + ".{n}.{event}", [*_io(ins, outs), *named]
+                )
             return out
 
     for path, module in net.named_modules():
         module.register_forward_pre_hook(before)
         if path:
-            module.register_forward_hook(
-                lambda m, a, o, path=path: after(path, m, a, o)
-            )
+            module.register_forward_hook(lambda m, a, o, path=path: after(path, m, a, o))
         else:
             module.register_forward_hook(lambda m, a, o: [inside.pop(), None][1])
     with Mode() if level == "api" else contextlib.nullcontext():
-        output = net(torch.from_numpy(data).long() if data.dtype == np.int32 else
-                     torch.from_numpy(data))
+        output = net(
+            torch.from_numpy(data).long() if data.dtype == np.int32 else torch.from_numpy(data)
+        )
     if level == "module":
         output.sum().backward()
         for path, module in net.named_modules():
-            _gradients(run, plan, path, module, "Module", [
-                (name, host(value.grad)) for name, value in module.named_parameters(recurse=False)
-                if value.grad is not None
-            ])
+            _gradients(
+                run,
+                plan,
+                path,
+                module,
+                "Module",
+                [
+                    (name, host(value.grad))
+                    for name, value in module.named_parameters(recurse=False)
+                    if value.grad is not None
+                ],
+            )
     return run
 
 
@@ -447,22 +470,29 @@ def _gradients(run, plan, path, module, prefix, own):
 def run_mindspore(net, plan, data, level):
     """The run of a cell: every call of a cell, or of ``ops.*`` and of the primitives in cells."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    run, inside, depth = Run(), [], [0]
+    run, inside, depth = Run(plan=plan), [], [0]
     host = lambda value: value.asnumpy()  # noqa: E731
     net.set_train()
 
     def recorded(path, layer, function, args, kwargs):
         if depth[0] or level != "api" or not inside:
             return function(*args, **kwargs)
+        ins = _tensors(args, ms.Tensor, lambda value: value.asnumpy().copy())
         depth[0] += 1
         try:
             output = function(*args, **kwargs)
         finally:
             depth[0] -= 1
-        ins, outs = (_tensors(v, ms.Tensor, host) for v in (args, (output,)))
+        outs = _tensors((output,), ms.Tensor, host)
         key = plan.keys.get(id(inside[-1]), "")
-        run.call("api", path, layer or path.rpartition(".")[2], key,
-                 f"{path}.{layer + '.' if layer else ''}{{n}}.{{event}}", _io(ins, outs))
+        run.call(
+            "api",
+            path,
+            layer or path.rpartition(".")[2],
+            key,
+            f"{path}.{layer + '.' if layer else ''}{{n}}.{{event}}",
+            _io(ins, outs),
+        )
         return output
 
     def before(cell, args):
@@ -485,22 +515,30 @@ def run_mindspore(net, plan, data, level):
     for path, cell in net.cells_and_names():
         cell.register_forward_pre_hook(before)
         cell.register_forward_hook(lambda c, a, o, path=path: after(path, c, a, o))
-    original = ops.Primitive.__call__
     F.record = recorded
+    used = {
+        (type(value), name)
+        for _, cell in net.cells_and_names()
+        for name, value in (*vars(cell).items(), *getattr(cell, "_primitives", {}).items())
+        if isinstance(value, ops.Primitive)
+    }
+    classes = {kind: kind.__call__ for kind, _ in used}
 
-    def call(primitive, *args):
-        attribute = ""
-        for name, value in vars(inside[-1]).items() if inside else ():
-            attribute = name if value is primitive else attribute
-        table = getattr(inside[-1], "_primitives", {}) if inside else {}
-        for name, value in table.items():
-            attribute = name if value is primitive else attribute
-        if not attribute:
-            return original(primitive, *args)
-        function = lambda *a: original(primitive, *a)  # noqa: E731
-        return recorded(f"Primitive.{attribute}", type(primitive).__name__, function, args, {})
+    def hooked(original):
+        def call(primitive, *args):
+            cell = inside[-1] if inside else None
+            own = {**vars(cell), **getattr(cell, "_primitives", {})} if cell is not None else {}
+            attribute = next((name for name, value in own.items() if value is primitive), "")
+            if not attribute:
+                return original(primitive, *args)
+            function = lambda *a: original(primitive, *a)  # noqa: E731
+            return recorded(f"Primitive.{attribute}", type(primitive).__name__, function, args, {})
 
-    ops.Primitive.__call__ = call
+        return call
+
+    own = {kind: "__call__" in vars(kind) for kind in classes}
+    for kind, original in classes.items():
+        kind.__call__ = hooked(original)
     try:
         if level == "module":
             weights = ms.ParameterTuple(net.trainable_params())
@@ -508,41 +546,53 @@ def run_mindspore(net, plan, data, level):
         else:
             net(ms.Tensor(data))
     finally:
-        ops.Primitive.__call__ = original
+        for kind, original in classes.items():
+            if own[kind]:
+                kind.__call__ = original
+            else:
+                del kind.__call__
         F.record = None
     if level == "module":
         of = {p.name: g.asnumpy() for p, g in zip(weights, grads, strict=True)}
         for path, cell in net.cells_and_names():
-            _gradients(run, plan, path, cell, "Cell", [
-                (p.name.rpartition(".")[2], of[p.name])
-                for p in cell.get_parameters(expand=False) if p.name in of
-            ])
+            _gradients(
+                run,
+                plan,
+                path,
+                cell,
+                "Cell",
+                [
+                    (p.name.rpartition(".")[2], of[p.name])
+                    for p in cell.get_parameters(expand=False)
+                    if p.name in of
+                ],
+            )
     return run
 
 
 def same_weights(source, target, plans):
     """Copy the weights of a torch net into a cell, by the keys of the layers."""
     ours = {plans[0].keys[id(m)]: m for m in source.modules() if id(m) in plans[0].keys}
+    own = {key: dict(m.named_parameters(recurse=False)) for key, m in ours.items()}
+    # A fused layer holds what those side by side hold on the other side.
+    for key in list(own):
+        stem, _, name = key.rpartition(".")
+        if name == "qkv":
+            for k, part in enumerate("qkv"):
+                own[f"{stem}.{part}"] = {n: v.chunk(3)[k] for n, v in own[key].items()}
+        elif name == "q":
+            names = own[key]
+            own[f"{stem}.qkv"] = {
+                n: torch.cat([dict(ours[f"{stem}.{c}"].named_parameters())[n] for c in "qkv"])
+                for n in names
+            }
     for _, cell in target.cells_and_names():
-        key = plans[1].keys.get(id(cell))
-        if key not in ours:
-            continue
-        own = dict(ours[key].named_parameters(recurse=False))
+        values = own.get(plans[1].keys.get(id(cell)), {})
         for p in cell.get_parameters(expand=False):
             name = p.name.rpartition(".")[2]
-            value = own.get(LEAVES.get(name, name))
+            value = values.get(LEAVES.get(name, name))
             if value is not None:
-                p.set_data(ms.Tensor(value.detach().numpy()))
-    # A fused layer holds what those side by side hold on the other side.
-    for key, fused in ours.items():
-        parts = [c for _, c in target.cells_and_names()
-                 if plans[1].keys.get(id(c)) in [f"{key[:-3]}{x}" for x in "qkv"]]
-        if key.endswith(".qkv") and len(parts) == 3:
-            for k, cell in enumerate(parts):
-                for p in cell.get_parameters(expand=False):
-                    value = dict(fused.named_parameters())[p.name.rpartition(".")[2]]
-                    piece = value.detach().numpy().reshape(3, -1, *value.shape[1:])[k]
-                    p.set_data(ms.Tensor(np.ascontiguousarray(piece)))
+                p.set_data(ms.Tensor(np.ascontiguousarray(value.detach().numpy())))
 
 
 @dataclass
@@ -551,7 +601,8 @@ class Result:
 
     wanted: int
     found: int
-    wrong: list  # (confidence, left, right)
+    wrong: list  # (confidence, left, right, method)
+    missing: list  # names on the left
 
     @property
     def recall(self):
@@ -581,7 +632,8 @@ def judge(pairing, left, right, level, *, extra_calls=False):
         names = left.entries[m.left].name, right.entries[m.right].name
         wrong.append((m.confidence, *names, m.method))
     found = sum(partner.get(i) in truth[i] for i in required)
-    return Result(len(required), found, sorted(wrong, reverse=True))
+    missing = [left.entries[i].name for i in required if partner.get(i) not in truth[i]]
+    return Result(len(required), found, sorted(wrong, reverse=True), missing)
 
 
 def _in_fused(mine, theirs):

@@ -166,22 +166,26 @@ def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
     names = (*("name", "kind", "path", "call", "direction", "role", "slot"), "order", "shape")
     columns = [dump.index[name].values.tolist() for name in (*names, "step", "rank")]
     sites = _site_facts(dump)
-    groups: dict[_Group, list[tuple[int, Item]]] = defaultdict(list)
-    for row, values in enumerate(zip(*columns, strict=True)):
+    rows: dict[_Group, list[tuple[tuple[object, ...], int]]] = defaultdict(list)
+    records = list(zip(*columns, strict=True))
+    for row, values in enumerate(records):
         if row in skip:
             continue
-        name, kind, path, call, direction, role, slot, order, shape, step, rank = values
+        name, kind, _, _, _, role, _, order, _, step, rank = values
         # Files without number have an order too, that of the alphabet.
         unnumbered = kind == "file" and parse_npy_name(name.rpartition("/")[2]).number is None
         ordered = order >= 0 and not unnumbered
-        visit = (role if role in ("input", "output") else "", slot)
-        facts = sites[row]
-        item = Item(row, -1, ordered, name, path, call, direction, visit, shape, facts)
-        groups[step, rank, role if role in TRAINING_ROLES else ""].append((order, item))
-    return {
-        group: [replace(item, position=k) for k, (_, item) in enumerate(sorted(found, key=_saved))]
-        for group, found in groups.items()
-    }
+        place = (False, order, ()) if ordered else (True, 0, natural_key(name))
+        rows[step, rank, role if role in TRAINING_ROLES else ""].append((place, row))
+    groups: dict[_Group, list[Item]] = {}
+    for group, found in rows.items():
+        items = groups[group] = []
+        for position, ((unordered, *_), row) in enumerate(sorted(found)):
+            name, _, path, call, direction, role, slot, _, shape, _, _ = records[row]
+            visit = (role if role in ("input", "output") else "", slot)
+            facts = (path, call, direction, visit, shape, sites[row])
+            items.append(Item(row, position, not unordered, name, *facts))
+    return groups
 
 
 def _site_facts(dump: Dump) -> list[SiteFacts | None]:
@@ -195,11 +199,6 @@ def _site_facts(dump: Dump) -> list[SiteFacts | None]:
         SiteFacts(kind, *facts, (l2, low, high), crc) if kind in SITE_KINDS else None
         for kind, *facts, l2, low, high, crc in zip(kinds, *columns, strict=True)
     ]
-
-
-def _saved(entry: tuple[int, Item]) -> tuple[object, ...]:
-    order, item = entry
-    return not item.ordered, order if item.ordered else 0, natural_key(item.name)
 
 
 def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list[Match]:

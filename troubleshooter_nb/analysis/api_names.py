@@ -32,6 +32,7 @@ _PRIMITIVES = {
     "stridedslice": "getitem",
     "arange": "arange",
     "range": "arange",
+    "view": "reshape",
 }
 # The gradients that leave the last node of an operator, in its own order, where this is not that
 # of the arguments. Source: spec/msprobe.md 4.4, own runs of torch 2.13 and MindSpore 2.10.
@@ -49,6 +50,20 @@ _INNER_NODE = {
     "addmm": "torch records the gradients of a node inside",
     "biasadd": "MindSpore records [bias, input]",
 }
+
+
+# Positions of arguments that are often given by keyword, by the operator's bare name in torch.
+_KEYWORDS = {
+    "layernorm": {"weight": "2", "bias": "3"},
+    "rmsnorm": {"weight": "2"},
+    "groupnorm": {"weight": "2", "bias": "3"},
+    "batchnorm": {"running_mean": "1", "running_var": "2", "weight": "3", "bias": "4"},
+    "crossentropy": {"target": "1", "weight": "2"},
+    "nllloss": {"target": "1", "weight": "2"},
+    "scaleddotproductattention": {"query": "0", "key": "1", "value": "2", "attn_mask": "3"},
+    "embedding": {"weight": "1"},
+}
+_ANY_KEYWORDS = {"input": "0", "self": "0", "x": "0", "other": "1", "weight": "1", "bias": "2"}
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,13 @@ def rows_between(left: str, right: str) -> list[tuple[ApiRow, bool]]:
     rows = _rows()
     forth = [(row, True) for row in rows.get((left, right), ())]
     return forth + [(row, False) for row in rows.get((right, left), ())]
+
+
+def argument_position(op: str, slot: str) -> str:
+    """The position of an argument that was given by keyword; any other slot as it is."""
+    if slot[:1].isdigit():
+        return slot
+    return _KEYWORDS.get(bare_name(op), _ANY_KEYWORDS).get(slot, slot)
 
 
 def backward_note(left: str, right: str) -> str:

@@ -22,6 +22,7 @@ _ATTENTION = frozenset(
         "promptflashattention",
     )
 )
+_RESHAPES = frozenset(("reshape", "view", "flatten", "expanddims", "squeeze", "unsqueeze"))
 # Operators of form between two members of a chain: more than these and it is another place.
 _MOST_BETWEEN = 4
 
@@ -81,7 +82,7 @@ def with_fused(visits: Sequence[Visit], others: Sequence[Visit]) -> list[Visit]:
     list of Visit
         In order; what is drawn together has `members`.
     """
-    return _sides_by_side(_chained(list(visits), others), others)
+    return _sides_by_side(_reshaped(_chained(list(visits), others), others), others)
 
 
 def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
@@ -91,7 +92,7 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
         names = [name for name in chain.fused if theirs[name] > mine[name]]
         if not names or not chain.parts[0] & mine.keys():
             continue
-        wanted = Counter((tuple(sorted(v.inputs)), v.outputs) for v in others if v.bare in names)
+        wanted = Counter(_outside(v) for v in others if v.bare in names)
         op = next(v.op for v in others if v.bare in names)
         found: list[Visit] = []
         i = 0
@@ -99,7 +100,7 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
             end, members = _chain_at(visits, i, chain)
             if members:
                 fused = _drawn_together(members, op, "chain")
-                key = (tuple(sorted(fused.inputs)), fused.outputs)
+                key = _outside(fused)
                 if wanted[key]:
                     wanted[key] -= 1
                     inside = set(map(id, members))
@@ -110,6 +111,52 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
             i += 1
         visits = found
     return visits
+
+
+def _outside(visit: Visit) -> tuple[int, int]:
+    """What a change of form outside of a fused operator leaves as it is."""
+    return len(visit.inputs), visit.size
+
+
+def _reshaped(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
+    """The calls with the changes of form around them, where the other side needs none."""
+    known = {_form(visit) for visit in others if not visit.is_module}
+    mine = {_form(visit) for visit in visits}
+    if known <= mine:
+        return visits
+    found: list[Visit] = []
+    at = 0
+    while at < len(visits):
+        for first, last in ((0, 3), (0, 2), (1, 3)):
+            # With a change of form in front, behind, or both.
+            core = at + (first == 0)
+            part = visits[at : at + last - first]
+            if len(part) < last - first or core >= len(visits):
+                continue
+            kernel = visits[core]
+            around = [v for v in part if v is not kernel]
+            if kernel.is_module or kernel.bare in FORM_ONLY or kernel.bundle == "split":
+                continue
+            if any(v.bare not in _RESHAPES or v.members for v in around):
+                continue
+            members = [m for v in part for m in (v.members or (v,))]
+            whole = _drawn_together(members, kernel.op, "chain")
+            if _linked(part) and _form(whole) in known and _form(kernel) not in known:
+                found.append(whole)
+                at += len(part)
+                break
+        else:
+            found.append(visits[at])
+            at += 1
+    return found
+
+
+def _form(visit: Visit) -> tuple[object, ...]:
+    return visit.word, tuple(sorted(visit.inputs)), visit.outputs
+
+
+def _linked(visits: Sequence[Visit]) -> bool:
+    return all(set(a.outputs) & set(b.inputs) for a, b in zip(visits, visits[1:], strict=False))
 
 
 def _chain_at(visits: Sequence[Visit], start: int, chain: _Chain) -> tuple[int, list[Visit]]:
@@ -148,7 +195,8 @@ def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
     i = 0
     while i < len(visits):
         for members in _runs_at(visits, i):
-            key = _width(_drawn_together(members, members[0].op, "split"))
+            own = members[0].layer if members[0].is_module else members[0].op
+            key = _width(_drawn_together(members, own, "split"))
             if key and wanted[key]:
                 like = example[key]
                 wanted[key] -= 1
@@ -165,7 +213,7 @@ def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
 def _runs_at(visits: Sequence[Visit], start: int) -> Iterator[list[Visit]]:
     """Two, three or four linear layers in a row from here on, all with the same input."""
     first = visits[start]
-    if first.word not in ("linear", "matmul", "dense") or first.members:
+    if not _is_linear(first) or first.members:
         return
     for length in (3, 2, 4):
         run = list(visits[start : start + length])
@@ -193,9 +241,14 @@ def _figures_agree(left: Visit, right: Visit) -> bool:
     return all(abs(a - b) <= 1e-6 * max(abs(a), abs(b)) for a, b in zip(*figures, strict=True))
 
 
+def _is_linear(visit: Visit) -> bool:
+    """Whether it is a linear layer or the operator of one."""
+    return visit.word == "linear" if visit.is_module else visit.bare in _LINEAR | _MATMUL
+
+
 def _width(visit: Visit) -> tuple[object, ...]:
     """What a linear layer takes and gives; nothing for any other call."""
-    if visit.word not in ("linear", "matmul", "dense") or len(visit.outputs) != 1:
+    if not _is_linear(visit) or len(visit.outputs) != 1:
         return ()
     # Of operators the weight is an input; only the first is the same for all side by side.
     return (*visit.inputs[:1], visit.outputs[0]) if visit.inputs and visit.outputs[0] else ()

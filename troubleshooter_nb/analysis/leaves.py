@@ -6,7 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from troubleshooter_nb.analysis.api_names import NODE_ORDER, backward_note, rows_between
+from troubleshooter_nb.analysis.api_names import (
+    NODE_ORDER,
+    ApiRow,
+    argument_position,
+    backward_note,
+    rows_between,
+)
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
 from troubleshooter_nb.analysis.visits import Visit, torch_leaf
@@ -85,13 +91,13 @@ def _by_place(
     waiting: dict[str, list[Item]] = defaultdict(list)
     for item in rest[1]:
         waiting[item.shape].append(item)
-    counts = Counter(item.shape for item in rest[0])
+    mine = Counter(item.shape for item in rest[0])
+    only = {shape for shape, found in waiting.items() if mine[shape] == len(found) == 1}
     for item in rest[0]:
         others = waiting.get(item.shape)
         if item.shape and others:
-            sure = 0.85 if counts[item.shape] == 1 == len(others) else DOUBTFUL
+            sure = 0.85 if item.shape in only else DOUBTFUL
             yield _found(pair, item, others.pop(0), "shape", sure)
-            counts[item.shape] -= 0
 
 
 def _argument_names(
@@ -102,29 +108,33 @@ def _argument_names(
         return lambda item, _: torch_leaf(item)
     is_argument = (direction, role) in (("forward", "input"), ("backward", "output"))
     rows = rows_between(left.op, right.op) if is_argument and not left.is_module else []
+    ops = left.op, right.op
     if not rows:
-        return lambda item, _: _slot(item)
-    given = {_slot(item) for item in left.leaves("forward", "input")}
-    row, is_forth = max(
-        rows, key=lambda r: len(given & set(_arguments(r[0], r[1])[0]))
-    )
+        if not is_argument or left.is_module or left.bare != right.bare:
+            return lambda item, _: _slot(item)
+        return lambda item, side: argument_position(ops[side], _slot(item))
+    given = {argument_position(left.op, _slot(i)) for i in left.leaves("forward", "input")}
+    row, is_forth = max(rows, key=lambda r: len(given & set(_arguments(r[0], r[1])[0])))
     mine, theirs = _arguments(row, is_forth)
-    names = (
+    names: list[dict[str, Hashable]] = [
         {place: ("argument", k) for k, place in enumerate(mine)},
         {place: ("argument", k) for k, place in enumerate(theirs)},
-    )
+    ]
     if direction == "backward":
         # Gradients are numbered by themselves, in the order of the arguments they are of.
-        names = tuple(  # type: ignore[assignment]
-            {str(n): of[place] for n, place in enumerate(sorted(of))} for of in names
-        )
-    return lambda item, side: names[side].get(_slot(item), _slot(item))
+        names = [{str(n): of[place] for n, place in enumerate(sorted(of))} for of in names]
+
+    def place_of(item: Item, side: int) -> Hashable:
+        slot = argument_position(ops[side], _slot(item))
+        return names[side].get(slot, slot)
+
+    return place_of
 
 
-def _arguments(row: object, is_forth: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    mine = getattr(row, "torch_arguments", ())
-    theirs = getattr(row, "mindspore_arguments", ())
-    return (mine, theirs) if is_forth else (theirs, mine)
+def _arguments(row: ApiRow, is_forth: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if is_forth:
+        return row.torch_arguments, row.mindspore_arguments
+    return row.mindspore_arguments, row.torch_arguments
 
 
 def _of_split(pair: VisitPair) -> Iterator[_Found]:

@@ -66,19 +66,20 @@ def _equal_paths(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPai
     calls = Counter(v.path for v in left), Counter(v.path for v in right)
     theirs = {(v.path, v.call): v for v in right}
     numbers = _numbers(left), _numbers(right)
+    sure_of: dict[str, float] = {}
+    for pattern in numbers[0].keys() & numbers[1].keys():
+        mine, others = numbers[0][pattern], numbers[1][pattern]
+        # With blocks 0 to 11 here and 0 to 12 there, the additional one need not be the last.
+        one_more = 0.9 if mine <= others or others <= mine else 0.8
+        sure_of[pattern] = 1.0 if mine == others else one_more
     pairs = []
     for a in left:
         b = theirs.get((a.path, a.call))
         if b is None or calls[0][a.path] != calls[1][a.path] or _contradict(a, b):
             continue
-        pattern = _NUMBER.sub("#", a.path)
-        mine, others = numbers[0][pattern], numbers[1][pattern]
-        sure = NAMED
-        if a.layer == b.layer and a.signature == b.signature:
-            sure = 1.0
-        if mine != others:
-            # With blocks 0 to 11 here and 0 to 12 there, the additional one need not be the last.
-            sure = 0.9 if mine <= others or others <= mine else 0.8
+        sure = sure_of[_NUMBER.sub("#", a.path)]
+        if a.layer != b.layer or a.signature != b.signature:
+            sure = min(sure, NAMED)
         pairs.append(VisitPair(a, b, "name", sure))
     return pairs
 
@@ -214,9 +215,7 @@ def _by_renaming(
     return [*checked, *_only_ones(unpaired(*rest, checked), layers)]
 
 
-def _only_ones(
-    rest: tuple[list[Visit], list[Visit]], layers: dict[str, str]
-) -> list[VisitPair]:
+def _only_ones(rest: tuple[list[Visit], list[Visit]], layers: dict[str, str]) -> list[VisitPair]:
     """Leftovers that are the only ones of their signature in layers that belong together."""
 
     def key(visit: Visit, parent: str) -> tuple[object, ...]:
@@ -270,10 +269,7 @@ def _containers(
     layers = _partner_layers(pairs)
     mirrored = _partner_layers([replace(p, left=p.right, right=p.left) for p in pairs])
     shaky = {
-        path
-        for pair in pairs
-        if pair.confidence <= DOUBTFUL
-        for path in _around(pair.left.path)
+        path for pair in pairs if pair.confidence <= DOUBTFUL for path in _around(pair.left.path)
     }
     taken = {id(pair.right) for pair in pairs}
     theirs = {(v.path, v.call): v for v in rest[1] if v.path in inner[1]}
@@ -287,8 +283,6 @@ def _containers(
         agrees = mirrored.get(path) == visit.path and counts[0][visit.path] == counts[1][path]
         same = visit.outputs == other.outputs
         sure = RENAMED if agrees and same else 0.7
-        found.append(
-            VisitPair(visit, other, "renamed", DOUBTFUL if visit.path in shaky else sure)
-        )
+        found.append(VisitPair(visit, other, "renamed", DOUBTFUL if visit.path in shaky else sure))
         taken.add(id(other))
     return found

@@ -30,7 +30,7 @@ def in_order(
     ----------
     left, right : sequence of Visit
     loose : bool
-        Also pair calls of which only kind and outputs are the same.
+        Also pair calls of which only kind and size of the first output are the same.
 
     Returns
     -------
@@ -40,9 +40,7 @@ def in_order(
     """
     forth = _aligned(left, right, loose)
     size = len(left) - 1, len(right) - 1
-    back = {
-        (size[0] - i, size[1] - j) for i, j in _aligned(left[::-1], right[::-1], loose)
-    }
+    back = {(size[0] - i, size[1] - j) for i, j in _aligned(left[::-1], right[::-1], loose)}
     return [(i, j, (i, j) in back) for i, j in forth]
 
 
@@ -53,6 +51,9 @@ def _aligned(left: Sequence[Visit], right: Sequence[Visit], loose: bool) -> _Pai
     while gaps:
         i, i_end, j, j_end = gaps.pop()
         if i == i_end or j == j_end:
+            continue
+        if keys[0][i:i_end] == keys[1][j:j_end]:
+            found += [(i + k, j + k) for k in range(i_end - i)]
             continue
         anchors = _anchors(keys[0][i:i_end], keys[1][j:j_end])
         if not anchors:
@@ -80,27 +81,41 @@ def _in_gap(
 ) -> _Pairs:
     """The best alignment of a stretch in which no call is unique."""
     if len(left) * len(right) > _MOST_CELLS:
-        same = 0
-        while same < min(len(left), len(right)):
-            if left[same].signature != right[same].signature:
-                break
-            same += 1
-        return [(start[0] + k, start[1] + k) for k in range(same)]
+        return _heads_and_tails(left, right, loose, start)
     equal = _codes(left, right, lambda visit: visit.signature)
-    kinds = _codes(left, right, lambda visit: (visit.kind, visit.word, visit.outputs))
+    kinds = _codes(left, right, lambda visit: (visit.kind, visit.word, visit.size))
     values = _codes(left, right, lambda visit: visit.fingerprint)
     is_known = np.array([bool(visit.fingerprint) for visit in right])
     likeness = Likeness([visit.path for visit in left], [visit.path for visit in right])
 
     def gain(i: int) -> np.ndarray:
         gains = np.where(equal[1] == equal[0][i], _EQUAL, NEVER)
-        if loose:
+        if loose and left[i].size:
             gains = np.maximum(gains, np.where(kinds[1] == kinds[0][i], _LOOSE, NEVER))
         alike = np.round(_NAMES * likeness.row(i)).astype(np.int64)
         same_values = np.where((values[1] == values[0][i]) & is_known, _VALUES, 0)
         return np.where(gains > 0, gains + alike + same_values, NEVER)
 
     return [(start[0] + i, start[1] + j) for i, j in align(gain, len(left), len(right))]
+
+
+def _heads_and_tails(
+    left: Sequence[Visit], right: Sequence[Visit], loose: bool, start: tuple[int, int]
+) -> _Pairs:
+    """What two long stretches begin and end with alike, and the rest if that is short enough."""
+    shorter = min(len(left), len(right))
+    head = 0
+    while head < shorter and left[head].signature == right[head].signature:
+        head += 1
+    tail = 0
+    while tail < shorter - head and left[-1 - tail].signature == right[-1 - tail].signature:
+        tail += 1
+    rest = left[head : len(left) - tail], right[head : len(right) - tail]
+    found = [(start[0] + k, start[1] + k) for k in range(head)]
+    if rest[0] and rest[1] and len(rest[0]) * len(rest[1]) <= _MOST_CELLS:
+        found += _in_gap(*rest, loose, (start[0] + head, start[1] + head))
+    ends = start[0] + len(left) - tail, start[1] + len(right) - tail
+    return found + [(ends[0] + k, ends[1] + k) for k in range(tail)]
 
 
 def _codes(

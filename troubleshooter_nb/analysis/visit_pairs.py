@@ -47,7 +47,8 @@ def order_confidence(
             values[1][a.fingerprint] == 1 or values[0][b.fingerprint] == 1
         )
         if a.signature != b.signature:
-            sure = 0.7 if is_steady else DOUBTFUL
+            sure = 0.85 if a.core == b.core else 0.7
+            sure = sure if is_steady else DOUBTFUL
         elif proved:
             sure = UNIQUE
         elif not is_steady or elsewhere:

@@ -136,6 +136,14 @@ class Visit:
         return _shapes(self.leaves("forward", "output"))
 
     @cached_property
+    def size(self) -> int:
+        """Elements of the first output, 0 unknown: what a change of form leaves as it is."""
+        try:
+            return math.prod(map(int, self.outputs[0].replace("scalar", "1").split("x")))
+        except (IndexError, ValueError):
+            return 0
+
+    @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         """Torch's names and the shapes of its parameters, sorted."""
         if self.bundle == "split":
@@ -154,6 +162,14 @@ class Visit:
             return self.kind, self.word, self.parameters, self.inputs, self.outputs
         gradients = [_shapes(self.leaves("backward", role)) for role in ("input", "output")]
         return self.kind, self.word, self.parameters, *gradients
+
+    @cached_property
+    def core(self) -> tuple[object, ...]:
+        """What it is, and the shapes of what goes in and comes out first.
+
+        Primitives give more outputs, and keywords may stand in another order.
+        """
+        return self.kind, self.word, self.inputs[:1], self.outputs[:1]
 
     @cached_property
     def fingerprint(self) -> tuple[object, ...]:
