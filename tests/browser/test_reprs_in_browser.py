@@ -15,6 +15,7 @@ import troubleshooter_nb as tnb
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
+MSPROBE = HERE.parent / "data" / "msprobe" / "v26_2_0"
 
 pytestmark = [pytest.mark.browser, pytest.mark.notebook]
 
@@ -94,9 +95,36 @@ def cmp(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def record(cmp, tmp_path_factory):
+def others(tmp_path_factory):
+    """What notebooks show besides comparisons of folders."""
+    rng = np.random.default_rng(1)
+    names = [f"layers.{i}.{part}" for i in range(3) for part in ("q", "k", "v", "gate")]
+    source = {f"{name}.weight": rng.normal(size=(32, 32)).astype(np.float32) for name in names}
+    # As a port that mixed two layers up and did not touch one.
+    target = dict(source)
+    target["layers.1.q.weight"] = source["layers.2.q.weight"]
+    target["layers.2.gate.weight"] = source["layers.2.gate.weight"].T.copy()
+    source["only"], target["another"] = np.ones(4, np.float32), np.zeros(7, np.float32)
+    root = tmp_path_factory.mktemp("checkpoints")
+    left, right = (
+        tnb.save_dump(arrays, root / name)
+        for arrays, name in ((source, "a.safetensors"), (target, "b.safetensors"))
+    )
+    twins = [MSPROBE / "mindspore" / "m_tfr_L0_tensor", MSPROBE / "torch" / "t_tf_L0_tensor"]
+    statistics = [MSPROBE / "torch" / f"t_mlp_mix_statistics{end}" for end in ("B", "")]
+    return [
+        tnb.diff_checkpoints(left, right),
+        tnb.draft_weight_map(left, right),
+        tnb.open_dump(twins[0]),
+        tnb.pair_dumps(*twins),
+        tnb.compare(*statistics),
+    ]
+
+
+@pytest.fixture(scope="module")
+def record(cmp, others, tmp_path_factory):
     """A notebook with stored outputs that no one on this machine has signed: untrusted."""
-    objects = [cmp, cmp.first_divergence, cmp.pairing, cmp.pairing.left.summarise()]
+    objects = [cmp, cmp.first_divergence, cmp.pairing, cmp.pairing.left.summarise(), *others]
     cells = []
     for obj in objects:
         data = {"text/html": obj._repr_html_(), "text/plain": repr(obj)}
@@ -113,17 +141,17 @@ def record(cmp, tmp_path_factory):
 def test_an_untrusted_record_is_drawn_readable_and_foldable(browser, record, dark):
     with (
         browser.jupyter_lab(record, dark=dark) as base,
-        browser.browser_page(dark=dark, height=3000) as page,
+        browser.browser_page(dark=dark, height=7000) as page,
     ):
         browser.open_in_lab(page, base, "record.ipynb")
-        page.wait_for_selector(".tsnb >> nth=3")
+        page.wait_for_selector(".tsnb >> nth=8")
         theme = f'body[data-jp-theme-light="{str(not dark).lower()}"]'
         page.wait_for_selector(theme, state="attached")
         PICTURES.mkdir(exist_ok=True)
         page.screenshot(path=PICTURES / f"untrusted_{'dark' if dark else 'light'}.png")
         # Untrusted: the sanitiser took our style sheet away, and the look must not need it.
         assert page.locator(".jp-OutputArea style").count() == 0
-        for i in range(4):
+        for i in range(9):
             block = page.locator(".tsnb").nth(i)
             assert block.bounding_box()["height"] > 20
             worst = block.evaluate(CONTRAST)[0]
