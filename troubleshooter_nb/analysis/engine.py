@@ -19,7 +19,6 @@ import xarray as xr
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
 from troubleshooter_nb.analysis.progress import Progress, reporter
 from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
-from troubleshooter_nb.analysis.search import SITE_KINDS
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.comparison import (
     RESULT_COLUMNS,
@@ -46,7 +45,7 @@ from troubleshooter_nb.metrics.verdict import (
     verdict,
 )
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.rows import Pairs
+from troubleshooter_nb.render.rows import Pairs, display_names
 from troubleshooter_nb.render.words import DIFFERING, reason_text
 
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
@@ -322,37 +321,13 @@ class _Side:
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
         self.columns = _columns(dump.index)
-        self.columns["display"] = _display(dump)
+        self.columns["display"] = object_array(display_names(self.columns))
         # A side of unnumbered files has no order of its own to offer.
         self.leads = bool((self.columns["order"] >= 0).any())
 
 
 def _columns(table: xr.Dataset) -> _Columns:
     return {str(name): variable.values for name, variable in table.data_vars.items()}
-
-
-def _display(dump: Dump) -> np.ndarray:
-    """What is shown of an entry: its place where it tells entries apart, else its name."""
-    c = _columns(dump.index)
-    of_site = ("kind", "path", "call", "direction", "role", "slot")
-    shown = [_shown(*site) for site in zip(*(c[name] for name in of_site), strict=True)]
-    places = list(zip(c["step"], c["rank"], shown, strict=True))
-    seen = Counter(places)
-    return object_array(
-        [
-            text if text and seen[place] == 1 else name
-            for place, text, name in zip(places, shown, c["name"], strict=True)
-        ]
-    )
-
-
-def _shown(kind: str, path: str, call: int, direction: str, role: str, slot: str) -> str:
-    """``mlp.weight (grad)``, ``Functional.relu #1 input 0``; the path of what is no call."""
-    if not path or kind not in SITE_KINDS:
-        return f"{path} (grad)" if path and role == "gradient" else path
-    place = path if role == "parameter" or not call else f"{path} #{call}"
-    part = f".{slot}" if role == "parameter" else " ".join(["", role, *slot.split()])
-    return f"{place}{part.rstrip()}{' (grad)' if direction == 'backward' else ''}"
 
 
 def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:

@@ -35,11 +35,20 @@ from troubleshooter_nb.naming.parameters import (
     without_position,
     without_wrappers,
 )
-from troubleshooter_nb.naming.site import ROLES, TRAINING_ROLES, Direction, Role, Site
+from troubleshooter_nb.naming.site import (
+    CALL_KINDS,
+    ROLES,
+    TRAINING_ROLES,
+    Direction,
+    Role,
+    Site,
+    place_text,
+)
 
 __all__ = [
     "AVERAGES",
     "BUFFER_LEAVES",
+    "CALL_KINDS",
     "DTYPE_TOKENS",
     "OPTIMIZER_STATES",
     "ROLES",
@@ -62,6 +71,7 @@ __all__ = [
     "parse_msprobe_call",
     "parse_npy_name",
     "parse_row_name",
+    "place_text",
     "says_gradient",
     "site_of_msprobe",
     "site_of_npy_stem",

@@ -13,13 +13,15 @@ _RunRole = Literal["input", "output", "parameter", "buffer", "gradient"]
 Role = Literal["", _RunRole, TrainingRole]
 TRAINING_ROLES: tuple[str, ...] = get_args(TrainingRole)
 ROLES: tuple[str, ...] = (*get_args(_RunRole), *TRAINING_ROLES)
+# Kinds of entries that belong to one call of a module, an operator or a save point.
+CALL_KINDS = frozenset(("module", "api", "kernel", "debug"))
 
 
 @dataclass(frozen=True)
 class Site:
     """Where in a run a tensor was seen.
 
-    `kind` is the level of the record ("file", later "module", "api", "kernel"), `path` the dotted
+    `kind` is the level of the record ("file", "checkpoint", "module", "api" ...), `path` the dotted
     place in the network, `call` counts repeated visits of the same place from 0, `slot` is the
     argument position or key.
     """
@@ -30,3 +32,13 @@ class Site:
     direction: Direction = ""
     role: Role = ""
     slot: str = ""
+
+
+def place_text(kind: str, path: str, call: int, direction: str, role: str, slot: str) -> str:
+    """A site in short: ``mlp.weight (grad)``, ``Functional.relu #1 input 0``; or just its path."""
+    if not path or kind not in CALL_KINDS:
+        return f"{path} (grad)" if path and role == "gradient" else path
+    is_parameter = role == "parameter"
+    place = path if is_parameter or not call else f"{path} #{call}"
+    part = f".{slot}" if is_parameter else " ".join(["", role, *slot.split()])
+    return f"{place}{part.rstrip('. ')}{' (grad)' if direction == 'backward' else ''}"

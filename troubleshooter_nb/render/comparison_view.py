@@ -172,7 +172,9 @@ def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     for side in ("left", "right"):
         card = facts[f"{side}_card"]
         runner = [str(card[k]) for k in ("framework", "version", "device") if card.get(k)]
-        dtypes = sorted({str(dtype) for dtype in pairs[f"{side}_dtype"] if dtype})
+        # Of tensors: numbers, texts and None have no shape.
+        of_tensors = pairs[f"{side}_dtype"][pairs[f"{side}_shape"] != ""]
+        dtypes = sorted({str(dtype) for dtype in of_tensors if dtype})
         label = element("b", facts[f"{side}_label"])
         parts.append(join([side, label, *runner, ", ".join(dtypes[:3])], " "))
     parts.append(criterion(facts))
@@ -225,7 +227,7 @@ def _before(pairs: Pairs, first: int, language: str) -> str:
 
 
 def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
-    if len(pairs) < 2:
+    if len(pairs) < 2 or np.isnan(pairs["max_abs_error"]).all():
         return []
     language = facts["language"]
     first = pairs.first

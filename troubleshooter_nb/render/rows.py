@@ -12,17 +12,27 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence
 
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
 
 
-def display_names(names: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """Paths where they tell entries apart, entry names where they do not."""
-    seen = Counter(str(path) for path in paths)
+def display_names(columns: Mapping[str, np.ndarray]) -> list[str]:
+    """What is shown of entries: their place where it tells them apart in a step and rank, or names.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray, shape (n,)
+        Of a `Dump.index`.
+    """
+    site = ("kind", "path", "call", "direction", "role", "slot")
+    texts = [place_text(*facts) for facts in zip(*(columns[name] for name in site), strict=True)]
+    places = list(zip(columns["step"], columns["rank"], texts, strict=True))
+    seen = Counter(places)
     return [
-        str(path) if path and seen[str(path)] == 1 else str(name)
-        for name, path in zip(names, paths, strict=True)
+        text if text and seen[place] == 1 else str(name)
+        for place, text, name in zip(places, texts, columns["name"], strict=True)
     ]
 
 
@@ -209,7 +219,7 @@ class Entries:
     def of(cls, index: xr.Dataset, limits: np.ndarray) -> Entries:
         """The view of a `Dump.index`."""
         columns = {str(n): v.values for n, v in index.data_vars.items() if v.dims == ("entry",)}
-        names = display_names(list(columns["name"]), list(columns["path"]))
+        names = display_names(columns)
         histogram = index.get("magnitude_histogram")
         if histogram is None:
             return cls(columns, names, limits, None, np.empty(0, int))
