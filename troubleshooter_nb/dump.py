@@ -102,6 +102,18 @@ class ArraySource(Protocol):
         """
 
 
+class SizedByShape:
+    """What most sources share: how many bytes their values are."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayInMemory:
     """An `ArraySource` over an array that is already loaded; equal to itself only."""

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import reopened
 from troubleshooter_nb.formats.zip_directory import Member, members, own_header
@@ -121,7 +122,7 @@ def head_of_member(file: BinaryIO, member: Placed, count: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class ArchiveSource:
+class ArchiveSource(SizedByShape):
     """One array in a compressed member; an `ArraySource` best read from front to back.
 
     Reading on where an earlier read ended goes on decompressing there; anything else starts
@@ -149,11 +150,6 @@ class ArchiveSource:
     offset: int
     fortran: bool
     stamp: tuple[int, int]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 
 _MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
@@ -26,7 +27,7 @@ _writing = itertools.count()
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(SizedByShape):
     """One tensor in byte ranges of a file; an `ArraySource` that is read by flat range.
 
     Attributes
@@ -50,11 +51,6 @@ class FileSource:
     spans: tuple[tuple[int, int], ...]
     strides: tuple[int, ...] | None = None
     stamp: tuple[int, int] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int, *, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).

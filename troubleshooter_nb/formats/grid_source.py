@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape
 
@@ -19,7 +19,7 @@ Part = tuple[tuple[int, ...], ArraySource]
 
 
 @dataclass(frozen=True)
-class GridSource:
+class GridSource(SizedByShape):
     """An `ArraySource` of boxes that together are the tensor.
 
     Attributes
@@ -33,11 +33,6 @@ class GridSource:
     shape: tuple[int, ...]
     dtype: np.dtype
     parts: tuple[Part, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).

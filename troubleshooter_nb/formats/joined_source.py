@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
 
@@ -18,7 +18,7 @@ _BLOCK = 1 << 16  # elements added at once
 
 
 @dataclass(frozen=True)
-class JoinedSource:
+class JoinedSource(SizedByShape):
     """An `ArraySource` of tensors that lie side by side along one axis; see `joined`.
 
     A read of n elements reads n elements of the parts, and at most one row of each part more
@@ -39,11 +39,6 @@ class JoinedSource:
     parts: tuple[ArraySource, ...]
     axis: int
     pieces: tuple[tuple[int, int, int], ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy
@@ -23,7 +22,7 @@ SUFFIXES = (".pt", ".npy")
 
 
 @dataclass(frozen=True)
-class DumpedTensor:
+class DumpedTensor(SizedByShape):
     """One tensor in a file of its own; an `ArraySource` whose file opens at the first read.
 
     Opening a dump must not open its 50,000 files: shape and dtype are what ``dump.json`` says,
@@ -40,11 +39,6 @@ class DumpedTensor:
     file: str
     shape: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).

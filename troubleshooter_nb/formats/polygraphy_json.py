@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.dump import Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import (
     check_shape,
@@ -41,7 +41,7 @@ _PLACE = "\N{SYMBOL FOR START OF TEXT}"  # in front of the number of an array th
 
 
 @dataclass(frozen=True)
-class Base64Source:
+class Base64Source(SizedByShape):
     """The values of a ``.npy`` file that stands in a text as base64; an `ArraySource`.
 
     Attributes
@@ -66,11 +66,6 @@ class Base64Source:
     offset: int
     fortran: bool
     stamp: tuple[int, int]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Stored values of the flat C-order range, shape (stop - start,).
