@@ -8,6 +8,7 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,8 @@ RECALL, SECONDS, RATIO = 0.99, 10.0, 1.5
 TRUTH = Path(__file__).parents[1] / "tests" / "analysis" / "pairing_truth.py"
 
 
-def truth_module():
+def truth_module() -> Any:
+    """The runs of twin networks that the tests use as well."""
     spec = importlib.util.spec_from_file_location("pairing_truth", TRUTH)
     module = importlib.util.module_from_spec(spec)
     sys.modules["pairing_truth"] = module
@@ -50,17 +52,20 @@ def large(entries: int, ranks: int, prefix: str, containers: tuple[str, str]) ->
 
 
 def timed(entries: int, right: tuple[str, tuple[str, str]]) -> tuple[float, int]:
+    """Best of three times, and how many pairs there are."""
     dumps = large(entries, 8, "Module", ("layers", "fc")), large(entries, 8, *right)
     gc.collect()
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        # Of this process alone: the machine is shared.
+        start = time.process_time()
         matched = pair_dumps(*dumps).matched
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times), matched
 
 
 def main() -> int:
+    """Print recall, wrong pairs and times; 1 if a bar is missed."""
     truth = truth_module()
     missed = 0
     total_found = total_wanted = 0
@@ -94,8 +99,7 @@ def main() -> int:
             f"{title}: 50,000 entries in {many[0]:.2f} s, {many[1]} matched; per entry {ratio:.2f}"
             " times that of 5,000"
         )
-        if title != "renamed":
-            missed += many[0] > SECONDS or ratio > RATIO or many[1] < 50_000
+        missed += many[0] > SECONDS or ratio > RATIO or many[1] < 50_000
     return int(np.sign(missed))
 
 

@@ -29,7 +29,12 @@ PAIRING_COLUMNS = {
     "right_shape": ("str", "", "shape on the right", ""),
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
-    "method": ("str", "", "name, parameter, order, shape, user or unmatched", ""),
+    "method": (
+        "str",
+        "",
+        "how they were found, see `pair_dumps`; or unmatched",
+        "",
+    ),
     "confidence": ("float64", "", "0 to 1; 1 is certain", "nan"),
     "note": ("str", "", "what to know about this pair", ""),
     "candidates": ("str", "", "closest partners of an unmatched entry, and why not", ""),
@@ -64,7 +69,7 @@ class Pairing:
             left_entry, right_entry  int64    rows in the two dumps; -1 where there is no partner
             left_shape, right_shape  str      such as 64x128; empty if unknown or no partner
             step, rank               int64    training step, process of a distributed run
-            method                   str      name, parameter, order, shape, user or unmatched
+            method                   str      how they were found, see `pair_dumps`; or unmatched
             confidence               float64  0 to 1, 1 is certain; nan if alone
             note                     str      what to know about this pair
             candidates               str      closest partners of an unmatched entry, and why not

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,9 @@ SCHEMA = "troubleshooter_nb.weight_map/1"
 # What values may go through: a closed list, so that no file can name a function to call.
 KINDS = (
     *("copy", "transpose", "permute", "reshape", "expand_dims", "squeeze"),
-    *("split", "concat", "add", "cast", "drop"),
+    *("split", "concat", "add", "weight_norm", "cast", "drop"),
 )
+JOINING = ("concat", "add", "weight_norm")  # these take several sources
 # name -> (dtype, meaning)
 WEIGHT_MAP_COLUMNS = {
     "source": ("str", "names in the source, joined by +"),
@@ -69,8 +70,10 @@ class Transform:
     arguments : tuple of int, or of one dtype name
         ``permute`` axes, as `numpy.transpose` takes them; ``reshape`` the new shape;
         ``expand_dims`` and ``squeeze`` the axis; ``split`` the axis and the sizes along it;
-        ``concat`` the axis; ``cast`` the dtype. The others have none: ``transpose`` reverses the
-        axes, ``add`` sums its sources.
+        ``concat`` the axis; ``cast`` the dtype. ``weight_norm`` makes a weight of its two parts g
+        and v, g * v / norm of v over all axes but the one given (-1: over all), and puts an axis
+        of size 1 in at the second number where there is one. The others have none: ``transpose``
+        reverses the axes, ``add`` sums its sources.
     """
 
     kind: str = "copy"
@@ -78,6 +81,7 @@ class Transform:
 
     def __post_init__(self) -> None:
         counts = {"permute": None, "reshape": None, "split": None, "expand_dims": 1}
+        counts["weight_norm"] = None
         counts |= {"squeeze": 1, "concat": 1, "cast": 1}
         if self.kind not in KINDS:
             close = difflib.get_close_matches(self.kind, KINDS, n=1)
@@ -90,6 +94,9 @@ class Transform:
         if not fits or any(isinstance(value, int) != numbers for value in self.arguments):
             what = {None: "whole numbers", 0: "no arguments", 1: "one argument"}[wanted]
             msg = f"{self.kind} takes {what}, got {self.arguments}"
+            raise WeightMapError(msg)
+        if self.kind == "weight_norm" and not 1 <= len(self.arguments) <= 2:
+            msg = f"weight_norm takes the axis that keeps its norm, got {self.arguments}"
             raise WeightMapError(msg)
         if self.kind == "cast":
             try:
@@ -141,6 +148,8 @@ class Transform:
                 msg = f"add needs equal shapes, got {[source.shape for source in sources]}"
                 raise WeightMapError(msg)
             return [sources[0]]
+        if self.kind == "weight_norm":
+            return [self._folded(sources)]
         return [Spec(array.shape, array.dtype) for array in self.apply(hollow)]
 
     def apply(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -151,13 +160,13 @@ class Transform:
         WeightMapError
             If the arrays do not fit the transform.
         """
-        if not arrays or (len(arrays) > 1) != (self.kind in ("concat", "add")):
+        if not arrays or (len(arrays) > 1) != (self.kind in JOINING):
             msg = f"{self} takes {'several sources' if len(arrays) < 2 else 'one source'}"
             raise WeightMapError(msg)
         first, numbers = arrays[0], [int(n) for n in self.arguments if isinstance(n, int)]
         try:
             return self._applied(arrays, first, numbers)
-        except ValueError as error:
+        except (ValueError, IndexError) as error:
             shapes = ", ".join(str(array.shape) for array in arrays)
             msg = f"{self} does not fit {shapes}: {error}"
             raise WeightMapError(msg) from error
@@ -189,6 +198,9 @@ class Transform:
                 for array in arrays[1:]:
                     total = total + array
                 return [total]
+            case "weight_norm":
+                shape = self._folded([Spec(a.shape, a.dtype) for a in arrays]).shape
+                return [_weight_of(first, arrays[1], numbers[0]).reshape(shape)]
             case "cast":
                 return [first.astype(dtype_from_token(str(self.arguments[0])))]
             case "drop":
@@ -218,12 +230,128 @@ class Transform:
             case _:
                 return None
 
+    def _folded(self, sources: Sequence[Spec]) -> Spec:
+        """What a weight norm makes of its parts."""
+        dim, *axis = (int(number) for number in self.arguments)
+        if len(sources) != 2 or dim not in norm_axes(sources[0].shape, sources[1].shape):
+            shapes = ", ".join(str(source.shape) for source in sources)
+            msg = f"{self} takes the two parts g and v of a weight norm, got shapes {shapes}"
+            raise WeightMapError(msg)
+        spec = sources[1]
+        if axis and not 0 <= axis[0] <= len(spec.shape):
+            msg = f"{self}: {spec.shape} has no place for an axis {axis[0]}"
+            raise WeightMapError(msg)
+        return Spec(
+            (*spec.shape[: axis[0]], 1, *spec.shape[axis[0] :]) if axis else spec.shape, spec.dtype
+        )
+
     def _axis(self, source: Spec) -> int:
         axis = int(self.arguments[0])
         if not -len(source.shape) <= axis < len(source.shape):
             msg = f"{self}: {source.shape} has no axis {axis}"
             raise WeightMapError(msg)
         return axis % len(source.shape)
+
+
+def norm_axes(g: Shape, v: Shape) -> list[int]:
+    """The axes of v that keep their norm where g has it, as torch counts them: -1 for none."""
+    if not g:
+        return [-1]
+    if len(g) != len(v):
+        return []
+    return [d for d in range(len(v)) if g == tuple(n if i == d else 1 for i, n in enumerate(v))]
+
+
+def _weight_of(g: np.ndarray, v: np.ndarray, dim: int) -> np.ndarray:
+    """A weight of the parts of its norm, computed in float64 and rounded once."""
+    wide = v.astype(np.float64)
+    axes = tuple(axis for axis in range(v.ndim) if axis != dim)
+    with np.errstate(all="ignore"):
+        norm = np.sqrt(np.square(wide).sum(axis=axes, keepdims=True))
+        weight = g.astype(np.float64) * wide / norm
+        return np.asarray(weight.astype(v.dtype))
+
+
+_NEW_PART = re.compile(r"(?:(.*)\.)?parametrizations\.([^.]+)\.(original[0-9]*|[0-9]+\..+)")
+_OLD_PART = re.compile(r"(.+)_(g|v|orig|u|mask)")
+_CURE = {
+    "weight_norm": (
+        "one part of a weight norm; give both, g first, with the transform weight_norm(dim), or "
+        "call torch.nn.utils.remove_weight_norm(layer)"
+    ),
+    "spectral_norm": (
+        "a weight before its spectral norm; call torch.nn.utils.remove_spectral_norm(layer)"
+    ),
+    "pruned": "a weight before it is pruned; call torch.nn.utils.prune.remove(layer, 'weight')",
+    "parametrized": "a weight before its parametrization; call",
+}
+_NEW_CURE = "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a reparametrized weight is stored as.
+
+    `names` has the tensors, for a weight norm g and v; `axis` is that of the norm.
+    """
+
+    form: Literal["weight_norm", "spectral_norm", "pruned", "parametrized"]
+    names: tuple[str, ...]
+    axis: int = -1
+
+    @property
+    def cure(self) -> str:
+        """What such a tensor is, and what to do in torch before its weight is saved."""
+        text = _CURE[self.form]
+        new = is_part(self.names[0]) == "new"
+        if self.form == "pruned":
+            return f"{text} first"
+        if self.form == "parametrized":
+            return f"{text} {_NEW_CURE} first"
+        return f"{text.rpartition('call ')[0]}call {_NEW_CURE} first" if new else f"{text} first"
+
+
+def is_part(name: str) -> Literal["new", "old", ""]:
+    """Whether a name may be that of a part: only its siblings tell."""
+    if _NEW_PART.fullmatch(name):
+        return "new"
+    return "old" if _OLD_PART.fullmatch(name) else ""
+
+
+def reparametrized(specs: Mapping[str, Spec]) -> dict[str, Parts]:
+    """Weights of torch that are stored as parts, such as those of a weight norm, by their name."""
+    found: dict[str, Parts] = {}
+    lists: dict[str, list[str]] = {}
+    for name in specs:
+        if match := _NEW_PART.fullmatch(name):
+            lists.setdefault(f"{match[1]}.{match[2]}" if match[1] else match[2], []).append(name)
+        elif (match := _OLD_PART.fullmatch(name)) and match[1] not in specs:
+            whole, mark = match[1], match[2]
+            others = [part for end in ("u", "v", "mask") if (part := f"{whole}_{end}") in specs]
+            if mark == "orig" and f"{whole}_mask" in specs:
+                found[whole] = Parts("pruned", (name, *others))
+            elif mark == "orig" and f"{whole}_u" in specs:
+                found[whole] = Parts("spectral_norm", (name, *others))
+            elif mark == "g" and f"{whole}_v" in specs:
+                axes = norm_axes(specs[name].shape, specs[f"{whole}_v"].shape)
+                if axes:
+                    found[whole] = Parts("weight_norm", (name, f"{whole}_v"), axes[0])
+    for whole, names in lists.items():
+        ends = {
+            name.rpartition(f"parametrizations.{whole.rpartition('.')[2]}.")[2]: name
+            for name in names
+        }
+        axes = []
+        if set(ends) == {"original0", "original1"}:
+            axes = norm_axes(specs[ends["original0"]].shape, specs[ends["original1"]].shape)
+        first = sorted(names, key=lambda name: "original" not in name.rpartition(".")[2])
+        if axes:
+            found[whole] = Parts("weight_norm", (ends["original0"], ends["original1"]), axes[0])
+        elif "original" in ends and "0._u" in ends:
+            found[whole] = Parts("spectral_norm", tuple(first))
+        else:
+            found[whole] = Parts("parametrized", tuple(first))
+    return found
 
 
 def _joined(axis: int, sources: Sequence[Spec]) -> Spec:
@@ -243,8 +371,8 @@ class WeightRow:
     Attributes
     ----------
     sources, targets : tuple of str
-        One name each, but several sources for ``concat`` and ``add``, several targets for
-        ``split`` and none for ``drop``.
+        One name each, but several sources for ``concat``, ``add`` and ``weight_norm``, several
+        targets for ``split`` and none for ``drop``.
     transform : Transform
     layer : str
         Layer type of the source, where known.
@@ -270,7 +398,8 @@ class WeightMap:
     rows : tuple of WeightRow
         In the order of the source.
     source : mapping of str to Spec
-        Every tensor of the source that has to go somewhere.
+        Every tensor of the source that has to go somewhere; empty where nothing is known of it, as
+        of a map just read from a file.
     target : mapping of str to Spec, optional
         Every tensor the target wants; None where the target is known by its framework only.
     source_label, target_label : str
@@ -360,6 +489,9 @@ class WeightMap:
             If the transform is unknown or does not fit the shapes.
         """
         sources, targets = _names(source), _names(target)
+        if twice := [name for name, count in Counter(targets).items() if count > 1]:
+            msg = f"{twice[0]!r} is the target of several in one row: {', '.join(targets)}"
+            raise WeightMapError(msg)
         self._known(sources, self.source, self.source_label)
         if self.target is not None:
             self._known(targets, self.target, self.target_label)
@@ -401,7 +533,9 @@ class WeightMap:
         """
         accepted = self.suggestions if name is None else (self._suggested(name),)
         edited = [replace(row, how="edited") for row in accepted]
-        return self.with_rows([*self._rows_beside(edited), *edited])
+        notes = tuple(_counted(note, len(edited)) for note in self.notes)
+        accepted_map = self.with_rows([*self._rows_beside(edited), *edited])
+        return replace(accepted_map, notes=notes)
 
     def _rows_beside(self, rows: Sequence[WeightRow]) -> list[WeightRow]:
         """The rows that share no source and no target with these; a name may be on both sides."""
@@ -444,38 +578,70 @@ class WeightMap:
         Raises
         ------
         WeightMapError
-            If two targets would get the same name, or the pattern is no regular expression.
+            If two targets would get the same name or one an empty name, the pattern is no regular
+            expression, `func` returns something else, or nothing is given.
+
+        Notes
+        -----
+        Where no name changes, a note of the map says so.
         """
-        given = {_joined_names(row.sources): _joined_names(row.targets) for row in self.rows}
-        wanted = dict(given)
+        if prefix is None and pattern is None and func is None:
+            msg = "rename needs a prefix, a pattern or a func"
+            raise WeightMapError(msg)
+        names = [_joined_names(row.targets) for row in self.rows]
         if prefix is not None:
             front = prefix.rstrip(".")
-            wanted = {s: _each(t, lambda name: f"{front}.{name}") for s, t in wanted.items()}
+            names = [_each(joined, lambda name: f"{front}.{name}") for joined in names]
         if pattern is not None:
             try:
                 search = re.compile(pattern[0])
-                wanted = {
-                    s: _each(t, lambda name: search.sub(pattern[1], name))
-                    for s, t in wanted.items()
-                }
+                names = [
+                    _each(joined, lambda name: search.sub(pattern[1], name)) for joined in names
+                ]
             except (re.error, IndexError) as error:
                 msg = f"pattern {pattern!r} is no regular expression with a replacement: {error}"
                 raise WeightMapError(msg) from error
         if func is not None:
-            wanted = dict(func(dict(wanted)))
-        return self._renamed(given, wanted)
+            names = self._by_func(func, names)
+        return self._renamed(names)
 
-    def _renamed(self, given: Mapping[str, str], wanted: Mapping[str, str]) -> WeightMap:
-        if strangers := sorted(wanted.keys() - given.keys()):
-            msg = f"renaming gave rows that the map does not have: {', '.join(strangers[:4])}"
-            raise WeightMapError(msg)
+    def _by_func(
+        self, func: Callable[[dict[str, str]], Mapping[str, str]], names: Sequence[str]
+    ) -> list[str]:
+        """Names that a function gives; it is asked again for the further rows of one source."""
+        changed, left = list(names), list(range(len(names)))
+        while left:
+            asked: dict[str, int] = {}
+            for position in left:
+                asked.setdefault(_joined_names(self.rows[position].sources), position)
+            left = [position for position in left if position not in asked.values()]
+            wanted = func({source: names[position] for source, position in asked.items()})
+            if not isinstance(wanted, Mapping):
+                msg = f"func returns the renamed {{source: target}}, got {type(wanted).__name__}"
+                raise WeightMapError(msg)
+            if strangers := sorted(map(str, wanted.keys() - asked.keys())):
+                msg = f"renaming gave rows that the map does not have: {', '.join(strangers[:4])}"
+                raise WeightMapError(msg)
+            for source, name in wanted.items():
+                if not isinstance(name, str):
+                    msg = f"func gives {source!r} the name {name!r}; names are texts"
+                    raise WeightMapError(msg)
+                changed[asked[source]] = name
+        return changed
+
+    def _renamed(self, names: Sequence[str]) -> WeightMap:
         rows = []
-        for row in self.rows:
-            key = _joined_names(row.sources)
-            targets = tuple(str(wanted.get(key, given[key])).split(_JOIN)) if row.targets else ()
+        for row, joined in zip(self.rows, names, strict=True):
+            targets = tuple(joined.split(_JOIN)) if row.targets else ()
+            if not all(name.strip() for name in targets):
+                msg = f"renaming gives {_joined_names(row.sources)} an empty name"
+                raise WeightMapError(msg)
             changed = targets != row.targets
             rows.append(replace(row, targets=targets, how="edited") if changed else row)
         renamed = replace(self, rows=tuple(rows))
+        if renamed.rows == self.rows:
+            note = "the last rename changed no name"
+            return replace(self, notes=(*(n for n in self.notes if n != note), note))
         if twice := renamed._duplicates():
             msg = f"renaming gives {twice[0][0]!r} to several: {', '.join(twice[0][1])}"
             raise WeightMapError(msg)
@@ -521,7 +687,7 @@ class WeightMap:
                 "layer": row.layer,
                 "transform": str(row.transform),
                 "how": row.how,
-                "note": row.note,
+                "note": "; ".join(filter(None, [row.note, self._loss(row)])),
                 "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
@@ -561,8 +727,19 @@ class WeightMap:
             "unmatched_targets": self.unmatched_targets,
             "notes": self.notes,
             "suggestions": len(self.suggestions),
+            "known": bool(self.source) or not self.rows,
             **get_options(),
         }
+
+    def _loss(self, row: WeightRow) -> str:
+        """What a cast takes away."""
+        if row.transform.kind != "cast" or row.sources[0] not in self.source:
+            return ""
+        given = self.source[row.sources[0]].dtype
+        made = dtype_from_token(str(row.transform.arguments[0]))
+        if np.can_cast(given, made, "safe"):
+            return ""
+        return f"{given.name} as {made.name} loses precision or range"
 
     def _target_shapes(self, row: WeightRow) -> str:
         if self.target is not None:
@@ -576,11 +753,17 @@ class WeightMap:
 
     def problem(self, row: WeightRow) -> str:
         """Why a row cannot be converted, or nothing."""
+        if not all(name.strip() for name in row.targets):
+            return "the target name is empty"
+        if not self.source:  # nothing is known yet, as of a map just read
+            return ""
         missing = [name for name in row.sources if name not in self.source]
         if missing:
             return (
                 f"{missing[0]!r} is not in {self.source_label}{_closest(missing[0], self.source)}"
             )
+        if part := self._part(row):
+            return part
         try:
             made = row.transform.specs([self.source[name] for name in row.sources])
         except WeightMapError as error:
@@ -594,6 +777,17 @@ class WeightMap:
                 return f"{name!r} is not in {self.target_label}{_closest(name, self.target)}"
             if self.target[name].shape != spec.shape:
                 return f"{spec.shape} for {name!r} of shape {self.target[name].shape}"
+        return ""
+
+    def _part(self, row: WeightRow) -> str:
+        """Why a row takes a part of a weight for the weight, or nothing."""
+        if row.transform.kind in ("weight_norm", "drop") or not any(map(is_part, row.sources)):
+            return ""
+        if all(map(is_part, row.targets)):
+            return ""
+        for parts in reparametrized(self.source).values():
+            if given := [name for name in row.sources if name in parts.names]:
+                return f"{given[0]!r} is {parts.cure}"
         return ""
 
     def _duplicates(self) -> list[tuple[str, list[str]]]:
@@ -614,15 +808,16 @@ class WeightMap:
         raise EntryNotFoundError(msg)
 
     def _known(self, names: Sequence[str], known: Mapping[str, object], label: str) -> None:
-        for name in names:
+        for name in names if known else ():
             if name not in known:
                 msg = f"no {name!r} in {label}{_closest(name, known)}"
                 raise EntryNotFoundError(msg)
 
     def with_rows(self, rows: Sequence[WeightRow]) -> WeightMap:
         """The map with these rows in the order of the source; what they do is not suggested."""
-        order = {name: position for position, name in enumerate(self.source)}
-        ordered = tuple(sorted(rows, key=lambda row: order[row.sources[0]]))
+        names = list(self.source) or [name for row in self.rows for name in row.sources]
+        order = {name: position for position, name in enumerate(dict.fromkeys(names))}
+        ordered = tuple(sorted(rows, key=lambda row: order.get(row.sources[0], len(order))))
         done = {(row.sources, row.targets, row.transform) for row in rows}
         left = [r for r in self.suggestions if (r.sources, r.targets, r.transform) not in done]
         return replace(self, rows=ordered, suggestions=tuple(left))
@@ -638,6 +833,19 @@ def _instead(row: WeightRow, suggestion: WeightRow | None) -> str:
     targets = f"-> {_joined_names(suggestion.targets)}" if suggestion.targets != row.targets else ""
     changed = suggestion.transform != row.transform or not targets
     return " ".join(filter(None, [targets, str(suggestion.transform) if changed else ""]))
+
+
+_AGREEING = re.compile(r"values agreed? in (.*?)(?: before ([0-9]+) suggested .*)?")
+
+
+def _counted(note: str, accepted: int) -> str:
+    """The note that counts rows whose values agree, as it holds after suggestions are taken."""
+    match = _AGREEING.fullmatch(note)
+    if match is None or not accepted:
+        return note
+    count = int(match[2] or 0) + accepted
+    rows = "row was" if count == 1 else "rows were"
+    return f"values agreed in {match[1]} before {count} suggested {rows} accepted"
 
 
 def _joined_names(names: Sequence[str]) -> str:
@@ -665,6 +873,15 @@ class WeightMapHistory:
     value : WeightMap
         The current version.
     """
+
+    def __repr__(self) -> str:
+        """Which version of how many is current, and what it is."""
+        past, future = len(self._past), len(self._future)
+        first = repr(self.value).partition("\n")[0]
+        return (
+            f"WeightMapHistory: version {past + 1} of {past + 1 + future} "
+            f"({past} to undo, {future} to redo)\n  {first}"
+        )
 
     def __init__(self, value: WeightMap) -> None:
         self.value = value

@@ -268,7 +268,7 @@ def test_values_rounded_to_another_dtype_are_offered_as_a_cast():
     weight_map = draft_weight_map(source, half)
     # All agree up to the rounding, which is what a network that loads them does by itself.
     assert weight_map.suggestions == ()
-    assert any("agree up to noise" in note for note in weight_map.notes)
+    assert any("up to the rounding of float16" in note for note in weight_map.notes)
 
 
 def test_the_text_and_the_page_show_suggestions():

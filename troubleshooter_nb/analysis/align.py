@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,13 +21,13 @@ from troubleshooter_nb.analysis.matchers import (
     by_order,
     by_shape,
 )
-from troubleshooter_nb.analysis.search import SITE_KINDS, Item, Search, SiteFacts
+from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
 from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
-from troubleshooter_nb.naming import TRAINING_ROLES, natural_key, parse_npy_name
+from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
 from troubleshooter_nb.pairing import Match, Pairing
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
@@ -82,7 +82,11 @@ def pair_dumps(
     -------
     Pairing
         Every entry of both dumps occurs in exactly one row. Only entries of the same step and
-        rank are paired. `confidence` is 1 for equal names (0.95 where one side has more of the
+        rank are paired. `method` is ``name`` for equal names, ``parameter`` for those in torch's
+        spelling, ``site`` for the same place of one call, ``renamed`` behind a renaming of paths,
+        ``api`` for counterparts among operators, ``order``, ``shape``, ``user`` for the mapping's.
+
+        `confidence` is 1 for equal names (0.95 where one side has more of the
         same numbering, such as a thirteenth layer; 0.8 where both have), 0.98 for parameters by
         name, at most 0.9 where order and likeness decided. Swapping the sides mirrors the result.
 
@@ -114,14 +118,17 @@ def pair_dumps(
     mine = _groups(left, {match.left for match in given})
     theirs = _groups(right, {match.right for match in given})
     matches: list[Match] = []
+    both = mine.keys() & theirs.keys()
     for group in sorted(mine.keys() | theirs.keys()):
         role = group[2]
         # States of two optimizers, or a counter on each side, need not be the same thing.
         guess = not role or method != "auto"
         matcher = matchers[method] if guess else by_names
-        ways = [matcher] if method != "auto" else [partial(by_sites, fuzzy=fuzzy), matcher]
-        found = _pair_place(mine.get(group, []), theirs.get(group, []), ways)
-        one_sided = group not in mine or group not in theirs or left.format != right.format
+        ways: list[Callable[[Search], None]] = [matcher]
+        if method == "auto":
+            ways = [partial(by_sites, fuzzy=fuzzy), matcher]
+        found = _pair_place(mine.pop(group, []), theirs.pop(group, []), ways)
+        one_sided = group not in both or left.format != right.format
         if role and one_sided:
             found = [_expected(match, "training state of one side only") for match in found]
         matches += found
@@ -191,13 +198,17 @@ def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
 def _site_facts(dump: Dump) -> list[SiteFacts | None]:
     """What the rows of an entry with a call site say beyond its name, None for the others."""
     kinds = dump.index["kind"].values.tolist()
-    if SITE_KINDS.isdisjoint(kinds):
+    if CALL_KINDS.isdisjoint(kinds):
         return [None] * len(kinds)
     names = ("layer", "role", "slot", "value", "parent", "l2", "min", "max", "crc32")
     columns = [dump.index[name].values.tolist() for name in names]
     return [
-        SiteFacts(kind, *facts, (l2, low, high), crc) if kind in SITE_KINDS else None
-        for kind, *facts, l2, low, high, crc in zip(kinds, *columns, strict=True)
+        SiteFacts(kind, layer, role, slot, value, parent, (l2, low, high), crc)
+        if kind in CALL_KINDS
+        else None
+        for kind, layer, role, slot, value, parent, l2, low, high, crc in zip(
+            kinds, *columns, strict=True
+        )
     ]
 
 
@@ -234,7 +245,7 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
     return matches
 
 
-def _mapped(mapping: MappingLike) -> Iterator[tuple[str | None, str | None]]:
+def _mapped(mapping: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[str | None, str | None]]:
     pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
     for number, pair in enumerate(pairs):
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2

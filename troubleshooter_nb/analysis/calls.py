@@ -18,7 +18,7 @@ from troubleshooter_nb.analysis.visit_pairs import (
 from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.naming import parse_msprobe_call
 
-_Sequences = list[tuple[list[Visit], list[Visit], bool]]
+_Sequences = list[tuple[list[Visit], list[Visit]]]
 
 
 def pair_calls(
@@ -49,7 +49,7 @@ def pair_calls(
     if not fuzzy:
         pairs = _same_calls(left, right)
     rest = unpaired(left, right, pairs)
-    for mine, theirs, _ in _sequences(*rest, list(modules)):
+    for mine, theirs in _sequences(*rest, list(modules)):
         pairs += _aligned(mine, theirs)
     rest = unpaired(left, right, pairs)
     leftover = _aligned(*rest) if rest[0] and rest[1] else []
@@ -98,7 +98,7 @@ def _sequences(
             if side == 1:
                 place = partners.get(place, ("", 0))
             groups[place if place in known else ("", 0)][side].append(visit)
-    return [(*both, place in known) for place, both in groups.items() if both[0] and both[1]]
+    return [both for both in groups.values() if both[0] and both[1]]
 
 
 def _place(parent: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from troubleshooter_nb.analysis.api_names import FORM_ONLY
 from troubleshooter_nb.analysis.visits import Visit
@@ -92,7 +93,8 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
         names = [name for name in chain.fused if theirs[name] > mine[name]]
         if not names or not chain.parts[0] & mine.keys():
             continue
-        wanted = Counter(_outside(v) for v in others if v.bare in names)
+        # How many there are is not asked: those that find no partner are taken apart again.
+        wanted = {_outside(v) for v in others if v.bare in names}
         op = next(v.op for v in others if v.bare in names)
         found: list[Visit] = []
         i = 0
@@ -100,9 +102,7 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
             end, members = _chain_at(visits, i, chain)
             if members:
                 fused = _drawn_together(members, op, "chain")
-                key = _outside(fused)
-                if wanted[key]:
-                    wanted[key] -= 1
+                if _outside(fused) in wanted:
                     inside = set(map(id, members))
                     found += [fused, *(v for v in visits[i:end] if id(v) not in inside)]
                     i = end
@@ -156,7 +156,7 @@ def _form(visit: Visit) -> tuple[object, ...]:
 
 
 def _linked(visits: Sequence[Visit]) -> bool:
-    return all(set(a.outputs) & set(b.inputs) for a, b in zip(visits, visits[1:], strict=False))
+    return all(set(a.outputs) & set(b.inputs) for a, b in pairwise(visits))
 
 
 def _chain_at(visits: Sequence[Visit], start: int, chain: _Chain) -> tuple[int, list[Visit]]:
@@ -191,13 +191,16 @@ def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
     if not wanted:
         return visits
     example = {key: visit for visit in others if (key := _width(visit))}
+    counts = Counter(map(_width, visits)), Counter(map(_width, others))
     found: list[Visit] = []
     i = 0
     while i < len(visits):
         for members in _runs_at(visits, i):
             own = members[0].layer if members[0].is_module else members[0].op
             key = _width(_drawn_together(members, own, "split"))
-            if key and wanted[key]:
+            # The other side has the wide one instead of these, not beside them.
+            is_instead = all(counts[0][_width(m)] > counts[1][_width(m)] for m in members)
+            if key and wanted[key] and is_instead:
                 like = example[key]
                 wanted[key] -= 1
                 op = like.layer if like.is_module else like.op
@@ -211,16 +214,16 @@ def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
 
 
 def _runs_at(visits: Sequence[Visit], start: int) -> Iterator[list[Visit]]:
-    """Two, three or four linear layers in a row from here on, all with the same input."""
+    """Three or two linear layers in a row from here on, all with the same input."""
     first = visits[start]
-    if not _is_linear(first) or first.members:
+    if not _is_linear(first) or first.bundle == "split":
         return
-    for length in (3, 2, 4):
+    for length in (3, 2):
         run = list(visits[start : start + length])
         same = all(
             v.word == first.word
             and v.inputs[:1] == first.inputs[:1]
-            and not v.members
+            and v.bundle != "split"
             and (v.path != first.path or not v.is_module or v is first)
             and _figures_agree(v, first)
             for v in run

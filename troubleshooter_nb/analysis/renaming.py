@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from troubleshooter_nb.analysis.fused import with_fused
 from troubleshooter_nb.analysis.layer_kinds import kinds_differ
@@ -43,7 +44,7 @@ def pair_modules(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPai
         leaves of the tree by order and signature, then by the renaming that these pairs make;
         then the modules around them.
     """
-    pairs = _equal_paths(left, right)
+    pairs = _doubting_crossed(_equal_paths(left, right))
     rest = unpaired(left, right, pairs)
     if not rest[0] or not rest[1]:
         return pairs
@@ -82,6 +83,31 @@ def _equal_paths(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPai
             sure = min(sure, NAMED)
         pairs.append(VisitPair(a, b, "name", sure))
     return pairs
+
+
+def _doubting_crossed(pairs: list[VisitPair]) -> list[VisitPair]:
+    """The pairs, less sure where layers of one kind ran in another order than their names say.
+
+    ``ln1`` and ``ln2`` may have changed their names, or their places.
+    """
+    groups: dict[Hashable, list[VisitPair]] = defaultdict(list)
+    for pair in pairs:
+        groups[pair.left.core].append(pair)
+    crossed: set[int] = set()
+    for group in groups.values():
+        group.sort(key=lambda pair: pair.left.position)
+        places = [pair.right.position for pair in group]
+        before = list(accumulate(places, max))
+        behind = list(accumulate(reversed(places), min))[::-1]
+        crossed.update(
+            id(pair)
+            for k, pair in enumerate(group)
+            if before[k] > places[k] or behind[k] < places[k]
+        )
+    return [
+        replace(pair, confidence=min(pair.confidence, 0.85)) if id(pair) in crossed else pair
+        for pair in pairs
+    ]
 
 
 def _same_path_at_least(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:

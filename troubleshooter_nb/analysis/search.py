@@ -24,7 +24,6 @@ _MOST_PREFIXES, _MOST_LAYERS = 6, 12
 
 
 # Levels of record that say in which call of what a tensor was seen.
-SITE_KINDS = frozenset(("module", "api", "kernel", "debug"))
 
 
 class SiteFacts(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from troubleshooter_nb.analysis.visits import Visit
 _MOST_CELLS = 4_000_000
 _EQUAL, _LOOSE, _VALUES, _NAMES = 1000, 400, 300, 200
 _Pairs = list[tuple[int, int]]
+# Neighbours that could change places are looked at up to so many, and parted from their order
+# where names or values say so by this much.
+_MOST_IN_A_RUN, _CLEARLY = 6, 0.15
 
 
 def in_order(
@@ -41,7 +45,7 @@ def in_order(
     forth = _aligned(left, right, loose)
     size = len(left) - 1, len(right) - 1
     back = {(size[0] - i, size[1] - j) for i, j in _aligned(left[::-1], right[::-1], loose)}
-    return [(i, j, (i, j) in back) for i, j in forth]
+    return settled(left, right, [(i, j, (i, j) in back) for i, j in forth])
 
 
 def _aligned(left: Sequence[Visit], right: Sequence[Visit], loose: bool) -> _Pairs:
@@ -127,6 +131,54 @@ def _codes(
         for side in (left, right)
     )
     return mine, theirs
+
+
+def settled(
+    left: Sequence[Visit], right: Sequence[Visit], pairs: Sequence[tuple[int, int, bool]]
+) -> list[tuple[int, int, bool]]:
+    """The pairs, those of neighbours that could change places by their values or names.
+
+    Three layers of one size in a row, such as query, key and value, need not run in the same
+    order on both sides.
+    """
+    found: list[tuple[int, int, bool]] = []
+    start = 0
+    while start < len(pairs):
+        stop = start + 1
+        while stop < len(pairs) and _are_neighbours(left, right, pairs[stop - 1], pairs[stop]):
+            stop += 1
+        run = list(pairs[start:stop])
+        if 1 < len(run) <= _MOST_IN_A_RUN:
+            run = _best_of_run(left, right, run)
+        found += run
+        start = stop
+    return found
+
+
+def _are_neighbours(
+    left: Sequence[Visit],
+    right: Sequence[Visit],
+    one: tuple[int, int, bool],
+    other: tuple[int, int, bool],
+) -> bool:
+    in_a_row = other[0] == one[0] + 1 and other[1] == one[1] + 1
+    return in_a_row and left[one[0]].signature == left[other[0]].signature
+
+
+def _best_of_run(
+    left: Sequence[Visit], right: Sequence[Visit], run: list[tuple[int, int, bool]]
+) -> list[tuple[int, int, bool]]:
+    """The same calls in the order in which their values, else their names, agree clearly best."""
+    mine, theirs = [left[i] for i, _, _ in run], [right[j] for _, j, _ in run]
+    size = range(len(run))
+    names = [[visit.path.rpartition(".")[2] for visit in side] for side in (mine, theirs)]
+    alike = np.array([Likeness(*names).row(i) for i in size], np.float64)
+    same = [[bool(a.fingerprint) and a.fingerprint == b.fingerprint for b in theirs] for a in mine]
+    worth = alike + 2.0 * np.array(same)
+    best = max(permutations(size), key=lambda order: float(worth[size, order].sum()))
+    if worth[size, best].sum() < worth[size, size].sum() + _CLEARLY:
+        return run
+    return [(run[i][0], run[best[i]][1], run[i][2]) for i in size]
 
 
 def interchangeable(visits: Sequence[Visit]) -> list[bool]:

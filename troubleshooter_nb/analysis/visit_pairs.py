@@ -67,8 +67,9 @@ def unpaired(
     left: Sequence[Visit], right: Sequence[Visit], pairs: Iterable[VisitPair]
 ) -> tuple[list[Visit], list[Visit]]:
     """The calls of both sides that are in no pair, nor a member of a fused one that is."""
-    mine, theirs = set(), set()
+    mine: set[int] = set()
+    theirs: set[int] = set()
     for pair in pairs:
-        mine.update(map(id, pair.left.members or (pair.left,)))
-        theirs.update(map(id, pair.right.members or (pair.right,)))
+        mine.update(map(id, pair.left.parts))
+        theirs.update(map(id, pair.right.parts))
     return [v for v in left if id(v) not in mine], [v for v in right if id(v) not in theirs]

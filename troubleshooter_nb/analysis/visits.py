@@ -47,6 +47,11 @@ class Visit:
     stands_for: str = ""
 
     @cached_property
+    def parts(self) -> list[Visit]:
+        """The calls of the dump it stands for, itself if it is one."""
+        return [part for member in self.members for part in member.parts] or [self]
+
+    @cached_property
     def position(self) -> int:
         """Where it begins in the order of the run."""
         forward = [item.position for item in self.items if item.direction != "backward"]
@@ -113,7 +118,7 @@ class Visit:
     def outer_inputs(self) -> list[Item]:
         """The tensors that go in from outside, of fused calls those that no member makes."""
         if self.bundle == "split":
-            return [i for i in self.members[0].leaves("forward", "input") if i.shape][:1]
+            return self.members[0].outer_inputs[:1]
         found: list[Item] = []
         made = ""
         for member in self.members or (self,):

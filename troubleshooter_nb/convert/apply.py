@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -20,6 +22,7 @@ from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, listed
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, item_of
 from troubleshooter_nb.formats.file_source import FileSource
+from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
@@ -27,12 +30,15 @@ from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
 # The one array that each thread made last: a tensor is written and compared in blocks.
 _made = threading.local()
+# Characters of the longest name that MindSpore 2.10 loads (own run: 1,024 load, 1,025 do not).
+_LONGEST_NAME = 1024
+_MOST_SHOWN = 60
 
 
 def convert_weights(
     source: DumpLike,
     destination: str | PathLike[str],
-    weight_map: WeightMap,
+    weight_map: WeightMap | str | PathLike[str],
     *,
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
@@ -45,8 +51,8 @@ def convert_weights(
         Of either framework, neither of which is needed.
     destination : str or path-like
         ``.ckpt``, ``.pth``, ``.pt`` or ``.safetensors``; the file appears whole or not at all.
-    weight_map : WeightMap
-        From `draft_weight_map`, corrected as needed.
+    weight_map : WeightMap, or path
+        From `draft_weight_map`, corrected as needed; or a file that `read_weight_map` reads.
     executor, progress
         As in `compare`, for the proof.
 
@@ -61,8 +67,9 @@ def convert_weights(
     Raises
     ------
     WeightMapError
-        If two rows have one target, a name is missing, or shapes do not fit: all before anything
-        is written. Or if the format cannot hold a tensor of the map.
+        If two rows have one target, a name is missing, empty or too long for MindSpore, shapes do
+        not fit, or the destination is a file of the source: all before anything is written. Or if
+        the format cannot hold a tensor of the map.
     ValueError
         For another suffix.
     FormatError, OSError
@@ -73,14 +80,61 @@ def convert_weights(
     if writer is None:
         msg = f"cannot write {path.name!r}; the name ends in one of {', '.join(WRITERS)}"
         raise ValueError(msg)
+    if isinstance(weight_map, (str, PathLike)):
+        weight_map = read_weight_map(weight_map)
+    if not isinstance(weight_map, WeightMap):
+        msg = (
+            f"weight_map takes a WeightMap or the file of one, got {type(weight_map).__name__}; "
+            "draft_weight_map(source) makes one, and its pair() and rename() change names"
+        )
+        raise WeightMapError(msg)
     dump = as_dump(source, "source")
     weight_map = _of_this_source(weight_map, dump)
     weight_map.check()
+    _refuse_long_names(weight_map, path)
+    _refuse_own_file(source, dump, path)
     items = [item for row in weight_map for item in _items(row, dump)]
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
     _made.last = None
     return _proof(dump, path, weight_map, left_out, executor, progress)
+
+
+def _refuse_long_names(weight_map: WeightMap, path: Path) -> None:
+    """Raise for names that a checkpoint can hold, but MindSpore not load."""
+    if path.suffix.lower() != ".ckpt":
+        return
+    for row in weight_map:
+        for name in row.targets:
+            if len(name) > _LONGEST_NAME:
+                msg = (
+                    f"{name[:_MOST_SHOWN]!r}... has {len(name):,} characters; MindSpore loads "
+                    f"names of up to {_LONGEST_NAME:,}: rename it"
+                )
+                raise WeightMapError(msg)
+
+
+def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
+    """Raise where writing would replace what is still to be read."""
+    if not path.exists():
+        return
+    files = {name for stored in dump.sources for name in _files(stored)}
+    files |= {os.fspath(source)} if isinstance(source, (str, PathLike)) else set()
+    for file in files:
+        if os.path.exists(file) and os.path.samefile(file, path):
+            msg = f"the destination {path.name!r} is a file of the source; write to another"
+            raise WeightMapError(msg)
+
+
+def _files(stored: object) -> Iterator[str]:
+    """Files that a stored tensor lies in, also where it is joined from several."""
+    file = getattr(stored, "path", None)
+    if isinstance(file, (str, PathLike)):
+        yield os.fspath(file)
+    for attribute in ("parts", "sources", "pieces", "source"):
+        inner = getattr(stored, attribute, ())
+        for part in inner if isinstance(inner, (list, tuple)) else (inner,):
+            yield from _files(part)
 
 
 def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
@@ -95,6 +149,9 @@ def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
             if name in reasons and name not in specs:
                 msg = f"{name!r} of {dump.label!r} cannot be read: {reasons[name]}"
                 raise WeightMapError(msg)
+    if not specs:
+        msg = f"{dump.label!r} has no tensors that can be read"
+        raise WeightMapError(msg)
     return replace(weight_map, source=specs, source_label=dump.label)
 
 
@@ -186,6 +243,7 @@ def _proof(
     left: list[Entry] = []
     right: list[Entry] = []
     matches: list[Match] = []
+    seen: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for row in weight_map:
         pairs = _undone(row, dump, written, missing)
         for ours, theirs in pairs:
@@ -200,8 +258,8 @@ def _proof(
                     expected=expected,
                 )
             )
-            left += [replace(ours, order=len(left))] if ours is not None else []
-            right += [replace(theirs, order=len(right))] if theirs is not None else []
+            left += [_once(ours, seen[0], len(left))] if ours is not None else []
+            right += [_once(theirs, seen[1], len(right))] if theirs is not None else []
     sides = (
         Dump.from_entries(left, label=path.name, format=written.format, notes=written.notes),
         Dump.from_entries(right, label=dump.label, format=dump.format, card=dump.card),
@@ -210,6 +268,14 @@ def _proof(
     exact = Tolerance(0.0, 0.0, equal_nan=True)
     proof = compare_pairing(pairing, exact, executor=executor, progress=progress, drill_downs=1)
     return replace(proof, notes=(*proof.notes, *_report(weight_map, left_out)))
+
+
+def _once(entry: Entry, seen: Counter[str], order: int) -> Entry:
+    """The entry in its place; a tensor that several rows take has a number from the second on."""
+    seen[entry.name] += 1
+    count = seen[entry.name]
+    name = entry.name if count == 1 else f"{entry.name} ({count})"
+    return replace(entry, name=name, order=order)
 
 
 def _undone(

@@ -14,7 +14,7 @@ from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.metrics.compositions import Composition, find_composition
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.relations import Relation, find_relation
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
 # Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
 LARGEST = 2 * 1024**3
@@ -47,7 +47,9 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     broken = [row for row in drafted.rows if row.targets and _is_open(row, drafted)]
     kept = [row for row in drafted.rows if row not in broken]
     ours = [*drafted.unmatched_sources, *(name for row in broken for name in row.sources)]
-    theirs = [*drafted.unmatched_targets, *(name for row in broken for name in row.targets)]
+    parts = {n for whole in reparametrized(drafted.target or {}).values() for n in whole.names}
+    theirs = [name for name in drafted.unmatched_targets if name not in parts]
+    theirs += [name for row in broken for name in row.targets]
     left, right = _Values(source, ours), _Values(target, [n for n in theirs if n in target])
     rows, notes = _pairs(left, right, drafted)
     for joined in (True, False):

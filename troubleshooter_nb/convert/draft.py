@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -15,6 +17,7 @@ from troubleshooter_nb.analysis.align import pair_dumps
 from troubleshooter_nb.convert.by_values import GUESSED, with_values
 from troubleshooter_nb.convert.evidence import with_evidence
 from troubleshooter_nb.convert.kinds import (
+    batch_norm_of,
     framework_of,
     guess_kind,
     layers_of,
@@ -33,12 +36,21 @@ from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.naming import TRAINING_ROLES, site_of_parameter
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
+from troubleshooter_nb.weight_map import (
+    Parts,
+    Spec,
+    Transform,
+    WeightMap,
+    WeightRow,
+    is_part,
+    reparametrized,
+)
 
 # What a pair that names do not prove needs at least.
 _LEAST_CONFIDENCE = 0.5
 _MOST_NOTES = 60
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,10 @@ class _Side:
     is_network: bool = False
     notes: tuple[str, ...] = ()
     dump: Dump | None = None  # where there are values
+    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> all its paths
+    tied: tuple[tuple[str, ...], ...] = ()  # names of one and the same tensor
+    hints: Mapping[str, str] = field(default_factory=dict)  # layer path -> what else it may be
+    parts: Mapping[str, Parts] = field(default_factory=dict)  # weights stored as parts
 
 
 def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
@@ -95,9 +111,12 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     elif isinstance(target, str) and (named := _flavour_of(target)):
         flavour = named
     else:
+        _no_word(target)
         to_side = _side(target, "target")
         flavour = _flavour(to_side)
+        from_side = _informed(from_side, to_side, flavour)
     rows, unsupported = _by_rules(from_side, flavour, to_side)
+    rows += _other_ways(rows, from_side, flavour, to_side)
     drafted = WeightMap(
         tuple(rows),
         from_side.specs,
@@ -107,11 +126,14 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     )
     if to_side is not None:
         drafted = _fitted(drafted)
+        drafted = drafted.with_rows([*drafted.rows, *_tied_rows(drafted, to_side)])
         if from_side.dump is not None and to_side.dump is not None:
             drafted = with_values(drafted, from_side.dump, to_side.dump)
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]
     notes += unsupported
+    notes += _guess_notes(from_side, flavour, to_side)
+    notes += _part_notes(drafted, to_side)
     notes += _default_notes(from_side, to_side, flavour)
     return replace(drafted, notes=tuple(notes))
 
@@ -120,6 +142,21 @@ def _flavour_of(text: str) -> Target | None:
     known: dict[str, Target] = {"mindspore": "mindspore.nn", "mint": "mindspore.mint"}
     known |= {name: name for name in get_args(Target)}
     return known.get(text)
+
+
+def _no_word(target: object) -> None:
+    """Raise for a text that is neither a framework nor a file."""
+    if not isinstance(target, str) or not target.strip():
+        return
+    path = Path(target)
+    if path.suffix or len(path.parts) > 1 or path.exists():
+        return
+    words = ("mindspore", "mint", *get_args(Target))
+    close = difflib.get_close_matches(target, words, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    listed_words = ", ".join(words)
+    msg = f"target {target!r} is no file and no framework; there are {listed_words}{hint}"
+    raise WeightMapError(msg)
 
 
 def _flavour(side: _Side) -> Target:
@@ -147,19 +184,39 @@ def _side(value: Any, argument: str) -> _Side:
 
 def _side_of_network(layers: Sequence[LayerFacts], label: str) -> _Side:
     specs, kinds, owners = {}, {}, {}
+    ways: dict[str, list[str]] = {}
+    tied: dict[str, list[str]] = {}
     for layer in layers:
         for path in (layer.path, *layer.aliases):
             kinds[path] = layer.kind
         for entry in layer.entries:
             own = f"{layer.path}.{entry.leaf}" if layer.path else entry.leaf
+            paths = [f"{p}.{entry.leaf}" if p else entry.leaf for p in (layer.path, *layer.aliases)]
+            ways.setdefault(entry.name, []).extend(paths)
+            tied.setdefault(entry.name, []).extend((entry.name, *entry.other_names))
             for name in (entry.name, *entry.other_names):
                 specs[name] = Spec(entry.shape, dtype_from_token(entry.dtype))
             if entry.name != own:
                 owners[entry.name] = own
     is_mindspore = any(kind.startswith(("nn.", "mint.nn.")) for kind in kinds.values())
+    framework = "mindspore" if is_mindspore else "torch"
     return _Side(
-        label, specs, kinds, "mindspore" if is_mindspore else "torch", owners, is_network=True
+        label,
+        specs,
+        kinds,
+        framework,
+        owners,
+        is_network=True,
+        ways={name: tuple(dict.fromkeys(paths)) for name, paths in ways.items()},
+        tied=_groups(tied.values()),
+        parts={} if is_mindspore else reparametrized(specs),
     )
+
+
+def _groups(names: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Several names of one tensor each."""
+    groups = (tuple(dict.fromkeys(group)) for group in names)
+    return tuple(group for group in groups if len(group) > 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,21 +274,71 @@ def _side_of_dump(dump: Dump) -> _Side:
             specs[name] = Spec(source.shape, source.dtype)
     shapes = {name: spec.shape for name, spec in specs.items()}
     framework = framework_of(shapes, dump.format)
-    kinds, guessed = {}, set()
-    layers = layers_of(shapes)
+    parts = reparametrized(specs) if framework == "torch" else {}
+    kinds, guessed, hints = {}, set(), {}
+    layers = layers_of(_whole(shapes, parts))
     for path, leaves in layers.items():
         guess = guess_kind(path, leaves, framework)
-        if guess is not None:
-            kinds[path] = guess.kind
-            if not guess.sure:
-                guessed.add(path)
+        if guess is None:
+            continue
+        if guess.kind == "BatchNorm2d":
+            guess = batch_norm_of(path, layers)
+        kinds[path] = guess.kind
+        if not guess.sure:
+            guessed.add(path)
+            hints[path] = guess.hint
     for path in transformer_layers(layers, framework):
         kinds[path] = f"{'' if framework == 'torch' else 'nn.'}TransformerEncoderLayer"
         guessed.add(path)
     notes = [f"{dump.label}: {aside} tensors of training state are left aside"] if aside else []
     return _Side(
-        dump.label, specs, kinds, framework, {}, frozenset(guessed), notes=tuple(notes), dump=dump
+        dump.label,
+        specs,
+        kinds,
+        framework,
+        {},
+        frozenset(guessed),
+        notes=tuple(notes),
+        dump=dump,
+        tied=_groups([name for name in group if name in specs] for group in dump.tied),
+        hints=hints,
+        parts=parts,
     )
+
+
+def _whole(shapes: Mapping[str, Shape], parts: Mapping[str, Parts]) -> dict[str, Shape]:
+    """The shapes with each weight that is stored as parts in their place."""
+    whole_of = {name: whole for whole, stored in parts.items() for name in stored.names}
+    whole: dict[str, Shape] = {}
+    for name, shape in shapes.items():
+        if name not in whole_of:
+            whole[name] = shape
+        elif whole_of[name] not in whole:
+            stored = parts[whole_of[name]]
+            whole[whole_of[name]] = shapes[stored.names[stored.form == "weight_norm"]]
+    return whole
+
+
+def _informed(side: _Side, target: _Side, flavour: Target) -> _Side:
+    """The side with guessed layers as the target has them at the same place."""
+    if side.is_network:
+        return side
+    kinds, guessed = dict(side.kinds), set(side.guessed)
+    back: Target = "torch" if side.framework == "torch" else "mindspore.nn"
+    for path, kind in side.kinds.items():
+        front = f"{path}." if path else ""
+        theirs = target.kinds.get(path, "") if target.is_network else ""
+        if theirs and side.framework != target.framework and path in side.guessed:
+            likely = counterparts(theirs, back)
+            if likely and kind.rpartition(".")[2] != likely[0].rpartition(".")[2]:
+                kinds[path] = likely[0]
+                guessed.discard(path)
+            continue
+        is_norm = "BatchNorm" in kind and side.framework == "torch"
+        if is_norm and f"{front}bn2d.moving_mean" in target.specs:
+            kinds[path] = "BatchNorm3d"
+            guessed.discard(path)
+    return replace(side, kinds=kinds, guessed=frozenset(guessed))
 
 
 def _by_rules(
@@ -240,14 +347,20 @@ def _by_rules(
     """A row for every tensor of the source by the rules of its layer; notes of those without."""
     rows: list[WeightRow] = []
     unsupported: dict[str, list[str]] = {}
+    whole_of = {name: whole for whole, stored in side.parts.items() for name in stored.names}
     for name in side.specs:
+        if name in whole_of:
+            stored = side.parts[whole_of[name]]
+            if name == stored.names[0]:
+                rows += _of_parts(side, whole_of[name], stored, flavour, target)
+            continue
         own = side.owners.get(name, name)
         path, rule = _rule_of(side, own, flavour, target)
         if rule is None:
             rows.append(WeightRow((name,), (own,)))
             continue
         kind = side.kinds[path]
-        note = f"guessed: {kind}" if path in side.guessed else ""
+        note = _guess_of(side, path, flavour)
         if rule.transform == "unsupported":
             why = f"{kind} has no counterpart in {flavour}"
             unsupported.setdefault(f"{why}{f' ({rule.note})' if rule.note else ''}", []).append(
@@ -261,6 +374,85 @@ def _by_rules(
             transform = Transform(rule.transform, axis)
             rows.append(WeightRow((name,), (wanted,), transform, kind, note=note))
     return rows, [f"{why}: {listed(names)}" for why, names in unsupported.items()]
+
+
+def _guess_of(side: _Side, path: str, flavour: Target) -> str:
+    """What the note of a row says about the guessed layer it lies in."""
+    if path not in side.guessed:
+        return ""
+    hint = side.hints.get(path, "") if flavour == "mindspore.nn" else ""
+    return "; ".join(filter(None, [f"guessed: {side.kinds[path]}", hint]))
+
+
+def _of_parts(
+    side: _Side, whole: str, stored: Parts, flavour: Target, target: _Side | None
+) -> Iterator[WeightRow]:
+    """Rows of a weight that is stored as parts: the parts themselves, or what they make."""
+    wanted = None if target is None else target.specs
+    if flavour == "torch":
+        spelled = {_spelling(name): name for name in wanted or () if is_part(name)}
+        kept = {name: spelled.get(_spelling(name), "") for name in stored.names}
+        if wanted is None or any(kept.values()):
+            for name in stored.names:
+                to = name if wanted is None or name in wanted else kept[name]
+                yield WeightRow((name,), (to,) if to else (name,))
+            return
+    path, rule = _rule_of(side, whole, flavour, target)
+    kind = side.kinds.get(path, "")
+    note = _guess_of(side, path, flavour)
+    to, axis = whole, None
+    if rule is not None and rule.target_leaf is not None:
+        to, axis = f"{path}.{rule.target_leaf}" if path else rule.target_leaf, rule.axis
+    if stored.form == "weight_norm":
+        axes = (stored.axis,) if axis is None else (stored.axis, axis)
+        yield WeightRow(stored.names, (to,), Transform("weight_norm", axes), kind, note=note)
+        return
+    transform = Transform() if axis is None else Transform("expand_dims", (axis,))
+    yield WeightRow(stored.names[:1], (to,), transform, kind, note=note)
+    for name in stored.names[1:]:
+        yield WeightRow((name,), (), Transform("drop"), kind, note=f"part of {whole!r}")
+
+
+def _spelling(name: str) -> str:
+    return canonical_parameter(name) or name
+
+
+def _other_ways(
+    rows: Sequence[WeightRow], side: _Side, flavour: Target, target: _Side | None
+) -> Iterator[WeightRow]:
+    """Rows that take a shared tensor to the other places where torch saves it as well."""
+    if target is None and (flavour != "torch" or side.framework == "torch"):
+        return
+    filled = {name for row in rows for name in row.targets}
+    by_source = {row.sources[0]: row for row in rows if len(row.sources) == len(row.targets) == 1}
+    for name, ways in side.ways.items():
+        row = by_source.get(name)
+        for own in ways if row is not None and len(ways) > 1 else ():
+            path, rule = _rule_of(side, own, flavour, target)
+            leaf = own.rpartition(".")[2] if rule is None else rule.target_leaf
+            if leaf is None:
+                continue
+            to = f"{path}.{leaf}" if path else leaf
+            if to in filled or (target is not None and to not in target.specs):
+                continue
+            filled.add(to)
+            axis = () if rule is None or rule.axis is None else (rule.axis,)
+            transform = Transform(rule.transform if rule else "copy", axis)
+            note = f"one tensor with {ways[0]!r} in the source"
+            yield WeightRow((name,), (to,), transform, side.kinds.get(path, ""), note=note)
+
+
+def _tied_rows(drafted: WeightMap, target: _Side) -> Iterator[WeightRow]:
+    """Rows for the names of a tied tensor of the target that no other row fills."""
+    of = {name: row for row in drafted.rows if len(row.targets) == 1 for name in row.targets}
+    for group in target.tied:
+        row = next((of[name] for name in group if name in of), None)
+        if row is None or len(row.sources) != 1:
+            continue
+        note = f"one tensor with {row.targets[0]!r} in the target"
+        for name in group:
+            if name not in of and name in target.specs:
+                yield replace(row, targets=(name,), note=note)
 
 
 def _rule_of(
@@ -311,7 +503,8 @@ def _fitted(drafted: WeightMap) -> WeightMap:
         known = not row.targets or all(name in wanted for name in row.targets)
         (sure if known else rest).append(row)
     taken = {name for row in sure for name in row.targets}
-    free = {name: spec for name, spec in wanted.items() if name not in taken}
+    parts = {name for stored in reparametrized(wanted).values() for name in stored.names}
+    free = {n: spec for n, spec in wanted.items() if n not in taken and n not in parts}
     named = {row.targets[0]: row for row in rest}
     made = {
         name: row.transform.specs([drafted.source[s] for s in row.sources])[0]
@@ -338,6 +531,46 @@ def _hollow(specs: Mapping[str, Spec], label: str) -> Dump:
         source: ArraySource = _Hollow(spec.shape, spec.dtype)
         entries.append(Entry(name, site_of_parameter(name), source, order=order))
     return Dump.from_entries(entries, label=label, format="checkpoint")
+
+
+def _guess_notes(side: _Side, flavour: Target, target: _Side | None) -> list[str]:
+    """What names and shapes of a checkpoint alone cannot tell about its layers."""
+    if side.is_network or (target is not None and target.is_network) or flavour == "torch":
+        return []
+    kinds = Counter(kind for kind in side.kinds.values() if not kind.startswith("Transformer"))
+    notes = []
+    if convolutions := [kind for kind in kinds if kind.startswith("Conv")]:
+        counts = ", ".join(f"{kind} ({kinds[kind]})" for kind in convolutions)
+        notes.append(f"guessed from shapes: {counts}; transposed convolutions are converted alike")
+    if normed := [kind for kind in kinds if kind.startswith("BatchNorm")]:
+        counts = ", ".join(f"{kind} ({kinds[kind]})" for kind in normed)
+        other = "" if "BatchNorm3d" in normed else "; BatchNorm3d would be named bn2d.*"
+        other = other if flavour == "mindspore.nn" else ""
+        notes.append(f"guessed from the layers before: {counts}{other}")
+    shapes = {name: spec.shape for name, spec in side.specs.items()}
+    alone = [
+        f"{path}.weight" if path else "weight"
+        for path, leaves in layers_of(shapes).items()
+        if set(leaves) == {"weight"} and len(leaves["weight"]) == 1
+    ]
+    if alone and flavour == "mindspore.nn":
+        notes.append(
+            f"a weight of one axis alone may be of a PReLU, which calls it w in mindspore.nn, or "
+            f"of a norm, which calls it gamma: {listed(alone)}"
+        )
+    return notes
+
+
+def _part_notes(drafted: WeightMap, target: _Side | None) -> list[str]:
+    """Weights of the target that are stored as parts, which no weight can fill."""
+    if target is None:
+        return []
+    left = set(drafted.unmatched_targets)
+    return [
+        f"target: {stored.names[0]!r} is {stored.cure}, and set it up again after loading"
+        for stored in target.parts.values()
+        if left & set(stored.names)
+    ]
 
 
 def _default_notes(side: _Side, target: _Side | None, flavour: Target) -> list[str]:

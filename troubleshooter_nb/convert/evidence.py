@@ -358,7 +358,13 @@ class _Search:
         if self._unrelated:
             return [UNRELATED]
         kinds = Counter(pair.like.kind for pair in compared if pair.like is not None)
-        notes = [f"values agree in {kinds['equal']} of {len(compared)} rows that can be compared"]
+        agreeing = kinds["equal"] + kinds["rounded"]
+        notes = [f"values agree in {agreeing} of {len(compared)} rows that can be compared"]
+        rounded = Counter(p.like.dtype for p in compared if p.like and p.like.kind == "rounded")
+        notes += [
+            f"values agree up to the rounding of {dtype} in {count} of these"
+            for dtype, count in rounded.items()
+        ]
         near = [p.like.residual for p in compared if p.like is not None and p.like.kind == "near"]
         if near:
             notes.append(f"{len(near)} rows agree up to noise, residual up to {max(near):.1e}")

@@ -21,10 +21,14 @@ _GATES = {4: "LSTM", 3: "GRU", 1: "RNN"}
 
 @dataclass(frozen=True)
 class Guess:
-    """A kind of layer, as `LayerFacts.kind` spells it, and whether nothing else would fit."""
+    """A kind of layer, as `LayerFacts.kind` spells it, and whether nothing else would fit.
+
+    `hint` says what another kind would change in ``mindspore.nn``.
+    """
 
     kind: str
     sure: bool
+    hint: str = ""
 
 
 def framework_of(names: Mapping[str, Shape], format: str = "") -> Framework:
@@ -61,6 +65,37 @@ def guess_kind(path: str, leaves: Mapping[str, Shape], framework: Framework) -> 
     if guess is None or framework == "torch":
         return guess
     return Guess(f"nn.{guess.kind}", guess.sure)
+
+
+def batch_norm_of(path: str, layers: Mapping[str, Mapping[str, Shape]]) -> Guess:
+    """Which of torch's batch norms a path is: as the layer before it, if that has its channels.
+
+    Where no layer tells, all convolutions of the checkpoint do if they are of one kind.
+
+    Parameters
+    ----------
+    path : str
+        Of a layer with running statistics.
+    layers : mapping of str to mapping of str to shape
+        All layers, in the order of the file.
+    """
+    channels = next((shape for shape in layers[path].values() if len(shape) == 1), (-1,))[0]
+    before: Shape = ()
+    for other, leaves in layers.items():
+        if other == path:
+            break
+        shape = leaves.get("weight", ())
+        if len(shape) > 1 and other.rpartition(".")[0] == path.rpartition(".")[0]:
+            before = shape
+    kernels = {len(s["weight"]) for s in layers.values() if len(s.get("weight", ())) > 2}
+    fits = bool(before) and channels in before[:2]
+    if kernels == {5} or (fits and len(before) == 5 and path):
+        return Guess("BatchNorm3d", sure=False, hint="its names in mindspore.nn have bn2d")
+    if fits and len(before) in (2, 3):
+        return Guess("BatchNorm1d", sure=True)
+    if kernels and 5 not in kernels:
+        return Guess("BatchNorm2d", sure=True)
+    return Guess("BatchNorm2d", sure=False, hint="BatchNorm3d would be named bn2d.*")
 
 
 def _torch_kind(path: str, leaves: Mapping[str, Shape]) -> Guess | None:

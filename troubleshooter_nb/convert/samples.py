@@ -20,7 +20,7 @@ _LEAST_COSINE = 0.1
 # Student's t of a correlation: of 16 independent values, one pair in a million has as much.
 _LEAST_T = 8.0
 
-Kind = Literal["equal", "near", "similar", "other", "constant"]
+Kind = Literal["equal", "rounded", "near", "similar", "other", "constant"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Likeness:
 
     Attributes
     ----------
-    kind : {"equal", "near", "similar", "other", "constant"}
+    kind : {"equal", "rounded", "near", "similar", "other", "constant"}
+        "rounded": equal once the wider side has the narrower one's dtype, named in `dtype`.
         "near": apart by noise. "similar": correlated, as before and after training. "other": no
         more alike than chance. "constant": different, and one side is constant.
     residual : float
@@ -41,6 +42,7 @@ class Likeness:
     kind: Kind
     residual: float
     cosine: float
+    dtype: str = ""
 
 
 def whole(source: ArraySource) -> np.ndarray:
@@ -72,6 +74,8 @@ def likeness(left: ArraySource, right: ArraySource) -> Likeness:
     if residual <= 4.0 * NOISE:
         if equal_values(left, right):
             return Likeness("equal", 0.0, 1.0)
+        if (dtype := _narrower(left, right)) is not None and _equal_rounded(left, right, dtype):
+            return Likeness("rounded", residual, 1.0, dtype.name)
         residual = _residual(left, right)
         if residual <= NOISE:
             return Likeness("near", residual, 1.0)
@@ -79,6 +83,23 @@ def likeness(left: ArraySource, right: ArraySource) -> Likeness:
         return Likeness("constant", residual, math.nan)
     cosine = float(centred[0] @ centred[1]) / spreads[0] / spreads[1]
     return Likeness("similar" if _correlated(cosine, len(ours)) else "other", residual, cosine)
+
+
+def _narrower(left: ArraySource, right: ArraySource) -> np.dtype | None:
+    """The narrower of two floating dtypes; None where they are as wide, or of another kind."""
+    if left.dtype.itemsize == right.dtype.itemsize:
+        return None
+    if {arithmetic_of(left.dtype), arithmetic_of(right.dtype)} != {"float"}:
+        return None
+    return min(left.dtype, right.dtype, key=lambda dtype: dtype.itemsize)
+
+
+def _equal_rounded(left: ArraySource, right: ArraySource, dtype: np.dtype) -> bool:
+    with np.errstate(over="ignore"):
+        return all(
+            _equal(ours.astype(dtype), theirs.astype(dtype))
+            for ours, theirs in _blocks(left, right)
+        )
 
 
 def _correlated(cosine: float, count: int) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from troubleshooter_nb.errors import FormatError, WeightMapError
+from troubleshooter_nb.errors import FormatError, TroubleshooterWarning, WeightMapError
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map import JOINING, Spec, Transform, WeightMap, WeightRow
 
 _LARGEST = 64 * 1024**2  # bytes
 # The function that TroubleShooter's maps name for values, and what it does. Its own reader
@@ -53,8 +55,17 @@ def read_weight_map(
                 msg = f"{size:,} bytes are too many for a weight map"
                 raise FormatError(msg)
             content = file.read(_LARGEST)
-        rows = _of_yaml(content) if path.suffix in (".yaml", ".yml") else _of_json(content)
-    return WeightMap(tuple(rows), source or {}, target)
+        labels: dict[str, str] = {}
+        if path.suffix in (".yaml", ".yml"):
+            rows, labels = _of_yaml(content)
+        else:
+            rows = _of_json(content)
+    read = WeightMap(tuple(rows), source or {}, target)
+    return replace(
+        read,
+        source_label=labels.get("source_label", read.source_label),
+        target_label=labels.get("target_label", read.target_label),
+    )
 
 
 def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
@@ -67,13 +78,25 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
         yaml holds everything.
     ValueError
         For another suffix.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        About rows that drop a tensor, which the json leaves out: it has no word for that.
     """
     path = Path(path)
     if path.suffix not in (".json", ".yaml", ".yml"):
         msg = f"cannot write a weight map as {path.suffix or 'a file without suffix'!r}; use .yaml"
         raise ValueError(msg)
     if path.suffix == ".json":
-        text = json.dumps(peer_parts(weight_map.rows))
+        kept = [row for row in weight_map.rows if row.targets]
+        text = json.dumps(peer_parts(kept))
+        if dropped := len(weight_map.rows) - len(kept):
+            said = (
+                f"{path.name} was written without {dropped} dropped tensors, which the json "
+                "cannot name; the yaml holds them"
+            )
+            warnings.warn(said, TroubleshooterWarning, stacklevel=2)
     else:
         rows = [_plain(row) for row in weight_map.rows]
         labels = {"source": weight_map.source_label, "target": weight_map.target_label}
@@ -91,6 +114,8 @@ def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
     for row in rows:
         if len(row.sources) != 1 or len(row.targets) != 1:
             msg = f"{' + '.join(row.sources)}: the json knows one name on each side; use .yaml"
+            if row.transform.kind == "weight_norm":
+                msg += ", or call torch.nn.utils.remove_weight_norm(layer) before"
             raise WeightMapError(msg)
         names[row.sources[0]] = row.targets[0]
         if row.transform == _PEER_TRANSFORM:
@@ -137,9 +162,26 @@ def _of_json(content: bytes) -> list[WeightRow]:
     return peer_rows(parts)
 
 
-def _of_yaml(content: bytes) -> list[WeightRow]:
+class _Loader(yaml.SafeLoader):
+    """The safe loader, which here refuses a key that stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                msg = f"the key {key.value!r} stands twice, again in line {key.start_mark.line + 1}"
+                raise FormatError(msg)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
+        return super().construct_mapping(node, deep=deep)
+
+
+def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
+    """The rows, and the labels of both sides."""
     try:
-        loaded = yaml.safe_load(content)
+        loaded = yaml.load(content, _Loader)
+    except FormatError:
+        raise
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         msg = f"not a weight map: {' '.join(str(error).split())[:200]}"
         raise FormatError(msg) from None
@@ -147,7 +189,12 @@ def _of_yaml(content: bytes) -> list[WeightRow]:
     if not isinstance(rows, list):
         msg = "not a weight map: it has no list 'weights'"
         raise FormatError(msg)
-    return [_row(number, row) for number, row in enumerate(rows)]
+    labels = {
+        f"{side}_label": loaded[side]
+        for side in ("source", "target")
+        if isinstance(loaded.get(side), str) and loaded[side]
+    }
+    return [_row(number, row) for number, row in enumerate(rows)], labels
 
 
 def _row(number: int, row: Any) -> WeightRow:
@@ -155,18 +202,41 @@ def _row(number: int, row: Any) -> WeightRow:
         msg = f"row {number} of the weights is {str(row)[:80]}; expected from, to, transform, note"
         raise FormatError(msg)
     sources, targets = (_listed(number, row.get(key)) for key in ("from", "to"))
+    if "to" not in row:
+        msg = (
+            f"row {number} of the weights ({', '.join(sources)}) has no 'to'; "
+            "write 'to: null' to drop the tensor"
+        )
+        raise FormatError(msg)
     text = row.get("transform", "copy" if targets else "drop")
     try:
-        return WeightRow(
-            sources,
-            targets,
-            Transform.parse(str(text)),
-            how="imported",
-            note=str(row.get("note", "")),
-        )
+        transform = Transform.parse(str(text))
+        _counted(transform, sources, targets)
+        return WeightRow(sources, targets, transform, how="imported", note=str(row.get("note", "")))
     except WeightMapError as error:
         msg = f"row {number} of the weights ({', '.join(sources)}): {error}"
         raise FormatError(msg) from None
+
+
+def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str]) -> None:
+    """Raise unless a transform takes and gives as many tensors as there are names."""
+    if not all(name.strip() for name in (*sources, *targets)):
+        msg = "a name is empty"
+        raise WeightMapError(msg)
+    several = transform.kind in JOINING
+    if not sources or several != (len(sources) > 1):
+        wanted = "several sources" if several else "one source"
+        msg = f"{transform} takes {wanted}, got {len(sources)}"
+        raise WeightMapError(msg)
+    if (transform.kind == "drop") == bool(targets):
+        msg = f"{transform} needs {'no' if targets else 'a'} target"
+        raise WeightMapError(msg)
+    if len(targets) > 1 and transform.kind != "split":
+        msg = f"{transform} gives one tensor for {len(targets)} names"
+        raise WeightMapError(msg)
+    if len(set(targets)) < len(targets):
+        msg = f"a target stands twice: {', '.join(targets)}"
+        raise WeightMapError(msg)
 
 
 def _listed(number: int, names: Any) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import xarray as xr
 from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence
 
+_IN_CALL = re.compile(r" (?:#\d+|input|output|\(grad\))(?: .*)?$")  # of naming.place_text
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
 
 
@@ -322,6 +323,7 @@ class Entries:
 
 def block_of(label: str) -> str:
     """The block of the network a name lies in: up to its first number, or its first part."""
+    label = _IN_CALL.sub("", label)
     match = _BLOCK.match(label)
     if match and re.search(r"[./]", label):
         return match[1]

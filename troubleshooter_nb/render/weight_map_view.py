@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,13 @@ _SUGGESTIONS = (
     "suggestions, as values lie elsewhere or otherwise: {count}; see .suggestions and .accept()",
     "{count} 行的值在别处或排列不同 → weight_map.suggestions / .accept()",
 )
+_UNKNOWN = (
+    "{count} rows; no shapes are known before a source is: convert_weights checks them",
+    "{count} 行 · 源的形状未知 → convert_weights",
+)
+# What values said against a row, as `convert.evidence` writes it.
+_AGAINST = re.compile(r"(^|; )values(:| are those| differ)")
+_UNRELATED = re.compile(r"rows are unrelated|values of the target are unrelated")
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
 
 
@@ -55,10 +63,11 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     kept = shown[: room if len(shown) <= room else room - 1]
     width = min(max((len(columns["source"][i]) for i in kept), default=0), 40)
     for i in kept:
+        arrow = "->" if columns["target"][i] else "  "
         target = columns["target"][i] or "(dropped)"
         how = columns["transform"][i] if columns["transform"][i] not in ("copy", "drop") else ""
         remark = _remark(columns, i)
-        text = f"  {padded(columns['source'][i], width)} -> {target}  {how}  {remark}"
+        text = f"  {padded(columns['source'][i], width)} {arrow} {target}  {how}  {remark}"
         lines.append(text.rstrip())
     if len(kept) < count:
         lines.append(f"  ... {count - len(kept):,} more: weight_map.to_dataframe()")
@@ -114,12 +123,15 @@ def _answers(
     )
     changed = sum(kind not in ("copy", "drop") for kind in columns["transform"])
     dropped = columns["transform"].count("drop")
-    complete = facts["coverage"] == 1.0
+    complete = facts["coverage"] == 1.0 or not facts["unmatched_sources"]
+    contradicted = any(map(_AGAINST.search, columns["note"])) or bool(facts["suggestions"])
+    contradicted |= any(map(_UNRELATED.search, facts["notes"]))
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
     text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
-    answers = [
-        ("✓", "ok", text) if complete or not facts["unmatched_sources"] else ("▲", "warn", text)
-    ]
+    if not facts["known"]:
+        text = _UNKNOWN[language == "zh"].format(count=len(columns["source"]))
+    fine = complete and not contradicted and facts["known"]
+    answers = [("✓", "ok", text) if fine else ("▲", "warn", text)]
     for key in ("unmatched_sources", "unmatched_targets"):
         if names := facts[key]:
             listed = _listed(names)

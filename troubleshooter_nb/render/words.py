@@ -52,8 +52,8 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "相对误差 {rel}，最大误差 {largest}；{share} 的元素在容差内",
     ),
     "unrelated": (
-        "does not correlate with the reference (correlation {correlation})",
-        "与基准不相关（相关系数 {correlation}）",
+        "does not correlate with the reference (correlation {likeness})",
+        "与基准不相关（相关系数 {likeness}）",
     ),
     "nan_mismatch": (
         "{mismatches} on one side only",
@@ -330,7 +330,7 @@ _FIGURES = {
     "rel": "rel_l2_error",
     "largest": "max_abs_error",
     "smallest": "smallest_passing_tolerance",
-    "correlation": "correlation",
+    "likeness": "correlation",
 }
 
 

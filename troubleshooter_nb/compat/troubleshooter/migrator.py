@@ -1,4 +1,7 @@
-"""``ts.migrator``: comparison of folders; the calls around weights and networks say what to use."""
+"""``ts.migrator``: weight maps, conversion, comparison of folders and checkpoints.
+
+Calls that hook networks are not offered; they say what to use.
+"""
 
 from troubleshooter_nb.compat.troubleshooter.checkpoint_compare import (
     compare_ms_ckpt,
