@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from troubleshooter_nb import Dump, compare, open_dump
+from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.dump import ArrayInMemory, Entry
-from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.errors import MappingFileError, TroubleshooterWarning
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.naming import (
     RowName,
@@ -336,3 +336,11 @@ def test_many_rows_take_linear_time(tmp_path):
     assert len(declared(left, right, "Cell:\n  l: m\n", tmp_path)) == 5000
     text = "".join(f"{a}: {b}\n" for a, b in zip(left.names, right.names, strict=True))
     assert len(declared(left, right, text, tmp_path)) == 5000
+
+
+def test_a_row_that_meets_nothing_is_a_warning_of_pair_dumps(tmp_path):
+    text = (MAPS / "maps_layer_tf.yaml").read_text()
+    file = tmp_path / "typo.yaml"
+    file.write_text(text.replace("input_norm: ln1", "input_norms: ln1"))
+    with pytest.warns(TroubleshooterWarning, match=r"typo.yaml, line \d+, .*input_norms"):
+        pair_dumps(S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor", mapping=file)

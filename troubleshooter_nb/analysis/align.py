@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from troubleshooter_nb.analysis.matchers import (
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
 from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import PairingError
+from troubleshooter_nb.errors import PairingError, TroubleshooterWarning
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
@@ -103,6 +104,11 @@ def pair_dumps(
         twice.
     MappingFileError
         If a mapping file cannot be read or does not fit the dumps; names file, line and key.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        For rows of a mapping file that met nothing in these dumps.
     """
     matchers: dict[str, Callable[[Search], None]] = {
         "auto": by_everything,
@@ -216,7 +222,11 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
     if mapping is None:
         return []
     if isinstance(mapping, str | PathLike | MappingFile):
-        return declared_pairs(left, right, mapping)
+        notes: list[str] = []
+        pairs = declared_pairs(left, right, mapping, notes=notes)
+        for note in notes:
+            warnings.warn(note, TroubleshooterWarning, stacklevel=3)
+        return pairs
     rows = _RowsByName(left, "left"), _RowsByName(right, "right")
     used: tuple[set[int], set[int]] = set(), set()
     matches = []

@@ -56,9 +56,12 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     found = judge_statistics(left.statistics, right.statistics, tolerance, size=size)
     if found.name != "undecidable":
         return found
+    if _shared(left, right):
+        # Other bits may be rounding: the statistics agree within the tolerance.
+        return found if same_bits is None else verdict("undecidable", "digest_differs")
     if same_bits is False:
-        return verdict("undecidable", "digest_differs")
-    return found if _shared(left, right) else verdict("undecidable", "nothing_shared")
+        return verdict("differs", "digest_differs")
+    return verdict("undecidable", "nothing_shared")
 
 
 def _shared(left: Recorded, right: Recorded) -> bool:

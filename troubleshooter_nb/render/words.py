@@ -78,8 +78,8 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "未测量：比较被中断",
     ),
     "undecidable": (
-        "equal statistics cannot prove equal values",
-        "统计量相等不能证明数值相等",
+        "equal statistics cannot prove equal values: order and signs may differ",
+        "统计量相等不能证明数值相等：顺序与符号可能不同",
     ),
     "statistics_differ": (
         "{detail} is {left_statistic} and {right_statistic}",
@@ -91,8 +91,8 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "digest_same": ("equal checksums", "校验和相等"),
     "digest_differs": (
-        "other bits, by checksum; equal statistics cannot say how far apart",
-        "校验和不同；统计量相等，无法判断差异大小",
+        "other bits, by checksum; how far apart they are was not recorded",
+        "校验和不同；未记录差异大小",
     ),
     "nothing_shared": (
         "the two dumps recorded nothing that could be compared",
