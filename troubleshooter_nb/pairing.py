@@ -18,6 +18,8 @@ from troubleshooter_nb.render.pairing_view import pairing_html
 from troubleshooter_nb.render.text import pairing_text
 
 SCHEMA = "troubleshooter_nb.pairing/1"
+# How the note of a pair begins of which both sides are right and yet not the same thing.
+DEFINED_DIFFERENTLY = "defined differently"
 
 # name -> (dtype, unit, meaning, value where it does not apply)
 PAIRING_COLUMNS = {

@@ -165,3 +165,16 @@ def test_equal_statistics_of_opposite_tensors_are_not_taken_for_equal_tensors():
     assert rows["Functional.opposite.0.forward.output.0"] in ("differs", "undecidable")
     assert rows["Functional.nan_other_place.0.forward.output.0"] == "undecidable"
     assert rows["Functional.scaled3.0.forward.output.0"] == "differs"
+
+
+def test_gradients_that_frameworks_define_differently_are_labelled_and_not_failed():
+    """Case 49: torch gives the gradient of the log-softmax output, MindSpore that of the logits."""
+    cmp = compare(MSPROBE / "mindspore" / "m_mlp_L1_tensor", MSPROBE / "torch" / "t_mlp_L1_tensor")
+    table = cmp.to_dataframe()
+    rows = table[table["reason_id"] == "defined_differently"]
+    assert len(rows)
+    assert set(rows["verdict"]) == {"undecidable"}
+    assert rows["reason"].str.startswith("defined differently").all()
+    paired = table[(table["left"] != "") & (table["right"] != "")]
+    forward = paired[paired["direction"] == "forward"]
+    assert set(forward["verdict"]) <= {"identical", "pass", "rounding"}

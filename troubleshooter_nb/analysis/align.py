@@ -223,10 +223,10 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
         return []
     if isinstance(mapping, str | PathLike | MappingFile):
         notes: list[str] = []
-        pairs = declared_pairs(left, right, mapping, notes=notes)
-        for note in notes:
-            warnings.warn(note, TroubleshooterWarning, stacklevel=3)
-        return pairs
+        declared = declared_pairs(left, right, mapping, notes=notes)
+        for text in notes:
+            warnings.warn(text, TroubleshooterWarning, stacklevel=3)
+        return declared
     rows = _RowsByName(left, "left"), _RowsByName(right, "right")
     used: tuple[set[int], set[int]] = set(), set()
     matches = []

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal
 
+from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY
+
 Agreement = Literal["same", "differs", "random", "none", ""]
 
 # Operators that change at most the form of a tensor: they come and go between two versions of a
@@ -126,9 +128,9 @@ def backward_note(left: str, right: str) -> str:
     """
     for op in (left, right):
         if said := _INNER_NODE.get(bare_name(op)):
-            return f"defined differently: {said}"
+            return f"{DEFINED_DIFFERENTLY}: {said}"
     if any(row.backward == "differs" for row, _ in rows_between(left, right)):
-        return "defined differently: the gradients of these operators are not the same"
+        return f"{DEFINED_DIFFERENTLY}: the gradients of these operators are not the same"
     return ""
 
 

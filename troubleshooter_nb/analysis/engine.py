@@ -44,7 +44,7 @@ from troubleshooter_nb.metrics.verdict import (
     judge,
     verdict,
 )
-from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY, Pairing
 from troubleshooter_nb.render.rows import Pairs, display_names
 from troubleshooter_nb.render.words import DIFFERING, reason_text
 
@@ -191,6 +191,7 @@ class _Row:
         self.walk = walk
         self.entries = tuple(int(table[f"{side}_entry"][row]) for side in _SIDES)
         self.expected = bool(table["expected"][row])
+        self.note = str(table["note"][row])
         self.known = {name: table[name][row] for name in ("left", "right", "step", "rank")}
         left, right = (
             side.dump.sources[entry] if entry >= 0 else None
@@ -459,6 +460,8 @@ class _Table:
             found |= figures
             if isinstance(measured, Partial):
                 self.histogram[i] = measured.histogram
+        if row.note.startswith(DEFINED_DIFFERENTLY) and judged.name in DIFFERING:
+            judged = verdict("undecidable", "defined_differently", row.note)
         found |= {
             "verdict": judged.name,
             "passed": judged.passed,

@@ -16,7 +16,7 @@ from troubleshooter_nb.analysis.api_names import (
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
 from troubleshooter_nb.analysis.visits import Visit, torch_leaf
-from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY, Match
 
 _ROLES = ("input", "parameter", "output", "gradient", "buffer", "")
 _TRANSPOSED = "transposed"
@@ -160,7 +160,9 @@ def _of_chain(pair: VisitPair) -> Iterator[_Found]:
         for a, b in zip(*ends, strict=False):
             if not shapes_differ(a, b):
                 yield _found(pair, a, b, note=note)
-    said = backward_note(left.op, right.op) or "defined differently: gradients of fused operators"
+    said = (
+        backward_note(left.op, right.op) or f"{DEFINED_DIFFERENTLY}: gradients of fused operators"
+    )
     labels = [_labelled(visit.members or [visit]) for visit in (left, right)]
     yield from _by_meaning(pair, labels[0], labels[1], said)
 

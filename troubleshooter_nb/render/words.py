@@ -94,6 +94,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "other bits, by checksum; how far apart they are was not recorded",
         "校验和不同；未记录差异大小",
     ),
+    "defined_differently": ("{detail}", "{detail}"),
     "nothing_shared": (
         "the two dumps recorded nothing that could be compared",
         "两侧没有可以比较的记录",
