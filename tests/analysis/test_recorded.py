@@ -178,3 +178,55 @@ def test_gradients_that_frameworks_define_differently_are_labelled_and_not_faile
     paired = table[(table["left"] != "") & (table["right"] != "")]
     forward = paired[paired["direction"] == "forward"]
     assert set(forward["verdict"]) <= {"identical", "pass", "rounding"}
+
+
+def of_statistics(maxima, **place):
+    facts = {"dtype": "float32", "shape": (4,)}
+    return [
+        Entry(
+            f"x{i}", Site("api", f"x{i}"), statistics={"min": -9.0, "max": value}, **facts, **place
+        )
+        for i, value in enumerate(maxima)
+    ]
+
+
+def test_the_worst_of_statistics_are_those_that_differ_most():
+    left = Dump.from_entries(of_statistics([1.0, 2.5, 3.1, 4.0]))
+    right = Dump.from_entries(of_statistics([1.0, 2.0, 3.0, 4.0]))
+    cmp = compare(left, right)
+    assert cmp.worst(2).result["left"].values.tolist() == ["x1", "x2"]
+    line = next(line for line in repr(cmp).splitlines() if line.endswith("x2"))
+    assert "max is 3.1 and 3" in line
+
+
+def test_rows_of_several_steps_and_ranks_say_which():
+    sides = [
+        Dump.from_entries(
+            [
+                entry
+                for step in (0, 1)
+                for rank in (0, 1)
+                for entry in of_statistics([1.0 + off * step * rank], step=step, rank=rank)
+            ]
+        )
+        for off in (1.0, 0.0)
+    ]
+    cmp = compare(*sides)
+    assert "first at step 1, rank 1: x0" in repr(cmp).splitlines()[0]
+    assert "s1 r1: " in cmp._repr_html_()
+    assert "s1" not in repr(
+        compare(sides[0].select(step=1, rank=1), sides[1].select(step=1, rank=1))
+    )
+
+
+def test_tensors_whose_files_are_gone_are_compared_by_what_was_recorded_of_them():
+    lost = {"dtype": "float32", "shape": (4,), "reason": "no file x.npy"}
+    with_statistics = [
+        Dump.from_entries([Entry("x", Site("api", "x"), statistics={"min": 0.0, "max": m}, **lost)])
+        for m in (1.0, 2.0)
+    ]
+    assert compare(*with_statistics).result["verdict"].values.tolist() == ["differs"]
+    bare = Dump.from_entries([Entry("x", Site("api", "x"), **lost)])
+    result = compare(bare, with_statistics[0]).result
+    assert result["verdict"].values.tolist() == ["unreadable"]
+    assert "no file x.npy" in result["reason"].item()

@@ -279,7 +279,7 @@ class _Row:
     def obstacle(self) -> Verdict | None:
         """Why the values of this row cannot be compared, or None."""
         for number, entry in enumerate(self.entries):
-            if entry >= 0 and self.text(number, "status") == "unreadable":
+            if entry >= 0 and self._is_lost(number):
                 reason = f"unreadable_{_SIDES[number]}"
                 return verdict("unreadable", reason, self.text(number, "reason"))
         if self.expected:
@@ -291,6 +291,12 @@ class _Row:
             return None
         left, right = self.both()
         return verdict("shape", "shape") if left.shape != right.shape else None
+
+    def _is_lost(self, side: int) -> bool:
+        """Whether a side's values cannot be read, and nothing was recorded about them besides."""
+        columns, entry = self.sides[side].columns, self.entries[side]
+        recorded = columns["crc32"][entry] >= 0 or not np.isnan(columns["max"][entry])
+        return columns["status"][entry] == "unreadable" and not recorded
 
     def both(self) -> tuple[ArraySource, ArraySource]:
         """Both handles of a row without `obstacle`."""

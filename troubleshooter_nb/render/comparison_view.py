@@ -161,7 +161,8 @@ def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     if pairs.first is not None:
         at = tone("bad", f"➤ {sentence('first_at', language)}")
         number = small(f"(#{pairs.number(pairs.first)})")
-        parts.append(join([at, samp(pairs.short(pairs.first)), number], " "))
+        name = join([pairs.place(pairs.first), samp(pairs.short(pairs.first))])
+        parts.append(join([at, name, number], " "))
     parts += [tone(name, text, bold=False) for name, text in pairs.remarks(language)]
     return paragraph(join(parts, " · "), style="margin:2px 0;font-size:16px")
 

@@ -85,6 +85,20 @@ class Pairs:
         left, right = self.sides(i)
         return left or right
 
+    def place(self, i: int, *, short: bool = False) -> str:
+        """Step and rank of a row, where the comparison has several; in front of a name."""
+        words = ("s{}", "r{}") if short else ("step {}", "rank {}")
+        found = [
+            text.format(int(self[name][i]))
+            for name, text in zip(("step", "rank"), words, strict=True)
+            if name in self._coordinates
+        ]
+        return f"{(' ' if short else ', ').join(found)}: " if found else ""
+
+    @cached_property
+    def _coordinates(self) -> list[str]:
+        return [name for name in ("step", "rank") if len(set(self[name].tolist())) > 1]
+
     @cached_property
     def failed(self) -> np.ndarray:
         """Numbers of the pairs whose values were compared and differ."""
@@ -101,18 +115,35 @@ class Pairs:
         return int(self["order"][i])
 
     def worst_order(self) -> np.ndarray:
-        """All rows: failed first, NaN first among them, then by relative L2 error, then order."""
+        """All rows: differing first, NaN first among them, then what has no answer, then passed.
+
+        Within these by relative L2 error, or where only statistics are known by how far apart their
+        extremes are, then in order.
+        """
         verdict, error = self["verdict"], self["rel_l2_error"]
-        measured = ~np.isnan(error)
+        size = np.where(np.isnan(error), self._apart(), error)
+        measured = ~np.isnan(size)
+        answer = np.where(np.isin(verdict, DIFFERING), 0, np.where(self["passed"], 2, 1))
         rank = np.where(verdict == "nan", 0, np.where(measured, 1, 2))
-        size = np.where(measured, error, -1.0)
-        return np.asarray(np.lexsort((np.arange(len(self)), -size, rank, self["passed"])))
+        size = np.where(measured, size, -1.0)
+        return np.asarray(np.lexsort((np.arange(len(self)), -size, rank, answer)))
+
+    def _apart(self) -> np.ndarray:
+        """Distance of minima or maxima over the largest magnitude on the right; nan if unknown."""
+        with np.errstate(all="ignore"):
+            scale = np.maximum(np.abs(self["right_max"]), np.abs(self["right_min"]))
+            distance = np.maximum(
+                np.abs(self["left_max"] - self["right_max"]),
+                np.abs(self["left_min"] - self["right_min"]),
+            )
+            return np.asarray(distance / np.where(scale > 0, scale, 1.0))
 
     def worst(self, most: int) -> list[int]:
-        """Rows of the worst measured pairs that are not identical."""
+        """Rows of the worst pairs that are not identical, of known values or statistics."""
         verdict, order = self["verdict"], self.worst_order()
         measured = ~np.isnan(self["rel_l2_error"])
-        shown = (measured & (verdict != "identical")) | (verdict == "nan")
+        differing = np.isin(verdict, DIFFERING) & (verdict != "shape")
+        shown = (measured & (verdict != "identical")) | differing
         return [int(i) for i in order[shown[order]][: max(most, 0)]]
 
     @property

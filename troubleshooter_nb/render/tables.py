@@ -49,7 +49,12 @@ def passed_table(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
         error, relative = pairs["max_abs_error"][i], pairs["rel_l2_error"][i]
         figures = (_UNMEASURED if np.isnan(x) else scientific(float(x)) for x in (error, relative))
         mark = verdict_mark(str(pairs["verdict"][i]), facts["language"])
-        lines.append(row(*map(cell, figures), left_cell(mark, " ", samp(pairs.label(i)))))
+        lines.append(
+            row(
+                *map(cell, figures),
+                left_cell(mark, " ", pairs.place(i, short=True), samp(pairs.label(i))),
+            )
+        )
     titles = (("max |Δ|", False), ("rel L2", False), (facts["left_label"], True))
     return table(titles, lines)
 
@@ -125,14 +130,14 @@ def simple_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Mar
 def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
     values = pairs.row(i)
     left, right = pairs.sides(i)
-    mark = "➤ " if i == pairs.first else ""
+    mark = ("➤ " if i == pairs.first else "") + pairs.place(i, short=True)
     name = samp(left) if left == right else Markup(f"{samp(left or '–')} → {samp(right or '–')}")
     shape = str(values["left_shape"] or values["right_shape"]).replace("x", "×")
     measured = not np.isnan(values["max_abs_error"])
     if not measured:
         reason = reason_text(values, facts["language"])
         return row(
-            cell(str(i)),
+            cell(str(pairs.number(i))),
             cell(verdict_mark(str(values["verdict"]), facts["language"])),
             left_cell(mark, name),
             cell(shape),

@@ -126,7 +126,7 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     lines.append(f"  {criterion(facts)}")
     first = pairs.first
     if first is not None:
-        lines.append(f"  {pairs.label(first)}  (#{pairs.number(first)})")
+        lines.append(f"  {pairs.place(first)}{pairs.label(first)}  (#{pairs.number(first)})")
         lines.append(f"    {reason_text(pairs.row(first), language)}")
     lines += [f"  note: {note}" for note in facts["notes"]]
     shown = pairs.worst(min(int(facts["worst_rows"]), LINES - 4 - len(lines)))
@@ -151,7 +151,8 @@ def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     parts = [head]
     if pairs.first is not None:
         arrow = ">" if ascii_only else "➤"
-        where = f"{pairs.short(pairs.first)} (#{pairs.number(pairs.first)})"
+        where = f"{pairs.place(pairs.first)}{pairs.short(pairs.first)}"
+        where += f" (#{pairs.number(pairs.first)})"
         parts.append(f"{arrow} {sentence('first_at', language)} {where}")
     parts += [text for _, text in pairs.remarks(language)]
     return (" | " if ascii_only else " · ").join(parts)
@@ -253,17 +254,27 @@ def scalar_row(row: xr.Dataset) -> dict[str, Any]:
     return {str(name): row[name].values[()] for name in row.data_vars if not row[name].ndim}
 
 
+_FIGURES = 47  # columns that the figures of a pair take
+
+
 def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
     row, ascii_only = pairs.row(i), facts["ascii"]
     verdict = (
         f"{glyph(row['verdict'], ascii_only=ascii_only)} {word(row['verdict'], facts['language'])}"
     )
     counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
-    return (
-        f"  {pairs.number(i):>4}  {padded(verdict, 11)} {_number(row['max_abs_error']):>8} "
-        f"{_number(row['rel_l2_error']):>8} {_cosine(row['cosine']):>9} "
-        f"{_share(row):>7}  {padded(counts, 10)}  {pairs.label(i)}"
+    figures = (
+        f"{_number(row['max_abs_error']):>8} {_number(row['rel_l2_error']):>8} "
+        f"{_cosine(row['cosine']):>9} {_share(row):>7}  {padded(counts, 10)}"
     )
+    if np.isnan(row["max_abs_error"]) and row["verdict"] != "nan":
+        # Nothing was measured: the reason says what is known instead.
+        reason = reason_text(row, facts["language"])
+        figures = padded(
+            reason if _width(reason) <= _FIGURES else f"{reason[: _FIGURES - 1]}…", _FIGURES
+        )
+    name = f"{pairs.place(i, short=True)}{pairs.label(i)}"
+    return f"  {pairs.number(i):>4}  {padded(verdict, 11)} {figures}  {name}"
 
 
 def _side(values: Mapping[str, Any], side: str) -> str:
