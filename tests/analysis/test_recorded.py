@@ -13,6 +13,7 @@ from troubleshooter_nb.analysis.engine import compare
 from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.formats import open_dump
+from troubleshooter_nb.formats.pairing_writer import write_mapping
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
 
@@ -178,6 +179,16 @@ def test_gradients_that_frameworks_define_differently_are_labelled_and_not_faile
     paired = table[(table["left"] != "") & (table["right"] != "")]
     forward = paired[paired["direction"] == "forward"]
     assert set(forward["verdict"]) <= {"identical", "pass", "rounding"}
+
+
+def test_a_mapping_file_keeps_those_labels(tmp_path):
+    sides = [MSPROBE / part for part in ("mindspore/m_mlp_L1_tensor", "torch/t_mlp_L1_tensor")]
+    first = compare(*sides)
+    write_mapping(first.pairing, tmp_path / "pairs.yaml", kind="data")
+    again = compare(*sides, mapping=tmp_path / "pairs.yaml")
+    for cmp in (first, again):
+        assert not cmp.result["verdict"].isin(["differs", "shape"]).any()
+    assert Counter(first.result["verdict"].values) == Counter(again.result["verdict"].values)
 
 
 def of_statistics(maxima, **place):

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from troubleshooter_nb.analysis.api_names import backward_note, operator
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.matchers import (
@@ -120,7 +121,7 @@ def pair_dumps(
         msg = f"unknown pairing {method!r}; choose one of {', '.join(matchers)}"
         raise PairingError(msg)
     left, right = as_dump(left, "left"), as_dump(right, "right")
-    given = _given_matches(left, right, mapping)
+    given = _labelled(_given_matches(left, right, mapping), left, right)
     mine = _groups(left, {match.left for match in given})
     theirs = _groups(right, {match.right for match in given})
     matches: list[Match] = []
@@ -216,6 +217,29 @@ def _site_facts(dump: Dump) -> list[SiteFacts | None]:
             kinds, *columns, strict=True
         )
     ]
+
+
+def _labelled(given: list[Match], left: Dump, right: Dump) -> list[Match]:
+    """Pairs of a mapping; gradients that the frameworks define differently say so here as well."""
+    names = ("kind", "direction", "role", "path", "layer")
+    sides = [[dump.index[name].values for name in names] for dump in (left, right)]
+
+    def operators(match: Match) -> list[str]:
+        found = []
+        for columns, row in zip(sides, (match.left, match.right), strict=True):
+            if row < 0:
+                continue
+            kind, direction, role, path, layer = (str(column[row]) for column in columns)
+            if (kind, direction, role) == ("api", "backward", "output"):
+                found.append(operator(path, layer))
+        return found
+
+    labelled = []
+    for match in given:
+        both = operators(match)
+        note = backward_note(*both) if len(both) == 2 else ""
+        labelled.append(replace(match, note=note) if note else match)
+    return labelled
 
 
 def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list[Match]:

@@ -118,6 +118,12 @@ def argument_position(op: str, slot: str) -> str:
     return _KEYWORDS.get(bare_name(op), _ANY_KEYWORDS).get(slot, slot)
 
 
+def operator(path: str, layer: str) -> str:
+    """Category and name of an operator, a primitive by its class: ``Primitive.MatMul``."""
+    category, dot, _ = path.partition(".")
+    return f"{category}.{layer}" if dot and category == "Primitive" else path
+
+
 def backward_note(left: str, right: str) -> str:
     """What is defined differently about the recorded gradients of two operators; else empty.
 

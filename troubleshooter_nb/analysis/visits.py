@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from troubleshooter_nb.analysis.api_names import bare_name, op_class
+from troubleshooter_nb.analysis.api_names import bare_name, op_class, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.naming import parameter_leaf
@@ -67,8 +67,7 @@ class Visit:
         """Category and name of an operator, a primitive by its class: ``Primitive.MatMul``."""
         if self.stands_for:
             return self.stands_for
-        category, dot, _ = self.path.partition(".")
-        return f"{category}.{self.layer}" if dot and category == "Primitive" else self.path
+        return operator(self.path, self.layer)
 
     @cached_property
     def bare(self) -> str:
