@@ -51,6 +51,7 @@ _INNER_NODE = {
     "node inside",
     "addmm": "torch records the gradients of a node inside",
     "biasadd": "MindSpore records [bias, input]",
+    "batchnorm": "the two record the gradients of input, weight and bias in other orders",
 }
 
 

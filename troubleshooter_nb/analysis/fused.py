@@ -90,7 +90,12 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
     mine = Counter(visit.bare for visit in visits if not visit.is_module)
     theirs = Counter(visit.bare for visit in others if not visit.is_module)
     for chain in _CHAINS:
-        names = [name for name in chain.fused if theirs[name] > mine[name]]
+        # A convolution with its bias bears the name of the one without.
+        names = [
+            name
+            for name in chain.fused
+            if theirs[name] > (0 if name in chain.parts[0] else mine[name])
+        ]
         if not names or not chain.parts[0] & mine.keys():
             continue
         # How many there are is not asked: those that find no partner are taken apart again.
