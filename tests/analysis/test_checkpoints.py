@@ -252,7 +252,7 @@ def test_values_gone_nan_are_a_change_and_not_identical():
     assert (blocks.loc["b", "changed"], blocks.loc["b", "failed"]) == (1, 1)
     assert np.isnan(blocks.loc["b", "relative_change"])
     assert "tensors: 1 changed, 1 untouched" in repr(diff)
-    assert "9 NaN on one side only" in repr(diff)
+    assert "9 NaN not alike on both sides" in repr(diff)
     same = diff_checkpoints(left, left)
     assert same.changed == []
     assert (same.blocks()["changed"] >= 0).all()

@@ -56,8 +56,8 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "与基准不相关（相关系数 {likeness}）",
     ),
     "nan_mismatch": (
-        "{mismatches} on one side only",
-        "仅一侧存在 {mismatches}",
+        "{mismatches} not alike on both sides",
+        "两侧的 {mismatches} 不一致",
     ),
     "nan_shared": (
         "{left_nan_count} NaN at the same places on both sides; equal_nan=True accepts them",
@@ -155,7 +155,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "它是执行顺序上的第一对：此前没有记录。",
     ),
     "not_compared_before": (
-        "{count} pairs before it were not compared.",
+        "Not compared before it: {count}.",
         "此前有 {count} 对未能比较。",
     ),
     "by_name": (
