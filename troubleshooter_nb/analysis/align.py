@@ -146,26 +146,30 @@ def pair_dumps(
 def _pair_place(
     left: list[Item], right: list[Item], ways: Sequence[Callable[[Search], None]]
 ) -> list[Match]:
-    """All rows of one step and rank."""
+    """All rows of one step and rank; the last way takes entries that do not know their call."""
     # Where two answers are equally good, the choice must not depend on which side is left.
     if [_sorting_key(item) for item in right] < [_sorting_key(item) for item in left]:
         return [
             replace(match, left=match.right, right=match.left)
             for match in _pair_place(right, left, ways)
         ]
-    apart = all(any(item.site for item in side) for side in (left, right))
-    matches = []
+    parts = [(left, right)]
     # Entries that know their call on both sides are never matched by what their names look like.
-    for way, of_calls in zip(ways[-2:], (True, False)[-len(ways) :], strict=True):
-        sides = [
-            [i for i in side if len(ways) == 1 or (apart and bool(i.site)) == of_calls]
-            for side in (left, right)
-        ]
-        search = Search(*sides)
-        if sides[0] and sides[1]:
+    if len(ways) > 1 and all(any(item.site for item in side) for side in (left, right)):
+        parts = [_of_calls(left, right, known=True), _of_calls(left, right, known=False)]
+    matches = []
+    for part, way in zip(parts, ways[-len(parts) :], strict=True):
+        search = Search(*part)
+        if part[0] and part[1]:
             way(search)
         matches += [*search.matches, *_rest(search)]
     return matches
+
+
+def _of_calls(left: list[Item], right: list[Item], *, known: bool) -> tuple[list[Item], list[Item]]:
+    """The entries of both sides that know their call, or those that do not."""
+    mine, theirs = ([i for i in side if (i.site is not None) == known] for side in (left, right))
+    return mine, theirs
 
 
 def _sorting_key(item: Item) -> tuple[object, ...]:

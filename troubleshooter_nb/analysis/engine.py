@@ -305,16 +305,25 @@ class _Row:
             raise ValueError(msg)
         return self.left, self.right
 
+    @property
+    def is_summarised(self) -> bool:
+        """Whether one side has values, to be compared with what was recorded of the other.
+
+        What is no tensor, or of another shape, is judged without its partner's values.
+        """
+        if self.has_values or self.left is self.right is None:
+            return False
+        if any(self.text(side, "value") for side in (0, 1)):
+            return self.size == 1
+        shapes = {self.text(side, "shape") for side in (0, 1)} - {""}
+        return len(shapes) < 2
+
     def pieces(self, number: int) -> list[Piece]:
-        if self.obstacle() is not None or self.left is self.right is None:
+        if self.obstacle() is not None:
             return []
         if not self.has_values:
-            # What is no tensor, or of another shape, is judged without its partner's values.
-            apart = any(self.text(side, "value") for side in (0, 1)) and self.size != 1
-            unlike = self.text(0, "shape") and self.text(0, "shape") != self.text(1, "shape")
-            if apart or (unlike and self.text(1, "shape")):
-                return []
-            return [Piece(number, self.left, self.right, 0, self.size)]
+            whole = Piece(number, self.left, self.right, 0, self.size)
+            return [whole] if self.is_summarised else []
         starts = range(0, max(self.size, 1), _SLICE)
         return [
             Piece(number, self.left, self.right, start, min(start + _SLICE, self.size))
@@ -505,25 +514,22 @@ def _judge(
 ) -> tuple[Verdict, dict[str, float]]:
     if isinstance(measured, str):
         return verdict("unreadable", "unreadable", measured), {}
-    if not row.has_values:
-        return _judge_recorded(row, measured if isinstance(measured, dict) else {}, tolerance)
-    if not isinstance(measured, Partial):
+    if measured is None and (row.has_values or row.is_summarised):
         return verdict("unreadable", "interrupted"), {}
+    if not isinstance(measured, Partial):
+        return _judge_recorded(row, measured, tolerance)
     dtypes = [source.dtype for source in row.both()]
     figures = pair_figures(measured, *dtypes)
     return judge(figures, tolerance, *dtypes, size=row.size), figures
 
 
 def _judge_recorded(
-    row: _Row, computed: dict[str, float], tolerance: Tolerance
+    row: _Row, computed: Mapping[str, float] | None, tolerance: Tolerance
 ) -> tuple[Verdict, dict[str, float]]:
     """Verdict of a row that lacks the values of a side, and the statistics of both."""
-    sources = row.left, row.right
-    if sources != (None, None) and not computed and row.pieces(0):
-        return verdict("unreadable", "interrupted"), {}
     sides = [
-        row.recorded(side, computed if source is not None and computed else None)
-        for side, source in enumerate(sources)
+        row.recorded(side, None if source is None else computed)
+        for side, source in enumerate((row.left, row.right))
     ]
     judged = judge_recorded(sides[0], sides[1], tolerance)
     figures: dict[str, float] = {"identical": judged.name == "identical"}

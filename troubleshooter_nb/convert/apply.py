@@ -16,7 +16,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.dump import ArraySource, Dump, Entry
+from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, listed
@@ -156,7 +156,7 @@ def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
 
 
 @dataclass(frozen=True)
-class TransformedSource:
+class TransformedSource(SizedByShape):
     """One result of a transform of stored tensors, as an `ArraySource`.
 
     Attributes
@@ -174,11 +174,6 @@ class TransformedSource:
     number: int
     shape: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the values."""
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Values of the flat C-order range, shape (stop - start,).

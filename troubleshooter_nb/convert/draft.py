@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,7 @@ from troubleshooter_nb.convert.rules import (
     default_differences,
     rules_for,
 )
-from troubleshooter_nb.dump import ArraySource, Dump, Entry
+from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.formats.checkpoint import listed
@@ -220,17 +219,13 @@ def _groups(names: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _TensorSource:
+class _TensorSource(SizedByShape):
     """A tensor of a network, turned into an array when it is read."""
 
     adapter: Adapter
     tensor: Any
     shape: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def size_bytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         array = self.adapter.to_numpy(self.tensor)
@@ -479,15 +474,11 @@ def _flavour_at(path: str, flavour: Target, target: _Side | None) -> Target:
 
 
 @dataclass(frozen=True)
-class _Hollow:
+class _Hollow(SizedByShape):
     """A tensor of which only shape and dtype are known; an `ArraySource` without values."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def size_bytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
 
     def read(self, start: int, stop: int) -> np.ndarray:
         msg = "only the shape of this tensor is known"

@@ -54,7 +54,7 @@ def read_weight_map(
             if size > _LARGEST:
                 msg = f"{size:,} bytes are too many for a weight map"
                 raise FormatError(msg)
-            content = file.read(_LARGEST)
+            content = file.read(size)
         labels: dict[str, str] = {}
         if path.suffix in (".yaml", ".yml"):
             rows, labels = _of_yaml(content)

@@ -32,14 +32,6 @@ _MOST_LISTED = 30
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
-_SUGGESTIONS = (
-    "suggestions, as values lie elsewhere or otherwise: {count}; see .suggestions and .accept()",
-    "{count} 行的值在别处或排列不同 → weight_map.suggestions / .accept()",
-)
-_UNKNOWN = (
-    "{count} rows; no shapes are known before a source is: convert_weights checks them",
-    "{count} 行 · 源的形状未知 → convert_weights",
-)
 # What values said against a row, as `convert.evidence` writes it.
 _AGAINST = re.compile(r"(^|; )values(:| are those| differ)")
 _UNRELATED = re.compile(r"rows are unrelated|values of the target are unrelated")
@@ -129,7 +121,7 @@ def _answers(
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
     text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
     if not facts["known"]:
-        text = _UNKNOWN[language == "zh"].format(count=len(columns["source"]))
+        text = sentence("map_unknown", language, count=len(columns["source"]))
     fine = complete and not contradicted and facts["known"]
     answers = [("✓", "ok", text) if fine else ("▲", "warn", text)]
     for key in ("unmatched_sources", "unmatched_targets"):
@@ -139,7 +131,7 @@ def _answers(
     if problems := sum(bool(problem) for problem in columns["problem"]):
         answers.append(("!", "bad", sentence("map_problem_count", language, count=problems)))
     if suggestions := facts["suggestions"]:
-        text = _SUGGESTIONS[language == "zh"].format(count=suggestions)
+        text = sentence("map_suggestions", language, count=suggestions)
         answers.append(("▲", "warn", text))
     return answers
 

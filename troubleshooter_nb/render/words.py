@@ -263,6 +263,15 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "{count} of the target keep their values: {names}",
         "目标中 {count} 项保持原值：{names}",
     ),
+    "map_suggestions": (
+        "suggestions, as values lie elsewhere or otherwise: {count}; see .suggestions and "
+        ".accept()",
+        "{count} 行的值在别处或排列不同 → weight_map.suggestions / .accept()",
+    ),
+    "map_unknown": (
+        "{count} rows; no shapes are known before a source is: convert_weights checks them",
+        "{count} 行 · 源的形状未知 → convert_weights",
+    ),
     "map_problem_count": ("{count} rows cannot be converted", "{count} 行无法转换"),
     "notes": ("{count} notes", "{count} 条说明"),
     "map_problems": ("Cannot be converted", "无法转换"),
