@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import pytest
 import troubleshooter_nb as tnb
 from troubleshooter_nb import comparison
 from troubleshooter_nb.comparison import RESULT_COLUMNS, concentrated_range
+from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.naming import Site
 
 
 @pytest.fixture
@@ -163,3 +166,171 @@ def test_a_dump_against_itself_is_identical_everywhere(paths):
 
 def test_all_zero_profile_has_the_whole_axis_as_range():
     assert concentrated_range(np.zeros(5)) == (0, 5)
+
+
+# --- what a dump says besides values -------------------------------------------------------------
+
+
+def entry(name, *, role="output", direction="forward", kind="api", slot="0", **facts):
+    site = Site(kind, facts.pop("path", name), 0, direction, role, slot)
+    return Entry(name, site, **({"dtype": "float32", "shape": (4,)} | facts))
+
+
+def of_verdicts(*wanted):
+    """Two dumps that compare with these verdicts, in order."""
+    sides = [], []
+    for order, verdict in enumerate(wanted):
+        name = f"x{order}"
+        crcs = {"identical": (5, 5), "differs": (5, 6), "undecidable": (-1, -1)}.get(verdict)
+        if verdict == "unreadable":
+            lost = entry(name, order=order, reason="no file", shape=None)
+            for side in sides:
+                side.append(lost)
+        elif verdict == "missing":
+            sides[0].append(entry(name, order=order))
+        else:
+            for side, crc in zip(sides, crcs, strict=True):
+                statistics = {"crc32": crc} if crc >= 0 else {}
+                side.append(entry(name, order=order, statistics=statistics))
+    left, right = (Dump.from_entries(side) for side in sides)
+    found = tnb.compare(left, right, pairing="name")
+    assert found.result["verdict"].values.tolist() == list(wanted)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (["identical"], 0),
+        (["identical", "undecidable", "undecidable"], 0),
+        (["undecidable", "undecidable"], 2),
+        (["missing"], 2),
+        (["undecidable", "missing"], 2),
+        (["identical", "missing"], 2),
+        (["identical", "unreadable"], 2),
+        (["identical", "undecidable", "differs"], 1),
+        (["differs", "unreadable", "missing"], 1),
+        ([], 2),
+    ],
+)
+def test_the_exit_code_says_passed_differs_or_could_not_compare(verdicts, code):
+    cmp = of_verdicts(*verdicts)
+    assert cmp.exit_code == code
+    assert cmp.passed == (code == 0)
+
+
+def test_the_mark_of_the_headline_agrees_with_the_exit_code():
+    assert of_verdicts("identical", "undecidable").verdict.startswith("✓ 1 of 2 pairs agree")
+    assert of_verdicts("undecidable").verdict.startswith("? 0 of 1 pairs agree")
+    assert of_verdicts("identical", "missing").verdict.startswith("○ 1 of 1 pairs agree")
+
+
+def test_recorded_checksums_are_columns_and_stand_in_the_drill_down(tmp_path):
+    left = Dump.from_entries(
+        [entry("a", statistics={"crc32": 0x0C7E77DA}), entry("b", digest="xor:1f")]
+    )
+    right = Dump.from_entries([entry("a", statistics={"crc32": 5}), entry("b"), entry("c")])
+    cmp = tnb.compare(left, right)
+    frame = cmp.to_dataframe().set_index("right")
+    assert frame["left_digest"].to_dict() == {"a": "crc32:0c7e77da", "b": "xor:1f", "c": ""}
+    assert frame["right_digest"].to_dict() == {"a": "crc32:00000005", "b": "", "c": ""}
+    assert "checksums: left crc32:0c7e77da, right crc32:00000005" in repr(cmp["a"])
+    assert "crc32:0c7e77da" in cmp["a"]._repr_html_()
+    assert "checksums: left xor:1f, right –" in repr(cmp["b"])
+    assert "checksum" not in repr(cmp["c"])
+    exported = tnb.export(cmp, tmp_path / "record.csv").read_text()
+    assert "left_digest,right_digest" in exported
+    assert "crc32:0c7e77da" in exported
+
+
+# --- names, labels, selections -------------------------------------------------------------------
+
+
+def test_a_name_that_is_the_end_of_one_comes_first_among_the_closest():
+    names = ["fc1.weigth", "fc1_weight", "module.fc1.weight", "fc1.weights", "fc2.weight"]
+    dump = Dump.from_arrays({name: np.ones(2) for name in names})
+    with pytest.raises(tnb.EntryNotFoundError, match=r"closest: 'module\.fc1\.weight', 'fc1"):
+        tnb.compare(dump, dump)["fc1.weight"]
+
+
+def test_a_name_of_several_pairs_lists_their_steps_and_ranks():
+    dump = Dump.from_entries(
+        [entry("x", step=step, rank=rank) for step in (0, 3) for rank in (0, 1)]
+    )
+    said = (
+        r"'x' belongs to 4 pairs: use a pair number, 0 \(step 0, rank 0\), 1 \(step 0, rank 1\), 2 "
+    )
+    with pytest.raises(tnb.AmbiguousEntryError, match=said):
+        tnb.compare(dump, dump)["x"]
+
+
+def test_equal_labels_are_told_apart(tmp_path):
+    arrays = {"x": np.ones(2)}
+    for side in ("npu", "bench"):
+        tnb.save_dump(arrays, tmp_path / side / "v1" / "rank0")
+        tnb.save_dump(arrays, tmp_path / side / "rank0")
+    near = tnb.compare(tmp_path / "npu" / "rank0", tmp_path / "bench" / "rank0")
+    assert (near.left_label, near.right_label) == ("npu/rank0", "bench/rank0")
+    far = tnb.compare(tmp_path / "npu" / "v1" / "rank0", tmp_path / "bench" / "v1" / "rank0")
+    assert (far.left_label, far.right_label) == ("npu/…/rank0", "bench/…/rank0")
+    dumps = [tnb.open_dump(tmp_path / side / "rank0") for side in ("npu", "bench")]
+    for same in (tnb.compare(*dumps), tnb.compare(*[tmp_path / "npu" / "rank0"] * 2)):
+        assert (same.left_label, same.right_label) == ("rank0 (left)", "rank0 (right)")
+        assert "rank0 (left) against rank0 (right)" in repr(same)
+        assert "'rank0 (left)' with 'rank0 (right)'" in repr(same.pairing)
+
+
+def test_a_selection_has_a_first_difference_of_its_own():
+    sides = [
+        Dump.from_entries(
+            [
+                entry(f"x{i}", rank=rank, order=i, statistics={"crc32": off * (i > rank)})
+                for rank in (0, 1)
+                for i in range(3)
+            ]
+        )
+        for off in (0, 1)
+    ]
+    cmp = tnb.compare(*sides)
+    assert int(cmp.first_divergence.row["order"]) == 1
+    first = cmp.select(rank=1).first_divergence
+    assert (str(first.row["left"].values), int(first.row["rank"])) == ("x2", 1)
+    assert "first at x2 output 0 (#5)" in cmp.select(rank=1).verdict
+    assert cmp.select(rank=1, left="x0").first_divergence is None
+
+
+@pytest.mark.parametrize("known", ["crc32", "statistics"])
+def test_a_parameter_is_named_before_the_operator_that_is_given_it(known):
+    def dump(off):
+        def facts(value):
+            if known == "crc32":
+                return {"statistics": {"crc32": value}}
+            names = ("min", "max", "mean", "l2")
+            return {"statistics": dict(zip(names, (-value, value, 0.5, 2.0 * value), strict=True))}
+
+        return Dump.from_entries(
+            [
+                entry("F.linear.in.0", role="input", order=0, **facts(3)),
+                entry("F.linear.in.1", role="input", slot="1", order=1, **facts(7 + off)),
+                entry("F.linear.out", order=2, **facts(20 + off)),
+                entry("m.fc1.bias", role="parameter", kind="module", order=3, **facts(9 + off)),
+                entry("m.fc1.weight", role="parameter", kind="module", order=4, **facts(7 + off)),
+            ]
+        )
+
+    assert str(tnb.compare(dump(4), dump(0)).first_divergence.row["left"].values) == "m.fc1.weight"
+    cmp = tnb.compare(dump(4), dump(0), diagnose=False)
+    assert str(cmp.first_divergence.row["left"].values) == "m.fc1.weight"
+    assert "F.linear.in.0" in cmp._repr_html_()
+    # Where no parameter holds the same, the first is the first.
+    rest = cmp.select(left=["F.linear.in.1", "F.linear.out", "m.fc1.bias"])
+    assert str(rest.first_divergence.row["left"].values) == "F.linear.in.1"
+
+
+def test_the_pair_before_a_parameter_is_the_last_that_agrees_before_its_copies():
+    folder = Path(__file__).parent / "data" / "msprobe" / "v26_2_0" / "torch"
+    cmp = tnb.compare(folder / "t_mlp_mix_tensorB", folder / "t_mlp_mix_tensor")
+    assert str(cmp.first_divergence.row["left_display"].values) == "fc1.weight"
+    assert cmp.first_divergence.evidence is not None
+    page = re.sub("<[^>]+>", "", cmp._repr_html_())
+    assert "still agrees: Functional.linear input 0, relative error 0" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from troubleshooter_nb.naming import (
     natural_key,
     parameter_leaf,
     parse_npy_name,
+    place_text,
     says_gradient,
     site_of_npy_stem,
     without_position,
@@ -277,3 +279,19 @@ def test_the_site_of_a_stem(stem, folder, site):
 def test_buffers_are_no_parameters():
     for leaf in BUFFER_LEAVES:
         assert site_of_npy_stem(f"bn.{leaf}").role == "buffer"
+
+
+@pytest.mark.parametrize(
+    ("site", "expected"),
+    [
+        (Site("debug", "h", 0, "backward", "gradient"), "h (grad)"),
+        (Site("debug", "h", 1, "backward", "gradient", "a.0"), "h #1 a.0 (grad)"),
+        (Site("debug", "bag", slot="a"), "bag a"),
+        (Site("debug", "bag", slot="nested.1.k"), "bag nested.1.k"),
+        (Site("api", "Functional.relu", 1, "forward", "input", "0"), "Functional.relu #1 input 0"),
+        (Site("module", "fc1", 0, "backward", "parameter", "weight"), "fc1.weight (grad)"),
+        (Site("file", "fc.weight", 0, "backward", "gradient"), "fc.weight (grad)"),
+    ],
+)
+def test_a_place_is_said_with_single_spaces_and_a_gradient_once(site, expected):
+    assert place_text(*astuple(site)) == expected

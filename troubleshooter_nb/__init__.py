@@ -7,10 +7,12 @@ and shows the answer in a notebook. The right side is the reference.
 from troubleshooter_nb.analysis.align import pair_dumps
 from troubleshooter_nb.analysis.checkpoints import diff_checkpoints
 from troubleshooter_nb.analysis.engine import compare
+from troubleshooter_nb.analysis.self_noise import measure_noise
+from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
 from troubleshooter_nb.capture.saving import save, save_grad
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
-from troubleshooter_nb.comparison import Comparison, Finding, TensorDiff
+from troubleshooter_nb.comparison import Check, Comparison, Explanation, Finding, TensorDiff
 from troubleshooter_nb.convert.apply import convert_weights
 from troubleshooter_nb.convert.draft import draft_weight_map
 from troubleshooter_nb.dump import ArraySource, Dump
@@ -35,6 +37,8 @@ from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.formats.pairing_writer import write_mapping
+from troubleshooter_nb.formats.series import Series, open_series
+from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.options import get_options, option_context, set_options
 from troubleshooter_nb.pairing import Pairing
@@ -47,10 +51,12 @@ __version__ = "0.1.0"
 __all__ = [
     "AmbiguousEntryError",
     "ArraySource",
+    "Check",
     "CheckpointDiff",
     "Comparison",
     "Dump",
     "EntryNotFoundError",
+    "Explanation",
     "ExtraMissingError",
     "Finding",
     "FormatError",
@@ -58,11 +64,14 @@ __all__ = [
     "IncompleteWarning",
     "MappingFile",
     "MappingFileError",
+    "NoiseModel",
     "OptionError",
     "Pairing",
     "PairingError",
     "ReadError",
     "RunCard",
+    "Series",
+    "SeriesComparison",
     "TensorDiff",
     "Tolerance",
     "TroubleshooterError",
@@ -72,14 +81,17 @@ __all__ = [
     "WeightMapError",
     "WeightMapHistory",
     "compare",
+    "compare_series",
     "convert_weights",
     "diff_checkpoints",
     "draft_weight_map",
     "export",
     "get_options",
+    "measure_noise",
     "merge_ranks",
     "missing_places",
     "open_dump",
+    "open_series",
     "option_context",
     "pair_dumps",
     "read_mapping",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from troubleshooter_nb.naming import ROLES
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
+from troubleshooter_nb.render.explanation import explanation_html, explanation_text
 from troubleshooter_nb.render.plots import ComparisonPlots, DiffPlots
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape, verdict_line
@@ -31,6 +32,8 @@ from troubleshooter_nb.run_card import RunCard
 SCHEMA = "troubleshooter_nb.comparison/1"
 
 _SIDES = ("left", "right")
+_MOST_PLACES = 8  # listed of a name that several pairs have
+_STATISTICS = ("min", "max", "mean", "l2", "zero_count")
 # name -> (dtype, unit, meaning, value where nothing was measured)
 RESULT_COLUMNS = {
     "left": ("str", "", "entry name on the left", ""),
@@ -41,6 +44,8 @@ RESULT_COLUMNS = {
     "right_shape": ("str", "", "such as 64x128; scalar for no axes", ""),
     "left_dtype": ("str", "", "stored dtype", ""),
     "right_dtype": ("str", "", "stored dtype", ""),
+    "left_digest": ("str", "", "recorded checksum with its kind in front, such as crc32:", ""),
+    "right_digest": ("str", "", "recorded checksum with its kind in front, such as crc32:", ""),
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
     "role": ("str", "", f"one of {', '.join(ROLES)}, or empty", ""),
@@ -53,6 +58,21 @@ RESULT_COLUMNS = {
     "reason": ("str", "", "the verdict in a sentence", ""),
     "reason_id": ("str", "", "id of that sentence", ""),
     "detail": ("str", "", "what fills its gap, such as a format or an error text", ""),
+    "origin": ("str", "", "created, carried, or empty where nothing differs", ""),
+    "origin_basis": ("str", "", "what source_error is of, see analysis.origin", ""),
+    "origin_order": ("int64", "", "place among the rows that created a difference", "-1"),
+    "source_error": (
+        "float64",
+        "",
+        "largest relative L2 error of what the row was computed from",
+        "nan",
+    ),
+    "growth": (
+        "float64",
+        "",
+        "relative L2 error over source_error, or over what rounding leaves if that is more",
+        "nan",
+    ),
     **PAIR_FIGURES,
     **{
         f"{side}_{name}": (dtype, unit, f"{meaning}, {side} side", empty)
@@ -87,6 +107,25 @@ class Finding:
     advice: str = ""
 
 
+@dataclass(frozen=True)
+class Check:
+    """One thing that must hold before outputs of two runs mean anything side by side.
+
+    Attributes
+    ----------
+    what : str
+        "inputs", "parameters", "buffers", "dtypes", "settings", "cards" or "coverage".
+    status : {"ok", "bad", "note", "unknown"}
+        Holds; does not; does not, but need not; cannot be told from what was recorded.
+    values : mapping
+        JSON-able counts and names that fill its sentence.
+    """
+
+    what: str
+    status: str
+    values: Mapping[str, Any]
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Figures and verdicts of all pairs of two dumps; what `troubleshooter_nb.compare` returns.
@@ -102,6 +141,7 @@ class Comparison:
             left_display, right_display str      short names shown
             left_shape, right_shape     str      such as 64x128; scalar for no axes
             left_dtype, right_dtype     str      stored dtypes
+            left_digest, right_digest   str      recorded checksums, such as crc32:0c7e77da
             step, rank                  int64
             role, direction             str      of the entry
             order                       int64    pair number: position in execution order, from 0
@@ -110,6 +150,11 @@ class Comparison:
             verdict                     str      of the truth table in `metrics.verdict`
             passed                      bool     the verdict counts as passed
             reason, reason_id, detail   str      the verdict in a sentence, its id and its gap
+            origin                      str      created, carried, or empty
+            origin_basis                str      what source_error is of: inputs, order, root, ...
+            origin_order                int64    place among the rows that created a difference
+            source_error                float64  error of what the row was computed from
+            growth                      float64  rel_l2_error over source_error or rounding
             identical                   bool     same dtype and the same bits everywhere
             allclose                    bool     |left - right| <= atol + rtol |right| everywhere
             allclose_ratio              float64  share of elements, 0 to 1
@@ -138,6 +183,9 @@ class Comparison:
     left_label, right_label : str
     left_card, right_card : RunCard
     findings : tuple of Finding
+        Proved causes, the one that explains the first difference before others.
+    preflight : tuple of Check
+        Whether the two runs can be compared at all.
     evidence : mapping of int to xarray.Dataset
         Drill-down data of at most 8 pairs, so that the display never needs the files again.
     notes : tuple of str
@@ -150,16 +198,17 @@ class Comparison:
     findings: tuple[Finding, ...] = ()
     evidence: Mapping[int, xr.Dataset] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    preflight: tuple[Check, ...] = ()
 
     @property
     def left_label(self) -> str:
-        """Label of the left dump."""
-        return self.pairing.left.label
+        """Label of the left dump, told apart from that of the right one."""
+        return self.pairing.labels[0]
 
     @property
     def right_label(self) -> str:
-        """Label of the right dump, the reference."""
-        return self.pairing.right.label
+        """Label of the right dump, the reference, told apart from that of the left one."""
+        return self.pairing.labels[1]
 
     @property
     def left_card(self) -> RunCard:
@@ -173,12 +222,11 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether every decidable pair passed and there was at least one."""
-        verdicts = self.result["verdict"].values
-        passed = self.result["passed"].values | (verdicts == "undecidable")
-        # Nothing compared is nothing proved.
-        compared = np.isin(verdicts, ("missing", "undecidable"), invert=True)
-        return bool(compared.any() and passed.all())
+        """Whether at least one pair was decided and everything but ``undecidable`` passed.
+
+        A partner that is missing unless declared so, and an entry that could not be read, did not.
+        """
+        return self.exit_code == 0
 
     @property
     def verdict(self) -> str:
@@ -187,16 +235,25 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 all passed, 1 something differs, 2 nothing differs but something has no answer."""
-        if self.passed:
-            return 0
-        return 1 if np.isin(self.result["verdict"].values, DIFFERING).any() else 2
+        """0 all passed, 1 something differs, 2 could not compare.
+
+        1 as soon as the values or shapes of one pair differ. ``undecidable`` pairs are counted
+        apart and fail nothing: 0 if at least one pair was decided and the others passed. 2 if
+        nothing was decided (nothing but ``undecidable`` and ``missing``), or if something is
+        ``unreadable`` or ``missing`` without having been declared so.
+        """
+        return exit_code(self.result["verdict"].values, self.result["passed"].values)
 
     @property
     def first_divergence(self) -> TensorDiff | None:
-        """The first pair in execution order whose values differ.
+        """The first pair that created a difference, see `first_difference`.
 
-        None when none does, and in a selection without it.
+        A parameter, buffer or input that differs, or an output that differs more than what it was
+        computed from; without diagnosis the first in execution order that differs. It may lie
+        within the tolerance, if whatever follows from it does.
+
+        Of a selection the first of its pairs; of `worst` that of the whole, if it is there. None
+        when none differs.
         """
         first = self.result.attrs["first_divergence"]
         return self[int(first)] if first in self.result["order"].values else None
@@ -218,7 +275,7 @@ class Comparison:
         EntryNotFoundError
             If there is no such pair; the message lists the closest names.
         AmbiguousEntryError
-            If the name belongs to several pairs (steps, ranks).
+            If the name belongs to several pairs; the message lists their numbers, steps and ranks.
         """
         row = self._row(key)
         evidence = self.evidence.get(row)
@@ -234,7 +291,10 @@ class Comparison:
         return self._rows(Pairs.of(self.result).worst_order()[:n])
 
     def select(self, **conditions: object) -> Comparison:
-        """The pairs whose columns have these values; a list means any of its values."""
+        """The pairs whose columns have these values; a list means any of its values.
+
+        ``cmp.select(rank=1).first_divergence`` is the first that differs among them.
+        """
         keep = np.ones(len(self), bool)
         for column, wanted in conditions.items():
             if column not in self.result:
@@ -242,7 +302,9 @@ class Comparison:
                 raise EntryNotFoundError(msg)
             choices = wanted if isinstance(wanted, (list, tuple, set)) else [wanted]
             keep &= np.isin(self.result[column].values, list(choices))
-        return self._rows(np.flatnonzero(keep))
+        kept = self._rows(np.flatnonzero(keep))
+        first = first_difference({str(n): v.values for n, v in kept.result.data_vars.items()})
+        return replace(kept, result=kept.result.assign_attrs(first_divergence=first))
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy of `result`."""
@@ -253,6 +315,18 @@ class Comparison:
         # Of a copy: pandas 3 writes through to arrays it was given.
         table = self.to_dataset().drop_dims("exponent")
         return table.to_dataframe().reset_index(drop=True)
+
+    def explain(self) -> Explanation:
+        """Whether the runs can be compared, where they part, and why; in full sentences.
+
+        Returns
+        -------
+        Explanation
+            Shows itself in a notebook; ``str`` of it is plain text.
+        """
+        first = self.first_divergence
+        row = first.row if first is not None else None
+        return Explanation(row, self._facts())
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
@@ -266,6 +340,8 @@ class Comparison:
         alone = unmatched["method"].values == "unmatched"
         return {
             **self._labels(),
+            "findings": [asdict(finding) for finding in self.findings],
+            "checks": [asdict(check) for check in self.preflight],
             "rtol": self.tolerance.rtol,
             "atol": self.tolerance.atol,
             "equal_nan": self.tolerance.equal_nan,
@@ -277,10 +353,7 @@ class Comparison:
         }
 
     def _labels(self) -> dict[str, str]:
-        return {
-            "left_label": self.left_label or "left",
-            "right_label": self.right_label or "right",
-        }
+        return dict(zip(("left_label", "right_label"), self.pairing.labels, strict=True))
 
     def _rows(self, rows: np.ndarray) -> Comparison:
         kept = {new: self.evidence[old] for new, old in enumerate(rows) if old in self.evidence}
@@ -300,14 +373,29 @@ class Comparison:
             if len(found) == 1:
                 return int(found[0])
             if len(found) > 1:
-                some = ", ".join(map(str, self.result["order"].values[found[:8]]))
-                msg = f"{key!r} belongs to {len(found)} pairs: use a pair number ({some})"
-                raise AmbiguousEntryError(msg)
-        names = dict.fromkeys(str(n) for side in _SIDES for n in self.result[side].values if n)
-        close = difflib.get_close_matches(str(key), list(names), n=3, cutoff=0.4)
+                raise AmbiguousEntryError(self._ambiguous(key, found))
+        close = self._closest(str(key))
         hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
         msg = f"no pair named {key!r} among {len(self)}{hint}"
         raise EntryNotFoundError(msg)
+
+    def _ambiguous(self, key: str, found: np.ndarray) -> str:
+        columns = (self.result[name].values[found] for name in ("order", "step", "rank"))
+        places = [
+            f"{number} (step {step}, rank {rank})"
+            for number, step, rank in zip(*columns, strict=True)
+        ]
+        some = ", ".join(places[:_MOST_PLACES])
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        return f"{key!r} belongs to {len(found)} pairs: use a pair number, {some}{more}"
+
+    def _closest(self, key: str) -> list[str]:
+        """The names most like one that does not exist; those it is the end of come first."""
+        columns = ("left", "right", "left_display", "right_display")
+        names = list(dict.fromkeys(str(n) for c in columns for n in self.result[c].values if n))
+        ends = [name for name in names if name.endswith((f".{key}", f"/{key}"))]
+        close = difflib.get_close_matches(key, names, n=3, cutoff=0.4)
+        return list(dict.fromkeys([*ends, *close]))[:3]
 
     def _sources(self, row: int) -> tuple[ArraySource | None, ArraySource | None]:
         found = []
@@ -425,6 +513,93 @@ class TensorDiff:
 
     def _name(self) -> str:
         return str(self.row["left"].values) or str(self.row["right"].values)
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What a comparison found out about the first difference; see `Comparison.explain`.
+
+    Attributes
+    ----------
+    row : xarray.Dataset or None
+        The pair that created the first difference.
+    facts : mapping
+        Findings, checks and display options.
+    """
+
+    row: xr.Dataset | None
+    facts: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """Plain text, one sentence a line."""
+        return explanation_text(self.row, self.facts)
+
+    def __repr__(self) -> str:
+        """As `str`."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return explanation_html(self.row, self.facts)
+
+
+def exit_code(verdicts: np.ndarray, passed: np.ndarray) -> int:
+    """0 all passed, 1 something differs, 2 could not compare; see `Comparison.exit_code`."""
+    if np.isin(verdicts, DIFFERING).any():
+        return 1
+    failed = ~passed & (verdicts != "undecidable")
+    decided = np.isin(verdicts, ("missing", "undecidable"), invert=True)
+    return 2 if failed.any() or not decided.any() else 0
+
+
+def first_difference(columns: Mapping[str, np.ndarray]) -> int:
+    """Pair number of the first pair that created a difference; -1 for none.
+
+    Where no origin is known, the first in execution order that differs. An operator that is given
+    a parameter records it as an input, before the module does: where both differ and hold the same
+    on either side, the parameter is meant.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray, shape (n,)
+        Of a `Comparison.result`.
+    """
+    order, places = columns["order"], columns["origin_order"]
+    created = np.flatnonzero(places >= 0)
+    if len(created):
+        return int(order[created[np.argmin(places[created])]])
+    differing = np.flatnonzero(np.isin(columns["verdict"], DIFFERING))
+    if not len(differing):
+        return -1
+    first, *others = differing[np.argsort(order[differing], kind="stable")]
+    if columns["role"][first] == "input":
+        for row in others:
+            is_root = columns["role"][row] in ("parameter", "buffer")
+            is_forward = columns["direction"][row] != "backward"
+            if is_root and is_forward and _hold_the_same(columns, first, row):
+                return int(order[row])
+    return int(order[first])
+
+
+def _hold_the_same(columns: Mapping[str, np.ndarray], row: int, other: int) -> bool:
+    """Whether two pairs of one step and rank are of the same tensors, as far as recorded."""
+
+    def same(names: Iterable[str]) -> bool:
+        return all(columns[name][row] == columns[name][other] for name in names)
+
+    if not same(("step", "rank")):
+        return False
+    for side in _SIDES:
+        if not same((f"{side}_shape", f"{side}_dtype")):
+            return False
+        digests = [columns[f"{side}_digest"][one] for one in (row, other)]
+        # Figures of all elements, to the last bit: no two tensors of a network have the same.
+        if not (
+            same((f"{side}_digest",))
+            if all(digests)
+            else same(f"{side}_{name}" for name in _STATISTICS)
+        ):
+            return False
+    return True
 
 
 def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:

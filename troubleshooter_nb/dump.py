@@ -221,6 +221,9 @@ class Dump:
         One per entry, in the order of `index`.
     notes : tuple of str
         What the reader wants the user to know.
+    settings : mapping of str to mapping
+        By place in the network, what is known of the layer's settings: ``eps``, ``momentum``,
+        ``training``, in torch's words.
     """
 
     index: xr.Dataset
@@ -229,6 +232,7 @@ class Dump:
     format: str = ""
     card: RunCard = field(default_factory=RunCard)
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def from_entries(
@@ -239,6 +243,7 @@ class Dump:
         format: str = "",
         card: RunCard | None = None,
         notes: Sequence[str] = (),
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Dump:
         """Build the table from what a reader found; entries keep their sequence.
 
@@ -260,6 +265,7 @@ class Dump:
             format,
             card or RunCard(),
             tuple(notes),
+            dict(settings or {}),
         )
 
     @classmethod

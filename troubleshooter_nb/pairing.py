@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,13 @@ import xarray as xr
 
 from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
+from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.pairing_view import pairing_html
 from troubleshooter_nb.render.text import pairing_text
 
 SCHEMA = "troubleshooter_nb.pairing/1"
+Side = Literal["left", "right"]
 # How the note of a pair begins of which both sides are right and yet not the same thing.
 DEFINED_DIFFERENTLY = "defined differently"
 
@@ -113,6 +115,12 @@ class Pairing:
         table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)
 
+    @property
+    def labels(self) -> tuple[str, str]:
+        """Labels of both dumps as they are shown: ``left`` and ``right`` tell equal ones apart."""
+        left, right = self.left.label or "left", self.right.label or "right"
+        return (f"{left} (left)", f"{right} (right)") if left == right else (left, right)
+
     def matches(self) -> list[Match]:
         """The rows as `Match` values."""
         t = {name: self.table[name].values for name in self.table}
@@ -197,6 +205,87 @@ class Pairing:
         }
         return self._replaced(rows, changes)
 
+    def candidates(
+        self,
+        name: str,
+        *,
+        side: Side | None = None,
+        step: int | None = None,
+        rank: int | None = None,
+        most: int = 3,
+    ) -> list[Candidate]:
+        """The closest names of the other side, and what speaks for or against each.
+
+        Parameters
+        ----------
+        name : str
+            A left name, or a right one where the left side has none.
+        side : {"left", "right"}, optional
+            Where the name is, if both sides have it.
+        step, rank : int, optional
+            Where, if a name occurs in several steps or ranks.
+        most : int
+
+        Raises
+        ------
+        EntryNotFoundError, AmbiguousEntryError
+            As for `pair`.
+        """
+        if side is None:
+            has_left = len(self._rows("left", name)) or not len(self._rows("right", name))
+            side = "left" if has_left else "right"
+        row = self._row(side, name, step, rank)
+        other = "right" if side == "left" else "left"
+        columns = {key: self.table[key].values for key in self.table}
+        shape, place = (
+            columns[f"{side}_shape"][row],
+            (columns["step"][row], columns["rank"][row]),
+        )
+        here = (columns["step"] == place[0]) & (columns["rank"] == place[1])
+        rows = np.flatnonzero(here & (columns[f"{other}_entry"] >= 0))
+        names = tuple(str(columns[other][k]) for k in rows)
+        found = []
+        for position, score in name_index(names).closest(str(columns[side][row]))[: 8 * most]:
+            k = rows[position]
+            same = columns[f"{other}_shape"][k] == shape
+            taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
+            why = "same shape" if same else f"shape {columns[f'{other}_shape'][k] or 'unknown'}"
+            why += f"; paired with {taken}" if taken else ""
+            candidate = Candidate(names[position], why, bool(same and not taken))
+            found.append((bool(taken) + 2 * (not same), -score, position, candidate))
+        return [one[3] for one in sorted(found, key=lambda one: one[:3])[:most]]
+
+    def match_rest(self) -> Pairing:
+        """A pairing in which what is left on both sides is paired where names and shapes say how.
+
+        Equal names first, then names that are each other's closest and have the same numbers, then
+        the only ones of their shape; only equal shapes of the same step and rank. What was declared
+        expected to be missing stays so. The note of each new pair says why.
+        """
+        rows = self.matches()
+        names = {side: self.table[side].values for side in ("left", "right")}
+        shapes = {side: self.table[f"{side}_shape"].values for side in ("left", "right")}
+        places = list(zip(self.table["step"].values, self.table["rank"].values, strict=True))
+        open_: dict[str, list[int]] = {"left": [], "right": []}
+        for number, row in enumerate(rows):
+            if not row.expected and (row.left < 0) != (row.right < 0):
+                open_["left" if row.right < 0 else "right"].append(number)
+        kinds = tuple(
+            [(places[k], shapes[side][k]) for k in open_[side]] for side in ("left", "right")
+        )
+        pairs = rest_pairs(
+            [str(names["left"][k]) for k in open_["left"]],
+            [str(names["right"][k]) for k in open_["right"]],
+            (kinds[0], kinds[1]),
+            lambda i, j: kinds[0][i] == kinds[1][j],
+        )
+        changes: dict[int, list[Match]] = {}
+        for i, j, why in pairs:
+            first, second = open_["left"][i], open_["right"][j]
+            new = Match(rows[first].left, rows[second].right, "user", 1.0, f"auto-matched: {why}")
+            changes |= {first: [new], second: []}
+        return self._replaced(rows, changes) if changes else self
+
     def unpair(self, name: str, *, step: int | None = None, rank: int | None = None) -> Pairing:
         """A pairing in which the pair of this left (else right) name is split in two.
 
@@ -220,7 +309,11 @@ class Pairing:
         return self._replaced(rows, {row: halves})
 
     def expect_missing(
-        self, *names: str, step: int | None = None, rank: int | None = None
+        self,
+        *names: str,
+        side: Side | None = None,
+        step: int | None = None,
+        rank: int | None = None,
     ) -> Pairing:
         """A pairing in which these unmatched entries are declared expected and so pass.
 
@@ -228,6 +321,8 @@ class Pairing:
         ----------
         *names : str
             Left names, or right ones where the left side has none.
+        side : {"left", "right"}, optional
+            Where the names are, if both sides have them.
         step, rank : int, optional
             Where, if a name occurs in several steps or ranks.
 
@@ -240,7 +335,10 @@ class Pairing:
         """
         rows = self.matches()
         for name in names:
-            row = self._row_of_either(name, step, rank)
+            if side is None:
+                row = self._row_of_either(name, step, rank)
+            else:
+                row = self._row(side, name, step, rank)
             if rows[row].left >= 0 and rows[row].right >= 0:
                 sides = "left", "right"
                 pair = " and ".join(repr(str(self.table[side].values[row])) for side in sides)
@@ -266,10 +364,7 @@ class Pairing:
         return pairing_html(self.table, self._facts())
 
     def _facts(self) -> dict[str, Any]:
-        labels = {
-            "left_label": self.left.label or "left",
-            "right_label": self.right.label or "right",
-        }
+        labels = dict(zip(("left_label", "right_label"), self.labels, strict=True))
         return labels | get_options()
 
     def _names(self, side: str, rows: np.ndarray) -> list[str]:

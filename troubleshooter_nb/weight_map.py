@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ import xarray as xr
 
 from troubleshooter_nb.errors import EntryNotFoundError, WeightMapError
 from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.text import shape_text
 from troubleshooter_nb.render.weight_map_view import weight_map_html, weight_map_text
@@ -537,6 +540,128 @@ class WeightMap:
         accepted_map = self.with_rows([*self._rows_beside(edited), *edited])
         return replace(accepted_map, notes=notes)
 
+    def fitting(self, source: str, target: str) -> list[Transform]:
+        """Transforms that give the target's shape from this source, the likeliest first.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If one of the two is not known.
+
+        Notes
+        -----
+        By shapes alone: what the values say is for `convert.row_evidence`. Empty where the numbers
+        of elements differ; only ``copy`` where nothing is known of the target.
+        """
+        self._known((source,), self.source, self.source_label)
+        if self.target is None or not self.source:
+            return [Transform()]
+        self._known((target,), self.target, self.target_label)
+        return list(_transforms(self.source[source].shape, self.target[target].shape))
+
+    def misfit(self, source: str, target: str) -> str:
+        """Why no transform makes this target of this source, or nothing; raises as `fitting`."""
+        if self.fitting(source, target) or self.target is None:
+            return ""
+        mine, theirs = self.source[source], self.target[target]
+        return (
+            f"{shape_text(mine.shape) or 'a scalar'} has {mine.size:,} values, "
+            f"{shape_text(theirs.shape) or 'a scalar'} has {theirs.size:,}"
+        )
+
+    def candidates(self, name: str, *, most: int = 3) -> list[Candidate]:
+        """The closest names of the other side, and what speaks for or against each.
+
+        Parameters
+        ----------
+        name : str
+            A source, else a target.
+        most : int
+
+        Raises
+        ------
+        EntryNotFoundError
+            If neither side has it; the message lists the closest.
+        """
+        is_source = name in self.source
+        if not is_source:
+            self._known((name,), self.target or self.source, self.target_label)
+        others = tuple((self.target or {}) if is_source else self.source)
+        owners = {
+            other: row for row in self.rows for other in (row.targets if is_source else row.sources)
+        }
+        found = []
+        for position, score in name_index(others).closest(name)[: 8 * most]:
+            other = others[position]
+            pair = (name, other) if is_source else (other, name)
+            fitting = self.fitting(*pair)
+            owner = owners.get(other)
+            rank = (owner is not None) + 2 * (not fitting)
+            found.append((rank, -score, position, self._candidate(pair, other, owner, fitting)))
+        return [candidate for *_, candidate in sorted(found, key=lambda one: one[:3])[:most]]
+
+    def _candidate(
+        self,
+        pair: tuple[str, str],
+        other: str,
+        owner: WeightRow | None,
+        fitting: Sequence[Transform],
+    ) -> Candidate:
+        why = [self.misfit(*pair)] if not fitting else []
+        if fitting:
+            first = fitting[0]
+            why.append("same shape" if first.kind == "copy" else f"fits by {first}")
+        if owner is not None:
+            partner = owner.sources if other in owner.targets else owner.targets
+            goes = f"paired with {_joined_names(partner)}" if partner else "dropped"
+            why.append(goes)
+        return Candidate(other, "; ".join(why), bool(fitting) and owner is None)
+
+    def match_rest(self) -> WeightMap:
+        """A map in which what is left on both sides is paired where names and shapes say how.
+
+        Equal names first, then names that are each other's closest and have the same numbers, then
+        the only ones of their shape; the note of each row says which. The rest stays as it is.
+        """
+        sources, targets = self.unmatched_sources, self.unmatched_targets
+        if self.target is None or not sources or not targets:
+            return self
+        specs = [self.source[name] for name in sources], [self.target[name] for name in targets]
+        sizes = [spec.size for spec in specs[0]], [spec.size for spec in specs[1]]
+        pairs = rest_pairs(
+            sources, targets, sizes, lambda i, j: bool(self.fitting(sources[i], targets[j]))
+        )
+        made = []
+        for i, j, why in pairs:
+            transform = self.fitting(sources[i], targets[j])[0]
+            row = WeightRow(
+                (sources[i],), (targets[j],), transform, how="edited", note=f"auto-matched: {why}"
+            )
+            made += [] if self.problem(row) else [row]
+        return self.with_rows([*self.rows, *made]) if made else self
+
+    def preview(self, name: str, transform: str) -> str:
+        """What the row of this name would give with another transform: ``4x2 -> 2x4``.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If no row has the name.
+        WeightMapError
+            If the transform is unknown, or does not fit the source or the target.
+        """
+        row = replace(self[name], transform=Transform.parse(transform))
+        if problem := self.problem(row):
+            raise WeightMapError(problem)
+        known = [self.source[source] for source in row.sources if source in self.source]
+        if len(known) < len(row.sources):
+            return "the shapes of the source are not known"
+        before, after = (
+            _JOIN.join(shape_text(spec.shape) or "scalar" for spec in specs)
+            for specs in (known, row.transform.specs(known))
+        )
+        return f"{before} -> {after or 'nothing'}"
+
     def _rows_beside(self, rows: Sequence[WeightRow]) -> list[WeightRow]:
         """The rows that share no source and no target with these; a name may be on both sides."""
         sources = {name for row in rows for name in row.sources}
@@ -824,6 +949,31 @@ class WeightMap:
 
 
 _JOIN = " + "
+_MOST_PERMUTED = 5  # axes; all their orders are tried
+
+
+@lru_cache(maxsize=1 << 12)
+def _transforms(source: Shape, target: Shape) -> tuple[Transform, ...]:
+    """What turns one shape into another, the likeliest first."""
+    if math.prod(source) != math.prod(target):
+        return ()
+    square = len(source) == 2 and source[0] == source[1]
+    if source == target:
+        return (Transform(), Transform("transpose")) if square else (Transform(),)
+    found: list[Transform] = []
+    if len(source) == len(target) <= _MOST_PERMUTED:
+        for axes in itertools.permutations(range(len(source))):
+            if tuple(source[axis] for axis in axes) == target:
+                is_reverse = axes == tuple(reversed(range(len(source))))
+                found.append(Transform("transpose") if is_reverse else Transform("permute", axes))
+        found.sort(key=lambda transform: transform.kind != "transpose")
+    for axis in range(len(target)):
+        if target[axis] == 1 and target[:axis] + target[axis + 1 :] == source:
+            found.append(Transform("expand_dims", (axis,)))
+    for axis in range(len(source)):
+        if source[axis] == 1 and source[:axis] + source[axis + 1 :] == target:
+            found.append(Transform("squeeze", (axis,)))
+    return (*found, Transform("reshape", target))
 
 
 def _instead(row: WeightRow, suggestion: WeightRow | None) -> str:

@@ -365,7 +365,7 @@ def test_an_unmatched_entry_lists_its_closest_candidates():
     assert pairing.unmatched_left == ["fc.weight_float32_1", "fc.bias_float32_2"]
     candidates = dict(zip(partners(pairing), pairing.table["candidates"].values, strict=True))
     assert sorted(candidates["fc.weight_float32_1", None].split("; ")) == [
-        "fc1.weight_float32_0 (shape 4x3, taken)",
+        "fc1.weight_float32_0 (shape 4x3, paired with fc1.weight_float32_0)",
         "fc2.weight_float32_1 (shape 8x9)",
     ]
 

@@ -344,3 +344,14 @@ def test_a_row_that_meets_nothing_is_a_warning_of_pair_dumps(tmp_path):
     file.write_text(text.replace("input_norm: ln1", "input_norms: ln1"))
     with pytest.warns(TroubleshooterWarning, match=r"typo.yaml, line \d+, .*input_norms"):
         pair_dumps(S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor", mapping=file)
+
+
+def test_a_cell_with_a_letter_missing_is_named_as_it_was_written(tmp_path):
+    """As a part of ``fc1.Dense`` it would give ``fc1.Lineare``, which nobody wrote."""
+    dumps = [open_dump(S / "m_mlp_L0_tensor"), open_dump(T / "t_mlp_L0_tensor")]
+    said = r"line 1, 'fc1\.Dens': no cell of left .* has this name.*; closest: 'fc1\.Dense'"
+    with pytest.raises(MappingFileError, match=said):
+        declared(*dumps, "fc1.Dens: fc1.Linear\n", tmp_path)
+    said = r"'fc1\.Dense': no module of right .* is called 'fc1\.Lin'; closest: 'fc1\.Linear'"
+    with pytest.raises(MappingFileError, match=said):
+        declared(*dumps, "fc1.Dense: fc1.Lin\n", tmp_path)

@@ -13,8 +13,10 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.analysis import engine
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import IncompleteWarning
 from troubleshooter_nb.metrics.partial import BLOCK
+from troubleshooter_nb.naming import Site
 
 
 def dumps(tmp_path, left, right):
@@ -377,3 +379,40 @@ def test_distributed_workers_give_the_same_table(mixed):
         ):
             again = tnb.compare(*mixed, executor=client.get_executor())
     assert again.result.identical(reference.result)
+
+
+def of_calls(*calls):
+    """A dump of calls, in this order; one that ends in ``b`` is backward."""
+    entries = []
+    for order, name in enumerate(calls):
+        direction = "backward" if name.endswith("b") else "forward"
+        site = Site("module", name, 0, direction, "output", "0")
+        source = ArrayInMemory(np.full(3, order, np.float32))
+        entries.append(Entry(name, site, source, order=order))
+    return Dump.from_entries(entries)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_is_on_the_right_only_stands_beside_its_neighbours(swapped):
+    left = of_calls("a", "b0", "c", "cb", "ab")
+    right = of_calls("new", "a", "x", "y", "c", "cb", "xb", "ab", "zb")
+    # The side that has more calls has other numbers, whichever side it is on.
+    dumps = (right, left) if swapped else (left, right)
+    result = tnb.compare(*dumps, pairing="name").result
+    names = [str(n) for pair in zip(result["left"].values, result["right"].values, strict=True)
+             for n in [pair[0] or pair[1]]]  # fmt: skip
+    if swapped:
+        assert names == ["new", "a", "b0", "x", "y", "c", "cb", "xb", "ab", "zb"]
+    else:
+        assert names == ["new", "a", "x", "y", "b0", "c", "cb", "xb", "ab", "zb"]
+
+
+def test_a_backward_row_of_the_right_is_never_among_forward_ones():
+    result = tnb.compare(of_calls("a", "b0", "c", "d"), of_calls("a", "ab"), pairing="name").result
+    assert result["right"].values.tolist() == ["a", "", "", "", "ab"]
+
+
+@pytest.mark.parametrize("mapping", [3, 1.5])
+def test_a_mapping_that_is_none_says_what_one_is(mapping):
+    with pytest.raises(TypeError, match=r"mapping takes \{left name: right name\}, a list of"):
+        tnb.compare({"x": np.ones(2)}, {"x": np.ones(2)}, mapping=mapping)

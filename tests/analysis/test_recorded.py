@@ -14,8 +14,10 @@ from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.formats import open_dump
 from troubleshooter_nb.formats.pairing_writer import write_mapping
+from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.render.words import reason_text
 
 MSPROBE = Path(__file__).parents[1] / "data" / "msprobe" / "v26_2_0"
 SEEN = {"min": -1.0, "max": 2.0, "mean": 0.5, "l2": 3.0}
@@ -48,7 +50,13 @@ def judged(left, right, **tolerance):
         ({"shape": "3x4"}, {}, ("shape", "shape")),
         ({"shape": ""}, {"statistics": SEEN}, ("undecidable", "nothing_shared")),
         ({"statistics": {"nan_count": 1}}, {"statistics": {"nan_count": 0}},
-         ("nan", "statistics_nonfinite")),
+         ("nan", "statistics_only_left")),
+        ({"statistics": {"nan_count": 1}}, {"statistics": {"nan_count": 1}},
+         ("undecidable", "statistics_both")),
+        ({"statistics": {"nan_count": 1}, "crc32": 5}, {"statistics": {"nan_count": 1}, "crc32": 6},
+         ("nan", "digest_differs_nan")),
+        ({"statistics": {"nan_count": 1}, "crc32": 5}, {"statistics": {"nan_count": 1}, "crc32": 5},
+         ("identical", "digest_same")),
     ],
 )  # fmt: skip
 def test_checksums_prove_and_statistics_only_refute(left, right, expected):
@@ -70,6 +78,56 @@ def test_where_minimum_is_maximum_statistics_say_everything(left, right, expecte
         for low, high in (left, right)
     ]
     assert judged(*sides) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "off", "expected"),
+    [
+        ("float16", 1, 9e-4, "rounding"),  # one ulp is up to 2**-10 of the value
+        ("bfloat16", 1, 7e-3, "rounding"),
+        ("float16", 1, 3e-3, "differs"),
+        ("float32", 1, 9e-4, "differs"),
+        ("int32", 1, 9e-4, "differs"),
+        ("float16", 4096, 9e-4, "rounding"),
+        ("", 1, 9e-4, "differs"),
+    ],
+)
+def test_one_number_is_held_to_the_rounding_of_its_dtype(dtype, size, off, expected):
+    sides = [
+        {
+            "statistics": {"min": value, "max": value, "nan_count": 0, "inf_count": 0},
+            "dtype": dtype,
+            "size": size,
+        }
+        for value in (2.0 * (1 + off), 2.0)
+    ]
+    assert judged(*sides)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("extremes", "counts"),
+    [
+        ({"min": -math.inf, "max": math.inf, "mean": math.nan, "l2": math.inf}, {"inf_count": 1}),
+        ({"min": 0.0, "max": math.inf, "mean": math.nan}, {"nan_count": 1}),
+        ({"min": math.nan, "max": math.nan, "mean": math.nan, "l2": math.nan}, {"nan_count": 1}),
+    ],
+)
+def test_a_mean_of_infinities_of_both_signs_is_no_proof_of_nan(extremes, counts):
+    found = with_nonfinite(extremes)
+    assert {name: found[name] for name in found.keys() - extremes.keys()} == counts
+
+
+def test_what_two_values_are_is_said_with_the_side():
+    for left, right, said in (
+        ("0.01", "0.0", "left 0.01, right 0.0"),
+        ("2", "", "only one side is a tensor: left 2, right 4x3"),
+        ("", "2", "only one side is a tensor: left 4x3, right 2"),
+    ):
+        found = judge_recorded(recorded(value=left), recorded(value=right), Tolerance())
+        assert reason_text({"reason_id": found.reason, "detail": found.detail}) == said
+    found = judge_recorded(recorded(value="0.01"), recorded(value="0.0"), Tolerance())
+    row = {"reason_id": found.reason, "detail": found.detail}
+    assert reason_text(row, "zh") == "左 0.01，右 0.0"
 
 
 def test_a_minimum_that_is_the_maximum_of_the_finite_values_only_is_not_enough():
@@ -166,6 +224,11 @@ def test_equal_statistics_of_opposite_tensors_are_not_taken_for_equal_tensors():
     assert rows["Functional.opposite.0.forward.output.0"] in ("differs", "undecidable")
     assert rows["Functional.nan_other_place.0.forward.output.0"] == "undecidable"
     assert rows["Functional.scaled3.0.forward.output.0"] == "differs"
+    reasons = dict(zip(result["left"].values, result["reason"].values, strict=True))
+    assert reasons["Functional.nan_same_place.0.forward.output.0"].startswith("NaN on both sides")
+    assert rows["Functional.inf_opposite_sign.0.forward.output.0"] == "nan"
+    said = "infinities of opposite sign, by the statistics: left +Inf, right -Inf"
+    assert reasons["Functional.inf_opposite_sign.0.forward.output.0"] == said
 
 
 def test_gradients_that_frameworks_define_differently_are_labelled_and_not_failed():

@@ -560,3 +560,18 @@ def places(*pairs):
 )
 def test_missing_steps_and_ranks_are_listed(left, right, expected):
     assert missing_places(places(*left), places(*right)) == expected
+
+
+def test_what_is_left_under_a_rank_does_not_make_the_rest_missing():
+    entries = [
+        Entry(name, Site("file", name), ArrayInMemory(np.full(2, rank * differs)), 0, rank)
+        for rank in (0, 1)
+        for name, differs in (("same", 0.0), ("other", 1.0))
+    ]
+    dump = merge_ranks(Dump.from_entries(entries))
+    assert sorted(set(dump.index["rank"].values)) == [0, 1]
+    for one in (dump, dump.select(step=0), dump.summarise()):
+        assert "missing" not in repr(one)
+        assert "missing" not in one._repr_html_()
+    lacking = Dump.from_entries([entries[0], entries[1], entries[2]])
+    assert "step 0, rank 1: 1 entries missing" in repr(lacking)

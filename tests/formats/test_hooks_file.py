@@ -314,7 +314,7 @@ def test_a_data_folder_with_a_time_and_arrays_without_lines_are_found(tmp_path):
 def test_two_runs_in_one_folder_are_refused_with_both_names(tmp_path):
     for name in ("npu.pkl", "bench.pkl"):
         shutil.copy(DATA / "module_full" / "npu.pkl", tmp_path / name)
-    with pytest.raises(UnknownFormatError, match=r"several dumps, such as bench.pkl and npu.pkl"):
+    with pytest.raises(UnknownFormatError, match=r"holds 2 dumps: bench.pkl, npu.pkl; open one"):
         open_dump(tmp_path)
 
 

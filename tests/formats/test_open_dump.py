@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from troubleshooter_nb import open_dump, save_dump
 from troubleshooter_nb.errors import FormatError, UnknownFormatError
 from troubleshooter_nb.formats import FORMATS
+
+DATA = Path(__file__).parents[1] / "data"
+PTDBG = DATA / "torch_npu_hooks" / "ptdbg"
+MSPROBE = DATA / "msprobe" / "v26_2_0"
 
 
 def test_a_folder_of_arrays_is_recognised(tmp_path):
@@ -100,3 +109,85 @@ def test_a_folder_in_the_way_of_a_file_is_said(tmp_path):
     (tmp_path / "net.ckpt").mkdir()
     with pytest.raises(FormatError, match=r"cannot write 'net.ckpt': a folder has this name"):
         save_dump({"w": [1.0]}, tmp_path / "net.ckpt")
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        (PTDBG, r"'ptdbg' is a dump with others below it: v1/npu, v4/npu; open one of these, or "),
+        (PTDBG / "v1", r"'v1' lies above a dump: open npu"),
+        (MSPROBE / "mindspore", r"'mindspore' holds \d+ dumps: m_\w+, m_\w+.*; open one of them"),
+        (MSPROBE, r"'v26_2_0' holds \d+ dumps: .*; open one of them, or compare two of them"),
+        (DATA / "api_dump", r"'api_dump' holds 4 dumps: ms_dump, ms_stat, pt_dump, pt_stat;"),
+        (DATA / "torch_npu_hooks" / "edge", r"'edge' holds \d+ dumps: .*\.pkl and \d+ more"),
+    ],
+)
+def test_a_folder_above_several_dumps_is_refused_with_their_names(folder, said):
+    with pytest.raises(FormatError, match=said):
+        open_dump(folder)
+
+
+def test_two_sides_in_one_folder_are_refused_with_both_names(tmp_path):
+    for side in ("npu", "bench"):
+        shutil.copytree(PTDBG / "v1" / "npu", tmp_path / "v1" / side)
+    with pytest.raises(UnknownFormatError, match=r"'v1' holds 2 dumps: bench, npu; open one of"):
+        open_dump(tmp_path / "v1")
+
+
+def test_arrays_beside_the_dump_of_another_tool_are_opened_only_when_asked_for(tmp_path):
+    save_dump({"x": np.ones(2)}, tmp_path / "runs")
+    shutil.copytree(PTDBG / "v1" / "npu", tmp_path / "runs" / "old" / "npu")
+    with pytest.raises(FormatError, match=r"'runs' lies above a dump: open old/npu"):
+        open_dump(tmp_path / "runs")
+    assert "x_float64_0" in open_dump(tmp_path / "runs", format="npy_dir").names
+
+
+def test_a_dump_with_others_below_it_says_how_it_is_opened_alone(tmp_path):
+    shutil.copytree(PTDBG / "v1" / "npu" / "ptdbg_dump_v1.0" / "rank0", tmp_path / "run")
+    alone = open_dump(tmp_path / "run")
+    shutil.copytree(PTDBG / "v1" / "npu", tmp_path / "run" / "v1" / "npu")
+    with pytest.raises(FormatError, match=r"others below it: v1/npu; .*format='hooks_file'"):
+        open_dump(tmp_path / "run")
+    assert open_dump(tmp_path / "run", format="hooks_file").names == alone.names
+
+
+def test_the_steps_and_ranks_of_a_dump_are_no_dumps_of_their_own(tmp_path):
+    for rank in (0, 1):
+        shutil.copytree(
+            PTDBG / "v1" / "npu" / "ptdbg_dump_v1.0" / "rank0",
+            tmp_path / "run" / "ptdbg_dump_v1.0" / f"rank{rank}",
+        )
+    assert set(open_dump(tmp_path / "run").index["rank"].values) == {0, 1}
+
+
+class Executed:
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+@pytest.mark.parametrize("format", [None, "npy_dir"])
+def test_a_pickle_among_arrays_is_named_and_never_loaded(tmp_path, monkeypatch, format):
+    monkeypatch.chdir(tmp_path)
+    folder = save_dump({"x": np.ones(2)}, tmp_path / "d")
+    assert not open_dump(folder, format=format).notes
+    (folder / "rank0").mkdir()
+    for name in ("evil.pkl", "rank0/b.pickle"):
+        (folder / name).write_bytes(pickle.dumps(Executed()))
+    dump = open_dump(folder, format=format)
+    said = "not read, as loading a pickle could run code: evil.pkl, rank0/b.pickle"
+    assert dump.notes == (said,)
+    assert len(dump) == 1
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_folder_of_nothing_but_pickles_names_them(tmp_path):
+    (tmp_path / "bench.pkl").write_bytes(pickle.dumps([1]))
+    with pytest.raises(UnknownFormatError, match=r"hooks_file: .*could run code: bench\.pkl"):
+        open_dump(tmp_path)
+
+
+def test_api_dumps_of_both_frameworks_in_one_folder_are_no_folder_of_arrays(tmp_path):
+    for side in ("ms_dump", "pt_dump"):
+        shutil.copytree(DATA / "api_dump" / side, tmp_path / "both", dirs_exist_ok=True)
+    with pytest.raises(UnknownFormatError, match=r"api_dump: holds dumps of mindspore and torch"):
+        open_dump(tmp_path / "both")

@@ -381,3 +381,8 @@ def test_the_expected_parse_of_the_layer_snippet():
         tables.setdefault(rule.parent, {})[rule.left] = rule.right
     assert json.loads(json.dumps(tables))["layers"] == {"0": "0", "1": "1"}
     assert MISSING == "N/A"
+
+
+def test_what_is_no_path_is_a_type_error():
+    with pytest.raises(TypeError, match="read_mapping takes the path of a yaml or json file, got"):
+        read_mapping(3)

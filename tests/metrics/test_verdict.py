@@ -476,9 +476,14 @@ def test_a_statistic_beyond_the_tolerance_refutes(name):
 
 @pytest.mark.parametrize("name", ["nan_count", "inf_count"])
 def test_other_counts_of_nan_or_inf_are_nan(name):
-    for left, right in ((1, 0), (0, 3), (4, 3)):
+    word = {"nan_count": "NaN", "inf_count": "Inf"}[name]
+    for left, right, reason, detail in (
+        (1, 0, "statistics_only_left", word),
+        (0, 3, "statistics_only_right", word),
+        (4, 3, "statistics_counts", f"4 {word} / 3 {word}"),
+    ):
         got = judge_statistics({name: left}, {name: right}, Tolerance(), size=10)
-        assert got == Verdict("nan", False, "statistics_nonfinite")
+        assert got == Verdict("nan", False, reason, detail)
 
 
 def test_a_recorded_count_of_one_may_be_any_number():
@@ -500,6 +505,78 @@ def test_an_infinite_statistic_refutes_from_either_side(rtol):
         assert got.name == "differs"
     got = judge_statistics({"max": INF}, {"max": INF}, Tolerance(rtol, 0.0), size=10)
     assert got.name == "undecidable"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "said"),
+    [((1.0, INF), (-INF, 3.0), "+Inf / -Inf"), ((-INF, INF), (1.0, INF), "-Inf, +Inf / +Inf")],
+)
+def test_infinities_of_opposite_sign_are_called_so(left, right, said):
+    sides = [{"min": low, "max": high, "inf_count": 1} for low, high in (left, right)]
+    got = judge_statistics(*sides, Tolerance(), size=10)
+    assert got == Verdict("nan", False, "statistics_opposite", said)
+
+
+def test_a_statistic_over_finite_values_is_not_held_against_one_over_all():
+    computed = {"min": 1.0, "max": 3.0, "mean": 2.0, "l2": 5.0, "nan_count": 0, "inf_count": 1}
+    recorded = {"min": -INF, "max": 3.0, "mean": -INF, "l2": INF, "inf_count": 1}
+    for sides in ((computed, recorded), (recorded, computed)):
+        got = judge_statistics(*sides, Tolerance(), size=10)
+        assert got == Verdict("undecidable", False, "statistics_both", "Inf")
+
+
+def test_a_norm_that_ran_over_in_the_tool_refutes_nothing():
+    """Case 10: the norm of finite float16 values was recorded as infinite."""
+    finite = {"min": -3e4, "max": 6e4, "mean": 1e4}
+    for sides in ((INF, 1.2e5), (1.2e5, INF)):
+        got = judge_statistics(*(finite | {"l2": l2} for l2 in sides), Tolerance(), size=10)
+        assert got.name == "undecidable"
+
+
+def test_nan_on_both_sides_is_said_and_decides_nothing():
+    side = {"min": NAN, "max": NAN, "nan_count": 1}
+    got = judge_statistics(side, side, Tolerance(), size=10)
+    assert got == Verdict("undecidable", False, "statistics_both", "NaN")
+    # Every element is NaN: equal wherever they are.
+    got = judge_statistics(side, side, Tolerance(equal_nan=True), size=1)
+    assert got == Verdict("pass", True, "statistics_all_nan")
+    assert judge_statistics(side, side, Tolerance(equal_nan=True), size=2).name == "undecidable"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "off", "expected"),
+    [
+        # Rounding once to float16 is 2**-11 = 4.9e-4 of a value, to bfloat16 3.9e-3.
+        ("float16", 4e-4, "undecidable"),
+        ("float16", 2e-2, "differs"),
+        ("bfloat16", 3e-3, "undecidable"),
+        ("bfloat16", 2e-1, "differs"),
+        ("float32", 4e-4, "differs"),
+        ("int32", 4e-4, "differs"),
+        ("bool", 4e-4, "differs"),
+    ],
+)
+@pytest.mark.parametrize("name", ["min", "max", "mean", "l2"])
+def test_what_rounding_in_the_dtype_explains_refutes_nothing(dtype, off, expected, name):
+    right = {"min": -4.0, "max": 4.0, "mean": 1.0, "l2": 64.0, "nan_count": 0, "inf_count": 0}
+    left = right | {name: right[name] * (1 + off)}
+    stored = dtype_from_token(dtype)
+    # 4,096 values of norm 64 are of size 1.
+    got = judge_statistics(left, right, STRICT, size=4096, dtypes=(stored, stored))
+    assert got.name == expected
+    assert judge_statistics(left, right, STRICT, size=4096).name == "differs"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [1, 7, 1000, 100_000])
+def test_statistics_of_values_rounded_on_one_side_are_never_refuted(dtype, size):
+    stored = dtype_from_token(dtype)
+    right = normal(size)
+    rounded = right.astype(stored).astype(np.float32)
+    sides = [statistics(values) for values in (rounded, right)]
+    for both in (sides, sides[::-1]):
+        got = judge_statistics(*both, STRICT, size=size, dtypes=(stored, np.dtype(np.float32)))
+        assert got.name == "undecidable"
 
 
 @given(

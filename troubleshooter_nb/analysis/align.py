@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import gc
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +17,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import backward_note, operator
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.matchers import (
     by_everything,
     by_name,
@@ -23,8 +24,12 @@ from troubleshooter_nb.analysis.matchers import (
     by_order,
     by_shape,
 )
+from troubleshooter_nb.analysis.near_misses import MOST_ROWS, from_elsewhere, near_misses
+from troubleshooter_nb.analysis.samples import with_first_values
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
 from troubleshooter_nb.analysis.sites import by_sites
+from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
+from troubleshooter_nb.analysis.value_ties import settle_by_values
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError, TroubleshooterWarning
 from troubleshooter_nb.formats import DumpLike, as_dump
@@ -41,9 +46,9 @@ MappingLike = (
     | Iterable[tuple[str | None, str | None]]
 )
 
-_CANDIDATES = 3
-_MOST_CANDIDATE_ROWS = 200
-_BARELY_ALIKE = 0.3
+# Values are read to break ties where a dump records no statistics, up to so much in all.
+_MOST_BYTES_FOR_TIES = 1 << 26
+_UNKNOWN = (np.nan, np.nan, np.nan)
 _Place = tuple[int, int]
 _Group = tuple[int, int, str]  # step, rank, and the role of what only training needs
 # Torch's normalisations count their batches, MindSpore's do not.
@@ -83,10 +88,15 @@ def pair_dumps(
     Returns
     -------
     Pairing
-        Every entry of both dumps occurs in exactly one row. Only entries of the same step and
-        rank are paired. `method` is ``name`` for equal names, ``parameter`` for those in torch's
+        Every entry of both dumps occurs in exactly one row. A sample of a tensor follows the
+        tensor; if the other side has the whole tensor, its first values are a further entry of
+        that dump of the pairing. What is given for one tensor of a call takes the others of the
+        call along. Only entries of the same step and rank are paired.
+
+        `method` is ``name`` for equal names, ``parameter`` for those in torch's
         spelling, ``site`` for the same place of one call, ``renamed`` behind a renaming of paths,
-        ``api`` for counterparts among operators, ``order``, ``shape``, ``user`` for the mapping's.
+        ``api`` for counterparts among operators, ``order``, ``shape``, ``values`` where these chose
+        among equal calls, ``user`` for the mapping's.
 
         `confidence` is 1 for equal names (0.95 where one side has more of the
         same numbering, such as a thirteenth layer; 0.8 where both have), 0.98 for parameters by
@@ -97,6 +107,16 @@ def pair_dumps(
         of operators through ``tables/api_names.csv`` in the order in which they ran (at most 0.93),
         fused operators with the ends of the chain they replace (at most 0.85). What the
         frameworks define differently is at most 0.5, and its note says so.
+
+        Where one side has more of equal calls in a row, values decide which one is additional (at
+        most 0.85): calls with nearly equal tensors, or that do the same to their input up to a
+        factor. Recorded statistics and checksums serve, else at most 64 MiB of values are read.
+        They never part what names or order tell apart; constant tensors do not count, and without
+        clear agreement the order stands.
+
+        Entries without a partner list what they might have belonged to, of their own direction and
+        role, and what speaks against it: another shape, another operator, another partner, another
+        step or rank.
 
     Raises
     ------
@@ -120,38 +140,79 @@ def pair_dumps(
     if method not in matchers:
         msg = f"unknown pairing {method!r}; choose one of {', '.join(matchers)}"
         raise PairingError(msg)
-    left, right = as_dump(left, "left"), as_dump(right, "right")
-    given = _labelled(_given_matches(left, right, mapping), left, right)
-    mine = _groups(left, {match.left for match in given})
-    theirs = _groups(right, {match.right for match in given})
-    matches: list[Match] = []
-    both = mine.keys() & theirs.keys()
-    for group in sorted(mine.keys() | theirs.keys()):
-        role = group[2]
-        # States of two optimizers, or a counter on each side, need not be the same thing.
-        guess = not role or method != "auto"
-        matcher = matchers[method] if guess else by_names
-        ways: list[Callable[[Search], None]] = [matcher]
-        if method == "auto":
-            ways = [partial(by_sites, fuzzy=fuzzy), matcher]
-        found = _pair_place(mine.pop(group, []), theirs.pop(group, []), ways)
-        one_sided = group not in both or left.format != right.format
-        if role and one_sided:
-            found = [_expected(match, "training state of one side only") for match in found]
-        matches += found
-    matches = [*given, *_uncounted_batches(matches, left, right)]
-    return Pairing.from_matches(left, right, _in_left_order(matches, left, right))
+    with _uncollected():
+        left, right = as_dump(left, "left"), as_dump(right, "right")
+        given = _labelled(_given_matches(left, right, mapping), left, right)
+        # What is given of a call stays in sight, so that the rest of the call follows it.
+        seen = _of_calls_on_both_sides(given, left, right)
+        mine = _groups(left, {match.left for match in given} - seen.keys())
+        theirs = _groups(right, {m.right for m in given} - {m.right for m in seen.values()})
+        matches: list[Match] = []
+        both = mine.keys() & theirs.keys()
+        budget = ReadingBudget(_MOST_BYTES_FOR_TIES)
+        figures = Figures(left, budget), Figures(right, budget)
+        for group in sorted(mine.keys() | theirs.keys()):
+            role = group[2]
+            # States of two optimizers, or a counter on each side, need not be the same thing.
+            guess = not role or method != "auto"
+            matcher = matchers[method] if guess else by_names
+            ways: list[Callable[[Search], None]] = [matcher]
+            if method == "auto":
+                ways = [partial(by_sites, fuzzy=fuzzy), matcher]
+            found = _pair_place(mine.pop(group, []), theirs.pop(group, []), ways, figures, seen)
+            one_sided = group not in both or left.format != right.format
+            if role and one_sided:
+                found = [_expected(match, "training state of one side only") for match in found]
+            matches += found
+        given = [match for match in given if match.left not in seen]
+        matches = [*given, *_uncounted_batches(matches, left, right)]
+        matches = from_elsewhere(_in_left_order(matches, left, right), left, right)
+        return with_first_values(Pairing.from_matches(left, right, matches))
+
+
+def _of_calls_on_both_sides(given: list[Match], left: Dump, right: Dump) -> dict[int, Match]:
+    """The given pairs of entries that both know their call, by left row."""
+    kinds = [dump.index["kind"].values for dump in (left, right)]
+    return {
+        match.left: match
+        for match in given
+        if min(match.left, match.right) >= 0
+        and kinds[0][match.left] in CALL_KINDS
+        and kinds[1][match.right] in CALL_KINDS
+    }
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Run without the collector of reference cycles, which is on again afterwards if it was.
+
+    Pairing makes a million objects and no cycles worth mentioning. The collector looks through all
+    of them again and again for nothing, which takes half of the time for a large dump, and more
+    per entry the larger it is.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _pair_place(
-    left: list[Item], right: list[Item], ways: Sequence[Callable[[Search], None]]
+    left: list[Item],
+    right: list[Item],
+    ways: Sequence[Callable[[Search], None]],
+    figures: tuple[Figures, Figures],
+    seen: Mapping[int, Match],
 ) -> list[Match]:
     """All rows of one step and rank; the last way takes entries that do not know their call."""
     # Where two answers are equally good, the choice must not depend on which side is left.
     if [_sorting_key(item) for item in right] < [_sorting_key(item) for item in left]:
+        turned = {m.right: replace(m, left=m.right, right=m.left) for m in seen.values()}
         return [
             replace(match, left=match.right, right=match.left)
-            for match in _pair_place(right, left, ways)
+            for match in _pair_place(right, left, ways, (figures[1], figures[0]), turned)
         ]
     parts = [(left, right)]
     # Entries that know their call on both sides are never matched by what their names look like.
@@ -160,8 +221,14 @@ def _pair_place(
     matches = []
     for part, way in zip(parts, ways[-len(parts) :], strict=True):
         search = Search(*part)
+        partners = {item.row: item for item in part[1]}
+        known = [(item, seen[item.row]) for item in part[0] if item.row in seen]
+        search.add_matches((item, partners[match.right], match) for item, match in known)
         if part[0] and part[1]:
+            given = {m.left for m in search.matches}, {m.right for m in search.matches}
             way(search)
+            if way is not ways[-1]:
+                settle_by_values(search, figures, given)
         matches += [*search.matches, *_rest(search)]
     return matches
 
@@ -211,39 +278,44 @@ def _site_facts(dump: Dump) -> list[SiteFacts | None]:
     kinds = dump.index["kind"].values.tolist()
     if CALL_KINDS.isdisjoint(kinds):
         return [None] * len(kinds)
-    names = ("layer", "role", "slot", "value", "parent", "l2", "min", "max", "crc32")
+    names = ("layer", "role", "slot", "value", "parent", "dtype", "size")
     columns = [dump.index[name].values.tolist() for name in names]
-    return [
-        SiteFacts(kind, layer, role, slot, value, parent, (l2, low, high), crc)
-        if kind in CALL_KINDS
-        else None
-        for kind, layer, role, slot, value, parent, l2, low, high, crc in zip(
-            kinds, *columns, strict=True
-        )
-    ]
+    known = [dump.index[name].values.tolist() for name in ("l2", "min", "max", "crc32")]
+    found: list[SiteFacts | None] = []
+    for kind, layer, role, slot, value, parent, dtype, size, l2, low, high, crc in zip(
+        kinds, *columns, *known, strict=True
+    ):
+        if kind not in CALL_KINDS:
+            found.append(None)
+            continue
+        figures = l2, low, high
+        if low == high or (crc >= 0 and is_constant_checksum(f"crc32:{crc}", dtype, size)):
+            # That two tensors of zeros are equal does not make them the same tensor.
+            figures, crc = _UNKNOWN, -1
+        found.append(SiteFacts(kind, layer, role, slot, value, parent, figures, crc))
+    return found
 
 
 def _labelled(given: list[Match], left: Dump, right: Dump) -> list[Match]:
     """Pairs of a mapping; gradients that the frameworks define differently say so here as well."""
-    names = ("kind", "direction", "role", "path", "layer")
-    sides = [[dump.index[name].values for name in names] for dump in (left, right)]
-
-    def operators(match: Match) -> list[str]:
-        found = []
-        for columns, row in zip(sides, (match.left, match.right), strict=True):
-            if row < 0:
-                continue
-            kind, direction, role, path, layer = (str(column[row]) for column in columns)
-            if (kind, direction, role) == ("api", "backward", "output"):
-                found.append(operator(path, layer))
-        return found
-
+    sides = [_gradient_operators(dump) if given else {} for dump in (left, right)]
     labelled = []
     for match in given:
-        both = operators(match)
-        note = backward_note(*both) if len(both) == 2 else ""
+        mine, theirs = sides[0].get(match.left), sides[1].get(match.right)
+        note = backward_note(mine, theirs) if mine and theirs else ""
         labelled.append(replace(match, note=note) if note else match)
     return labelled
+
+
+def _gradient_operators(dump: Dump) -> dict[int, str]:
+    """The operator of every row that is a gradient which leaves one."""
+    names = ("kind", "direction", "role", "path", "layer")
+    columns = (dump.index[name].values.tolist() for name in names)
+    return {
+        row: operator(path, layer)
+        for row, (kind, direction, role, path, layer) in enumerate(zip(*columns, strict=True))
+        if (kind, direction, role) == ("api", "backward", "output")
+    }
 
 
 def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list[Match]:
@@ -284,6 +356,12 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
 
 
 def _mapped(mapping: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[str | None, str | None]]:
+    if not isinstance(mapping, Iterable):
+        msg = (
+            "mapping takes {left name: right name}, a list of such pairs, or the path of a mapping "
+            f"file, got {type(mapping).__name__}"
+        )
+        raise TypeError(msg)
     pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
     for number, pair in enumerate(pairs):
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
@@ -336,8 +414,8 @@ def _rest(search: Search) -> list[Match]:
     rows = []
     sides = ((search.left, search.all[1]), (search.right, search.all[0]))
     for side, (alone, others) in enumerate(sides):
-        taken = {pair[1 - side].row for pair in search.pairs}
-        texts = _candidates(alone[:_MOST_CANDIDATE_ROWS], others, taken)
+        partners = {pair[1 - side].row: pair[side].name for pair in search.pairs}
+        texts = near_misses(alone[:MOST_ROWS], others, partners)
         note = "" if others else "the other side has nothing of this step and rank"
         said = search.alone[side]
         for k, item in enumerate(alone):
@@ -368,27 +446,6 @@ def _uncounted_batches(matches: list[Match], left: Dump, right: Dump) -> list[Ma
         else match
         for match in matches
     ]
-
-
-def _candidates(items: Sequence[Item], others: Sequence[Item], taken: set[int]) -> list[str]:
-    """For each item the likest others, and what speaks against them."""
-    if not items or not others:
-        return [""] * len(items)
-    likeness = Likeness([item.path for item in items], [other.path for other in others])
-    shapes = np.array([other.shape for other in others], object)
-    texts = []
-    for i, item in enumerate(items):
-        alike, same = likeness.row(i), shapes == item.shape
-        found = []
-        for j in np.argsort(-(alike + same), kind="stable")[:_CANDIDATES]:
-            if alike[j] < _BARELY_ALIKE and not same[j]:
-                continue
-            other = others[j]
-            why = [] if same[j] else [f"shape {other.shape or 'unknown'}"]
-            why += ["taken"] if other.row in taken else []
-            found.append(other.name + (f" ({', '.join(why)})" if why else ""))
-        texts.append("; ".join(found))
-    return texts
 
 
 def _in_left_order(matches: list[Match], left: Dump, right: Dump) -> list[Match]:

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -17,23 +17,27 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
+from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.progress import Progress, reporter
 from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
+from troubleshooter_nb.analysis.samples import without_views
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.comparison import (
     RESULT_COLUMNS,
     SCHEMA,
     Comparison,
     evidence_dataset,
+    first_difference,
     histogram_variable,
     value_range,
 )
 from troubleshooter_nb.dump import ArraySource, Dump, described, object_array
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
-from troubleshooter_nb.formats import DumpLike, as_dump
+from troubleshooter_nb.formats import DumpLike, as_dumps
 from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.locate import Location, locate
+from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_run
 from troubleshooter_nb.metrics.partial import BLOCK, Partial, merge_tree
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
@@ -44,6 +48,7 @@ from troubleshooter_nb.metrics.verdict import (
     judge,
     verdict,
 )
+from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY, Pairing
 from troubleshooter_nb.render.rows import Pairs, display_names
 from troubleshooter_nb.render.words import DIFFERING, reason_text
@@ -99,9 +104,11 @@ def compare(
     fuzzy: bool = False,
     walk: Walk = "auto",
     executor: Executor | None = None,
+    diagnose: bool = True,
+    noise: NoiseModel | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """Pair two dumps, measure every pair, judge it and locate the worst differences.
+    """Pair two dumps, measure every pair, judge it, and find where and why they part.
 
     Parameters
     ----------
@@ -126,6 +133,11 @@ def compare(
         Runs the blocks: default threads of this process. A process pool started with ``spawn``,
         ``dask.distributed.Client(...).get_executor()`` and ``mpi4py.futures`` work as well; the
         result is the same to the byte.
+    diagnose : bool
+        Find the rows that created a difference and look for its cause. The tensors around them
+        are read again, in this process.
+    noise : NoiseModel, optional
+        What rounding leaves, see `measure_noise`; default the fitted one.
     progress : bool or callable, optional
         ``progress(done, total)`` in bytes of both sides; True and False switch the built-in
         display on and off; default: shown when the work takes longer than 2 seconds.
@@ -149,13 +161,16 @@ def compare(
     """
     tolerance = Tolerance(rtol, atol, equal_nan)
     _check_options(walk, executor, progress)
-    left, right = as_dump(left, "left"), as_dump(right, "right")
+    left, right = as_dumps(left, right)
     if isinstance(pairing, Pairing):
         _check_pairing(pairing, left, right, mapping)
     else:
         method = pairing or "auto"
         pairing = pair_dumps(left, right, method=method, mapping=mapping, fuzzy=fuzzy)
-    return compare_pairing(pairing, tolerance, walk=walk, executor=executor, progress=progress)
+    measured = compare_pairing(pairing, tolerance, walk=walk, executor=executor, progress=progress)
+    # What was interrupted has no order of events to be read from.
+    interrupted = (measured.result["reason_id"].values == "interrupted").any()
+    return measured if interrupted or not diagnose else diagnosed(measured, noise)
 
 
 def compare_pairing(
@@ -192,6 +207,8 @@ class _Row:
         self.entries = tuple(int(table[f"{side}_entry"][row]) for side in _SIDES)
         self.expected = bool(table["expected"][row])
         self.note = str(table["note"][row])
+        # The order of a neighbour, and whether it stands before (-1) or behind (1) that one.
+        self.beside: tuple[int, int] | None = None
         self.known = {name: table[name][row] for name in ("left", "right", "step", "rank")}
         left, right = (
             side.dump.sources[entry] if entry >= 0 else None
@@ -203,6 +220,13 @@ class _Row:
     def text(self, side: int, column: str) -> str:
         entry = self.entries[side]
         return str(self.sides[side].columns[column][entry]) if entry >= 0 else ""
+
+    def digest(self, side: int) -> str:
+        """The checksum that a side's dump recorded, with its kind in front; empty for none."""
+        if self.entries[side] < 0:
+            return ""
+        crc = int(self.sides[side].columns["crc32"][self.entries[side]])
+        return self.text(side, "digest") or (f"crc32:{crc:08x}" if crc >= 0 else "")
 
     def either(self, column: str) -> str:
         return self.text(0, column) or self.text(1, column)
@@ -241,7 +265,9 @@ class _Row:
             return False
         wanted = ("backward", "") if self.walk == "backward" else ("backward",)
         return any(
-            self.text(side, "role") == "parameter" and self.text(side, "direction") in wanted
+            self.text(side, "role") == "parameter"
+            and self.text(side, "direction") in wanted
+            and not (self.walk == "auto" and self.sides[side].saves_gradients_as_computed)
             for side in (0, 1)
             if self.entries[side] >= 0
         )
@@ -255,6 +281,11 @@ class _Row:
                 return order
         return -1
 
+    def order_of(self, side: int) -> int:
+        """Position in the order of saving of one side; -1 for none."""
+        entry = self.entries[side]
+        return int(self.sides[side].columns["order"][entry]) if entry >= 0 else -1
+
     def execution_key(self) -> tuple[int, ...]:
         """Sorts rows in the order their values came to be.
 
@@ -262,17 +293,20 @@ class _Row:
         so they are walked in reverse, after everything of the forward pass.
         """
         side = 0 if self.entries[0] >= 0 else 1
-        order = self.order
-        known = order >= 0
-        order = order if known else self.entries[side]
+        own = self.order
+        known = own >= 0
+        own = own if known else self.entries[side]
+        order, where = self.beside or (own, 0)
         backward = self.is_walked_backward
+        sign = -1 if backward else 1
         return (
             int(self.known["step"]),
             int(self.known["rank"]),
             int(backward),
             int(not known),
-            -order if backward else order,
-            side,
+            sign * order,
+            sign * where,
+            sign * own if where else side,
             self.entries[side],
         )
 
@@ -340,6 +374,24 @@ class _Side:
         self.columns["display"] = object_array(display_names(self.columns))
         # A side of unnumbered files has no order of its own to offer.
         self.leads = bool((self.columns["order"] >= 0).any())
+        self.saves_gradients_as_computed = _gradients_run_backward(self.columns)
+
+
+def _gradients_run_backward(columns: _Columns) -> bool:
+    """Whether gradients of parameters stand in the order of their computation, last layer first.
+
+    Told from the calls of the same modules, where those were recorded as well.
+    """
+    is_gradient = (columns["role"] == "parameter") & (columns["direction"] == "backward")
+    is_call = np.isin(columns["kind"], list(CALL_KINDS)) & (columns["role"] == "output")
+    place: dict[tuple[int, int, str], int] = {}
+    where = list(zip(columns["step"], columns["rank"], columns["path"], strict=True))
+    for row in np.flatnonzero(is_call & (columns["direction"] == "forward")):
+        place.setdefault(where[row], int(row))
+    rows = [place[where[row]] for row in np.flatnonzero(is_gradient) if where[row] in place]
+    falling = int(np.count_nonzero(np.diff(rows) < 0))
+    rising = int(np.count_nonzero(np.diff(rows) > 0))
+    return falling > rising
 
 
 def _columns(table: xr.Dataset) -> _Columns:
@@ -351,7 +403,38 @@ def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:
     table = _columns(pairing.table)
     sides = _Side(pairing.left), _Side(pairing.right)
     rows = [_Row(table, sides, i, walk) for i in range(len(pairing))]
+    _set_beside(rows, 0 if sides[0].leads else 1)
     return sorted(rows, key=_Row.execution_key)
+
+
+def _set_beside(rows: Sequence[_Row], lead: int) -> None:
+    """Put the rows of one side only beside their neighbours, where the other side's order leads.
+
+    The numbers of the two sides are not the same: what is the 30th on the right may belong to the
+    20th on the left. A row follows the one before it in the order of its own side that has a
+    partner and the same direction, or else stands before the one behind it. Where the direction
+    has none, a backward row comes last.
+    """
+    groups: dict[tuple[Any, ...], list[_Row]] = defaultdict(list)
+    last: dict[tuple[Any, Any], int] = {}
+    for row in rows:
+        place = row.known["step"], row.known["rank"]
+        if row.order_of(lead) >= 0:
+            last[place] = max(last.get(place, -1), row.order_of(lead))
+        if row.order_of(1 - lead) >= 0:
+            groups[(*place, row.either("direction"), row.is_walked_backward)].append(row)
+    for (step, rank, direction, _), group in groups.items():
+        group.sort(key=lambda row: row.order_of(1 - lead))
+        with_partner = [row.order_of(lead) for row in group if row.order_of(lead) >= 0]
+        if not with_partner and direction != "backward":
+            continue
+        before = with_partner[0] if with_partner else last.get((step, rank), -1)
+        beside = (before, -1 if with_partner else 1)
+        for row in group:
+            if row.order_of(lead) >= 0:
+                beside = (row.order_of(lead), 1)
+            elif row.entries[lead] < 0 and before >= 0:
+                row.beside = beside
 
 
 def measure_batch(
@@ -467,6 +550,7 @@ class _Table:
         found: dict[str, Any] = dict(row.known) | {"order": i}
         for side, name in enumerate(_SIDES):
             found |= {f"{name}_{c}": row.text(side, c) for c in ("display", "shape", "dtype")}
+            found[f"{name}_digest"] = row.digest(side)
         found |= {column: row.either(column) for column in ("role", "direction")}
         found |= {"order_known": row.order >= 0, "walked_backward": row.is_walked_backward}
         judged = row.obstacle()
@@ -504,7 +588,7 @@ class _Table:
             "rtol": self.tolerance.rtol,
             "atol": self.tolerance.atol,
             "equal_nan": int(self.tolerance.equal_nan),
-            "first_divergence": _first(self.columns["verdict"]),
+            "first_divergence": first_difference(self.columns),
         }
         return xr.Dataset(variables, attrs=settings)
 
@@ -555,6 +639,8 @@ def _evidence(
     interesting = [v for v in (*DIFFERING, "rounding") if v != "shape"]
     candidates = [int(i) for i in Pairs.of(result).worst_order() if verdicts[i] in interesting]
     first = [i for i in range(len(rows)) if verdicts[i] in DIFFERING and verdicts[i] != "shape"][:1]
+    named = result.attrs["first_divergence"]
+    first = [named, *first] if named >= 0 and verdicts[named] != "shape" else first
     chosen = list(dict.fromkeys([*first, *candidates]))[:most]
     futures = {
         i: executor.submit(locate_pair, *rows[i].both(), *value_range(result.isel(pair=i)))
@@ -567,12 +653,6 @@ def _evidence(
         for i, location in found.items()
         if isinstance(location, Location)
     }
-
-
-def _first(verdicts: np.ndarray) -> int:
-    """Number of the first differing pair; -1 for none."""
-    differing = np.flatnonzero(np.isin(verdicts, DIFFERING))
-    return int(differing[0]) if len(differing) else -1
 
 
 def _check_options(walk: object, executor: object, progress: object) -> None:
@@ -593,7 +673,7 @@ def _check_pairing(pairing: Pairing, left: Dump, right: Dump, mapping: object) -
         msg = "give either a finished pairing or a mapping, not both"
         raise PairingError(msg)
     for side, given, paired in (("left", left, pairing.left), ("right", right, pairing.right)):
-        if not given.is_same_as(paired):
+        if not without_views(given).is_same_as(without_views(paired)):
             msg = (
                 f"the pairing was made for another {side} dump ({paired.label!r}); "
                 "compare(pairing.left, pairing.right, pairing=pairing) uses its own"

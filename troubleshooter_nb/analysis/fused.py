@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal
 
 from troubleshooter_nb.analysis.api_names import FORM_ONLY
 from troubleshooter_nb.analysis.visits import Visit
@@ -106,7 +107,7 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
         while i < len(visits):
             end, members = _chain_at(visits, i, chain)
             if members:
-                fused = _drawn_together(members, op, "chain")
+                fused = drawn_together(members, op, "chain")
                 if _outside(fused) in wanted:
                     inside = set(map(id, members))
                     found += [fused, *(v for v in visits[i:end] if id(v) not in inside)]
@@ -145,7 +146,7 @@ def _reshaped(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
             if any(v.bare not in _RESHAPES or v.members for v in around):
                 continue
             members = [m for v in part for m in (v.members or (v,))]
-            whole = _drawn_together(members, kernel.op, "chain")
+            whole = drawn_together(members, kernel.op, "chain")
             if _linked(part) and _form(whole) in known and _form(kernel) not in known:
                 found.append(whole)
                 at += len(part)
@@ -202,14 +203,14 @@ def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
     while i < len(visits):
         for members in _runs_at(visits, i):
             own = members[0].layer if members[0].is_module else members[0].op
-            key = _width(_drawn_together(members, own, "split"))
+            key = _width(drawn_together(members, own, "split"))
             # The other side has the wide one instead of these, not beside them.
             is_instead = all(counts[0][_width(m)] > counts[1][_width(m)] for m in members)
             if key and wanted[key] and is_instead:
                 like = example[key]
                 wanted[key] -= 1
                 op = like.layer if like.is_module else like.op
-                found.append(_drawn_together(members, op, "split"))
+                found.append(drawn_together(members, op, "split"))
                 i += len(members)
                 break
         else:
@@ -262,12 +263,13 @@ def _width(visit: Visit) -> tuple[object, ...]:
     return (*visit.inputs[:1], visit.outputs[0]) if visit.inputs and visit.outputs[0] else ()
 
 
-def _drawn_together(members: Sequence[Visit], op: str, bundle: str) -> Visit:
+def drawn_together(members: Sequence[Visit], op: str, bundle: Literal["chain", "split"]) -> Visit:
+    """The calls as one that does the work of operator `op`, one after the other or side by side."""
     items = tuple(item for member in members for item in member.items)
     return replace(
         members[0],
         items=items,
         members=tuple(members),
-        bundle="chain" if bundle == "chain" else "split",
+        bundle=bundle,
         stands_for=op,
     )

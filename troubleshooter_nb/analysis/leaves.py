@@ -31,7 +31,9 @@ class Leaves:
     alone: tuple[dict[int, str], dict[int, str]] = field(default_factory=lambda: ({}, {}))
 
 
-def pair_leaves(pair: VisitPair, *, is_cross: bool) -> Leaves:
+def pair_leaves(
+    pair: VisitPair, *, is_cross: bool, given: tuple[set[int], set[int]] = (set(), set())
+) -> Leaves:
     """The entries of two calls that belong together.
 
     Parameters
@@ -39,6 +41,9 @@ def pair_leaves(pair: VisitPair, *, is_cross: bool) -> Leaves:
     pair : VisitPair
     is_cross : bool
         Whether the runs are of two frameworks, which record other gradients for some operators.
+    given : pair of sets of int
+        Rows of both sides whose partner is known: they are in none of these pairs, and what
+        would have been theirs belongs to what is left of the same role and shape.
     """
     if "split" in (pair.left.bundle, pair.right.bundle):
         found = list(_of_split(pair))
@@ -46,7 +51,10 @@ def pair_leaves(pair: VisitPair, *, is_cross: bool) -> Leaves:
         found = list(_of_chain(pair))
     else:
         found = list(_of_calls(pair, is_cross=is_cross))
-    return Leaves(found, _alone(pair, found))
+    free = [f for f in found if f[0].row not in given[0] and f[1].row not in given[1]]
+    if len(free) < len(found) and not (pair.left.members or pair.right.members):
+        free += _displaced(pair, free, given)
+    return Leaves(free, _alone(pair, free))
 
 
 def _of_calls(pair: VisitPair, *, is_cross: bool) -> Iterator[_Found]:
@@ -88,16 +96,40 @@ def _by_place(
         [item for item in side if item.row not in taken[k] and _nature(item) == "tensor"]
         for k, side in enumerate((left, right))
     ]
+    yield from _by_shape(pair, *rest)
+
+
+def _by_shape(pair: VisitPair, left: Sequence[Item], right: Sequence[Item]) -> Iterator[_Found]:
+    """Equal shapes in their order."""
     waiting: dict[str, list[Item]] = defaultdict(list)
-    for item in rest[1]:
+    for item in right:
         waiting[item.shape].append(item)
-    mine = Counter(item.shape for item in rest[0])
+    mine = Counter(item.shape for item in left)
     only = {shape for shape, found in waiting.items() if mine[shape] == len(found) == 1}
-    for item in rest[0]:
+    for item in left:
         others = waiting.get(item.shape)
         if item.shape and others:
             sure = 0.85 if item.shape in only else DOUBTFUL
             yield _found(pair, item, others.pop(0), "shape", sure)
+
+
+def _displaced(
+    pair: VisitPair, found: Iterable[_Found], given: tuple[set[int], set[int]]
+) -> Iterator[_Found]:
+    """What lost its partner to a given pair, by shape; gradients that leave are no guess."""
+    taken = set(given[0]), set(given[1])
+    for left, right, _ in found:
+        taken[0].add(left.row)
+        taken[1].add(right.row)
+    for direction in ("forward", "backward"):
+        for role in _ROLES:
+            if (direction, role) == ("backward", "output"):
+                continue
+            rest = [
+                [i for i in visit.leaves(direction, role) if i.row not in rows]
+                for visit, rows in zip((pair.left, pair.right), taken, strict=True)
+            ]
+            yield from _by_shape(pair, *([i for i in s if _nature(i) == "tensor"] for s in rest))
 
 
 def _argument_names(
@@ -153,7 +185,9 @@ def _of_chain(pair: VisitPair) -> Iterator[_Found]:
         for a, b in zip(mine, theirs, strict=True):
             yield _found(pair, a, b, note=note)
     else:
-        yield from _by_place(pair, mine, theirs, lambda item, side: (side, item.row))
+        found = list(_by_place(pair, mine, theirs, lambda item, side: (side, item.row)))
+        yield from found
+        yield from _turned(pair, mine, theirs, found)
     last = [visit.members[-1] if visit.members else visit for visit in (left, right)]
     for direction, role in (("forward", "output"), ("backward", "input")):
         ends = [[i for i in visit.leaves(direction, role) if i.shape] for visit in last]
@@ -165,6 +199,21 @@ def _of_chain(pair: VisitPair) -> Iterator[_Found]:
     )
     labels = [_labelled(visit.members or [visit]) for visit in (left, right)]
     yield from _by_meaning(pair, labels[0], labels[1], said)
+
+
+def _turned(
+    pair: VisitPair, left: Sequence[Item], right: Sequence[Item], found: Iterable[_Found]
+) -> Iterator[_Found]:
+    """The weight, where one side's operator takes it transposed."""
+    taken = {a.row for a, _, _ in found}, {b.row for _, b, _ in found}
+    rest = [[i for i in s if i.row not in taken[k]] for k, s in enumerate((left, right))]
+    if len(rest[0]) != 1 or len(rest[1]) != 1:
+        return
+    [a], [b] = rest
+    axes = a.shape.split("x"), b.shape.split("x")
+    if len(axes[0]) == 2 and axes[0] == axes[1][::-1]:
+        note = f"{DEFINED_DIFFERENTLY}: one side's operator takes it {_TRANSPOSED}"
+        yield _found(pair, a, b, sure=DOUBTFUL, note=note)
 
 
 def _labelled(visits: Sequence[Visit]) -> list[tuple[str, Item]]:

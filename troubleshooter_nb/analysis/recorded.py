@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from troubleshooter_nb.metrics.floats import dtype_from_token, unit_roundoff
+from troubleshooter_nb.metrics.noise import noise_bound
 from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, judge_statistics, verdict
+
+# As for tensors: of so many values an error of so many roundoffs, all of one sign, is no rounding.
+_FEWEST_SYSTEMATIC = 64
+_FEW_ROUNDOFFS = 16.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     Notes
     -----
     A checksum proves equality (two of CRC-32 agree by chance once in 4e9), statistics only
-    difference; of tensors whose minimum is their maximum they say everything.
+    difference; of tensors whose minimum is their maximum they say everything. What rounding in
+    the dtype of the tensors explains is no difference.
     """
     if left.value or right.value:
         return _judge_values(left, right, tolerance)
@@ -50,18 +59,30 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     same_bits = _same_bits(left, right)
     if same_bits:
         return verdict("identical", "digest_same")
+    dtypes = _dtypes(left, right)
     if left.constant is not None and right.constant is not None:
-        return _judge_numbers(left.constant, right.constant, tolerance, "constants")
+        return _judge_constants(left.constant, right.constant, tolerance, left.size, dtypes)
     size = max(left.size, right.size)
-    found = judge_statistics(left.statistics, right.statistics, tolerance, size=size)
+    found = judge_statistics(left.statistics, right.statistics, tolerance, size=size, dtypes=dtypes)
     if found.name != "undecidable":
         return found
+    if found.reason == "statistics_both":
+        other_bits = same_bits is False and "NaN" in found.detail and not tolerance.equal_nan
+        return verdict("nan", "digest_differs_nan") if other_bits else found
     if _shared(left, right):
         # Other bits may be rounding: the statistics agree within the tolerance.
         return found if same_bits is None else verdict("undecidable", "digest_differs")
     if same_bits is False:
         return verdict("differs", "digest_differs")
     return verdict("undecidable", "nothing_shared")
+
+
+def _dtypes(left: Recorded, right: Recorded) -> tuple[np.dtype, np.dtype] | None:
+    """The dtypes of two tensors; None where one is not known."""
+    try:
+        return dtype_from_token(left.dtype), dtype_from_token(right.dtype)
+    except ValueError:
+        return None
 
 
 def _shared(left: Recorded, right: Recorded) -> bool:
@@ -91,11 +112,29 @@ def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verd
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return _judge_numbers(a, b, tolerance, "values")
+    both = " / ".join(_shown(side.value) or side.shape or side.dtype for side in (left, right))
     if left.value and right.value:
-        both = f"{_shown(left.value)} / {_shown(right.value)}"
         return verdict("differs", "values_differ", both)
-    side, other = (left, right) if left.value else (right, left)
-    return verdict("shape", "no_tensor", f"{_shown(side.value)} / {other.shape or other.dtype}")
+    return verdict("shape", "no_tensor", both)
+
+
+def _judge_constants(
+    a: float,
+    b: float,
+    tolerance: Tolerance,
+    size: int,
+    dtypes: tuple[np.dtype, np.dtype] | None,
+) -> Verdict:
+    """Verdict of two tensors whose elements all are one number, of known dtypes."""
+    found = _judge_numbers(a, b, tolerance, "constants")
+    if found.name != "differs" or dtypes is None:
+        return found
+    allowed = noise_bound(*dtypes).rel_l2
+    if size >= _FEWEST_SYSTEMATIC:
+        allowed = min(allowed, _FEW_ROUNDOFFS * max(map(unit_roundoff, dtypes)))
+    if abs(a - b) <= allowed * abs(b):
+        return verdict("rounding", "constants_rounding", found.detail)
+    return found
 
 
 def _judge_numbers(a: float, b: float, tolerance: Tolerance, what: str) -> Verdict:

@@ -21,9 +21,8 @@ SEPARATOR = re.compile(r"[./]")
 # A part in front of at least this share of a side's names is what that side calls the network.
 _PREFIX_SHARE = 0.8
 _MOST_PREFIXES, _MOST_LAYERS = 6, 12
-
-
-# Levels of record that say in which call of what a tensor was seen.
+# What MindSpore's calls are called, in dumps of calls.
+_MINDSPORE_CALLS = ("Cell.", "Primitive.", "Mint.", "MintFunctional.")
 
 
 class SiteFacts(NamedTuple):
@@ -145,6 +144,11 @@ class Search:
             [item for item in side if item.row not in rows]
             for side, rows in zip(self.all, taken, strict=True)
         )
+
+
+def is_mindspore(items: Iterable[Item]) -> bool:
+    """Whether these calls are called as in MindSpore."""
+    return any(item.name.startswith(_MINDSPORE_CALLS) for item in items)
 
 
 def shapes_differ(left: Item, right: Item) -> bool:

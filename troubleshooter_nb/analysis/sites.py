@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from troubleshooter_nb.analysis.calls import pair_calls
+from troubleshooter_nb.analysis.given_calls import forced_pairs, with_notes
 from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.renaming import pair_modules
-from troubleshooter_nb.analysis.search import Item, Search
+from troubleshooter_nb.analysis.samples import ALONE, NOTHING_LIKE_IT, following, samples_of
+from troubleshooter_nb.analysis.search import Item, Search, is_mindspore
+from troubleshooter_nb.analysis.visit_pairs import VisitPair, unpaired
 from troubleshooter_nb.analysis.visits import Visit, visits_of
 from troubleshooter_nb.pairing import Match
-
-_MINDSPORE_NAMES = ("Cell.", "Primitive.", "Mint.", "MintFunctional.")
 
 
 def by_sites(search: Search, *, fuzzy: bool = False) -> None:
@@ -20,33 +21,65 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
     Parameters
     ----------
     search : Search
-        Gets the pairs, and a word about what stays alone inside calls that belong together.
+        Gets the pairs, and a word about what stays alone inside calls that belong together. What
+        is paired in it already is given: the other entries of those calls follow.
     fuzzy : bool
         Ignore the numbers of calls of operators, keep their order.
     """
     left, right = (
         sorted((item for item in side if item.site), key=lambda item: item.position)
-        for side in (search.left, search.right)
+        for side in search.all
     )
     if not left or not right:
         return
-    if len(left) == len(right) and not fuzzy and _same(left, right):
+    known = list(zip(search.pairs, search.matches, strict=True))
+    if not known and len(left) == len(right) and not fuzzy and _same(left, right):
         search.add_matches(
             (a, b, Match(a.row, b.row, "name", 1.0)) for a, b in zip(left, right, strict=True)
         )
         return
-    visits = visits_of(left), visits_of(right)
-    modules = pair_modules(*(_of_modules(side, is_module=True) for side in visits))
-    others = [_of_modules(side, is_module=False) for side in visits]
-    calls = pair_calls(others[0], others[1], modules, fuzzy=fuzzy)
-    is_cross = _is_mindspore(left) != _is_mindspore(right)
-    for pair in (*modules, *calls):
-        leaves = pair_leaves(pair, is_cross=is_cross)
-        search.pairs += [(a, b) for a, b, _ in leaves.pairs]
-        search.matches += [match for _, _, match in leaves.pairs]
+    # A sample says nothing of its own: it follows its tensor.
+    samples = samples_of(left), samples_of(right)
+    visits = _visits(left, samples[0]), _visits(right, samples[1])
+    given = [(a, b) for (a, b), _ in known if a.site and b.site]
+    pairs = _pair_visits(*visits, (), fuzzy=fuzzy)
+    if given:
+        if forced := forced_pairs(*visits, given, pairs):
+            pairs = _pair_visits(*visits, forced, fuzzy=fuzzy)
+        pairs = with_notes(*visits, given, pairs)
+    taken = {a.row for (a, _), _ in known}, {b.row for (_, b), _ in known}
+    is_cross = is_mindspore(left) != is_mindspore(right)
+    for side in (0, 1):
+        search.alone[side].update({sample.row: ALONE for sample in samples[side].values()})
+    found: list[tuple[Item, Item, Match]] = []
+    for pair in pairs:
+        leaves = pair_leaves(pair, is_cross=is_cross, given=taken)
+        found += leaves.pairs
         for side in (0, 1):
             search.alone[side].update(leaves.alone[side])
-    search.add_matches(())
+    tensors = [*found, *((a, b, match) for (a, b), match in known)]
+    for a, b, _ in tensors:
+        for side, item in enumerate((a, b)):
+            if item.row in samples[side]:
+                search.alone[side][samples[side][item.row].row] = NOTHING_LIKE_IT
+    search.add_matches([*found, *following(tensors, samples, taken)])
+
+
+def _visits(items: Iterable[Item], samples: Mapping[int, Item]) -> list[Visit]:
+    rows = {sample.row for sample in samples.values()}
+    return visits_of(item for item in items if item.row not in rows)
+
+
+def _pair_visits(
+    left: Sequence[Visit], right: Sequence[Visit], forced: Sequence[VisitPair], *, fuzzy: bool
+) -> list[VisitPair]:
+    """The calls that belong together: those that must, modules, then operators."""
+    rest = unpaired(left, right, forced)
+    modules = pair_modules(*(_of_modules(side, is_module=True) for side in rest))
+    modules = [*(pair for pair in forced if pair.left.is_module), *modules]
+    others = [_of_modules(side, is_module=False) for side in rest]
+    calls = pair_calls(others[0], others[1], modules, fuzzy=fuzzy)
+    return [*modules, *(pair for pair in forced if not pair.left.is_module), *calls]
 
 
 def _of_modules(visits: Iterable[Visit], *, is_module: bool) -> list[Visit]:
@@ -56,10 +89,6 @@ def _of_modules(visits: Iterable[Visit], *, is_module: bool) -> list[Visit]:
 def _same(left: Sequence[Item], right: Sequence[Item]) -> bool:
     """Whether both sides hold the same calls with the same shapes in the same order."""
     return all(
-        a.name == b.name and a.shape == b.shape and a.direction == b.direction
+        (a.name, a.shape, a.direction, a.slot) == (b.name, b.shape, b.direction, b.slot)
         for a, b in zip(left, right, strict=True)
     )
-
-
-def _is_mindspore(items: Iterable[Item]) -> bool:
-    return any(item.name.startswith(_MINDSPORE_NAMES) for item in items)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from troubleshooter_nb.formats import (
     safetensors_,
     sharded,
 )
+from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.run_card import RunCard
 
@@ -58,6 +59,10 @@ FORMATS: tuple[Format, ...] = (
     Format(checkpoint_dir.NAME, checkpoint_dir.refusal, checkpoint_dir.open_checkpoint_dir),
     Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
 )
+# Tools whose dumps are folders of their own, that no reader of another kind should look into.
+_OF_TOOLS = (msprobe_dir, api_dump, hooks_file)
+# Readers of folders that hold no pickles: one that lies there is said to be left out.
+_WITHOUT_PICKLES = frozenset(reader.NAME for reader in (*_OF_TOOLS, kernel_dir, async_npy, npy_dir))
 
 
 def open_dump(
@@ -88,14 +93,17 @@ def open_dump(
     Returns
     -------
     Dump
-        Damaged files are entries with a reason, not errors.
+        Damaged files are entries with a reason, not errors. A pickle in a folder is named in the
+        notes and never loaded.
 
     Raises
     ------
     FileNotFoundError
         If the path does not exist.
     UnknownFormatError
-        If no reader takes it; the message lists what each one said. Or for an unknown `format`.
+        If no reader takes it; the message lists what each one said. If it is a folder above dumps
+        of msprobe, the hooks or the api dump, whose names the message lists; a reader asked for
+        by `format` takes it nevertheless. Or for an unknown `format`.
     FormatError
         If the reader asked for by `format` finds nothing it can read.
     """
@@ -108,17 +116,43 @@ def open_dump(
     # abspath also takes "." and "..", whose own names say nothing.
     label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:
-        return _named(format).open(path, label=label)
+        return _opened(path, _named(format), label)
     _refuse_stand_ins(path)
+    taken = next((tool.NAME for tool in _OF_TOOLS if tool.refusal(path) is None), "")
+    below = _below(path, taken)
+    if below.dumps:
+        raise UnknownFormatError(several(path, below, taken))
     refusals = {}
     for reader in FORMATS:
         refusal = reader.refusal(path)
         if refusal is None:
-            return reader.open(path, label=label)
+            return _opened(path, reader, label, below)
         refusals[reader.name] = refusal
+    if below.pickles:
+        refusals[hooks_file.NAME] += f"; {below.note()[0]}"
     said = "\n".join(f"  {name}: {refusal}" for name, refusal in refusals.items())
     msg = f"{str(path)!r} was not recognised. Each reader said:\n{said}"
     raise UnknownFormatError(msg)
+
+
+def _below(path: Path, taken: str) -> Below:
+    if not path.is_dir():
+        return Below()
+    return look_below(
+        path,
+        is_dump=lambda child: any(tool.refusal(child) is None for tool in _OF_TOOLS),
+        is_pickle=hooks_file.is_real_pickle,
+        taken=bool(taken),
+    )
+
+
+def _opened(path: Path, reader: Format, label: str, below: Below | None = None) -> Dump:
+    """What a reader makes of a path; the pickles it leaves aside are a note."""
+    dump = reader.open(path, label=label)
+    if reader.name not in _WITHOUT_PICKLES:
+        return dump
+    below = below or _below(path, reader.name)
+    return replace(dump, notes=(*dump.notes, *below.note()))
 
 
 def _refuse_stand_ins(path: Path) -> None:
@@ -151,6 +185,29 @@ def as_dump(value: DumpLike, side: str) -> Dump:
         return open_dump(value)
     msg = f"{side} takes a Dump, a path or a mapping of names to arrays, got {type(value).__name__}"
     raise TypeError(msg)
+
+
+def as_dumps(left: DumpLike, right: DumpLike) -> tuple[Dump, Dump]:
+    """Both sides of a comparison, see `as_dump`; labels of two paths that end alike say where."""
+    dumps = as_dump(left, "left"), as_dump(right, "right")
+    if dumps[0].label != dumps[1].label:
+        return dumps
+    if not (isinstance(left, (str, PathLike)) and isinstance(right, (str, PathLike))):
+        return dumps
+    labels = _told_apart(*(Path(os.path.abspath(path)).parts for path in (left, right)))
+    return dumps[0].relabel(labels[0]), dumps[1].relabel(labels[1])
+
+
+def _told_apart(left: Sequence[str], right: Sequence[str]) -> tuple[str, str]:
+    """The last part of two paths, with the nearest folder above it that is not called the same.
+
+    Alone, where there is none, or where it may be called like a user or a disk.
+    """
+    up = next((k for k in range(2, min(len(left), len(right)) - 2) if left[-k] != right[-k]), 0)
+    if not up:
+        return left[-1], right[-1]
+    between = "/" if up == 2 else "/…/"
+    return f"{left[-up]}{between}{left[-1]}", f"{right[-up]}{between}{right[-1]}"
 
 
 def save_dump(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ from troubleshooter_nb.naming.hooks import (
     HookName,
     calls_of,
     parse_hook_name,
+    sample_name,
+    sample_slot,
     site_of_hook,
     steps_of,
 )
@@ -119,6 +122,13 @@ def open_hooks_file(path: Path, *, label: str) -> Dump:
     return Dump.from_entries(_distinct(entries, notes), label=label, format=NAME, notes=notes)
 
 
+def is_real_pickle(path: Path) -> bool:
+    """Whether a file called ``.pkl`` or ``.pickle`` is one, and no text."""
+    named_so = path.suffix.lower() in (".pkl", ".pickle")
+    head = head_of(path, 4096) if named_so else b""
+    return bool(_PICKLE.match(head)) and not _HEAD_LINE.match(head)
+
+
 def _refusal_of_file(path: Path) -> str | None:
     head = head_of(path, 4096)
     if not head:
@@ -130,7 +140,7 @@ def _refusal_of_file(path: Path) -> str | None:
         if path.suffix == ".pkl" and head.count(b"\n") and _second_is_ours(head):
             return None
         return "its first line names no op of the torch_npu hooks"
-    if path.suffix in (".pkl", ".pickle") and _PICKLE.match(head):
+    if is_real_pickle(path):
         return (
             "a real pickle, which is never loaded here because it could run code; the .pkl files "
             "of the torch_npu hooks are text"
@@ -153,14 +163,9 @@ def _places(folder: Path) -> list[_Place]:
     waiting = [(folder, _coordinate(folder.name, "step"), _coordinate(folder.name, "rank") or 0)]
     while waiting:
         here, step, rank = waiting.pop()
-        try:
-            children = sorted(here.iterdir())
-        except OSError:
-            continue
-        for child in children:
-            if child.is_symlink() and child.is_dir():
-                continue
-            if child.is_dir() and _LEVEL.fullmatch(child.name):
+        folders, files = _children(here)
+        for child in folders:
+            if _LEVEL.fullmatch(child.name):
                 inner_step, inner_rank = (_coordinate(child.name, w) for w in ("step", "rank"))
                 waiting.append(
                     (
@@ -169,9 +174,23 @@ def _places(folder: Path) -> list[_Place]:
                         rank if inner_rank is None else inner_rank,
                     )
                 )
-            elif child.suffix == ".pkl" and _refusal_of_file(child) is None:
-                found.append(_Place(child, step, rank))
+        found += [_Place(file, step, rank) for file in files if _refusal_of_file(file) is None]
     return sorted(found, key=lambda place: (place.step or 0, place.rank, place.file))
+
+
+def _children(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Sub-folders, links to which are not followed, and files called ``.pkl``."""
+    folders, files = [], []
+    try:
+        with os.scandir(folder) as children:
+            for child in children:
+                if child.is_dir(follow_symlinks=False):
+                    folders.append(Path(child.path))
+                elif child.name.endswith(".pkl"):
+                    files.append(Path(child.path))
+    except OSError:
+        return [], []
+    return sorted(folders), sorted(files)
 
 
 def _coordinate(name: str, word: str) -> int | None:
@@ -358,8 +377,8 @@ def _filled(
         return [entry]
     part = replace(
         *(entry,),
-        name=f"{entry.name}#{kept}_of_{math.prod(shape)}",
-        site=replace(entry.site, slot=f"{entry.site.slot}#{word}"),
+        name=sample_name(entry.name, kept, math.prod(shape)),
+        site=replace(entry.site, slot=sample_slot(entry.site.slot, word)),
         source=_values(line, (kept,), kept, rule),
         statistics={},
     )

@@ -36,7 +36,10 @@ _LARGEST_CARD = 64 * 1024
 _LONGEST_NAME = 255  # bytes of one path part on the usual file systems
 _COORDINATE = re.compile(r"(?i)(rank|step)[_-]?([0-9]{1,9})")
 # Files whose presence says that the folder belongs to another tool.
-_FOREIGN = {"dump.json": "msprobe", "construct.json": "msprobe", "stack.json": "msprobe"}
+_FOREIGN = {
+    **dict.fromkeys(("dump.json", "construct.json", "stack.json"), "msprobe"),
+    **{f"{name}_api_dump_info.csv": "api_dump" for name in ("torch", "mindspore", "mindtorch")},
+}
 _MOST_NOTES = 5
 
 
@@ -46,13 +49,28 @@ def refusal(path: Path) -> str | None:
         return None if path.suffix == ".npy" else "a file, but not .npy"
     if not path.is_dir():
         return "neither a folder nor a file"
-    for file, tool in _FOREIGN.items():
-        if os.path.exists(path / file):
-            return f"holds {file}, so it is a dump of {tool}"
+    for folder in [path, *_coordinate_folders(path)]:
+        for file, tool in _FOREIGN.items():
+            if os.path.exists(folder / file):
+                found = (folder / file).relative_to(path).as_posix()
+                return f"holds {_text(found)}, so it is a dump of {tool}"
     notes: list[str] = []
     if next(_npy_files(path, notes), None) is None:
         return "; ".join(["a folder without .npy files", *notes[:_MOST_NOTES]])
     return None
+
+
+def _coordinate_folders(path: Path) -> list[Path]:
+    """The folders of ranks and steps in a folder; links to folders are not followed."""
+    try:
+        with os.scandir(path) as children:
+            return sorted(
+                Path(child.path)
+                for child in children
+                if child.is_dir(follow_symlinks=False) and _COORDINATE.fullmatch(child.name)
+            )
+    except OSError:
+        return []
 
 
 def open_npy_dir(path: Path, *, label: str) -> Dump:

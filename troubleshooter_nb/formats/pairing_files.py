@@ -65,6 +65,8 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
         If it is none of them; names file, line and key, and says what to do.
     OSError
         If it cannot be opened.
+    TypeError
+        If `path` is none.
 
     Notes
     -----
@@ -74,6 +76,9 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
     if kind is not None and kind not in get_args(MappingKind):
         msg = f"unknown kind {kind!r} of mapping; choose one of {', '.join(get_args(MappingKind))}"
         raise MappingFileError(msg)
+    if not isinstance(path, (str, PathLike)):
+        msg = f"read_mapping takes the path of a yaml or json file, got {type(path).__name__}"
+        raise TypeError(msg)
     path = Path(path)
     try:
         with opened(path) as (stream, (size, _)):

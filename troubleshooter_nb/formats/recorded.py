@@ -11,10 +11,12 @@ def with_nonfinite(statistics: Mapping[str, float]) -> dict[str, float]:
 
     A finite norm proves that no value is NaN or infinite. A NaN among the others proves one NaN,
     an infinite extreme one infinity: the count 1 then means at least one. A norm alone proves
-    nothing, since that of float16 overflows.
+    nothing, since that of float16 overflows; nor does the mean of infinities of both signs.
     """
     found = dict(statistics)
-    seen = [found[name] for name in ("min", "max", "mean") if name in found]
+    extremes = [found[name] for name in ("min", "max") if name in found]
+    both_signs = set(map(float, extremes)) == {-math.inf, math.inf}
+    seen = extremes if both_signs else [*extremes, *([found["mean"]] if "mean" in found else [])]
     if math.isfinite(found.get("l2", math.nan)):
         found |= {"nan_count": 0, "inf_count": 0}
     elif any(math.isnan(value) for value in seen):

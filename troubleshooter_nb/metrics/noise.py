@@ -1,17 +1,19 @@
-"""How much two correct implementations may differ, from dtype and accumulated length.
+"""How much two correct implementations may differ, from dtype, operator and accumulated length.
 
-The first model: one bound for every operator. Fitted to shared/recipes/mindspore/noise_floor.csv
-(MindSpore 2.10 against torch 2.13 on CPU), where every operator but tanh and exp, which MindSpore
-approximates, stays a factor of 3 or more below it.
+Fitted to shared/recipes/mindspore/noise_floor.csv (MindSpore 2.10 against torch 2.13 on CPU). The
+bound, one for every operator, judges a pair on its own: every operator but tanh and exp, which
+MindSpore approximates, stays a factor of 3 or more below it. What is typical of an operator is for
+finding where a difference begins, which may be far below the bound.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from troubleshooter_nb.metrics.floats import unit_roundoff
+from troubleshooter_nb.metrics.floats import dtype_from_token, unit_roundoff
 
 # A dot product of this length is the largest in most layers; used where the length is unknown.
 TYPICAL_LENGTH = 4096
@@ -69,3 +71,98 @@ def noise_bound(
     terms = max(TYPICAL_LENGTH if length is None else length, 1)
     rel_l2 = _STORED * stored + _HEADROOM * accumulated * (1.0 + _GROWTH * terms**0.5)
     return NoiseBound(rel_l2, _PEAK_OVER_L2 * rel_l2, _FLIPPED * stored)
+
+
+def roundoff_of(left: str, right: str) -> float:
+    """Unit roundoff that errors are counted in: of the coarser dtype, float32's at most.
+
+    0.0 for integers, bool, and dtypes that are unknown.
+    """
+    try:
+        stored = max(
+            unit_roundoff(dtype_from_token(name)) for name in (left or right, right or left)
+        )
+    except (ValueError, TypeError):
+        return 0.0
+    return min(stored, _FLOAT32_ROUNDOFF)
+
+
+# Typical relative L2 error of one operator in float32, in roundoffs of it: measured values, a
+# little above. Products grow with their length instead.
+_TYPICAL = 2.0
+_ROUNDOFFS: Mapping[str, float] = {
+    "softmax": 16.0,
+    "logsoftmax": 8.0,
+    "gelu": 4.0,
+    "sigmoid": 8.0,
+    "silu": 8.0,
+    "swiglu": 8.0,
+    "mean": 50.0,
+    "sum": 10.0,
+    "exp": 50.0,
+    # MindSpore approximates these on CPU, see spec/mindspore_cpu.md, section 8.
+    "tanh": 400.0,
+    "softplus": 400.0,
+    "mish": 400.0,
+    "log": 400.0,
+    "lstm": 400.0,
+    "gru": 400.0,
+}
+_PRODUCTS = frozenset(
+    "linear matmul bmm addmm conv1d conv2d conv3d convtranspose2d multiheadattention "
+    "scaleddotproductattention".split()
+)
+# A value rounded on both sides: two errors that are uniform within half a unit.
+_ROUNDED_TWICE = 0.8
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """Error to expect of one operator whose inputs agree.
+
+    Attributes
+    ----------
+    roundoffs : mapping of str to float
+        Relative L2 error of an operator, by torch's word in lower case, in unit roundoffs of the
+        coarser side, but of float32 at most.
+    self_noise : mapping of str to float
+        Relative L2 error by entry name, where one side was run twice: a floor besides.
+    """
+
+    roundoffs: Mapping[str, float] = field(default_factory=lambda: _ROUNDOFFS)
+    self_noise: Mapping[str, float] = field(default_factory=dict)
+
+    def typical(
+        self,
+        left_dtype: np.dtype,
+        right_dtype: np.dtype,
+        word: str = "",
+        *,
+        length: int = 1,
+        backward: bool = False,
+        name: str = "",
+    ) -> float:
+        """Relative L2 error that is usual; ten times of it is not.
+
+        Parameters
+        ----------
+        left_dtype, right_dtype : numpy dtype
+            The coarser one decides. Integers and bool are exact: 0.
+        word : str
+            The operator in torch's word in lower case.
+        length : int
+            Products summed into one element.
+        backward : bool
+            Gradients pass through twice the arithmetic.
+        name : str
+            Entry whose self-noise is a floor.
+        """
+        stored = max(unit_roundoff(left_dtype), unit_roundoff(right_dtype))
+        accumulated = min(stored, _FLOAT32_ROUNDOFF)
+        many = self.roundoffs.get(word, _TYPICAL)
+        if word in _PRODUCTS and word not in self.roundoffs:
+            many = _TYPICAL + _GROWTH * max(length, 1) ** 0.5
+        noise = accumulated * many * (2.0 if backward else 1.0)
+        if stored > _FLOAT32_ROUNDOFF:
+            noise += _ROUNDED_TWICE * stored
+        return max(noise, self.self_noise.get(name, 0.0))

@@ -130,6 +130,32 @@ def row_signatures(values: np.ndarray, axis: int, *, length: int = 16) -> np.nda
     return np.asarray(rows @ weights.astype(rows.dtype), np.float64)
 
 
+def tensor_signature(values: np.ndarray) -> np.ndarray:
+    """Minimum, maximum, mean, L2 norm and four random projections of a whole tensor.
+
+    Parameters
+    ----------
+    values : ndarray, any shape, as `searchable` gives them
+
+    Returns
+    -------
+    ndarray of float64, shape (8,)
+        The projections depend on the order of the values and are about as large as their root mean
+        square; the same weights for the same number of values, 0 for fewer than four. NaN
+        throughout where there are no values.
+    """
+    found = np.full(8, np.nan)
+    flat = values.reshape(-1)
+    if not len(flat):
+        return found
+    wide = flat.astype(np.float64)
+    found[:4] = wide.min(), wide.max(), wide.mean(), np.linalg.norm(wide)
+    projections = row_signatures(wide[None], 0, length=4)[0]
+    found[4:] = 0.0
+    found[4 : 4 + len(projections)] = projections
+    return found
+
+
 def nearest(pool: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each query signature the nearest of the pool, its distance and the second distance.
 

@@ -14,7 +14,7 @@ from troubleshooter_nb.metrics.floats import (
     significand_bits,
     unit_roundoff,
 )
-from troubleshooter_nb.metrics.noise import noise_bound
+from troubleshooter_nb.metrics.noise import TYPICAL_LENGTH, noise_bound
 
 VerdictName = Literal[
     "identical",
@@ -158,7 +158,12 @@ def judge(
 
 
 def judge_statistics(
-    left: Mapping[str, float], right: Mapping[str, float], tolerance: Tolerance, *, size: int
+    left: Mapping[str, float],
+    right: Mapping[str, float],
+    tolerance: Tolerance,
+    *,
+    size: int,
+    dtypes: tuple[np.dtype, np.dtype] | None = None,
 ) -> Verdict:
     """Verdict where at least one side has only statistics: they can refute, never prove.
 
@@ -171,28 +176,109 @@ def judge_statistics(
         The one every element would have to satisfy.
     size : int
         Number of elements.
+    dtypes : tuple of two numpy dtypes, optional
+        Stored dtypes of both sides: what their rounding explains refutes nothing. Integers and
+        bool are exact. Default: the tolerance alone counts.
 
     Notes
     -----
     A statistic refutes only when it is further off than elements within the tolerance can make
     it: each of `size` elements may be off by `atol`, and a mean near zero by cancellation may be
-    off by `rtol` times values that are not near zero.
+    off by `rtol` times values that are not near zero. Nor does it when elements inside
+    `metrics.noise.noise_bound` can: an extreme may be off by its peak, the norm and the mean by
+    its norm, which for the sum of all elements is that of their number.
     """
-    for name in ("nan_count", "inf_count"):
-        # A recorded 1 may stand for at least one, a nan for unknown.
-        a, b = left.get(name, -1), right.get(name, -1)
-        if a >= 0 and b >= 0 and a != b and min(a, b) != 1:
-            return verdict("nan", "statistics_nonfinite")
+    if (found := _nonfinite(left, right)) is not None:
+        return found
     largest = max((abs(right[name]) for name in ("min", "max") if name in right), default=0.0)
+    noise = _noise_of_statistics(right, size, dtypes)
     for name in ("min", "max", "mean", "l2"):
         a, b = float(left.get(name, np.nan)), float(right.get(name, np.nan))
         if np.isnan(a) or np.isnan(b) or a == b:
             continue
+        if np.isinf(a) or np.isinf(b):
+            # An infinity on one side is never close: its own allowance would be infinite.
+            if _is_told(name, a, left) and _is_told(name, b, right):
+                return verdict("differs", "statistics_differ", name)
+            continue
         atol = tolerance.atol * (size**0.5 if name == "l2" else 1.0)
         reach = max(abs(b), largest) if name == "mean" else abs(b)
-        # An infinity on one side is never close: its own allowance would be infinite.
-        if np.isinf(a) or np.isinf(b) or abs(a - b) > atol + tolerance.rtol * reach:
+        if abs(a - b) > max(atol + tolerance.rtol * reach, noise[name]):
             return verdict("differs", "statistics_differ", name)
+    return _undecided(left, right, tolerance, size)
+
+
+def _nonfinite(left: Mapping[str, float], right: Mapping[str, float]) -> Verdict | None:
+    """The verdict of NaN or infinities that are not alike; None where nothing says so."""
+    for name, word in (("nan_count", "NaN"), ("inf_count", "Inf")):
+        # A recorded 1 may stand for at least one, a nan for unknown.
+        a, b = left.get(name, -1), right.get(name, -1)
+        if not (a >= 0 and b >= 0 and a != b and min(a, b) != 1):
+            continue
+        if min(a, b):
+            return verdict("nan", "statistics_counts", f"{a:,.0f} {word} / {b:,.0f} {word}")
+        return verdict("nan", f"statistics_only_{'left' if a else 'right'}", word)
+    signs = [_infinities(side) for side in (left, right)]
+    if all(signs) and signs[0] != signs[1]:
+        return verdict("nan", "statistics_opposite", " / ".join(map(str, signs)))
+    return None
+
+
+def _infinities(side: Mapping[str, float]) -> str | None:
+    """``-Inf``, ``Inf`` or both, where the extremes hold such values; None where they do not."""
+    low, high = (float(side.get(name, np.nan)) for name in ("min", "max"))
+    if np.isnan(low) or np.isnan(high):
+        return None
+    found = [word for word, sign in (("-Inf", -np.inf), ("+Inf", np.inf)) if sign in (low, high)]
+    return ", ".join(found) or None
+
+
+def _is_told(name: str, value: float, side: Mapping[str, float]) -> bool:
+    """Whether a side's statistic is that of its values, where one of the two is infinite.
+
+    Computed ones are those of the finite values; a norm or a mean beside finite extremes is
+    infinite because the tool that recorded it ran over.
+    """
+    finite = all(np.isfinite(side.get(extreme, np.nan)) for extreme in ("min", "max"))
+    if np.isinf(value):
+        return name in ("min", "max") or not finite
+    return not (finite and side.get("inf_count", -1) > 0)
+
+
+def _noise_of_statistics(
+    right: Mapping[str, float], size: int, dtypes: tuple[np.dtype, np.dtype] | None
+) -> dict[str, float]:
+    """How far apart rounding may put each statistic of the same values."""
+    if dtypes is None:
+        return dict.fromkeys(("min", "max", "mean", "l2"), 0.0)
+    known = {name: abs(value) for name, value in right.items() if np.isfinite(value)}
+    largest = max(known.get("min", 0.0), known.get("max", 0.0))
+    typical = known["l2"] / size**0.5 if "l2" in known and size > 0 else largest
+    elements = noise_bound(*dtypes)
+    summed = noise_bound(*dtypes, length=max(size, TYPICAL_LENGTH)).rel_l2
+    extreme = elements.peak * largest
+    return {
+        "min": extreme,
+        "max": extreme,
+        "mean": summed * typical,
+        "l2": summed * known.get("l2", 0.0),
+    }
+
+
+def _undecided(
+    left: Mapping[str, float], right: Mapping[str, float], tolerance: Tolerance, size: int
+) -> Verdict:
+    """The verdict where no statistic refutes; NaN and infinities on both sides are said."""
+    counts = {
+        word: [side.get(name, -1) for side in (left, right)]
+        for name, word in (("nan_count", "NaN"), ("inf_count", "Inf"))
+    }
+    both = [word for word, found in counts.items() if min(found) > 0]
+    if tolerance.equal_nan and 0 < size <= min(counts["NaN"]):
+        return verdict("pass", "statistics_all_nan")
+    if both:
+        # Tensors of the same bits, NaN included, would be identical.
+        return verdict("undecidable", "statistics_both", ", ".join(both))
     return verdict("undecidable", "undecidable")
 
 

@@ -34,6 +34,12 @@ _IN_PLACE_METHODS = {
 }
 
 
+# How many values of a tensor an entry is about: its first ones, or rows drawn at random.
+_SAMPLE = re.compile(r"(?s)(?P<slot>.*)#(?P<word>first|rows)")
+
+_SAMPLE_NAME = re.compile(r"(?s)(?P<name>.+)#[0-9]+_of_[0-9]+")
+
+
 @dataclass(frozen=True)
 class HookName:
     """The parts of an entry's name, as the tool spells them.
@@ -157,6 +163,31 @@ def site_of_hook(parts: HookName, call: int, *, arriving_is_output: bool) -> Sit
         roles.get(io, ""),
         ".".join(map(str, parts.position)),
     )
+
+
+def sample_slot(slot: str, word: str) -> str:
+    """The slot of what is kept of the tensor in this slot; `word` is ``first`` or ``rows``."""
+    return f"{slot}#{word}"
+
+
+def sampled_slot(slot: str) -> tuple[str, str]:
+    """Slot of the tensor that the entry in this slot is a sample of, and which kind of sample.
+
+    The slot itself and an empty word for an entry that is no sample.
+    """
+    match = _SAMPLE.fullmatch(slot)
+    return (match["slot"], match["word"]) if match else (slot, "")
+
+
+def sample_name(name: str, kept: int, size: int) -> str:
+    """What the entry with `kept` of the `size` values of a tensor is called."""
+    return f"{name}#{kept}_of_{size}"
+
+
+def sampled_name(name: str) -> str:
+    """Name of the tensor that an entry of this name is a sample of; empty for other names."""
+    match = _SAMPLE_NAME.fullmatch(name)
+    return match["name"] if match else ""
 
 
 def calls_of(sequence: Sequence[HookName]) -> tuple[list[int], list[str]]:

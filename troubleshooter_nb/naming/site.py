@@ -35,10 +35,15 @@ class Site:
 
 
 def place_text(kind: str, path: str, call: int, direction: str, role: str, slot: str) -> str:
-    """A site in short: ``mlp.weight (grad)``, ``Functional.relu #1 input 0``; or just its path."""
+    """A site in short: ``mlp.weight (grad)``, ``Functional.relu #1 input 0``; or just its path.
+
+    A gradient says so once: ``h (grad)``.
+    """
     if not path or kind not in CALL_KINDS:
         return f"{path} (grad)" if path and role == "gradient" else path
     is_parameter = role == "parameter"
     place = path if is_parameter or not call else f"{path} #{call}"
-    part = f".{slot}" if is_parameter else " ".join(["", role, *slot.split()])
-    return f"{place}{part.rstrip('. ')}{' (grad)' if direction == 'backward' else ''}"
+    words = [role if role != "gradient" else "", *slot.split()]
+    part = f".{slot}" if is_parameter else "".join(f" {word}" for word in words if word)
+    is_gradient = direction == "backward" or role == "gradient"
+    return f"{place}{part.rstrip('. ')}{' (grad)' if is_gradient else ''}"

@@ -39,6 +39,7 @@ from troubleshooter_nb.render.tables import (
 from troubleshooter_nb.render.text import (
     axis_ranges,
     criterion,
+    digest_line,
     headline,
     range_sentences,
     scalar_row,
@@ -150,6 +151,7 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
             )
         ),
         paragraph(reason_text(values, language)),
+        paragraph(small(digests)) if (digests := digest_line(values, language)) else None,
         figure_table(values) if not np.isnan(values["max_abs_error"]) else None,
         _inside(values, evidence, language) if evidence is not None else None,
     )
@@ -200,7 +202,7 @@ def _call_out(
     lines = [
         paragraph(element("b", f"➤ {sentence('first_divergence', language)}: ", samp(title))),
         paragraph(what, end),
-        paragraph(_before(pairs, first, language)),
+        paragraph(_before(pairs, pairs.turn, language)),
     ]
     if first in evidence and (ranges := range_sentences(evidence[first], language)):
         lines.append(paragraph(" ".join(ranges)))
@@ -236,7 +238,7 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
     if first is not None:
         error = pairs["max_abs_error"]
         alt = {
-            "before": scientific(_largest(error[:first])),
+            "before": scientific(_largest(error[: pairs.turn])),
             "first": scientific(float(error[first])),
             "after": scientific(_largest(error[first + 1 :])),
         }

@@ -104,6 +104,11 @@ class Pairs:
         """Numbers of the pairs whose values were compared and differ."""
         return np.flatnonzero(np.isin(self["verdict"], DIFFERING))
 
+    @property
+    def turn(self) -> int:
+        """Row up to which nothing differs: that of the first difference, or of its first copy."""
+        return int(self.failed.min(initial=len(self)))
+
     @cached_property
     def first(self) -> int | None:
         """Row of the first differing pair of the whole comparison; None where it is not here."""
@@ -238,7 +243,8 @@ _NEAR = 1 / 8
 class Entries:
     """A dump's table as plain arrays, with what is wrong with each entry.
 
-    `limits` is the largest finite value of each entry's dtype, inf for exact dtypes.
+    `limits` is the largest finite value of each entry's dtype, inf for exact dtypes; `is_merged`
+    says that other ranks than 0 hold only what was not merged into it.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -246,16 +252,18 @@ class Entries:
     limits: np.ndarray
     histogram: np.ndarray | None
     exponents: np.ndarray
+    is_merged: bool = False
 
     @classmethod
     def of(cls, index: xr.Dataset, limits: np.ndarray) -> Entries:
         """The view of a `Dump.index`."""
         columns = {str(n): v.values for n, v in index.data_vars.items() if v.dims == ("entry",)}
         names = display_names(columns)
+        merged = "merged_ranks" in index.attrs
         histogram = index.get("magnitude_histogram")
         if histogram is None:
-            return cls(columns, names, limits, None, np.empty(0, int))
-        return cls(columns, names, limits, histogram.values, index["exponent"].values)
+            return cls(columns, names, limits, None, np.empty(0, int), merged)
+        return cls(columns, names, limits, histogram.values, index["exponent"].values, merged)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -335,7 +343,8 @@ class Entries:
         places: dict[tuple[int, int], set[str]] = {}
         columns = (self["step"], self["rank"], self["name"])
         for step, rank, name in zip(*columns, strict=True):
-            places.setdefault((int(step), int(rank)), set()).add(str(name))
+            if not (self.is_merged and rank):
+                places.setdefault((int(step), int(rank)), set()).add(str(name))
         steps = sorted({step for step, _ in places})
         ranks = sorted({rank for _, rank in places})
         every = set().union(*places.values())

@@ -160,15 +160,21 @@ def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
 
 def headline(pairs: Pairs, language: str, *, ascii_only: bool = False) -> tuple[str, str]:
     """How many pairs differ or agree, as (tone, text)."""
-    total, failed = int(np.count_nonzero(pairs["verdict"] != "missing")), len(pairs.failed)
+    verdict = pairs["verdict"]
+    total, failed = int(np.count_nonzero(verdict != "missing")), len(pairs.failed)
     if not total:
         mark, tone, text = "undecidable", "warn", sentence("nothing", language)
     elif failed:
         mark, tone = "differs", "bad"
         text = sentence("some_differ", language, failed=failed, total=total)
     else:
-        passed = int((pairs["passed"] & (pairs["verdict"] != "missing")).sum())
-        mark, tone = ("pass", "ok") if pairs["passed"].all() else ("missing", "warn")
+        passed = int((pairs["passed"] & (verdict != "missing")).sum())
+        undecidable = verdict == "undecidable"
+        mark, tone = "missing", "warn"
+        if undecidable.sum() == total:
+            mark = "undecidable"
+        elif (pairs["passed"] | undecidable).all():
+            mark, tone = "pass", "ok"
         text = sentence("all_agree", language, passed=passed, total=total)
     return tone, f"{glyph(mark, ascii_only=ascii_only)} {text}"
 
@@ -195,6 +201,8 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
     for side in ("left", "right"):
         what = f"{values[f'{side}_dtype']:<9} {values[f'{side}_shape']:<14}"
         lines.append(f"  {side:<5} {what} {_side(values, side)}".rstrip())
+    if digests := digest_line(values, language):
+        lines.append(f"  {digests}")
     if np.isfinite(values["rel_l2_error"]) or np.isfinite(values["max_abs_error"]):
         figures = (
             ("max_abs_error", "mean_abs_error", "rmse", "rel_l2_error"),
@@ -211,6 +219,14 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
         for index, left, right, error, _ in worst_elements(values["left_shape"], evidence):
             lines.append(f"  {index:<20} {left:>14.7g} {right:>14.7g} {scientific(error):>9}")
     return fitted(lines, facts)
+
+
+def digest_line(values: Mapping[str, Any], language: str) -> str:
+    """The checksums that the dumps recorded; empty where there are none."""
+    found = {side: str(values[f"{side}_digest"]) for side in ("left", "right")}
+    if not any(found.values()):
+        return ""
+    return sentence("digests", language, **{side: text or "–" for side, text in found.items()})
 
 
 def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:

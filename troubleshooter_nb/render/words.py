@@ -85,14 +85,38 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "{detail} is {left_statistic} and {right_statistic}",
         "{detail} 分别为 {left_statistic} 与 {right_statistic}",
     ),
-    "statistics_nonfinite": (
-        "NaN or Inf on one side only, by the statistics",
-        "由统计量可知仅一侧存在 NaN 或 Inf",
+    "statistics_only_left": (
+        "{detail} on the left side only, by the statistics",
+        "由统计量可知仅左侧存在 {detail}",
+    ),
+    "statistics_only_right": (
+        "{detail} on the right side only, by the statistics",
+        "由统计量可知仅右侧存在 {detail}",
+    ),
+    "statistics_counts": (
+        "other numbers of NaN or Inf, by the statistics: left {left_value}, right {right_value}",
+        "由统计量可知 NaN 或 Inf 的数量不同：左 {left_value}，右 {right_value}",
+    ),
+    "statistics_opposite": (
+        "infinities of opposite sign, by the statistics: left {left_value}, right {right_value}",
+        "由统计量可知无穷大的符号相反：左 {left_value}，右 {right_value}",
+    ),
+    "statistics_both": (
+        "{detail} on both sides, by the statistics; whether at the same places was not recorded",
+        "由统计量可知两侧均有 {detail}；是否在相同位置未记录",
+    ),
+    "statistics_all_nan": (
+        "every element is NaN on both sides, by the statistics",
+        "由统计量可知两侧全部元素均为 NaN",
     ),
     "digest_same": ("equal checksums", "校验和相等"),
     "digest_differs": (
         "other bits, by checksum; how far apart they are was not recorded",
         "校验和不同；未记录差异大小",
+    ),
+    "digest_differs_nan": (
+        "NaN on both sides, and other bits, by checksum",
+        "两侧均有 NaN，且校验和不同",
     ),
     "defined_differently": ("{detail}", "{detail}"),
     "nothing_shared": (
@@ -100,17 +124,32 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "两侧没有可以比较的记录",
     ),
     "value_same": ("both are {detail}", "两侧均为 {detail}"),
-    "values_close": ("within tolerance: {detail}", "在容差内：{detail}"),
-    "values_differ": ("{detail}", "{detail}"),
+    "values_close": (
+        "within tolerance: left {left_value}, right {right_value}",
+        "在容差内：左 {left_value}，右 {right_value}",
+    ),
+    "values_differ": (
+        "left {left_value}, right {right_value}",
+        "左 {left_value}，右 {right_value}",
+    ),
     "constants_close": (
-        "every element is the same number, by min and max: {detail}",
-        "由最小值与最大值可知全部元素相同：{detail}",
+        "every element is the same number, by min and max: left {left_value}, right {right_value}",
+        "由最小值与最大值可知全部元素相同：左 {left_value}，右 {right_value}",
+    ),
+    "constants_rounding": (
+        "rounding of {coarser}; every element is one number, by min and max: left {left_value}, "
+        "right {right_value}",
+        "{coarser} 的舍入误差；由最小值与最大值可知每侧全部元素为同一数：左 {left_value}，"
+        "右 {right_value}",
     ),
     "constants_differ": (
-        "every element is one number, by min and max: {detail}",
-        "由最小值与最大值可知每侧全部元素为同一数：{detail}",
+        "every element is one number, by min and max: left {left_value}, right {right_value}",
+        "由最小值与最大值可知每侧全部元素为同一数：左 {left_value}，右 {right_value}",
     ),
-    "no_tensor": ("only one side is a tensor: {detail}", "仅一侧为张量：{detail}"),
+    "no_tensor": (
+        "only one side is a tensor: left {left_value}, right {right_value}",
+        "仅一侧为张量：左 {left_value}，右 {right_value}",
+    ),
     # Sentences of the reprs.
     "all_agree": ("{passed} of {total} pairs agree", "{total} 对中 {passed} 对一致"),
     "some_differ": ("{failed} of {total} pairs differ", "{total} 对中 {failed} 对不一致"),
@@ -131,6 +170,10 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     ),
     "interrupted_count": ("interrupted: {count} not measured", "已中断：{count} 对未测量"),
     "sides": ("{left} against {right}, the reference", "{left} 对比基准 {right}"),
+    "digests": (
+        "checksums: left {left}, right {right}",
+        "校验和：左 {left}，右 {right}",
+    ),
     "next": ("next:", "下一步："),
     "first_entry": ("first at", "首个为"),
     "saturated_word": ("at the largest finite value", "达到最大有限值"),
@@ -381,6 +424,10 @@ class _Gaps(dict[str, Any]):
         if name in ("left_statistic", "right_statistic"):
             # As many digits as tell them apart.
             return f"{float(self[name.partition('_')[0] + '_' + self['detail']]):.6g}"
+        if name in ("left_value", "right_value"):
+            # What the two sides are, with a slash between.
+            left, _, right = str(self["detail"]).partition(" / ")
+            return left if name == "left_value" else right
         if name == "scale":
             return scientific(max(abs(float(self["right_max"])), abs(float(self["right_min"]))))
         if name == "share":

@@ -44,8 +44,24 @@ def cell_pairs(claims: Claims) -> None:
             text = f"no cell of {claims.source.where} has this name"
             claims.lacks(rule.line, left, text, name=left, known=claims.source.cells)
         elif not any(name in claims.target.cells for name in names):
-            text = f"no module of {claims.target.where} is called {shown(names[0])}"
-            claims.lacks(rule.line, left, text, name=names[0], known=claims.target.cells)
+            _lacks_target(claims, rule, names[0])
+
+
+def _lacks_target(claims: Claims, rule: NameRule, made: str) -> None:
+    """No module of the target is called what a rule made of one of the source."""
+    left, right = rule.left or "", rule.right or ""
+    cells = claims.source.cells
+    part_of = next(c for c in cells if left in c and c.replace(left, right, 1) == made)
+    if f".{left}." in f".{part_of}.":
+        text = f"no module of {claims.target.where} is called {shown(made)}"
+        claims.lacks(rule.line, left, text, name=made, known=claims.target.cells)
+        return
+    # It cuts a word in two: rather a name with a letter missing than a part of one.
+    text = (
+        f"no cell of {claims.source.where} has this name, and as a part of {shown(part_of)} it "
+        f"makes {shown(made)}, which {claims.target.where} does not have"
+    )
+    claims.lacks(rule.line, left, text, name=left, known=cells)
 
 
 def layer_pairs(claims: Claims) -> None:

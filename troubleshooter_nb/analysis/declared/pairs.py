@@ -13,6 +13,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MISSING, MappingFile, MappingKind, NameRule
 from troubleshooter_nb.formats.yaml_nodes import shown
+from troubleshooter_nb.naming.hooks import sampled_name
 from troubleshooter_nb.pairing import Match
 
 _MOST_TRIED = 1000
@@ -115,6 +116,8 @@ def _data_pairs(claims: Claims) -> None:
             for (side, name), found in zip(sides, rows, strict=True)
             if name and not found
         ]
+        if lacking and all(side.rows_of(sampled_name(name)) for side, name in lacking):
+            continue  # the first values of a whole tensor: they follow it, wherever it goes
         if lacking:
             _lack(claims, rule, lacking)
             continue

@@ -96,9 +96,11 @@ def merge_ranks(
         merged += _merged(table, rows, rules, reference, report)
     entries = _ordered(merged)
     notes = [*dump.notes, *report.notes(), *rules.unused()]
-    return Dump.from_entries(
+    joined = Dump.from_entries(
         entries, label=dump.label, format=dump.format, card=dump.card, notes=notes
     )
+    # What is left under a rank is there because it was not merged: the rest is not missing.
+    return replace(joined, index=joined.index.assign_attrs(merged_ranks=len(ranks)))
 
 
 def _merged(

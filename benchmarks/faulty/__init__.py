@@ -1,0 +1,1 @@
+"""Networks with planted faults, and what a comparison makes of their dumps."""

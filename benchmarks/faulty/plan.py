@@ -1,0 +1,325 @@
+"""Draws runs and carries them out: two dumps and the truth about them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from faulty import layers, limits, loading, mindspore_side, outside, sequences, training  # noqa: F401 they register
+from faulty.capture import Record, dump_of, is_kept
+from faulty.families import FAMILIES, draw_side
+from faulty.noise import amplify, cast, harmless, reorder
+from faulty.registry import FAULTS, Fault, Truth
+from faulty.side import Side
+from troubleshooter_nb import Dump
+
+CONTROLS = ("same", "reordered", "half reordered", "other precision", "amplified", "layout")
+OTHER_CONTROLS = ("same", "amplified", "layout")
+HARD = ("half noise", "other precision", "small", "amplified", "harmless first", "statistics")
+NOT_SAME = ("half noise", "other precision", "amplified", "harmless first", "layout")
+HALVES = (torch.bfloat16, torch.float16)
+
+
+@dataclass
+class Run:
+    """One run: what was drawn, the dumps and the truth."""
+
+    number: int
+    family: str
+    fault: Fault | None
+    hard: str
+    level: str
+    keep: str
+    truth: Truth
+    left: Dump
+    right: Dump
+    # (step, name) of every record -> module in whose forward it was computed.
+    where: dict[tuple[int, str], str] = field(default_factory=dict)
+    touches: bool = True
+    strength: float = float("nan")
+    first: str = ""
+    # torch against MindSpore.
+    is_other: bool = False
+
+    @property
+    def is_control(self) -> bool:
+        """Whether nothing was planted."""
+        return self.fault is None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether no cause of the catalogue describes the fault."""
+        return self.fault is not None and self.fault.cause.startswith("outside.")
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether the old rule cannot be expected to find it."""
+        return self.hard not in ("", "easy", "same")
+
+    @property
+    def decides_cause(self) -> bool:
+        """Whether the dump holds what a proof of the cause needs."""
+        return self.keep not in ("outputs", "statistics")
+
+
+def draw(number: int, seed: int, only: str = "", family: str = "", mindspore: float = 0.0) -> Run:
+    """The run of this number; the same for the same seed and choices."""
+    for attempt in range(40):
+        rng = np.random.default_rng([seed, number, attempt])
+        is_other = np.random.default_rng([seed, number, 99]).random() < mindspore
+        run = _attempt(number, rng, only, family, is_other)
+        if run is not None:
+            return run
+    msg = f"run {number} could not be drawn"
+    raise RuntimeError(msg)
+
+
+def _attempt(
+    number: int, rng: np.random.Generator, only: str, family: str, is_other: bool
+) -> Run | None:
+    families = mindspore_side.FAMILIES if is_other else FAMILIES
+    draw_of_kind = rng.random()
+    if only == "control" or (not only and draw_of_kind < 0.22):
+        controls = OTHER_CONTROLS if is_other else CONTROLS
+        hard = controls[int(rng.integers(len(controls)))]
+        return _carry_out(number, None, hard, _family(rng, families, family), rng, is_other)
+    choices = [
+        f
+        for f in FAULTS
+        if (only in (f.cause, f.name, f.cause.partition(".")[0]) if only else True)
+        and f.cause.startswith("outside.")
+        == (draw_of_kind > 0.85 if not only else "outside" in only)
+        and (not family or family in f.families)
+        and (not is_other or goes_across(f))
+    ]
+    if not choices and is_other:
+        return None
+    if not choices:
+        msg = f"no fault {only!r} can be planted in {family or 'any family'}"
+        raise SystemExit(msg)
+    causes = sorted({f.cause for f in choices})
+    cause = causes[int(rng.integers(len(causes)))]
+    choices = [f for f in choices if f.cause == cause]
+    fault = choices[int(rng.integers(len(choices)))]
+    hard = _hardness(fault, rng)
+    if is_other and hard not in ("easy", "amplified", "harmless first", "statistics", "backward"):
+        return None
+    fit = tuple(f for f in fault.families if f in families)
+    return _carry_out(number, fault, hard, _family(rng, fit, family), rng, is_other)
+
+
+def is_possible(fault: Fault, level: str, keep: str) -> bool:
+    """Whether this dump can hold the fault at all."""
+    return fault.name != "conv1d_extra_axis" or (level != "api" and keep in ("all", "checkpoint"))
+
+
+def goes_across(fault: Fault) -> bool:
+    """Whether the example nets in MindSpore have what the fault needs."""
+    needs_more = fault.steps > 1 or fault.is_training or fault.dtype or fault.prepare
+    within = not {"drop", "dropout", "pool", "flatten"} & {*fault.name.split("_")}
+    return within and not needs_more and bool({*fault.families} & {*mindspore_side.FAMILIES})
+
+
+def _family(rng: np.random.Generator, families: tuple[str, ...], wanted: str) -> str:
+    return wanted or families[int(rng.integers(len(families)))]
+
+
+def _hardness(fault: Fault, rng: np.random.Generator) -> str:
+    if fault.kind in ("backward", "running", "steps"):
+        return {"backward": "backward", "running": "running statistics", "steps": "later steps"}[
+            fault.kind
+        ]
+    if fault.dtype:
+        return "half noise"
+    if rng.random() < 0.5:
+        return "easy"
+    fit = [h for h in HARD if h != "small" or fault.has_small]
+    if fault.kind == "recorded" or fault.is_training:
+        fit = ["amplified", "harmless first"]
+    return fit[int(rng.integers(len(fit)))]
+
+
+def _what_is_kept(fault: Fault | None, hard: str, rng: np.random.Generator) -> tuple[str, str]:
+    """Level of the capture and the part of it that the user holds."""
+    level = str(rng.choice(["module", "leaf", "api"], p=[0.5, 0.25, 0.25]))
+    keep = "outputs" if rng.random() < 0.2 else "all"
+    kind = fault.kind if fault else "forward"
+    if kind in ("running", "steps", "recorded", "backward"):
+        level = "module" if level == "api" else level
+        keep = "all"
+    if kind == "running" and rng.random() < 0.3:
+        keep = "checkpoint"
+    if kind == "steps":
+        keep = "checkpoint" if rng.random() < 0.4 else "all"
+    if kind == "backward" and rng.random() < 0.3:
+        keep = "gradients"
+    if kind == "loading" and rng.random() < 0.15:
+        keep, level = "checkpoint", "leaf"
+    return level, "statistics" if hard == "statistics" else keep
+
+
+def _carry_out(
+    number: int,
+    fault: Fault | None,
+    hard: str,
+    family: str,
+    rng: np.random.Generator,
+    is_other: bool = False,
+) -> Run | None:
+    level, keep = _what_is_kept(fault, hard, rng)
+    level = "leaf" if is_other and level == "api" else level
+    if fault and not is_possible(fault, level, keep):
+        return None
+    steps, is_training = (fault.steps, fault.is_training) if fault else (1, False)
+    base = draw_side(family, rng, steps, is_training, is_other)
+    if is_other:
+        mindspore_side.as_in_mindspore(base)
+    if fault and fault.prepare:
+        fault.prepare(base, rng)
+    if hard == "amplified":
+        amplify(base, rng)
+    left, clean, right = base.copied(), base.copied(), base.copied()
+    if fault and fault.prepare:
+        # A preparation may replace forwards that refer to the module they were made for.
+        for side in (left, clean, right):
+            rebind(side, base, fault, int(number))
+    for side in (left, clean, right):
+        side.state["forward_only"] = is_other
+    truth = Truth(set())
+    if fault:
+        truth = fault.plant(left, np.random.default_rng([number, 7]), hard == "small")
+        if not truth.origins and not truth.role:
+            return None
+    dtypes = _dtypes(fault, hard, family, rng)
+    seed = int(rng.integers(1 << 30))
+    touched: set[str] = set()
+    for side in (left, clean):
+        if hard in ("harmless first", "layout"):
+            touched, also = harmless(side, np.random.default_rng(seed))
+            truth.also |= also
+        if hard in ("half noise", "amplified", "reordered", "half reordered", "other precision"):
+            reorder(side, seed)
+        if dtypes[0] != torch.float32:
+            cast(side, dtypes[0])
+    if touched & truth.origins:
+        return None
+    if dtypes[1] != torch.float32:
+        cast(right, dtypes[1])
+    truth.also |= _true_besides(hard)
+    backward_order = bool(rng.random() < 0.5)
+    has_gradients = bool(rng.random() < 0.7) or (fault is not None and fault.kind != "forward")
+    return _recorded(
+        Run(number, family, fault, hard, level, keep, truth, None, None),  # type: ignore[arg-type]
+        (left, clean if fault else None, right),
+        (backward_order, has_gradients),
+        bool(rng.random() < 0.3),
+        is_other,
+    )
+
+
+def rebind(side: Side, base: Side, fault: Fault, number: int) -> None:
+    """Make replaced forwards of a copy those of the copy's own modules."""
+    for path, module in side.net.named_modules():
+        if "forward" in module.__dict__:
+            del module.__dict__["forward"]
+            side.state.setdefault("rebound", []).append(path)
+    if side.state.get("rebound") and fault.cause == "int_narrowing":
+        loading.by_remainder(side)
+
+
+def _dtypes(
+    fault: Fault | None, hard: str, family: str, rng: np.random.Generator
+) -> tuple[torch.dtype, torch.dtype]:
+    # rrelu has no float16 kernel on the CPU.
+    half = HALVES[0] if family == "autoencoder" else HALVES[int(rng.integers(2))]
+    if fault and fault.dtype:
+        half = getattr(torch, fault.dtype)
+        return half, half
+    if hard in ("half noise", "half reordered"):
+        return half, half
+    if hard == "other precision":
+        return half, torch.float32
+    return torch.float32, torch.float32
+
+
+def _true_besides(hard: str) -> set[str]:
+    if hard == "other precision":
+        return {"low_precision_cast", "reduction_order", "softmax_precision_path"}
+    noisy = ("half noise", "amplified", "reordered", "half reordered")
+    return {"reduction_order"} if hard in noisy else set()
+
+
+def _recorded(
+    run: Run,
+    sides: tuple[Side, Side | None, Side],
+    options: tuple[bool, bool],
+    is_widened: bool,
+    is_other: bool,
+) -> Run | None:
+    run.is_other = is_other
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        left = sides[0].run(run.level, *options)
+        if is_other:
+            right = mindspore_side.records_of(sides[2], run.level, options[1])
+        else:
+            right = sides[2].run(run.level, *options)
+        clean = []
+        if sides[1]:
+            # Without noise, layout or another framework the faultless left side is the right one.
+            is_same = run.hard not in NOT_SAME and not run.fault.dtype and not is_other  # type: ignore[union-attr]
+            clean = right if is_same else sides[1].run(run.level, *options)
+    run.where = {(r.step, r.name): r.where for r in [*right, *left]}
+    run.left = dump_of(left, run.keep, "left", is_widened)
+    run.right = dump_of(right, run.keep, "right", is_widened)
+    if run.fault:
+        measure(run, left, clean, right)
+        buried = run.hard in ("half noise", "other precision", "amplified") and run.strength < 0.05
+        if buried or not run.touches:
+            return None
+    return run
+
+
+def measure(
+    run: Run, left: Iterable[Record], clean: Iterable[Record], right: Iterable[Record]
+) -> None:
+    """Where the fault first changes a recorded value, and how much against the noise there."""
+    without = {(r.step, r.name): r.array for r in clean}
+    other = {(r.step, r.name): r.array for r in right}
+    run.touches = False
+    lost = [r for r in clean if is_kept(r, run.keep)]
+    have = {(r.step, r.name) for r in left}
+    lost = [r for r in lost if (r.step, r.name) not in have]
+    for record in left:
+        key = record.step, record.name
+        if not is_kept(record, run.keep):
+            continue
+        own = without.get(key)
+        if own is not None and own.shape == record.array.shape and _same(own, record.array):
+            continue
+        run.touches = True
+        run.first = f"{record.step}:{record.name}"
+        run.strength = _strength(record.array, own, other.get(key))
+        if run.truth.is_glue:
+            run.truth.origins.add(record.where)
+        return
+    if lost:
+        run.touches = run.truth.is_absent = True
+        run.first, run.strength = f"{lost[0].step}:{lost[0].name}", float("inf")
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def _strength(a: np.ndarray, own: np.ndarray | None, other: np.ndarray | None) -> float:
+    if own is None or other is None or not a.shape == own.shape == other.shape:
+        return float("inf")
+    a, own, other = (x.astype(np.float64) for x in (a, own, other))
+    with np.errstate(all="ignore"):
+        effect, noise = np.linalg.norm(a - own), np.linalg.norm(own - other)
+        return float(effect / noise) if noise else float("inf")

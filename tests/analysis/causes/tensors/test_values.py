@@ -1,0 +1,299 @@
+"""Causes that the values of any pair give away."""
+
+from __future__ import annotations
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.analysis.causes.tensors.kit import causes, output, weights
+from troubleshooter_nb.analysis.causes.tensors import (
+    detect_observed,
+    detect_repeat,
+    detect_values,
+    observations,
+)
+from troubleshooter_nb.metrics.floats import dtype_from_token
+
+SEEDS = pytest.mark.parametrize("seed", [0, 1])
+
+
+def normal(seed, *shape, scale=1.0):
+    return (scale * np.random.default_rng(seed).standard_normal(shape)).astype(np.float32)
+
+
+def only(found, cause):
+    assert causes(found) == [cause]
+    json.dumps(found[0].evidence, allow_nan=False)
+    return found[0]
+
+
+@SEEDS
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_overflow_is_where_the_other_side_is_beyond_the_limit(seed, side):
+    wide = normal(seed, 64, 64, scale=4e4)
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float16)
+    sides = (narrow, wide) if side == "left" else (wide, narrow)
+    found = only(detect_values(output(*sides)), "fp16_overflow")
+    assert found.evidence["count"] == (np.abs(wide) >= 65520).sum()
+    assert found.evidence["side"] == side
+    # Infinities elsewhere are no overflow of that format.
+    wide[3, 3] = 1.0
+    narrow[3, 3] = np.inf
+    assert detect_values(output(narrow, wide)) == []
+
+
+@SEEDS
+@pytest.mark.parametrize(("limit", "name"), [(65504.0, "float16"), (448.0, "float8_e4m3fn")])
+def test_saturation_is_exactly_the_limit(seed, limit, name):
+    wide = normal(seed, 64, 64, scale=0.6 * limit)
+    found = only(detect_values(output(np.clip(wide, -limit, limit), wide)), "saturation")
+    assert found.evidence["format"] == name
+    assert found.residual == 0.0
+    other = detect_values(output(np.clip(wide, -0.9 * limit, 0.9 * limit), wide))
+    assert "saturation" not in causes(other)
+
+
+@SEEDS
+@pytest.mark.parametrize("format_", ["float16", "float8_e5m2"])
+def test_underflow_is_zero_below_the_smallest_value(seed, format_):
+    least = {"float16": -25, "float8_e5m2": -17}[format_]
+    random = np.random.default_rng(seed)
+    wide = (normal(seed, 64, 64) * 2.0 ** random.uniform(least - 5, least + 8, (64, 64))).astype(
+        "f4"
+    )
+    narrow = wide.astype(dtype_from_token(format_)).astype(np.float32)
+    found = only(detect_values(output(narrow, wide)), "underflow")
+    assert found.evidence["format"] == format_
+    # A rectifier makes zeros, too.
+    assert "underflow" not in causes(detect_values(output(np.maximum(wide, 0), wide)))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_nan_that_became_a_bound(side):
+    wide = normal(0, 64, 64)
+    wide[3, :5] = np.nan
+    with_nan, without = np.maximum(wide, 0), np.maximum(np.nan_to_num(wide), 0)
+    sides = (without, with_nan) if side == "left" else (with_nan, without)
+    found = only(detect_values(output(*sides)), "nan_swallowed")
+    assert (found.evidence["count"], found.evidence["side"]) == (5, side)
+    other = np.where(np.isnan(with_nan), normal(1, 64, 64), with_nan)
+    assert detect_values(output(other, with_nan)) == []
+
+
+@SEEDS
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_outputs_rounded_behind_other_rounding_noise(seed, name):
+    right = normal(seed, 64, 64)
+    left = right * (1 + 1e-7 * normal(seed + 9, 64, 64))
+    left = left.astype(dtype_from_token(name)).astype(np.float32)
+    found = only(detect_values(output(left, right, 1e-5)), "low_precision_cast")
+    assert found.evidence["format"] == name
+    assert found.residual < 0.2 * found.before
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_the_operands_of_tf32(truncated):
+    right = normal(0, 64, 64, scale=1e-4)
+    bits = right.view(np.uint32)
+    left = ((bits + np.uint32(0 if truncated else 0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    found = only(detect_values(output(left, right, 1e-5)), "low_precision_cast")
+    assert (found.evidence["format"], found.evidence["truncated"]) == ("tf32", truncated)
+
+
+@pytest.mark.torch
+def test_what_autocast_leaves():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64))
+    x = torch.randn(32, 64)
+    with torch.no_grad():
+        right = net(x).numpy()
+        with torch.autocast("cpu", torch.bfloat16):
+            left = net(x).float().numpy()
+    found = only(detect_values(output(left, right, 1e-5)), "low_precision_cast")
+    assert found.evidence["format"] == "bfloat16"
+    assert not found.evidence["exact"]
+
+
+@SEEDS
+def test_rounding_of_random_signs_is_told_for_informing(seed):
+    right = normal(seed, 64, 300)
+    left = (
+        right * (1 + 6e-8 * np.random.default_rng(seed + 5).standard_normal(right.shape))
+    ).astype(np.float32)
+    found = only(detect_values(output(left, right, 1e-5)), "reduction_order")
+    assert found.residual <= found.floor
+    assert detect_values(output(np.nextafter(right, np.float32(9)), right, 1e-5)) == []
+    assert detect_values(output(right, right)) == []
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(
+    ("form", "function"),
+    [("relu", "relu"), ("silu", "silu"), ("gelu", "gelu"), ("tanh", "tanh"), ("elu", "elu")],
+)
+def test_a_value_that_an_activation_overwrote(side, form, function):
+    torch = pytest.importorskip("torch")
+    before = normal(0, 32, 64, scale=3)
+    after = getattr(torch.nn.functional, function)(torch.from_numpy(before)).numpy()
+    sides = (after, before) if side == "left" else (before, after)
+    found = only(detect_values(output(*sides)), "recorder_inplace")
+    assert form in found.evidence["forms"]
+    assert found.evidence["side"] == side
+    # A missing activation leaves the same: only consumers tell.
+    assert found.rival == found.residual
+
+
+@pytest.mark.mindspore
+@pytest.mark.parametrize("name", ["tanh", "silu", "sigmoid"])
+def test_inexact_activations_of_mindspore_are_recognised(name):
+    mindspore = pytest.importorskip("mindspore")
+    before = normal(0, 32, 64, scale=2)
+    after = getattr(mindspore.ops, name)(mindspore.Tensor(before)).asnumpy()
+    assert name in only(detect_values(output(after, before)), "recorder_inplace").evidence["forms"]
+
+
+def test_a_value_that_was_clipped_in_place():
+    before = normal(0, 32, 64)
+    found = only(detect_values(output(np.clip(before, -1.5, 1.2), before)), "recorder_inplace")
+    assert found.evidence["form"] == "clip to [-1.5, 1.2]"
+
+
+@SEEDS
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("content", ["zeros", "other", "stale"])
+def test_an_aligned_block_of_memory(seed, dtype, content):
+    right = normal(seed, 8, 16, 60).astype(dtype)
+    left = right.copy().reshape(-1)
+    start, length = 1024 + 32 * seed, 512
+    stale = left[4000 : 4000 + length].copy()
+    filled = {"zeros": 0, "other": normal(7, length), "stale": stale}[content]
+    left[start : start + length] = filled
+    found = only(detect_values(output(left.reshape(right.shape), right)), "memory_corruption")
+    assert (found.evidence["start"], found.evidence["stop"]) == (start, start + length)
+    if content == "stale":
+        assert "4000" in found.evidence["content"]
+
+
+def test_rows_channels_and_ends_are_not_memory():
+    right = normal(0, 8, 16, 64)
+    for place in [(3,), (slice(None), 2), (3, 2), (slice(None), slice(None), slice(32, None))]:
+        left = right.copy()
+        left[place] = 0.5
+        assert detect_values(output(left, right)) == []
+
+
+def test_features_that_were_flattened_in_another_layout():
+    right = normal(0, 4, 8 * 25)
+    left = right.reshape(4, 8, 25).swapaxes(1, 2).reshape(4, -1)
+    assert causes(detect_values(output(left, right))) == ["flatten_order"]
+
+
+@SEEDS
+def test_other_differences_have_no_cause(seed):
+    random = np.random.default_rng(seed)
+    right = normal(seed, 64, 64)
+    lefts = [
+        normal(seed + 9, 64, 64),
+        1.5 * right,
+        right + 1e-3 * normal(seed + 9, 64, 64),
+        np.maximum(right, 0) + 0.01,
+        np.zeros_like(right),
+        right.T,
+        right + weights(random, 64),
+        (1.01 * right).astype(ml_dtypes.bfloat16),
+    ]
+    for left in lefts:
+        assert detect_values(output(left, right)) == []
+        assert detect_values(output(right, left)) == []
+    assert detect_values(output(right[:32], right)) == []
+    assert detect_values(output(None, right)) == []
+
+
+@pytest.mark.parametrize("value", [0.0, 2.0, np.nan, np.inf])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (0,)])
+def test_degenerate_pairs(value, shape):
+    constant, other = np.full(shape, value, np.float32), normal(0, *shape)
+    for pair in [(constant, other), (other, constant), (constant, constant)]:
+        assert {*causes(detect_values(output(*pair)))} <= {"nan_swallowed"}
+
+
+def test_a_side_that_differs_from_itself():
+    right = normal(0, 32, 32)
+    left, again = (right + 1e-3 * normal(seed, 32, 32) for seed in (1, 2))
+    found = only(detect_repeat(output(left, right), again, right), "nondeterministic")
+    assert found.evidence["sides"] == ["left"]
+    assert found.residual < 0.3 * found.before
+    assert detect_repeat(output(left, right), left, right) == []
+    assert detect_repeat(output(left, right), None, None) == []
+    # A difference beyond the noise stays.
+    far = only(detect_repeat(output(left + 1, right), again + 1, right), "nondeterministic")
+    assert far.residual > 0.9 * far.before
+
+
+def test_a_difference_that_vanishes_without_recording():
+    right = normal(0, 32, 32)
+    left = right + 1e-2 * normal(1, 32, 32)
+    found = only(detect_observed(output(left, right), right, None), "observer_effect")
+    assert found.evidence["side"] == "left"
+    assert detect_observed(output(left, right), left, None) == []
+    assert detect_observed(output(left, right), None, None) == []
+
+
+def test_observations_name_scales_places_shifts_and_equal_moments():
+    right = normal(0, 4, 8, 64)
+    scale = observations(output(right * 8, right), {"world size": 8})["scale"]
+    assert scale["factor_name"] == "1/world size (8)"
+    gain = np.linspace(0.5, 2, 8, dtype=np.float32)[:, None]
+    channels = observations(output(right * gain, right))["scale"]
+    assert channels["axis"] == 1
+    np.testing.assert_allclose(channels["scale"], 1 / gain[:, 0], rtol=1e-5)
+    left = right.copy()
+    left[:, :, 60:] += 1
+    place = observations(output(left, right))["place"]
+    assert (place["kind"], place["axis"], place["start"]) == ("indices last", 2, 60)
+    shifted = observations(output(np.roll(right, 3, 2), right))
+    assert shifted["moments"]["largest"] == pytest.approx(right.max())
+    padded = np.concatenate([right[:, :, 2:], right[:, :, :2] * 0], 2)
+    assert observations(output(right[:, :, :], np.roll(right, 2, 2)))["moments"]
+    assert "scale" not in observations(output(padded, right))
+    assert observations(output(right, right)) == {}
+
+
+def test_a_border_is_a_place():
+    right = normal(0, 2, 4, 12, 12)
+    left = right + 1
+    left[:, :, 1:-1, 1:-1] = right[:, :, 1:-1, 1:-1]
+    place = observations(output(left, right))["place"]
+    assert (place["kind"], place["width"]) == ("border", 1)
+
+
+@pytest.mark.parametrize("value", [-3.4028234663852886e38, -1e9, -65504.0])
+def test_masks_are_neither_overflow_nor_saturation(value):
+    mask = np.triu(np.ones((16, 16), bool), 1)
+    right = np.where(mask, value, 0.0).astype(np.float32)
+    right[0, 0] = 0.5
+    for other in (-np.inf, -65504.0, -1e30):
+        left = np.where(mask, other, right).astype(np.float32)
+        assert not {"fp16_overflow", "saturation"} & {*causes(detect_values(output(left, right)))}
+
+
+def test_inf_of_one_device_is_the_limit_on_another():
+    wide = normal(0, 64, 64, scale=4e4)
+    with np.errstate(over="ignore"):
+        right = wide.astype(np.float16)
+    left = np.clip(wide, -65504, 65504).astype(np.float16)
+    assert only(detect_values(output(left, right)), "saturation").residual == 0.0
+
+
+def test_rows_that_are_masked_altogether_may_be_nan_for_another_reason():
+    right = np.abs(normal(0, 16, 16))
+    right[3] = np.nan
+    found = only(detect_values(output(np.nan_to_num(right), right)), "nan_swallowed")
+    assert found.evidence["whole_rows"]
+    assert found.rival == found.residual

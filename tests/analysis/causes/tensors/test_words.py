@@ -1,0 +1,53 @@
+"""Words of the causes in one pair of tensors."""
+
+from __future__ import annotations
+
+import string
+
+import numpy as np
+import pytest
+
+from tests.analysis.causes.tensors.kit import data, output, twin, weights
+from troubleshooter_nb.analysis.causes.tensors import detect_root, detect_values
+from troubleshooter_nb.render.causes.tensors import WORDS
+
+
+def gaps(template):
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+@pytest.mark.parametrize("cause", sorted(WORDS))
+def test_both_languages_say_everything(cause):
+    words = WORDS[cause]
+    for english, chinese in words:
+        assert english.strip()
+        assert english.isascii()
+        assert not chinese.isascii()
+    assert gaps(words.repair[0]) == gaps(words.repair[1])
+
+
+def found():
+    random = np.random.default_rng(0)
+    weight, square = weights(random, 64, 32), weights(random, 64, 64)
+    swapped = np.concatenate([weight[32:], weight[:32]])
+    yield detect_root(twin(square.T, square))
+    yield detect_root(twin(swapped, weight, "mlp.gate_up.weight"))
+    yield detect_root(twin(swapped, weight, "attn.kv.weight"))
+    yield detect_root(twin(square.astype(np.float16).astype("f4"), square))
+    yield detect_root(twin(np.zeros(64, "f4"), weight[:, 0], "fc.bias"))
+    yield detect_root(data(weight[::-1], weight))
+    yield detect_root(data(weight * 255, weight))
+    yield detect_values(output(np.maximum(square, 0), square))
+    yield detect_values(output(np.clip(square, -0.05, 0.05), square))
+
+
+def test_the_evidence_fills_every_gap():
+    seen = set()
+    for suspicions in found():
+        for one in suspicions:
+            seen.add(one.cause)
+            values = {**one.evidence, "before": one.before, "residual": one.residual}
+            for part in ("proof", "repair"):
+                for text in getattr(WORDS[one.cause], part):
+                    assert gaps(text) <= set(values), one.cause
+    assert len(seen) == 8

@@ -1,0 +1,179 @@
+import numpy as np
+import pytest
+
+from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.layers.convolution import (
+    fit_convolution,
+    fit_convolution_backward,
+    fit_transposed_convolution,
+)
+
+ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def side(inputs, output, parameters=None, dtype="float32"):
+    return Operands(inputs, parameters or {}, output, ROUNDOFF[dtype])
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def parameters(layer):
+    return {name: value.detach().float().numpy() for name, value in layer.named_parameters()}
+
+
+def settings_of(x, layer, pad=(0, 0, 0, 0), dtype="float32"):
+    import torch
+
+    kind = getattr(torch, dtype)
+    x, layer = x.to(kind), layer.to(kind)
+    output = layer(torch.nn.functional.pad(x, pad)).detach().float().numpy()
+    best = fit_convolution(side([x.float().numpy()], output, parameters(layer), dtype))[0]
+    # Of numbers stored in 16 bits nearly all elements become equal to the formula's.
+    assert best.residual < 1e-6 if dtype == "float32" else best.residual < ROUNDOFF[dtype]
+    return best.settings
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("arguments", "padding", "side_", "stride"),
+    [
+        ({"kernel_size": 3}, "0 rows, 0 columns", "even", "1, 1"),
+        ({"kernel_size": 3, "padding": 1}, "2 rows, 2 columns", "even", "1, 1"),
+        ({"kernel_size": 5, "padding": 2, "groups": 4}, "4 rows, 4 columns", "even", "1, 1"),
+        ({"kernel_size": 3, "padding": 2, "dilation": 2}, "4 rows, 4 columns", "even", "1, 1"),
+        ({"kernel_size": (1, 7), "padding": (0, 3)}, "0 rows, 6 columns", "even", "1, 1"),
+        ({"kernel_size": 1, "stride": 2}, "0 rows, 0 columns", "even", "2, 2"),
+        ({"kernel_size": 8, "stride": 8}, "0 rows, 0 columns", "even", "8, 8"),
+        (
+            {"kernel_size": 3, "padding": 1, "stride": 2},
+            "1 rows, 1 columns",
+            "more in front",
+            "2, 2",
+        ),
+    ],
+)
+def test_geometries_are_found(arguments, padding, side_, stride, dtype):
+    import torch
+
+    torch.manual_seed(0)
+    found = settings_of(torch.randn(2, 8, 24, 32), torch.nn.Conv2d(8, 12, **arguments), dtype=dtype)
+    assert (found["padding"], found["padding_side"], found["stride"]) == (padding, side_, stride)
+    assert (found["bias"], found["kernel"], found["padding_mode"]) == (True, "as stored", "zeros")
+
+
+@pytest.mark.torch
+def test_the_odd_cell_is_seen_at_the_end():
+    import torch
+
+    x, layer = torch.randn(2, 8, 24, 24), torch.nn.Conv2d(8, 12, 3, stride=2)
+    found = settings_of(x, layer, pad=(0, 1, 0, 1))
+    assert found["padding"] == "1 rows, 1 columns"
+    assert found["padding_side"] == "more at the end"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_other_borders_than_zeros_are_seen(mode):
+    import torch
+
+    layer = torch.nn.Conv2d(8, 12, 3, padding=1, padding_mode=mode)
+    assert settings_of(torch.randn(2, 8, 20, 20), layer)["padding_mode"] == mode
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda w: w.flip(2, 3), "flipped"),
+        (lambda w: w.transpose(2, 3), "rows and columns swapped"),
+        (lambda w: w.transpose(0, 1), "in and out swapped"),
+    ],
+)
+def test_a_kernel_in_another_order_is_seen(change, name):
+    import torch
+
+    layer = torch.nn.Conv2d(8, 8, 3, padding=1)
+    x = torch.randn(2, 8, 20, 20)
+    output = torch.nn.functional.conv2d(x, change(layer.weight), layer.bias, padding=1)
+    best = fit_convolution(side([x.numpy()], output.detach().numpy(), parameters(layer)))[0]
+    assert best.settings["kernel"] == name
+    assert best.settings["padding"] == "2 rows, 2 columns"
+
+
+@pytest.mark.torch
+def test_a_missing_bias_is_seen_in_one_dimension_too():
+    import torch
+
+    layer, x = torch.nn.Conv1d(8, 12, 3, padding=1), torch.randn(2, 8, 40)
+    output = torch.nn.functional.conv1d(x, layer.weight, padding=1).detach().numpy()
+    best = fit_convolution(side([x.numpy()], output, parameters(layer)))[0]
+    assert best.settings["bias"] is False
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1},
+        {"kernel_size": 4, "stride": 2, "padding": 1},
+        {"kernel_size": 2, "stride": 2, "groups": 2},
+        {"kernel_size": 3},
+    ],
+)
+def test_transposed_convolutions_are_found(arguments):
+    import torch
+
+    layer, x = torch.nn.ConvTranspose2d(8, 12, **arguments), torch.randn(2, 8, 9, 10)
+    output = layer(x).detach().numpy()
+    best = fit_transposed_convolution(side([x.numpy()], output, parameters(layer)))[0]
+    stride, padding = arguments.get("stride", 1), arguments.get("padding", 0)
+    assert best.residual < 1e-6
+    assert best.settings["stride"] == f"{stride}, {stride}"
+    assert best.settings["padding"] == f"{padding} rows, {padding} columns in front"
+
+
+@pytest.mark.torch
+def test_the_gradient_of_the_input_is_found():
+    import torch
+
+    layer = torch.nn.Conv2d(8, 12, 3, stride=2, padding=1)
+    x = torch.randn(2, 8, 20, 20, requires_grad=True)
+    output = layer(x)
+    gradient = torch.randn_like(output)
+    output.backward(gradient)
+    inputs = [gradient.numpy(), x.detach().numpy()]
+    fits = fit_convolution_backward(side(inputs, x.grad.numpy(), parameters(layer)))
+    assert fits[0].residual < 1e-6
+    assert "bias" not in fits[0].settings
+
+
+@pytest.mark.torch
+def test_values_of_another_layer_fit_nothing():
+    import torch
+
+    layer, x = torch.nn.Conv2d(8, 12, 3, padding=1), torch.randn(2, 8, 20, 20)
+    assert fit_convolution(side([x.numpy()], normal(2, 12, 20, 20), parameters(layer))) == []
+    zeros = np.zeros((2, 12, 20, 20), np.float32)
+    assert fit_convolution(side([x.numpy()], zeros, parameters(layer))) == []
+
+
+@pytest.mark.mindspore
+@pytest.mark.parametrize(
+    ("size", "stride", "mode", "padding", "side_"),
+    [
+        (24, 2, "same", "1 rows, 1 columns", "more at the end"),
+        (24, 1, "same", "2 rows, 2 columns", "even"),
+        (24, 1, "valid", "0 rows, 0 columns", "even"),
+    ],
+)
+def test_mindspores_pad_modes_are_told_apart(size, stride, mode, padding, side_):
+    import mindspore
+
+    layer = mindspore.nn.Conv2d(8, 12, 3, stride, pad_mode=mode)
+    x = normal(2, 8, size, size)
+    output = layer(mindspore.Tensor(x)).asnumpy()
+    best = fit_convolution(side([x], output, {"weight": layer.weight.asnumpy()}))[0]
+    assert (best.settings["padding"], best.settings["padding_side"]) == (padding, side_)

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.layers.elementwise import (
+    FITTERS,
+    fit_masked_fill,
+    match_addend,
+)
+
+ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def side(inputs, output, parameters=None, dtype="float32"):
+    return Operands(inputs, parameters or {}, output, ROUNDOFF[dtype])
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+A, B = normal(4, 8, 64), normal(4, 8, 64, seed=1)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 1 / 3, 0.1])
+@pytest.mark.parametrize(("word", "sign"), [("add", 1), ("sub", -1)])
+def test_factors_of_both_terms_are_found(word, sign, factor):
+    output = A + np.float32(sign * factor) * B
+    best = FITTERS[word](side([A, B], output))[0]
+    assert best.settings["first_factor"] == 1
+    assert best.settings["second_factor"] == pytest.approx(factor, rel=1e-5)
+    assert best.residual < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("inputs", "word", "output", "scale"),
+    [
+        ([A, B], "mul", A * B, 1.0),
+        ([A, None], "div", A / 8, 1 / 8),
+        ([A], "mul", A * np.float32(8), 8.0),
+        ([A, 1 + B**2], "div", A / (1 + B**2), 1.0),
+    ],
+)
+def test_scales_of_products_and_quotients_are_found(inputs, word, output, scale):
+    best = FITTERS[word](side(inputs, output))[0]
+    assert best.settings["scale"] == pytest.approx(scale, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(-1e4, -1e4), (-np.inf, "-inf"), (np.finfo(np.float32).min, -3.4028235e38)]
+)
+def test_the_value_under_a_mask_is_read(value, said):
+    mask = B > 1
+    fits = fit_masked_fill(side([A, mask], np.where(mask, np.float32(value), A)))
+    assert fits[0].settings["masked"] == "where true"
+    got = fits[0].settings["mask_value"]
+    assert got == said if isinstance(said, str) else got == pytest.approx(said)
+
+
+def test_the_addend_is_recognised_among_candidates():
+    fits = match_addend(A, {"norm input": B, "norm output": A + np.float32(1e-6) * B})
+    assert fits[0].settings == {"addend": "norm output"}
+    assert match_addend(A, {"norm input": B}) == []
+    assert match_addend(A, {"one": A, "the other": A.copy()}) == []
+    assert match_addend(np.zeros_like(A), {"norm input": np.zeros_like(A)}) == []
+
+
+def test_unrelated_values_fit_nothing():
+    other = normal(4, 8, 64, seed=5)
+    assert FITTERS["add"](side([A, B], other)) == []
+    assert FITTERS["mul"](side([A, B], other)) == []
+    assert fit_masked_fill(side([A, B > 1], other)) == []

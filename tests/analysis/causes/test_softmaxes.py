@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+
+from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.layers.ranking import differing
+from troubleshooter_nb.analysis.causes.layers.softmaxes import BACKWARD_FITTERS, CAUSES, FITTERS
+from troubleshooter_nb.metrics.operators.rounding import rounded
+from troubleshooter_nb.metrics.operators.softmaxes import (
+    narrow_softmax,
+    softmax,
+    softmax_backward,
+)
+
+SINGLE, HALF, BRAIN = 2.0**-24, 2.0**-11, 2.0**-8
+FORMATS = {SINGLE: "", HALF: "float16", BRAIN: "bfloat16"}
+
+
+def stored(x, roundoff=SINGLE):
+    return rounded(x, FORMATS[roundoff]) if FORMATS[roundoff] else x.astype(np.float32)
+
+
+def normal(*shape, seed=0, roundoff=SINGLE):
+    return stored(2.0 * np.random.default_rng(seed).standard_normal(shape), roundoff)
+
+
+def fit(x, output, roundoff=SINGLE, word="softmax"):
+    return FITTERS[word](Operands([x], {}, output, roundoff))
+
+
+def cause(left, right):
+    found = differing(left[0], right[0])
+    return CAUSES["", found[0]] if found else None
+
+
+@pytest.mark.parametrize("roundoff", FORMATS)
+@pytest.mark.parametrize("shape", [(12, 16), (2, 3, 16, 16), (40, 7)])
+@pytest.mark.parametrize("log", [False, True])
+def test_the_axis_is_found(shape, log, roundoff):
+    x = normal(*shape, roundoff=roundoff)
+    word = "logsoftmax" if log else "softmax"
+    fits = [fit(x, stored(softmax(x, axis, log=log), roundoff), roundoff, word)
+            for axis in (-1, -2)]  # fmt: skip
+    assert [side[0].settings["axis"] for side in fits] == [-1, -2]
+    assert all(side[0].settings["scale"] == 1.0 for side in fits)
+    assert all(side[0].settings["log"] is log for side in fits)
+    assert cause(*fits) == "softmax_axis"
+
+
+@pytest.mark.parametrize("roundoff", FORMATS)
+def test_a_scale_in_front_is_fitted(roundoff):
+    x = normal(8, 16, 16, roundoff=roundoff)
+    fits = [fit(x, stored(softmax(x, -1, s), roundoff), roundoff) for s in (1.0, 0.125)]
+    assert fits[1][0].settings["scale"] == pytest.approx(0.125, abs=fits[1][0].uncertainty["scale"])
+    assert fits[1][0].uncertainty["scale"] < 0.02
+    assert cause(*fits) == "attention_scale"
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("roundoff", FORMATS)
+@pytest.mark.parametrize("shape", [(9, 33), (2, 2, 8, 8)])
+def test_equal_settings_on_other_inputs_are_no_cause(shape, roundoff, seed):
+    fits = []
+    for side in (0, 1):
+        x = normal(*shape, seed=10 * seed + side, roundoff=roundoff)
+        fits.append(fit(x, stored(softmax(x), roundoff), roundoff))
+    assert cause(*fits) is None
+    assert fits[0][0].settings["precision"] == "full"
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("path", ["input", "output", "input and output", "inside"])
+def test_a_narrow_path_is_recognised(path, name):
+    x = normal(16, 32)
+    narrow = fit(x, narrow_softmax(x, -1, 1.0, name, path).astype(np.float32))
+    assert narrow[0].settings["precision"] == f"{name} {path}"
+    assert cause(narrow, fit(x, stored(softmax(x)))) == "softmax_precision_path"
+
+
+@pytest.mark.parametrize("roundoff", [HALF, BRAIN])
+def test_of_a_stored_16_bit_output_the_arithmetic_inside_is_asked(roundoff):
+    name = FORMATS[roundoff]
+    x = normal(16, 64, roundoff=roundoff)
+    inside = fit(x, narrow_softmax(x, -1, 1.0, name, "inside"), roundoff)
+    cast = fit(x, stored(softmax(x), roundoff), roundoff)
+    assert inside[0].settings["precision"] == f"{name} inside"
+    assert cause(inside, cast) == "softmax_precision_path"
+
+
+def test_noise_of_narrow_size_is_not_a_narrow_path():
+    x = normal(16, 32)
+    noise = 1.0 + 2.0**-9 * np.random.default_rng(3).standard_normal((16, 32))
+    found = fit(x, (softmax(x) * noise).astype(np.float32))
+    assert found[0].settings["precision"] == "full"
+
+
+def test_masked_places_and_rows_without_any_are_borne():
+    x = normal(6, 8, 8)
+    x[..., np.triu(np.ones((8, 8), bool), 1)] = -np.inf
+    x[0, 0] = -np.inf
+    found = fit(x, softmax(x).astype(np.float32))
+    assert found[0].settings["axis"] == -1
+    assert found[0].residual < 2 * SINGLE
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_the_axis_is_found_from_a_gradient(log):
+    x, gradient = normal(3, 12, 16), normal(3, 12, 16, seed=1)
+    word = "logsoftmax" if log else "softmax"
+    for axis in (-1, -2):
+        output = softmax_backward(gradient, softmax(x, axis, log=log), axis, log=log)
+        operands = Operands([gradient, x], {}, output.astype(np.float32), SINGLE)
+        found = BACKWARD_FITTERS[word](operands)
+        assert found[0].settings["axis"] == axis
+        assert found[0].settings["scale"] == 1.0
+        assert found[0].residual < 2 * SINGLE
+
+
+def test_unrelated_values_fit_nothing():
+    x, y = normal(20, 30), normal(20, 30, seed=4)
+    assert not any(found.residual < 0.5 for found in fit(x, y))
+    assert fit(x, np.zeros_like(y)) == []
+    assert fit(x, y[:5]) == []
+
+
+@pytest.mark.torch
+@pytest.mark.mindspore
+def test_the_softmax_of_the_two_frameworks_is_one():
+    import mindspore
+    import torch
+
+    x = normal(4, 12, 64)
+    left = mindspore.nn.Softmax()(mindspore.Tensor(x)).asnumpy()
+    right = torch.softmax(torch.tensor(x), -1).numpy()
+    other = torch.softmax(torch.tensor(x), 1).numpy()
+    assert cause(fit(x, left), fit(x, right)) is None
+    assert cause(fit(x, left), fit(x, other)) == "softmax_axis"

@@ -1,0 +1,161 @@
+"""Which row created a difference: by inputs, by order, at roots; what only carries it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.analysis.runs import Recorder, chain, draws, linear, relu
+from troubleshooter_nb import compare
+from troubleshooter_nb.analysis.flow import Flow
+from troubleshooter_nb.analysis.origin import Origins, find_origins
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.metrics.noise import NoiseModel
+
+
+def origins_of(left: Dump, right: Dump, model: NoiseModel | None = None) -> Origins:
+    return find_origins(Flow(compare(left, right)), model)
+
+
+def names(origins: Origins, rows: list[int]) -> list[str]:
+    return [str(origins.flow.result["right_display"][row]) for row in rows]
+
+
+def created(left: Dump, right: Dump) -> list[str]:
+    origins = origins_of(left, right)
+    return names(origins, origins.created())
+
+
+def test_equal_runs_and_runs_that_round_differently_create_nothing():
+    assert created(chain(rounding=3), chain()) == []
+    origins = origins_of(chain(), chain())
+    assert not origins.state.any()
+
+
+@pytest.mark.parametrize("number", [0, 2, 3])
+def test_the_layer_that_computes_something_else_is_the_only_origin(number):
+    left = chain(changed={f"act{number}": lambda x: np.where(x > 0, x, 0.1 * x)}, rounding=5)
+    origins = origins_of(left, chain())
+    assert names(origins, origins.created()) == [f"act{number} output 0"]
+    after = [n for n in origins.flow.nodes if n.position > origins.created()[0]]
+    states = {str(origins.state[row]) for node in after for row in node.outputs}
+    assert states <= {"carried"}
+
+
+def test_a_fault_far_below_the_tolerance_is_worth_a_look():
+    left = chain(changed={"act1": lambda x: relu(x) * np.float32(1 + 3e-6)}, rounding=5)
+    origins = origins_of(left, chain())
+    assert compare(left, chain()).passed
+    assert [node.path for node in origins.doubtful] == ["act1"]
+
+
+def test_a_parameter_that_differs_is_named_before_the_output_it_changes():
+    left = chain(weights={"fc2": lambda w: (w * 1.001).astype(np.float32)})
+    assert created(left, chain()) == ["fc2.weight"]
+
+
+def test_a_parameter_stored_in_another_layout_is_no_origin_where_its_layer_agrees():
+    left = chain(weights={"fc2": lambda w: w[:, :, None]}, changed={"fc2": _squeezed})
+    origins = origins_of(left, chain())
+    assert origins.created() == []
+    assert names(origins, list(np.flatnonzero(origins.vanishing))) == ["fc2.weight"]
+
+
+def _squeezed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    return linear(x, weight[:, :, 0], bias)
+
+
+def test_an_input_of_the_network_that_differs_is_the_origin():
+    left = chain(inputs=lambda x: (x + 0.01).astype(np.float32))
+    assert created(left, chain()) == ["fc0 input 0"]
+
+
+def test_a_recorded_value_whose_user_agrees_vanishes():
+    # An operator in place after the record: the saved output of fc1 is that of act1.
+    def run(*, in_place: bool) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(8, 16), weight=(16, 16), bias=(16,))
+        x = recorder.call("fc", "Linear", linear, values.pop("x"), **values)
+        before = x.copy()
+        y = recorder.call("act", "ReLU", relu, x)
+        recorder.call("out", "ReLU", relu, y)
+        if in_place:
+            at = next(
+                i for i, e in enumerate(recorder.entries) if e.name.endswith("forward.0.output.0")
+            )
+            entry = recorder.entries[at]
+            recorder.entries[at] = type(entry)(
+                entry.name, entry.site, type(entry.source)(relu(before)), order=at, layer="Linear"
+            )
+        return recorder.dump()
+
+    origins = origins_of(run(in_place=True), run(in_place=False))
+    assert origins.created() == []
+    assert names(origins, list(np.flatnonzero(origins.vanishing))) == ["fc output 0"]
+
+
+def test_without_inputs_the_rows_before_stand_in_and_that_is_said():
+    def outputs(dump: Dump) -> Dump:
+        return dump.select(role="output")
+
+    left = chain(changed={"act2": lambda x: np.abs(x)}, rounding=5)
+    origins = origins_of(outputs(left), outputs(chain()))
+    (first,) = origins.created()[:1]
+    assert names(origins, [first]) == ["act2 output 0"]
+    assert origins.basis[first] == "order"
+
+
+def test_saved_arrays_without_calls_have_their_order():
+    random = np.random.default_rng(0)
+    arrays = {f"layer{i}": random.standard_normal(64).astype(np.float32) for i in range(6)}
+    other = {
+        name: values * (1 + 1e-2 * (i >= 3)) for i, (name, values) in enumerate(arrays.items())
+    }
+    comparison = compare(other, arrays)
+    origins = find_origins(Flow(comparison))
+    assert names(origins, origins.created()) == ["layer3"]
+
+
+def test_nan_is_created_where_inputs_have_none():
+    left = chain(changed={"act1": lambda x: np.where(x > 2, np.nan, relu(x))})
+    assert created(left, chain())[:1] == ["act1 output 0"]
+
+
+def test_the_gradient_of_a_bias_that_cancels_is_held_against_its_weight():
+    def gradients(seed: int) -> Dump:
+        recorder = Recorder()
+        weight = draws(1, w=(16, 16))["w"]
+        tiny = draws(seed, b=(16,))["b"] * np.float32(1e-9)
+        for slot, values in (("weight", weight), ("bias", tiny)):
+            name = f"Module.k.Linear.parameters_grad.{slot}"
+            recorder.add(name, "k", "backward", "parameter", slot, values, "Linear")
+        return recorder.dump()
+
+    assert created(gradients(2), gradients(3)) == []
+
+
+def test_work_between_calls_is_found_inside_the_module_that_holds_it():
+    def run(scale: float) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(8, 16), weight=(16, 16), bias=(16,))
+        x = values.pop("x")
+        h = recorder.call("block.fc", "Linear", linear, x, **values)
+        y = recorder.call("block.act", "ReLU", relu, h * np.float32(scale))
+        recorder.add(
+            "Module.block.Block.forward.0.input.0", "block", "forward", "input", "0", x, "Block"
+        )
+        recorder.add(
+            "Module.block.Block.forward.0.output.0", "block", "forward", "output", "0", y, "Block"
+        )
+        return recorder.dump()
+
+    origins = origins_of(run(0.5), run(1.0))
+    rows = origins.created()
+    assert names(origins, rows) == ["block.act input 0"]
+    assert origins.basis[rows[0]] == "between"
+
+
+def test_the_noise_of_a_repeated_run_is_a_floor():
+    left = chain(changed={"act1": lambda x: relu(x) * np.float32(1 + 3e-6)}, rounding=5)
+    model = NoiseModel(self_noise=dict.fromkeys(chain().names, 1e-5))
+    assert not origins_of(left, chain(), model).doubtful

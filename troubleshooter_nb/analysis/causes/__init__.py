@@ -1,0 +1,1 @@
+"""Why a pair of tensors differs, recognised by computation on the arrays."""

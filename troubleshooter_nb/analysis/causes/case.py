@@ -1,0 +1,182 @@
+"""What detectors of causes see and say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.metrics.floats import computable
+
+# Elements of the largest tensor that is read whole to look for a cause.
+LARGEST = 1 << 22
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A pair of tensors, read when a detector asks for the values.
+
+    Attributes
+    ----------
+    pair : int
+        Number of the pair in the comparison, -1 for none.
+    name : str
+        As shown: ``layers.0.fc.weight``.
+    role, direction, slot : str
+        Of the entry: "input", "output", "parameter", "buffer"; an argument's position, or the
+        name of a parameter in torch's word (``weight``, ``bias``, ``running_mean``).
+    sources : tuple of ArraySource or None
+        Left, right; None where a side has no values.
+    rel_l2 : float
+        Norm of the error over the norm of the right side; nan where not measured.
+    noise : float
+        The same measure of what rounding may leave there.
+    """
+
+    pair: int
+    name: str
+    role: str = ""
+    direction: str = ""
+    slot: str = ""
+    sources: tuple[ArraySource | None, ArraySource | None] = (None, None)
+    rel_l2: float = math.nan
+    noise: float = 0.0
+
+    @property
+    def left(self) -> np.ndarray | None:
+        """Stored values in a dtype numpy computes with, stored shape; None without values.
+
+        Read at every call and kept by nobody. Tensors of more than `LARGEST` elements are not
+        read.
+        """
+        return _values(self.sources[0])
+
+    @property
+    def right(self) -> np.ndarray | None:
+        """As `left`, of the reference."""
+        return _values(self.sources[1])
+
+    @cached_property
+    def dtypes(self) -> tuple[np.dtype | None, np.dtype | None]:
+        """Stored dtypes."""
+        left, right = (source.dtype if source is not None else None for source in self.sources)
+        return left, right
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two sides are further apart than rounding explains."""
+        return not self.rel_l2 <= self.noise
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer or operator on both sides.
+
+    Attributes
+    ----------
+    word : str
+        What it is, in torch's word in lower case: ``linear``, ``layernorm``, ``gelu``, ``add``.
+    path : str
+        Place in the network, or the operator's name.
+    direction : {"forward", "backward"}
+        Backward: `inputs` are the gradients of the outputs, `outputs` those of the inputs.
+    inputs, outputs : tuple of Twin
+        By position.
+    parameters : mapping of str to Twin
+        By torch's name: ``weight``, ``bias``, ``running_mean``, ``running_var``.
+    settings : tuple of mapping
+        What each side recorded of the layer's settings: ``eps``, ``momentum``, ``training``.
+    forward : Call, optional
+        Of a backward call.
+    """
+
+    word: str
+    path: str
+    direction: str
+    inputs: tuple[Twin, ...]
+    outputs: tuple[Twin, ...]
+    parameters: Mapping[str, Twin] = field(default_factory=dict)
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+    forward: Call | None = None
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A cause that a detector proposes, with what its proof leaves over.
+
+    Attributes
+    ----------
+    cause : str
+        Id in ``facts/causes.csv``.
+    before, residual, rival, floor : float
+        Norm of the error over the norm of the right side: with nothing undone; once the cause is
+        undone; after the best other explanation that was tried (`before` where there was none);
+        and what rounding alone leaves. A difference that is absent may be inf.
+    evidence : mapping
+        JSON-able numbers and texts that prove it and fill the sentence of the cause.
+    pair : int
+        Number of the pair where it acts; -1: that of what the detector was given.
+    independent : int
+        How many independent values the explanation was held against, less those it fitted.
+    """
+
+    cause: str
+    before: float
+    residual: float
+    rival: float
+    floor: float
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    pair: int = -1
+    independent: int = 1 << 20
+
+
+@dataclass(frozen=True)
+class Operands:
+    """One side of a call.
+
+    `inputs` and `output` are arrays of any real dtype numpy computes with, None where unknown;
+    `parameters` by torch's names; `roundoff` is the unit roundoff of the stored output;
+    `known` the recorded settings.
+    """
+
+    inputs: Sequence[np.ndarray | None]
+    parameters: Mapping[str, np.ndarray]
+    output: np.ndarray
+    roundoff: float
+    known: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One way in which a layer may have computed an output.
+
+    Attributes
+    ----------
+    settings : mapping
+        What the layer did, decisive settings first: ``{"eps": 1e-05}``, ``{"form": "tanh"}``.
+    residual : float
+        Norm of (output - formula) over the norm of the output, in float64.
+    uncertainty : mapping of str to float
+        Of fitted numbers: half width, in the setting's unit, within which the residual grows by
+        less than the rounding of the output.
+    """
+
+    settings: Mapping[str, Any]
+    residual: float
+    uncertainty: Mapping[str, float] = field(default_factory=dict)
+
+
+# All ways that were tried, the best first; empty where the arrays are not this layer's.
+Fitter = Callable[[Operands], list[Fit]]
+
+
+def _values(source: ArraySource | None) -> np.ndarray | None:
+    if source is None or math.prod(source.shape) > LARGEST:
+        return None
+    flat = source.read(0, math.prod(source.shape))
+    return computable(np.array(flat)).reshape(source.shape)

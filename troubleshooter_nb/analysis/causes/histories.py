@@ -1,0 +1,114 @@
+"""Gradients of a step and parameters over the steps, gathered from the rows of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.training.gradients import Ratio
+from troubleshooter_nb.analysis.causes.training.history import History, Track
+from troubleshooter_nb.analysis.flow import Flow, Place
+from troubleshooter_nb.comparison import Comparison
+
+# Facts of a run card that factors are named after, by the detectors' words.
+_FACTS = {
+    "world_size": "world_size",
+    "accumulation": "accumulation_steps",
+    "loss_scale": "loss_scale",
+    "clip": "max_grad_norm",
+}
+
+
+def gradient_ratios(operators: Operators) -> dict[Place, list[Ratio]]:
+    """What figures say of every parameter's gradient, step by step and rank by rank."""
+    flow, origins = operators.flow, operators.origins
+    found: dict[Place, list[Ratio]] = defaultdict(list)
+    for row in range(flow.count):
+        module, leaf = flow.parameter_of(row)
+        if not leaf:
+            continue
+        figures = {
+            name: float(flow.result[name][row]) for name in ("cosine", "left_l2", "right_l2")
+        }
+        found[flow.place(row)].append(
+            Ratio.of_figures(
+                pair=int(flow.result["order"][row]),
+                name=f"{module}.{leaf}",
+                size=math.prod(flow.shape(row)),
+                noise=float(origins.typical[row]),
+                **figures,
+            )
+        )
+    return found
+
+
+def context_of(comparison: Comparison, flow: Flow) -> dict[str, Any]:
+    """What is known of the runs that a factor may come from: sizes of the batch, world size."""
+    found: dict[str, Any] = {}
+    cards = comparison.left_card.facts, comparison.right_card.facts
+    for word, fact in _FACTS.items():
+        values = [card[fact] for card in cards if isinstance(card.get(fact), int | float)]
+        if values:
+            found[word] = values
+    ranks = len({rank for _, rank in map(flow.place, range(flow.count))})
+    if ranks > 1:
+        found.setdefault("world_size", [ranks])
+    shapes = [flow.shape(row) for row in sorted(flow.external)]
+    shapes = [shape for shape in shapes if shape]
+    if shapes:
+        found["batch"] = sorted({shape[0] for shape in shapes})
+        long = [shape for shape in shapes if len(shape) > 1]
+        found["sequence"] = sorted({shape[1] for shape in long})
+        found["tokens"] = sorted({shape[0] * shape[1] for shape in long})
+    return {name: values for name, values in found.items() if values}
+
+
+def history_of(operators: Operators, rank: int) -> History:
+    """Parameters and buffers of a rank over the steps, with their gradients."""
+    flow = operators.flow
+    values: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    gradients: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    for row in flow.roots:
+        step, own = flow.place(row)
+        if own == rank:
+            values[flow.module_of(row)].setdefault(step, row)
+    for row in range(flow.count):
+        step, own = flow.place(row)
+        if own == rank and flow.parameter_of(row)[1]:
+            gradients[flow.module_of(row)].setdefault(step, row)
+    steps = sorted({step for rows in values.values() for step in rows})
+    tracks = [
+        _track(operators, name, [rows[s] for s in steps], gradients.get(name, {}), steps)
+        for name, rows in values.items()
+        if all(step in rows for step in steps)
+    ]
+    return History(tracks, tuple(steps), fresh=bool(steps) and steps[0] == 0)
+
+
+def _track(
+    operators: Operators,
+    name: tuple[str, str],
+    rows: Sequence[int],
+    gradients: Mapping[int, int],
+    steps: Sequence[int],
+) -> Track:
+    flow, origins = operators.flow, operators.origins
+    twins = [operators.twin(row) for row in rows]
+    updates = [operators.twin(gradients[step]) for step in steps[:-1] if step in gradients]
+    known = updates if len(updates) == len(steps) - 1 else []
+    # The cause is told at the first step that differs.
+    first = next((i for i, row in enumerate(rows) if origins.differs(row)), len(rows) - 1)
+    return Track(
+        name=".".join(part for part in name if part),
+        pair=twins[first].pair,
+        role=str(flow.site["role"][rows[0]]),
+        slot=name[1],
+        values=(
+            [twin.sources[0] for twin in twins],
+            [twin.sources[1] for twin in twins],
+        ),
+        gradients=([twin.sources[0] for twin in known], [twin.sources[1] for twin in known]),
+    )

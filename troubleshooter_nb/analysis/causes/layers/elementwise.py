@@ -1,0 +1,181 @@
+"""What sums and products of two tensors did: factors, masked value, which tensor was added."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
+from troubleshooter_nb.analysis.causes.layers.trials import (
+    FEWEST,
+    coefficient,
+    half_width,
+    misfit,
+    named_factor,
+    ranked,
+    spread,
+)
+from troubleshooter_nb.metrics.operators.elementwise import combined, weights_of
+
+_ELEMENTS = 1 << 14
+# A tensor that was added instead of another one agrees with it far better than this.
+_LIKE = 0.02
+
+
+def fit_weighted_sum(operands: Operands, sign: float = 1.0) -> list[Fit]:
+    """The factors of both terms of a sum or, with `sign` -1, of a difference.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``first_factor``, ``second_factor``, with the likely name of one that is not 1.
+    """
+    case = _sampled(operands, 2)
+    if case is None:
+        return []
+    (first, second), output = case
+    fits: list[Fit] = []
+    weights = weights_of([first, sign * second], output)
+    ways = [(1.0, 1.0)]
+    if np.isfinite(weights).all():
+        size = operands.output.shape[-1] if operands.output.ndim else 1
+        likely = [_likely(float(weight), size) for weight in weights]
+        ways.append((likely[0], likely[1]))
+    for one, other in ways:
+        formula = combined("add", one * first, sign * other * second)
+        known = {"first_factor": one, "second_factor": other}
+        fits.append(Fit(known, misfit(output, formula, operands.roundoff)))
+    return ranked(fits)
+
+
+def fit_factor(operands: Operands, operator: str = "mul") -> list[Fit]:
+    """The factor beside a product or quotient of two tensors, or of one tensor and a number.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``scale`` and ``scale_name`` (``1/sqrt(64)``).
+    """
+    arrays = [values for values in operands.inputs if values is not None and values.size > 1]
+    case = _sampled(Operands(arrays, {}, operands.output, operands.roundoff), min(len(arrays), 2))
+    if case is None:
+        return []
+    terms, output = case
+    formula = terms[0] if len(terms) == 1 else combined(operator, terms[0], terms[1])
+    fitted = coefficient(output, formula)
+    if not np.isfinite(fitted) or fitted == 0:
+        return []
+    residual = misfit(output, fitted * formula, operands.roundoff)
+    width = half_width(fitted, residual, operands.roundoff)
+    size = arrays[0].shape[-1]
+    value, name = named_factor(fitted, size, max(2 * width / abs(fitted), 1e-5))
+    known = {"scale": value, "scale_name": name}
+    fits = [Fit(known, misfit(output, value * formula, operands.roundoff), {"scale": width})]
+    if value != 1.0:
+        one = {"scale": 1.0, "scale_name": "1"}
+        fits.append(Fit(one, misfit(output, formula, operands.roundoff)))
+    return ranked(fits)
+
+
+def fit_masked_fill(operands: Operands) -> list[Fit]:
+    """The value written where a mask is set: inputs x and the mask.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``mask_value`` (a number or "-inf"), ``masked`` ("where true", "where false").
+        The residual is over the places left alone; the value is exact or there is no fit.
+    """
+    if len(operands.inputs) < 2:
+        return []
+    x, mask = operands.inputs[:2]
+    output = operands.output
+    if x is None or mask is None or x.shape != output.shape or output.size < FEWEST:
+        return []
+    try:
+        set_ = np.broadcast_to(mask, output.shape).astype(bool)
+    except ValueError:
+        return []
+    fits: list[Fit] = []
+    for word, filled in (("where true", set_), ("where false", ~set_)):
+        values = np.unique(output[filled])
+        if values.size != 1 or filled.all():
+            continue
+        number = float(values[0])
+        said = number if np.isfinite(number) else str(number)
+        kept, given = output[~filled].astype(np.float64), x[~filled].astype(np.float64)
+        known = {"mask_value": said, "masked": word}
+        fits.append(Fit(known, misfit(kept, given, operands.roundoff)))
+    return ranked(fits)
+
+
+def match_addend(addend: np.ndarray, candidates: Mapping[str, np.ndarray]) -> list[Fit]:
+    """Which of several tensors a residual connection added.
+
+    Parameters
+    ----------
+    addend : ndarray
+        The input of the addition that comes round the layers.
+    candidates : mapping of str to ndarray
+        By what they are: ``"norm input"``, ``"norm output"``. Others than of its shape are
+        ignored.
+
+    Returns
+    -------
+    list of Fit
+        Setting ``addend``, the name; the best first. Empty where none is the addend, or where
+        two candidates agree with each other as well.
+    """
+    flat = addend.ravel()
+    chosen = spread(flat.size, _ELEMENTS) if flat.size else np.array([], np.intp)
+    target = flat[chosen].astype(np.float64)
+    if target.size < FEWEST or np.ptp(target) == 0:
+        return []
+    fits = [
+        Fit({"addend": name}, misfit(target, values.ravel()[chosen].astype(np.float64)))
+        for name, values in candidates.items()
+        if values.shape == addend.shape
+    ]
+    found = ranked(fits, _LIKE)
+    return [] if len(found) > 1 and found[1].residual <= 4 * found[0].residual else found
+
+
+def _likely(weight: float, size: int) -> float:
+    value, _ = named_factor(weight, size, 1e-4)
+    return value
+
+
+def _sampled(operands: Operands, count: int) -> tuple[list[np.ndarray], np.ndarray] | None:
+    """Some elements of the first inputs, spread to the output's shape, and of the output."""
+    arrays: Sequence[Any] = operands.inputs[:count]
+    if len(arrays) < count or count == 0 or any(values is None for values in arrays):
+        return None
+    output = operands.output
+    if output.size < FEWEST or any(values.dtype.kind not in "fiub" for values in arrays):
+        return None
+    try:
+        wide = [np.broadcast_to(values, output.shape) for values in arrays]
+    except ValueError:
+        return None
+    places = np.unravel_index(spread(output.size, _ELEMENTS), output.shape)
+    taken = [values[places].astype(np.float64) for values in wide]
+    return taken, output[places].astype(np.float64)
+
+
+FITTERS: dict[str, Fitter] = {
+    "add": fit_weighted_sum,
+    "sub": functools.partial(fit_weighted_sum, sign=-1.0),
+    "mul": functools.partial(fit_factor, operator="mul"),
+    "div": functools.partial(fit_factor, operator="div"),
+    **dict.fromkeys(("truediv", "realdiv"), functools.partial(fit_factor, operator="div")),
+    **dict.fromkeys(("maskedfill",), fit_masked_fill),
+}
+BACKWARD_FITTERS: dict[str, Fitter] = {}
+CAUSES: dict[tuple[str, str], str] = {
+    ("", "mask_value"): "mask_value",
+    ("", "masked"): "mask_value",
+    ("", "addend"): "residual_order",
+}

@@ -1,0 +1,127 @@
+"""How fits of one output are ordered, and how sure the best of them is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Fit
+from troubleshooter_nb.metrics.operators.rounding import half_format, rounded
+
+_KEPT = 16  # fits of one side; the engine looks at the best and its rivals
+# A residual below this share of the roundoff is luck of few elements, not precision.
+_LUCK = 0.1
+_SURE = 0.25  # four standard errors between a choice and its rival
+# Settings that are fitted as real numbers; the others are choices.
+NUMBERS = frozenset("eps slope alpha beta low high scale p zero_share".split())
+
+
+def residual_of(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> float:
+    """Norm of the error over the norm of the output, over places finite in the output.
+
+    inf where the formula is not finite there, nan where the output is zero or empty. With the
+    roundoff of a 16-bit format the formula is rounded to it first: what is left is then not
+    drowned by the rounding of the output, and formulas closer than that are told apart.
+    """
+    if name := half_format(roundoff):
+        formula = rounded(formula, name)
+    finite = np.isfinite(output)
+    wanted, got = output[finite], formula[finite]
+    norm = math.sqrt(float(np.square(wanted).sum()))
+    if not norm:
+        return math.nan
+    error = math.sqrt(float(np.square(wanted - got).sum()))
+    return error / norm if math.isfinite(error) else math.inf
+
+
+def ranked(fits: Iterable[Fit], count: int, roundoff: float) -> list[Fit]:
+    """Fits by residual, the best of each choice, the first with how sure its choices are.
+
+    Parameters
+    ----------
+    fits : iterable of Fit
+        Preferred ones first: of equal residuals the earlier is better.
+    count : int
+        Independent elements of the output.
+    roundoff : float
+        Unit roundoff of the output.
+
+    Notes
+    -----
+    The `uncertainty` of a choice is the standard error of the projection of the output on the line
+    from the chosen formula (0) to the best one that chooses otherwise (1). Where the chosen one is
+    right, its residual r and the rival's R give |difference of the formulas|^2 = R^2 - r^2, and
+    independent errors of n elements leave r / sqrt(n (R^2 - r^2)). So a misfit far below the
+    rounding of single elements decides, and inf says that nothing does.
+    """
+    ordered = sorted(
+        (fit for fit in fits if math.isfinite(fit.residual)), key=lambda fit: fit.residual
+    )
+    best: dict[tuple[tuple[str, str], ...], Fit] = {}
+    for fit in ordered:
+        choice = tuple((k, repr(v)) for k, v in fit.settings.items() if k not in NUMBERS)
+        best.setdefault(choice, fit)
+    kept = list(best.values())[:_KEPT]
+    if kept:
+        sure = _certainty(kept, count, roundoff)
+        kept[0] = replace(kept[0], uncertainty={**sure, **kept[0].uncertainty})
+    return kept
+
+
+def separation(
+    fits: Sequence[Fit], settings: Mapping[str, Any], count: int, roundoff: float
+) -> float:
+    """How surely the best fit is not one with these settings, in the unit of `ranked`.
+
+    0.1 says that ten standard errors lie between the two; inf that nothing tells them apart, 0.0
+    that no fit has such settings.
+    """
+    rival = next(
+        (
+            fit
+            for fit in fits
+            if all(fit.settings.get(key) == value for key, value in settings.items())
+        ),
+        None,
+    )
+    return _projection(fits[0], rival, count, roundoff) if fits and rival is not None else 0.0
+
+
+def differing(left: Fit, right: Fit) -> list[str]:
+    """The settings in which two fits surely differ, decisive ones first.
+
+    Real numbers differ by more than both uncertainties; choices are both made with an uncertainty
+    below a quarter. A setting that one of them lacks does not count.
+    """
+    found = []
+    for key, mine in left.settings.items():
+        theirs = right.settings.get(key, mine)
+        doubts = [fit.uncertainty.get(key, 0.0) for fit in (left, right)]
+        real = all(isinstance(v, float) and not isinstance(v, bool) for v in (mine, theirs))
+        limit = sum(doubts) if real else 0.0
+        if mine == theirs or (real and abs(mine - theirs) <= limit):
+            continue
+        if key in NUMBERS or max(doubts) < _SURE:
+            found.append(key)
+    return found
+
+
+def _projection(first: Fit, rival: Fit, count: int, roundoff: float) -> float:
+    own = max(first.residual, _LUCK * roundoff)
+    gap = rival.residual**2 - first.residual**2
+    return own / math.sqrt(count * gap) if gap > 0 else math.inf
+
+
+def _certainty(fits: list[Fit], count: int, roundoff: float) -> dict[str, float]:
+    first = fits[0]
+    errors = {}
+    for key, value in first.settings.items():
+        rival = next((fit for fit in fits if fit.settings.get(key, value) != value), None)
+        if key in NUMBERS or rival is None:
+            continue
+        errors[key] = _projection(first, rival, count, roundoff)
+    return errors

@@ -1,0 +1,172 @@
+"""What recurrent layers did: order of gates, place of the reset, biases."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
+from troubleshooter_nb.analysis.causes.layers.trials import FEWEST, misfit, ranked, tells_apart
+from troubleshooter_nb.metrics.operators.recurrent import Gates, gru, lstm
+
+_STEPS, _ITEMS = 48, 4
+_BIASES = {
+    "both": (1, 1),
+    "input only": (1, 0),
+    "hidden only": (0, 1),
+    "none": (0, 0),
+}
+
+
+def fit_gru(operands: Operands) -> list[Fit]:
+    """How one layer of gated recurrent units, in one direction, computed its output.
+
+    Parameters
+    ----------
+    operands : Operands
+        Inputs: x (steps, items, features) or with the items first, start (1, items, hidden) or
+        none; parameters ``weight_ih_l0``, ``weight_hh_l0``, ``bias_ih_l0``, ``bias_hh_l0``.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``reset`` ("after the product", "before the product"), ``gates``, ``update``,
+        ``biases``, ``axes`` ("steps first", "items first"). Empty for several layers or two
+        directions.
+    """
+    settings = [
+        {"reset": reset, "gates": order, "update": update}
+        for order, reset, update in itertools.product(
+            ("rzn", "zrn"),
+            ("after the product", "before the product"),
+            ("share of the old state", "share of the new state"),
+        )
+    ]
+
+    def run(x: np.ndarray, start: np.ndarray, gates: Gates, said: dict[str, Any]) -> np.ndarray:
+        return gru(
+            x,
+            start,
+            gates,
+            reset_after=said["reset"].startswith("after"),
+            order=said["gates"],
+            keeps=said["update"].endswith("old state"),
+        )
+
+    return _fit(operands, 3, settings, run)
+
+
+def fit_lstm(operands: Operands) -> list[Fit]:
+    """As `fit_gru`, of long short-term memory: settings ``gates``, ``biases``, ``axes``.
+
+    A third input is the cell's start.
+    """
+    orders = ["".join(order) for order in itertools.permutations("ifgo")]
+    # torch's order first, then Keras's and that of cuDNN-like exports.
+    orders.sort(key=lambda order: (order != "ifgo", order))
+    cell = operands.inputs[2] if len(operands.inputs) > 2 else None
+
+    def run(x: np.ndarray, start: np.ndarray, gates: Gates, said: dict[str, Any]) -> np.ndarray:
+        first = np.zeros_like(start)
+        if cell is not None and cell.ndim == 3 and cell.shape[-1] == start.shape[-1]:
+            first = np.asarray(cell[0][: len(start)], np.float64)
+        return lstm(x, start, first, gates, order=said["gates"])
+
+    return _fit(operands, 4, [{"gates": order} for order in orders], run)
+
+
+def _fit(
+    operands: Operands, blocks: int, settings: list[dict[str, Any]], run: Callable[..., np.ndarray]
+) -> list[Fit]:
+    x = operands.inputs[0] if operands.inputs else None
+    gates = _gates(operands, blocks)
+    if x is None or gates is None or x.ndim != 3 or operands.output.ndim != 3:
+        return []
+    hidden = gates.hidden.shape[1]
+    if x.shape[-1] != gates.input.shape[1] or operands.output.shape != (*x.shape[:2], hidden):
+        return []
+    fits: list[Fit] = []
+    for axes, steps_first in (("steps first", True), ("items first", False)):
+        fits += _axis_fits(operands, x, gates, settings, run, axes, steps_first)
+    return ranked(fits)
+
+
+def _axis_fits(
+    operands: Operands,
+    x: np.ndarray,
+    gates: Gates,
+    settings: list[dict[str, Any]],
+    run: Callable[..., np.ndarray],
+    axes: str,
+    steps_first: bool,
+) -> Iterator[Fit]:
+    """Fits for one meaning of the first two axes."""
+    steps, target = (a if steps_first else a.swapaxes(0, 1) for a in (x, operands.output))
+    steps = steps[:_STEPS, :_ITEMS].astype(np.float64)
+    target = target[:_STEPS, :_ITEMS].astype(np.float64)
+    if target.size < FEWEST or len(steps) < 2:
+        return
+    start = _start(operands, steps.shape[1], gates.hidden.shape[1])
+    best = None
+    for said in settings:
+        residual = misfit(target, run(steps, start, gates, said), operands.roundoff)
+        yield Fit({**said, "biases": "both", "axes": axes}, residual)
+        if best is None or residual < best[1]:
+            best = (said, residual)
+    if best is None:
+        return
+    plain = run(steps, start, gates, best[0])
+    for word, (given, seen) in list(_BIASES.items())[1:]:
+        less = gates._replace(
+            input_bias=given * gates.input_bias, hidden_bias=seen * gates.hidden_bias
+        )
+        other = run(steps, start, less, best[0])
+        if tells_apart(other, plain, operands.roundoff):
+            residual = misfit(target, other, operands.roundoff)
+            yield Fit({**best[0], "biases": word, "axes": axes}, residual)
+
+
+def _gates(operands: Operands, blocks: int) -> Gates | None:
+    """Parameters of the only layer; None for several layers or two directions."""
+    known = operands.parameters
+    if any(name.endswith(("_l1", "_reverse")) for name in known):
+        return None
+    names = [_first(known, name) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+    given, seen, *biases = names
+    if given is None or seen is None or given.ndim != 2 or seen.ndim != 2:
+        return None
+    rows = blocks * seen.shape[1]
+    if len(given) != rows or len(seen) != rows:
+        return None
+    filled = [np.zeros(rows) if bias is None else np.asarray(bias, np.float64) for bias in biases]
+    if any(bias.shape != (rows,) for bias in filled):
+        return None
+    return Gates(np.asarray(given, np.float64), np.asarray(seen, np.float64), *filled)
+
+
+def _first(known: Any, name: str) -> np.ndarray | None:
+    value = known.get(f"{name}_l0", known.get(name))
+    return None if value is None else np.asarray(value)
+
+
+def _start(operands: Operands, items: int, hidden: int) -> np.ndarray:
+    start = operands.inputs[1] if len(operands.inputs) > 1 else None
+    if start is None or start.ndim != 3 or start.shape[-1] != hidden or start.shape[1] < items:
+        return np.zeros((items, hidden))
+    return np.asarray(start[0][:items], np.float64)
+
+
+FITTERS: dict[str, Fitter] = {"gru": fit_gru, "lstm": fit_lstm}
+BACKWARD_FITTERS: dict[str, Fitter] = {}
+CAUSES: dict[tuple[str, str], str] = {
+    ("gru", "reset"): "gru_reset_order",
+    ("gru", "gates"): "gru_reset_order",
+    ("gru", "update"): "gru_reset_order",
+    ("lstm", "gates"): "lstm_gate_order",
+    ("", "biases"): "bias_missing",
+    ("", "axes"): "argument_order",
+}
+__all__ = ["BACKWARD_FITTERS", "CAUSES", "FITTERS", "fit_gru", "fit_lstm"]

@@ -1,0 +1,218 @@
+"""Which softmax one side computed: axis, scale in front, logarithm, precision inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
+from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
+from troubleshooter_nb.metrics.operators.rounding import half_format
+from troubleshooter_nb.metrics.operators.softmaxes import (
+    Path,
+    narrow_softmax,
+    softmax,
+    softmax_backward,
+)
+
+_ELEMENTS = 1 << 18  # of a sample of rows
+_FEWEST = 8
+_AXES = 5  # last axes that are tried
+_SUMMED = 1e-2  # how far a row may sum from one where another formula was used
+# A narrow format inside explains an error only if most of it goes with it.
+_EXPLAINS = 0.3
+_PATHS: tuple[Path, ...] = ("output", "input", "input and output", "inside")
+
+
+def fit_softmax(operands: Operands, *, log: bool = False) -> list[Fit]:
+    """Softmaxes by how well they make the output of the first input.
+
+    Parameters
+    ----------
+    operands : Operands
+        One input of the output's shape; -inf is a masked place.
+    log : bool
+        Whether the layer is called log-softmax. The other is tried, too.
+
+    Returns
+    -------
+    list of Fit
+        Settings ``axis`` (counted from the last), ``log``, ``precision`` ("full", or
+        "bfloat16 output", "float16 inside" ...: passing through that format reproduces the
+        output), ``scale`` of the input, fitted.
+    """
+    x = operands.inputs[0] if operands.inputs else None
+    if x is None or not _usable(x, operands.output):
+        return []
+    fits = []
+    for axis in _axes(operands.output):
+        sample = _rows(axis, x, operands.output)
+        if sample is None:
+            continue
+        for logged in (log, not log):
+            fits.append(_forward(sample, axis, logged, operands.roundoff))
+    best = min(fits, key=lambda fit: fit.residual, default=None)
+    if best is not None and math.isfinite(best.residual):
+        fits += list(_narrow(best, x, operands))
+    return ranked(fits, operands.output.size, operands.roundoff)
+
+
+def fit_softmax_backward(operands: Operands, *, log: bool = False) -> list[Fit]:
+    """As `fit_softmax`, for ``inputs = [grad_output, input]``, with a scale of the input of 1.
+
+    ``scale`` is that of the gradient.
+    """
+    given = list(operands.inputs[:2])
+    if len(given) < 2:
+        return []
+    gradient, x = given
+    if gradient is None or x is None or not _usable(x, operands.output):
+        return []
+    if gradient.shape != x.shape:
+        return []
+    fits = []
+    for axis in _axes(operands.output):
+        sample = _rows(axis, x, operands.output, gradient)
+        if sample is None:
+            continue
+        for logged in (log, not log):
+            formula = softmax_backward(sample[2], softmax(sample[0], log=logged), log=logged)
+            fits.append(_scaled(sample[1], formula, axis, logged, operands.roundoff))
+    return ranked(fits, operands.output.size, operands.roundoff)
+
+
+def _usable(x: np.ndarray, output: np.ndarray) -> bool:
+    return x.shape == output.shape and output.size >= _FEWEST and bool(np.any(output))
+
+
+def _axes(output: np.ndarray) -> Iterator[int]:
+    for axis in range(-1, -min(output.ndim, _AXES) - 1, -1):
+        if output.shape[axis] > 1:
+            yield axis
+
+
+def _rows(axis: int, *arrays: np.ndarray) -> list[np.ndarray] | None:
+    """Evenly spread rows along the axis in float64, those finite (or masked) in all arrays."""
+    length = arrays[0].shape[axis]
+    moved = [np.moveaxis(array, axis, -1) for array in arrays]
+    count = arrays[0].size // length
+    chosen = min(count, max(_ELEMENTS // length, 4))
+    picked = np.linspace(0, count - 1, chosen).round().astype(np.int64)
+    index = np.unravel_index(picked, moved[0].shape[:-1]) if moved[0].ndim > 1 else None
+    rows = [
+        (array[index] if index is not None else array[None]).astype(np.float64) for array in moved
+    ]
+    # -inf is a masked place of the input, and what a log-softmax makes of it.
+    good = np.logical_and.reduce([~np.isnan(row).any(-1) & (row < np.inf).all(-1) for row in rows])
+    good &= np.isfinite(rows[0]).any(-1)
+    rows = [row[good] for row in rows]
+    return rows if rows[0].size >= _FEWEST else None
+
+
+def _forward(sample: list[np.ndarray], axis: int, log: bool, roundoff: float) -> Fit:
+    x, y = sample
+    settings: dict[str, Any] = {"axis": axis, "log": log, "precision": "full"}
+    scale, width = _scale(x, y, log, roundoff)
+    if not math.isfinite(scale):
+        return Fit(settings, math.nan)
+    if abs(scale - 1.0) <= width:
+        scale = 1.0
+    residual = residual_of(y, softmax(x, scale=scale, log=log))
+    return Fit({**settings, "scale": scale}, residual, {"scale": width})
+
+
+def _scale(x: np.ndarray, y: np.ndarray, log: bool, roundoff: float) -> tuple[float, float]:
+    """The factor of the input, from the slope of the logarithms, and its half width.
+
+    Weighted by the probability: a rounded small one says as much about its logarithm, but less
+    about the output.
+    """
+    seen = np.isfinite(x) & (np.isfinite(y) if log else y > 0)
+    if not log and abs(float(np.median(y.sum(-1))) - 1.0) > _SUMMED:
+        return math.nan, math.inf
+    logs = np.where(seen, y, 0.0) if log else np.log(np.where(seen, y, 1.0))
+    weight = np.where(seen, np.exp(np.minimum(logs, 0.0)), 0.0)
+    total = np.maximum(weight.sum(-1, keepdims=True), 1e-300)
+    known = np.where(seen, x, 0.0)
+    known = known - (weight * known).sum(-1, keepdims=True) / total
+    logs = logs - (weight * logs).sum(-1, keepdims=True) / total
+    energy = float((weight * known**2).sum())
+    if not energy > 1e-12 * float((weight * np.where(seen, x, 0.0) ** 2).sum()):
+        return math.nan, math.inf
+    value = float((weight * known * logs).sum()) / energy
+    error = float((weight * (logs - value * known) ** 2).sum()) / float(weight.sum())
+    # Log-probabilities are rounded as they are, probabilities relative to themselves.
+    rounding = roundoff * (float(np.abs(np.where(seen, y, 0.0)).max()) if log else 1.0)
+    each = math.sqrt(error) + rounding
+    # Not averaged over the elements: the exponential of some kernels errs with the argument.
+    spread = math.sqrt(energy / float(weight.sum()))
+    return value, 3.0 * each / spread + roundoff
+
+
+def _scaled(y: np.ndarray, formula: np.ndarray, axis: int, log: bool, roundoff: float) -> Fit:
+    """The fit of a gradient up to a factor, 1 where the rounding allows it."""
+    settings: dict[str, Any] = {"axis": axis, "log": log, "precision": "full"}
+    energy = float((formula * formula).sum())
+    if not energy or not math.isfinite(energy):
+        return Fit(settings, math.nan)
+    scale = float((formula * y).sum()) / energy
+    error = math.sqrt(float(((y - scale * formula) ** 2).sum()) / energy / y.size)
+    width = 3.0 * error + 4.0 * roundoff
+    scale = 1.0 if abs(scale - 1.0) <= width else scale
+    return Fit({**settings, "scale": scale}, residual_of(y, scale * formula), {"scale": width})
+
+
+def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
+    """The best softmax with its values passed through the 16-bit formats, where that explains.
+
+    Of an output stored in 16 bits only the computation inside in that format is asked: the
+    rounding of the output is then no finding.
+    """
+    axis, log = int(best.settings["axis"]), bool(best.settings["log"])
+    rows = _rows(axis, x, operands.output)
+    if rows is None:
+        return
+    stored = half_format(operands.roundoff)
+    names = (stored,) if stored else ("bfloat16", "float16")
+    own = best.residual
+    if stored:
+        own = residual_of(rows[1], _recomputed(rows[0], best, stored, "output"))
+    for name in names:
+        for path in _PATHS[3:] if stored else _PATHS:
+            for scale in (float(best.settings["scale"]), 1.0):
+                trial = replace(best, settings={**best.settings, "scale": scale})
+                residual = residual_of(rows[1], _recomputed(rows[0], trial, name, path))
+                if residual <= _EXPLAINS * own and own > 4.0 * 2.0**-24:
+                    settings = {"axis": axis, "log": log, "precision": f"{name} {path}"}
+                    yield Fit({**settings, "scale": scale}, residual, best.uncertainty)
+
+
+def _recomputed(x: np.ndarray, fit: Fit, name: str, path: Path) -> np.ndarray:
+    scale, log = float(fit.settings["scale"]), bool(fit.settings["log"])
+    return narrow_softmax(x, -1, scale, name, path, log=log)
+
+
+def _for_log(fitter: Callable[..., list[Fit]]) -> Fitter:
+    return partial(fitter, log=True)
+
+
+FITTERS: dict[str, Fitter] = {
+    "softmax": fit_softmax,
+    "softmin": fit_softmax,
+    "logsoftmax": _for_log(fit_softmax),
+}
+BACKWARD_FITTERS: dict[str, Fitter] = {
+    "softmax": fit_softmax_backward,
+    "logsoftmax": _for_log(fit_softmax_backward),
+}
+CAUSES: dict[tuple[str, str], str] = {
+    ("", "axis"): "softmax_axis",
+    ("", "precision"): "softmax_precision_path",
+    ("", "scale"): "attention_scale",
+    ("", "log"): "activation_changed",
+}

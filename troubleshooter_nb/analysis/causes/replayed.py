@@ -1,0 +1,180 @@
+"""Whether a call computed the same on both sides, by fitting each side to its own operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Fitter, Operands, Suspicion
+from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
+from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.layers.table import BACKWARD_FITTERS, FITTERS, cause_of
+from troubleshooter_nb.analysis.causes.operands import operands
+
+Outcome = Literal["same", "different", "one_side", "unknown"]
+# A fit within this many times the rounding of its output is the formula.
+_ROUNDING = 8.0
+# A fit this many times worse than another one is not an equal explanation.
+_CLEARLY = 3.0
+_FARTHEST = 0.3
+_SAME_NUMBER = 1e-3
+# From this uncertainty on the values do not decide a choice, see `layers.ranking`.
+_OPEN = 0.25
+# Settings that say another one in words.
+_ONLY_SAID = frozenset(("scale_name", "padding_before"))
+_ALIKE = 10.0
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What fitting both sides of a call showed.
+
+    Attributes
+    ----------
+    outcome : {"same", "different", "one_side", "unknown"}
+        One formula with the same settings explains both sides; settings differ; only one side is
+        explained at all; neither is.
+    suspicion : Suspicion or None
+        The cause, where the differing settings have one.
+    side : {"", "left", "right"}
+        Of "one_side": the one that nothing explains.
+    """
+
+    outcome: Outcome
+    suspicion: Suspicion | None = None
+    side: str = ""
+
+
+def replay(call: Call, typical: float) -> Replay:
+    """Fit both sides of a call.
+
+    Parameters
+    ----------
+    call : Call
+    typical : float
+        Relative L2 error that is usual of the operator between two right implementations.
+    """
+    fitter = (BACKWARD_FITTERS if call.direction == "backward" else FITTERS).get(call.word)
+    if fitter is None:
+        return Replay("unknown")
+    fits: list[list[Fit]] = []
+    floors: list[float] = []
+    for side in (0, 1):
+        one = operands(call, side)
+        if one is None:
+            return Replay("unknown")
+        fits.append(_fits(fitter, one))
+        floors.append(max(one.roundoff, typical))
+    if not fits[0] or not fits[1]:
+        return Replay("unknown")
+    return _compared(call, fits, floors)
+
+
+def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
+    found = [fit for fit in fitter(one) if not math.isnan(fit.residual)]
+    return sorted(found, key=lambda fit: fit.residual)
+
+
+def _compared(call: Call, fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> Replay:
+    best = fits[0][0], fits[1][0]
+    own = max(fit.residual / floor for fit, floor in zip(best, floors, strict=True))
+    together = _common(fits, floors)
+    explained = [f.residual <= _ROUNDING * floor for f, floor in zip(best, floors, strict=True)]
+    differing = settings_apart(best[0], best[1])
+    # Rounding may make one side look better with other settings: only a clear lead counts.
+    if together <= _CLEARLY * max(own, 1.0):
+        # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
+        alike = [f.residual / floor for f, floor in zip(best, floors, strict=True)]
+        if all(explained) or max(alike) <= _ALIKE * max(min(alike), 1.0):
+            return Replay("same" if max(f.residual for f in best) < _FARTHEST else "unknown")
+    if differing and together > _CLEARLY * own and max(f.residual for f in best) < _FARTHEST:
+        floor = max(floors)
+        given = argument_order(best, call.settings, call.outputs[0].rel_l2, floor)
+        found = given or _suspicion(call, best, differing, together * floor, floor)
+        return Replay("different", found)
+    if explained[0] != explained[1]:
+        found = None
+        if not differing:
+            found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
+        return Replay("one_side", found, side="right" if explained[0] else "left")
+    return Replay("unknown")
+
+
+def _common(fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> float:
+    """The worse residual, in floors, of the best settings that both sides share."""
+    return min(
+        (
+            max(left.residual / floors[0], right.residual / floors[1])
+            for left in fits[0]
+            for right in fits[1]
+            if not settings_apart(left, right)
+        ),
+        default=math.inf,
+    )
+
+
+def settings_apart(left: Fit, right: Fit) -> list[str]:
+    """Names of the settings in which two fits surely differ, decisive ones first.
+
+    A setting that one of them lacks does not count, nor does a choice that the values leave open.
+    """
+    return [name for name in left.settings if not _alike(left, right, name)]
+
+
+def _alike(left: Fit, right: Fit, name: str) -> bool:
+    a, b = left.settings[name], right.settings.get(name, left.settings[name])
+    doubts = left.uncertainty.get(name, 0.0), right.uncertainty.get(name, 0.0)
+    if name in _ONLY_SAID or a == b:
+        return True
+    if _is_number(a) and _is_number(b):
+        return bool(abs(a - b) <= max(sum(doubts), _SAME_NUMBER * max(abs(a), abs(b))))
+    return max(doubts) >= _OPEN
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _suspicion(
+    call: Call, best: tuple[Fit, Fit], differing: Sequence[str], rival: float, floor: float
+) -> Suspicion | None:
+    found = cause_of(call.word, differing)
+    if found is None:
+        return None
+    cause, setting = found
+    evidence: dict[str, Any] = {
+        "setting": setting,
+        "layer": call.word,
+        **{side: _plain(fit.settings.get(setting)) for side, fit in _sides(best).items()},
+        **{f"{side}_residual": fit.residual for side, fit in _sides(best).items()},
+        **{f"{side}_settings": _all(fit.settings) for side, fit in _sides(best).items()},
+        "one_setting_residual": rival,
+    }
+    output = call.outputs[0]
+    return Suspicion(
+        cause=cause,
+        before=output.rel_l2,
+        residual=max(fit.residual for fit in best),
+        rival=min(rival, 1e3),
+        floor=floor,
+        evidence=evidence,
+        pair=output.pair,
+        independent=output.right.size if output.right is not None else 0,
+    )
+
+
+def _sides(best: tuple[Fit, Fit]) -> dict[str, Fit]:
+    return {"left": best[0], "right": best[1]}
+
+
+def _all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in settings.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") else value

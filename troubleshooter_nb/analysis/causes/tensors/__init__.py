@@ -1,0 +1,21 @@
+"""Causes that show in one pair of tensors: of a root, or of any values that differ."""
+
+from __future__ import annotations
+
+from troubleshooter_nb.analysis.causes.tensors.detect import (
+    detect_observed,
+    detect_repeat,
+    detect_root,
+    detect_values,
+    observations,
+)
+from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
+
+__all__ = [
+    "detect_observed",
+    "detect_repeat",
+    "detect_root",
+    "detect_values",
+    "named_factor",
+    "observations",
+]

@@ -1,0 +1,280 @@
+"""Entry points: a root tensor among the others, any pair, and a pair that was run twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.tensors.distributions import (
+    detect_initial,
+    detect_random,
+    detect_uninitialised,
+)
+from troubleshooter_nb.analysis.causes.tensors.inputs import (
+    detect_data_order,
+    detect_positions,
+    detect_resize,
+)
+from troubleshooter_nb.analysis.causes.tensors.layouts import detect_layout
+from troubleshooter_nb.analysis.causes.tensors.limits import (
+    detect_overflow,
+    detect_saturation,
+    detect_swallowed,
+    detect_underflow,
+)
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, plain, sides_of
+from troubleshooter_nb.analysis.causes.tensors.neighbours import (
+    detect_folded,
+    detect_summed_bias,
+    detect_tied,
+    detect_wrong_layer,
+)
+from troubleshooter_nb.analysis.causes.tensors.overwritten import detect_inplace
+from troubleshooter_nb.analysis.causes.tensors.places import (
+    detect_corruption,
+    detect_vocabulary,
+    observed_place,
+)
+from troubleshooter_nb.analysis.causes.tensors.rounding import (
+    detect_cast,
+    detect_narrowing,
+    detect_reduction,
+)
+from troubleshooter_nb.analysis.causes.tensors.scales import (
+    detect_input_scale,
+    detect_plus_one,
+    observed_scale,
+)
+from troubleshooter_nb.metrics.signatures import values_of
+
+Detector = Callable[[Sides], list[Suspicion]]
+
+_LIMITS: tuple[Detector, ...] = (
+    detect_swallowed,
+    detect_overflow,
+    detect_saturation,
+    detect_underflow,
+)
+_ALONE: tuple[Detector, ...] = (
+    detect_uninitialised,
+    detect_plus_one,
+    detect_vocabulary,
+    detect_narrowing,
+    detect_cast,
+    *_LIMITS,
+    detect_corruption,
+)
+_INPUTS: tuple[Detector, ...] = (
+    detect_positions,
+    detect_data_order,
+    detect_layout,
+    detect_input_scale,
+    detect_random,
+    detect_resize,
+)
+_SHIFTS = 8  # of a lag that is looked for along an axis
+
+
+def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
+    """Causes of a root tensor that differs: an input, a parameter or a buffer.
+
+    Parameters
+    ----------
+    twin : Twin
+        Shapes may differ.
+    others : sequence of Twin
+        The other root tensors of both sides, with sources on one side only where the other lacks
+        them; `twin` itself is passed over.
+
+    Returns
+    -------
+    list of Suspicion
+        Most specific first; empty where nothing differs beyond rounding or nothing explains it.
+    """
+    sides = sides_of(twin)
+    if sides is None or not _differs(sides):
+        return []
+    found = _first(_ALONE, sides)
+    if found:
+        return found
+    if twin.role == "input":
+        return detect_wrong_layer(sides, others) or _first(_INPUTS, sides)
+    found = detect_tied(sides, others) or detect_wrong_layer(sides, others)
+    found = found or detect_summed_bias(sides, others) or detect_folded(sides, others)
+    return found or detect_layout(sides) or detect_initial(sides, others)
+
+
+def detect_values(twin: Twin) -> list[Suspicion]:
+    """Causes that the values of any pair give away, of outputs and gradients too.
+
+    Returns
+    -------
+    list of Suspicion
+        `reduction_order` is for informing only: what is left is within rounding.
+    """
+    sides = sides_of(twin)
+    if sides is None or sides.before == 0.0 or not sides.same_shape:
+        return []
+    found = _first(_LIMITS, sides)
+    if found or not _differs(sides):
+        return found or detect_reduction(sides)
+    detectors = (detect_narrowing, detect_cast, detect_corruption, detect_inplace, _flattened)
+    return _first(detectors, sides) or detect_reduction(sides)
+
+
+def detect_repeat(
+    twin: Twin, left_again: np.ndarray | None, right_again: np.ndarray | None
+) -> list[Suspicion]:
+    """nondeterministic: a side that differs from itself when it is run twice.
+
+    Parameters
+    ----------
+    twin : Twin
+    left_again, right_again : ndarray or None
+        The same entry of a second run of each side, None where there was none.
+
+    Notes
+    -----
+    The residual is how far the two sides are apart beyond what the runs of one side are: 0 where
+    self-noise explains all.
+    """
+    sides = sides_of(twin)
+    if sides is None:
+        return []
+    noises = {
+        side: error_of(values_of(again), values)
+        for side, values, again in (
+            ("left", sides.left, left_again),
+            ("right", sides.right, right_again),
+        )
+        if again is not None and again.shape == values.shape
+    }
+    noisy = {side: noise for side, noise in noises.items() if noise > 0.0}
+    if not noisy:
+        return []
+    together = math.sqrt(sum(min(noise, 1e150) ** 2 for noise in noisy.values()))
+    # Two runs of one side are two draws of its noise, as are the two sides.
+    residual = math.sqrt(max(min(sides.before, 1e150) ** 2 - 2.0 * together**2, 0.0))
+    evidence = {"sides": list(noisy), "self_noise": together, **noises}
+    return [sides.suspicion("nondeterministic", residual, evidence)]
+
+
+def detect_observed(
+    twin: Twin, left_unobserved: np.ndarray | None, right_unobserved: np.ndarray | None
+) -> list[Suspicion]:
+    """observer_effect: a value that recording changed.
+
+    Parameters
+    ----------
+    twin : Twin
+        As recorded with everything else.
+    left_unobserved, right_unobserved : ndarray or None
+        The same entry of a run that recorded nothing but it; None: as in `twin`.
+    """
+    sides = sides_of(twin)
+    if sides is None:
+        return []
+    left = sides.left if left_unobserved is None else values_of(left_unobserved)
+    right = sides.right if right_unobserved is None else values_of(right_unobserved)
+    residual = error_of(left, right)
+    changed = {
+        "left_changed": error_of(left, sides.left),
+        "right_changed": error_of(right, sides.right),
+    }
+    if not _differs(sides) or residual > 0.1 * sides.before or not any(changed.values()):
+        return []
+    side = "left" if changed["left_changed"] > changed["right_changed"] else "right"
+    return [sides.suspicion("observer_effect", residual, {**changed, "side": side})]
+
+
+def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """What the values of a pair show that is no cause by itself, JSON-able.
+
+    Parameters
+    ----------
+    twin : Twin
+    hints : mapping of str to float, optional
+        Numbers that a factor may be made of; see `factors.named_factor`.
+
+    Returns
+    -------
+    dict
+        Those that apply of: ``scale`` (form, axis, scale, offset, factor_name, residual), ``place``
+        (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
+        (equal mean, norm, smallest and largest value while the values differ: an order fault).
+    """
+    sides = sides_of(twin)
+    if sides is None or not sides.same_shape or not _differs(sides):
+        return {}
+    seen = {
+        "scale": observed_scale(sides, hints),
+        "place": observed_place(sides),
+        "shift": observed_shift(sides),
+        "moments": observed_moments(sides),
+    }
+    return plain({key: value for key, value in seen.items() if value})
+
+
+def observed_shift(sides: Sides) -> dict[str, Any]:
+    """The lag along one axis at which the sides agree, {} for none."""
+    if not sides.same_shape or sides.left.size < 64:
+        return {}
+    for axis, size in enumerate(sides.left.shape):
+        for lag in range(-_SHIFTS, _SHIFTS + 1):
+            if not lag or abs(lag) * 2 >= size:
+                continue
+            ours = slice(max(-lag, 0), size - max(lag, 0))
+            theirs = slice(max(lag, 0), size - max(-lag, 0))
+            lead = (slice(None),) * axis
+            # A few first: most lags fail there.
+            left, right = sides.left[(*lead, ours)], sides.right[(*lead, theirs)]
+            step = -(-left.size // 4096)
+            if error_of(left.reshape(-1)[::step], right.reshape(-1)[::step]) > 0.1:
+                continue
+            residual = error_of(left, right)
+            if sides.holds(residual) and np.ptp(right) > 0:
+                return {"axis": axis, "lag": lag, "residual": residual}
+    return {}
+
+
+def observed_moments(sides: Sides) -> dict[str, Any]:
+    """Statistics that agree while the values do not, {} where they differ."""
+    if sides.before < 1e-2 or not math.isfinite(sides.before):
+        return {}
+    left, right = (one.astype(np.float64) for one in (sides.left, sides.right))
+    deviation = float(right.std()) or 1.0
+    figures = {
+        "mean": (float(left.mean()), float(right.mean())),
+        "deviation": (float(left.std()), float(right.std())),
+        "smallest": (float(left.min()), float(right.min())),
+        "largest": (float(left.max()), float(right.max())),
+    }
+    apart = max(abs(one - other) for one, other in figures.values()) / deviation
+    if apart > max(1e-4, 4.0 * sides.floor):
+        return {}
+    return {key: other for key, (_, other) in figures.items()}
+
+
+def _first(detectors: Sequence[Detector], sides: Sides) -> list[Suspicion]:
+    for detect in detectors:
+        if found := detect(sides):
+            return found
+    return []
+
+
+def _flattened(sides: Sides) -> list[Suspicion]:
+    """Features that lie in the order of another layout."""
+    return [one for one in detect_layout(sides) if one.cause == "flatten_order"]
+
+
+def _differs(sides: Sides) -> bool:
+    """Whether the sides are further apart than rounding to what they are stored in explains."""
+    if sides.integers:
+        return sides.before > 0.0
+    if math.isfinite(sides.twin.rel_l2) and math.isfinite(sides.before):
+        return sides.twin.differs
+    return sides.before > sides.floor

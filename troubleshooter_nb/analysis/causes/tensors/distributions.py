@@ -1,0 +1,182 @@
+"""Tensors that hold a draw, a constant or memory instead of what was trained or loaded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.tensors.measure import (
+    Sides,
+    correlation,
+    error_of,
+    is_constant,
+)
+from troubleshooter_nb.metrics.initialisers import initialiser_of
+
+_CONSTANTS = ("zeros", "ones", "constant")
+_SIGMAS = 4.0
+_FEWEST = 16
+_FEWEST_DRAWN = 256
+_LOOKED_AT = 1 << 17
+# Kolmogorov's two-sample statistic exceeds this, times sqrt(2/n), once in 3,000 pairs of draws.
+_KOLMOGOROV = 2.1
+_HUGE, _TINY = 1e20, 1e-30
+
+
+def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]:
+    """tensor_not_loaded, initialiser_differs or rng_differs, of parameters and buffers.
+
+    A side is untouched where its values are an initialiser's draw or constant and have nothing in
+    common with the other side.
+    """
+    if not sides.same_shape or sides.left.size < _FEWEST or sides.twin.role == "input":
+        return []
+    fan_in = _fan_in(sides.twin, others)
+    drawn = [initialiser_of(values, fan_in=fan_in) for values in (sides.left, sides.right)]
+    if drawn == [None, None]:
+        return []
+    common = abs(_cosine(sides.left, sides.right))
+    chance = _SIGMAS / math.sqrt(sides.left.size)
+    constant = [one in _CONSTANTS for one in drawn]
+    # A constant has a direction in common with anything whose mean is not zero.
+    if not any(constant) and common > chance:
+        return []
+    if constant == [True, True] and drawn[0] == drawn[1]:
+        return []
+    evidence: dict[str, Any] = {"left": drawn[0] or "", "right": drawn[1] or ""}
+    evidence |= {"correlation": common, "chance": chance}
+    cause = _cause(sides, drawn, constant)
+    if not cause:
+        return []
+    residual = 0.0 if any(constant) else common
+    if cause == "tensor_not_loaded":
+        evidence["side"] = "left" if drawn[0] else "right"
+        evidence["drawn"] = drawn[0] or drawn[1] or ""
+    return [_by_chance(sides, cause, residual, chance, evidence)]
+
+
+def _cause(sides: Sides, drawn: Sequence[str | None], constant: Sequence[bool]) -> str:
+    if None in drawn:
+        # Trained values that an untouched constant is set beside are trained away from it.
+        return "tensor_not_loaded"
+    if any(constant) or drawn[0] != drawn[1]:
+        return "initialiser_differs"
+    return "rng_differs"
+
+
+def detect_random(sides: Sides) -> list[Suspicion]:
+    """rng_differs: inputs drawn from one distribution that have nothing in common."""
+    if not sides.same_shape or sides.left.size < _FEWEST_DRAWN or sides.twin.role == "parameter":
+        return []
+    flat = [one.reshape(-1)[:_LOOKED_AT].astype(np.float64) for one in (sides.left, sides.right)]
+    if not all(np.isfinite(one).all() for one in flat) or any(map(is_constant, flat)):
+        return []
+    count = len(flat[0])
+    chance = _SIGMAS / math.sqrt(count)
+    common = abs(correlation(*flat))
+    # Data that was not drawn is alike from one element to the next; a shift of it has no
+    # correlation either, but its neighbours have.
+    along = [abs(correlation(one[1:], one[:-1])) for one in flat]
+    # Tokens of other samples have no more in common than draws.
+    if sides.integers or max(common, *along) > chance:
+        return []
+    apart = _apart(*flat)
+    if apart > _KOLMOGOROV * math.sqrt(2.0 / count) or _same_values(*flat):
+        return []
+    evidence = {"correlation": common, "chance": chance, "apart": apart, "form": _form(flat[1])}
+    return [_by_chance(sides, "rng_differs", common, chance, evidence)]
+
+
+def detect_uninitialised(sides: Sides) -> list[Suspicion]:
+    """buffer_uninitialised: memory contents on one side: subnormal, huge, NaN or inf."""
+    if not sides.same_shape or sides.twin.role != "buffer":
+        return []
+    for side, one, other in (
+        ("left", sides.left, sides.right),
+        ("right", sides.right, sides.left),
+    ):
+        odd, odd_other = _odd(one, sides.integers), _odd(other, sides.integers)
+        if not odd.any() or odd_other.any():
+            continue
+        ordinary = ~odd & (one != 0.0)
+        residual = error_of(one[ordinary], other[ordinary]) if ordinary.any() else 0.0
+        evidence = {
+            "side": side,
+            "odd": int(odd.sum()),
+            "size": one.size,
+            "not_finite": int((~np.isfinite(one)).sum()),
+            "largest": float(np.abs(one[np.isfinite(one)]).max(initial=0.0)),
+            "largest_other": float(np.abs(other).max()),
+        }
+        return [sides.suspicion("buffer_uninitialised", residual, evidence)]
+    return []
+
+
+def _odd(values: np.ndarray, integers: bool) -> np.ndarray:
+    size = np.abs(values)
+    if integers:
+        return np.asarray(size > 2.0**40)
+    return np.asarray(~np.isfinite(values) | (size > _HUGE) | ((size > 0.0) & (size < _TINY)))
+
+
+def _by_chance(
+    sides: Sides, cause: str, residual: float, chance: float, evidence: dict[str, Any]
+) -> Suspicion:
+    """What is left is what both sides have in common; the floor is what chance gives them."""
+    found = sides.suspicion(cause, residual, evidence)
+    return Suspicion(
+        found.cause,
+        found.before,
+        found.residual,
+        found.rival,
+        max(found.floor, chance),
+        found.evidence,
+        found.pair,
+        found.independent,
+    )
+
+
+def _fan_in(twin: Twin, others: Sequence[Twin]) -> int | None:
+    """Inputs of the layer of a bias, from its weight."""
+    if not twin.name.endswith("bias"):
+        return None
+    wanted = twin.name[: -len("bias")] + "weight"
+    for other in others:
+        source = other.sources[0] or other.sources[1]
+        if other.name == wanted and source is not None and len(source.shape) > 1:
+            return math.prod(source.shape[1:])
+    return None
+
+
+def _cosine(left: np.ndarray, right: np.ndarray) -> float:
+    first, second = (one.reshape(-1).astype(np.float64) for one in (left, right))
+    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / norms if norms and math.isfinite(norms) else 0.0
+
+
+def _apart(left: np.ndarray, right: np.ndarray) -> float:
+    """Kolmogorov's distance of two samples of equal size."""
+    both = np.concatenate([left, right])
+    places = [np.searchsorted(np.sort(one), both, side="right") for one in (left, right)]
+    return float(np.abs(places[0] - places[1]).max()) / len(left)
+
+
+def _same_values(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether one is the other in another order."""
+    return bool(np.array_equal(np.sort(left), np.sort(right)))
+
+
+def _form(values: np.ndarray) -> str:
+    centred = values - values.mean()
+    square = float(np.square(centred).mean())
+    kurtosis = float(np.square(np.square(centred)).mean()) / square**2
+    error = 10.0 / math.sqrt(len(values))
+    if abs(kurtosis - 3.0) < 2.0 * error:
+        return f"normal, mean {values.mean():.3g}, std {math.sqrt(square):.3g}"
+    if abs(kurtosis - 1.8) < error:
+        return f"uniform from {values.min():.3g} to {values.max():.3g}"
+    return "of no known form"

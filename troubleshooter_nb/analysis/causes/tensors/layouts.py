@@ -1,0 +1,200 @@
+"""Axis orders, flips, blocks and interleaves: equal values that lie elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, transform
+from troubleshooter_nb.metrics.relations import Relation, find_relation
+from troubleshooter_nb.metrics.signatures import spread_of
+
+_FEWEST = 8  # elements
+_QKV = re.compile(r"qkv|in_proj|c_attn|query_key_value|\bkv|_kv", re.IGNORECASE)
+_QUERY_KEY = re.compile(r"(^|[._])(q|k|wq|wk|query|key|qkv|rotary)(_|\.|$)", re.IGNORECASE)
+_RECURRENT = re.compile(r"lstm|gru|rnn|(weight|bias)_(ih|hh)", re.IGNORECASE)
+_GATED = re.compile(r"gate|up|glu|mlp|ffn|feed_?forward|w1|w3|fc1|h_to_4h|expert", re.IGNORECASE)
+_EXPERT = re.compile(r"expert|moe", re.IGNORECASE)
+_GATES = {3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}
+
+Found = tuple[str, dict[str, Any]]
+
+
+def detect_layout(sides: Sides) -> list[Suspicion]:
+    """The cause of an order in which the values of left lie on the right, if one order fits."""
+    if min(sides.left.size, sides.right.size) < _FEWEST:
+        return []
+    relation, side = None, "left"
+    if sides.left.size > sides.right.size:
+        # "repeat" is found from the fewer rows to the more, among which the fewer may lie in a row.
+        relation, side = find_relation(sides.right, sides.left), "right"
+        relation = relation if relation and relation.kind == "repeat" else None
+    if relation is None:
+        relation, side = find_relation(sides.left, sides.right), "left"
+    if relation is None:
+        return []
+    found = _cause_of(sides, relation)
+    return [_suspicion(sides, relation, side, *found)] if found else []
+
+
+def _suspicion(
+    sides: Sides, relation: Relation, side: str, cause: str, more: Mapping[str, Any]
+) -> Suspicion:
+    whole = sides if side == "left" else sides.reversed
+    residual = error_of(relation.apply(whole.left), whole.right)
+    # The relation measures about the mean of right; a suspicion about zero.
+    spread = spread_of(whole.right)
+    rival = relation.rival * spread.centred / (spread.norm or 1.0)
+    given = {key: value for key, value in relation.arguments.items() if key != "order"}
+    order = relation.arguments.get("order", ())
+    if len(order) and len(order) <= 64:
+        given["order"] = order
+    evidence = {"kind": relation.kind, "text": relation.text, **given, **more}
+    return sides.suspicion(cause, residual, evidence, rival=rival)
+
+
+def _cause_of(sides: Sides, relation: Relation) -> Found | None:
+    namers = {
+        "reshape": _of_reshape,
+        "transpose": _of_axes,
+        "permute": _of_axes,
+        "flip": _of_flip,
+        "blocks": _of_blocks,
+        "row_permutation": _of_rows,
+        "repeat": _of_repeat,
+        "slice": _of_slice,
+    }
+    namer = namers.get(relation.kind)
+    return namer(sides, relation.arguments) if namer else None
+
+
+def _is_weight(sides: Sides) -> bool:
+    return sides.twin.role in ("parameter", "buffer")
+
+
+def _of_reshape(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    shapes = sides.left.shape, sides.right.shape
+    few, many = sorted(shapes, key=len)
+    if not _is_weight(sides) or len(many) != len(few) + 1 or len(few) < 2:
+        return None
+    axes = [k for k, size in enumerate(many) if size == 1 and many[:k] + many[k + 1 :] == few]
+    if not axes:
+        return None
+    # Of several axes of size 1 the one that MindSpore's 2-D kernel of a Conv1d has.
+    axis = 2 if 2 in axes else axes[-1]
+    step = transform("squeeze" if shapes[0] == many else "expand_dims", axis)
+    return "conv1d_extra_axis", {"axis": axis, "transform": step}
+
+
+def _of_axes(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    axes = tuple(given["axes"])
+    # A reshape on top has no name among the causes.
+    if not _is_weight(sides) or "from_shape" in given or "shape" in given:
+        return None
+    if "flip" in given:
+        return ("conv_axes_permuted", {"axes": axes}) if len(axes) > 2 else None
+    if len(axes) == 2:
+        return "linear_transposed", {"axes": axes, "transform": transform("transpose")}
+    step = transform("permute", *axes)
+    if len(axes) == 3 and axes == (0, 2, 1) and _EXPERT.search(sides.twin.name):
+        return "linear_transposed", {"axes": axes, "transform": step}
+    return "conv_axes_permuted", {"axes": axes, "transform": step}
+
+
+def _of_flip(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    axes, shape = tuple(given["axes"]), sides.right.shape
+    channels = (1,) if _is_weight(sides) else (1, len(shape) - 1, len(shape) - 3)
+    if len(axes) == 1 and axes[0] in channels and shape[axes[0]] in (3, 4) and len(shape) >= 3:
+        return "channel_order_bgr", {"axis": axes[0], "channels": shape[axes[0]]}
+    if _is_weight(sides) and len(shape) >= 3 and min(axes) >= 2:
+        return "conv_axes_permuted", {"flipped": axes}
+    if _is_weight(sides) and len(shape) == 4 and axes == (2,) and shape[2] == 3:
+        return "channel_order_bgr", {"axis": 2, "channels": 3}
+    return None
+
+
+def _of_blocks(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    count, name = given["blocks"], sides.twin.name
+    if not _is_weight(sides):
+        return None
+    rows = sides.right.shape[given["axis"]]
+    more = {"rows": rows // count}
+    if _RECURRENT.search(name) and count in _GATES:
+        gates = _GATES[count]
+        return "lstm_gate_order", {**more, "gates": [gates[i] for i in given["order"]]}
+    if _QKV.search(name):
+        return "qkv_packing", more
+    if count == 2 and _GATED.search(name):
+        return "gate_up_order", more
+    # The name says nothing: so many blocks are packed nowhere else.
+    by_count = {2: "gate_up_order", 3: "qkv_packing", 4: "lstm_gate_order"}
+    cause = by_count.get(count)
+    return (cause, more) if cause and given["axis"] == 0 else None
+
+
+def _of_rows(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    if "order" in given:
+        return _of_order(sides, given)
+    axis, factors, inner = given["axis"], tuple(given["factors"]), given["inner"]
+    shape, name = sides.right.shape, sides.twin.name
+    if not _is_weight(sides):
+        full = given["period"] == shape[axis] and axis == len(shape) - 1 and axis > 0
+        return ("flatten_order", _flatten(factors, inner)) if full and inner == 1 else None
+    if _RECURRENT.search(name) and 4 in factors:
+        return "lstm_gate_order", {"rows": inner}
+    if inner == 1 and 2 in factors and axis == 0 and _GATED.search(name):
+        return "gate_up_order", {"rows": inner}
+    heads = shape[axis] // given["period"]
+    if inner == 1 and 2 in factors and axis == 0 and (heads > 1 or _QUERY_KEY.search(name)):
+        return "rope_interleave", {"heads": heads, "head_size": given["period"]}
+    if inner > 1 and axis == 0 and (3 in factors or _QKV.search(name)):
+        return "qkv_packing", {"heads": max(factors), "rows": inner}
+    if len(shape) == 2 and given["period"] == shape[axis] and axis == 1:
+        return "flatten_order", _flatten(factors, inner)
+    return None
+
+
+def _flatten(factors: tuple[int, ...], inner: int) -> dict[str, Any]:
+    # (C, H*W) became (H*W, C): the larger of the two is not always the area.
+    return {"first": factors[0], "second": factors[1] * inner}
+
+
+def _of_order(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    order, axis = np.asarray(given["order"]), given["axis"]
+    if not _is_weight(sides):
+        if axis or len(order) < 2:
+            return None
+        moved = int((order != np.arange(len(order))).sum())
+        return "data_order", {"moved": moved, "rows": len(order), "what": "rows permuted"}
+    if axis == 0 and _QKV.search(sides.twin.name):
+        jumps = np.flatnonzero(np.diff(order) != 1) + 1
+        piece = int(np.gcd.reduce(jumps)) if len(jumps) else 1
+        # Heads move whole.
+        if piece > 1 and len(order) % piece == 0:
+            return "qkv_packing", {"rows": piece}
+    return None
+
+
+def _of_repeat(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    if not _is_weight(sides) or given["axis"] != 0:
+        return None
+    return "grouped_heads", {"heads": min(len(sides.left), len(sides.right)) // given["block"]}
+
+
+def _of_slice(sides: Sides, given: Mapping[str, Any]) -> Found | None:
+    """Right is one of the parts that left holds packed."""
+    left, right = sides.left.shape, sides.right.shape
+    if not _is_weight(sides) or len(left) != len(right) or left[1:] != right[1:]:
+        return None
+    start, size, whole = given["starts"][0], right[0], left[0]
+    sizes = [n for n in (start, size, whole - start - size) if n]
+    more = {"rows": size, "start": start, "transform": transform("split", 0, *sizes)}
+    if _QKV.search(sides.twin.name):
+        return "qkv_packing", more
+    if whole == 2 * size and start % size == 0 and re.search("gate|up|glu", sides.twin.name):
+        return "gate_up_order", more
+    return None

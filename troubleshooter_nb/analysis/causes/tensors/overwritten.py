@@ -1,0 +1,127 @@
+"""A recorded value that an operator changed in place before it was written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_constant
+
+_SAMPLE = 1 << 15
+_FEWEST = 32
+# tanh and exp of MindSpore on the CPU are this inexact.
+_INEXACT = 1e-4
+_FEWEST_CLIPPED = 4
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    erf = np.array([math.erf(v) for v in (x / math.sqrt(2.0)).reshape(-1).tolist()])
+    return np.asarray(0.5 * x * (1.0 + erf.reshape(x.shape)))
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)
+    return np.asarray(0.5 * x * (1.0 + np.tanh(inner)))
+
+
+# In the order of how often they are called in place.
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "relu6": lambda x: np.clip(x, 0.0, 6.0),
+    "leaky relu, slope 0.01": lambda x: np.where(x < 0, 0.01 * x, x),
+    "leaky relu, slope 0.1": lambda x: np.where(x < 0, 0.1 * x, x),
+    "leaky relu, slope 0.2": lambda x: np.where(x < 0, 0.2 * x, x),
+    "elu": lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0.0)), x),
+    "silu": lambda x: x * _sigmoid(x),
+    "hardswish": lambda x: x * np.clip(x + 3.0, 0.0, 6.0) / 6.0,
+    "hardtanh": lambda x: np.clip(x, -1.0, 1.0),
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+    "gelu": _gelu,
+    "gelu, tanh form": _gelu_tanh,
+}
+
+
+def detect_inplace(sides: Sides) -> list[Suspicion]:
+    """recorder_inplace: one side is an activation, or a clip, of the other.
+
+    A missing activation leaves the same values: only whether the consumers of the value agree
+    tells the two, which one pair cannot know. The evidence says so in ``needs``, and the rival
+    leaves as little; who knows that the consumers agree puts `before` in its place.
+    """
+    if not sides.same_shape or sides.left.size < _FEWEST or sides.integers:
+        return []
+    if is_constant(sides.left) or is_constant(sides.right) or not math.isfinite(sides.before):
+        return []
+    found = [one for both in _both(sides) for one in _tried(*both)]
+    found.sort(key=lambda one: one[0])
+    residual, form, side = found[0]
+    if not sides.holds(residual, tolerance=_INEXACT):
+        return _clipped(sides)
+    whole = _whole_error(sides, form, side)
+    if not sides.holds(whole, tolerance=_INEXACT):
+        return []
+    equal = [one[1] for one in found if one[0] <= 2.0 * residual + sides.floor and one[2] == side]
+    return [_suspicion(sides, whole, {"form": form, "forms": equal, "side": side})]
+
+
+def _suspicion(
+    sides: Sides, residual: float, evidence: dict[str, Any], fitted: int = 0
+) -> Suspicion:
+    # An activation that the other side lacks leaves the same values.
+    evidence["needs"] = "consumers agree"
+    return sides.suspicion("recorder_inplace", residual, evidence, rival=residual, fitted=fitted)
+
+
+def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    step = -(-sides.left.size // _SAMPLE)
+    left, right = (one.reshape(-1)[::step].astype(np.float64) for one in (sides.left, sides.right))
+    yield "left", left, right
+    yield "right", right, left
+
+
+def _tried(side: str, values: np.ndarray, before: np.ndarray) -> list[tuple[float, str, str]]:
+    """Errors of all activations that would give `values`, named with the side that was changed."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [
+            (error_of(np.asarray(function(before)), values), form, side)
+            for form, function in _ACTIVATIONS.items()
+        ]
+
+
+def _whole_error(sides: Sides, form: str, side: str) -> float:
+    ours, theirs = (sides.left, sides.right) if side == "left" else (sides.right, sides.left)
+    if form.startswith("gelu") and ours.size > 1 << 20:
+        ours, theirs = ours.reshape(-1)[: 1 << 20], theirs.reshape(-1)[: 1 << 20]
+    return error_of(np.asarray(_ACTIVATIONS[form](theirs.astype(np.float64))), ours)
+
+
+def _clipped(sides: Sides) -> list[Suspicion]:
+    """Equal but for values beyond a bound, which are the bound."""
+    for side, ours, theirs in (
+        ("left", sides.left, sides.right),
+        ("right", sides.right, sides.left),
+    ):
+        low, high = float(ours.min()), float(ours.max())
+        few = slice(None, None, -(-ours.size // _SAMPLE))
+        sampled = np.clip(theirs.reshape(-1)[few], low, high)
+        if error_of(sampled, ours.reshape(-1)[few]) > 1e-2:
+            continue
+        below, above = theirs < low, theirs > high
+        counts = int(below.sum()), int(above.sum())
+        residual = error_of(np.clip(theirs, low, high), ours)
+        bound = int((ours == low).sum()) + int((ours == high).sum())
+        enough = sum(counts) >= _FEWEST_CLIPPED and bound >= sum(counts)
+        if enough and sides.holds(residual, fitted=2, tolerance=1e-5):
+            form = f"clip to [{low:.6g}, {high:.6g}]"
+            evidence = {"form": form, "forms": [form], "side": side, "clipped": sum(counts)}
+            return [_suspicion(sides, residual, evidence, fitted=2)]
+    return []

@@ -1,0 +1,179 @@
+"""Values of one side that are those of the other, rounded or narrowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.measure import (
+    SAMPLE,
+    Sides,
+    error_of,
+    is_constant,
+    is_whole,
+    norm_of,
+    transform,
+)
+from troubleshooter_nb.metrics.floats import dtype_from_token, significand_bits
+
+# Narrow ones first: what has eight bits has eleven, too.
+_FORMATS = {"float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "tf32": 11}
+_HELD, _LOOSE = 0.999, 0.5  # shares of elements that a format holds exactly, on either side
+_FEWEST = 16
+_LOOKED_AT = 1 << 16  # elements whose bits are looked at
+_LEAST_UNDONE = 0.5
+_COMPUTED = 4.0  # roundoffs that a few rounded operators before this one add up to
+
+
+def rounded_to(values: np.ndarray, name: str, *, truncated: bool = False) -> np.ndarray:
+    """Values of float32 or float64 as another format holds them, in float32 or wider.
+
+    Parameters
+    ----------
+    values : ndarray of float32 or float64
+    name : str
+        "tf32" or the token of a dtype.
+    truncated : bool
+        Bits dropped instead of rounded to nearest even; of bfloat16 and TF32 alone.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if name in ("tf32", "bfloat16") and (truncated or name == "tf32"):
+            return _masked(values.astype(np.float32), 13 if name == "tf32" else 16, truncated)
+        dtype = dtype_from_token(name)
+        return np.asarray(values.astype(dtype).astype(np.float64 if name == "float32" else "f4"))
+
+
+def detect_cast(sides: Sides) -> list[Suspicion]:
+    """low_precision_cast: one side holds only what fp8, fp16, bf16 or TF32 can hold.
+
+    Where more happened than one rounding, as behind several operators in that format, what is
+    left is as much as there was; a stored dtype that says the format itself is no news then.
+    """
+    if not sides.same_shape or sides.left.size < _FEWEST:
+        return []
+    for side, narrow, wide in _both(sides):
+        if is_constant(narrow) or is_whole(narrow):
+            continue
+        for name, bits in _FORMATS.items():
+            if _share_held(narrow, name) >= _HELD and _share_held(wide, name) <= _LOOSE:
+                return _cast(sides, side, name, bits, narrow, wide)
+    return []
+
+
+def _cast(
+    sides: Sides, side: str, name: str, bits: int, narrow: np.ndarray, wide: np.ndarray
+) -> list[Suspicion]:
+    # Without subnormals, the values of TF32 look the same.
+    names = [name, "tf32"] if name == "float16" and not _has_subnormal(narrow) else [name]
+    ways = [(one, False) for one in names]
+    ways += [(one, True) for one in names if one in ("tf32", "bfloat16")]
+    errors = [error_of(rounded_to(wide, one, truncated=cut), narrow) for one, cut in ways]
+    residual = min(errors)
+    best, truncated = ways[errors.index(residual)]
+    exact = residual <= _LEAST_UNDONE * sides.before and residual <= 2.0**-bits
+    known = sides.twin.dtypes[0 if side == "left" else 1]
+    stored = known is not None and 0 < significand_bits(known) <= bits
+    if not exact and (stored or not sides.before <= _COMPUTED * 2.0**-bits):
+        return []
+    held = _share_held(narrow, name), _share_held(wide, name)
+    evidence: dict[str, Any] = {"format": best, "formats": names, "side": side}
+    evidence |= {"truncated": truncated, "held": held[0], "held_other": held[1], "exact": exact}
+    if sides.twin.role in ("parameter", "buffer") and side == "right" and best != "tf32":
+        evidence["transform"] = transform("cast", best)
+    return [sides.suspicion("low_precision_cast", residual, evidence)]
+
+
+def detect_narrowing(sides: Sides) -> list[Suspicion]:
+    """int_narrowing: integers wrapped or clipped to fewer bits, or rounded by a float."""
+    twin = sides.twin
+    if not sides.same_shape or not sides.integers or twin.left is None or twin.right is None:
+        return []
+    raw = {"left": twin.left, "right": twin.right}
+    for side, other in (("left", "right"), ("right", "left")):
+        for how, values in _narrowings(raw[other]):
+            if np.array_equal(values, raw[side]) and not np.array_equal(raw[side], raw[other]):
+                changed = int((raw[side] != raw[other]).sum())
+                evidence = {"how": how, "side": side, "changed": changed, "size": raw[side].size}
+                largest = float(np.abs(raw[other].astype(np.float64)).max())
+                return [sides.suspicion("int_narrowing", 0.0, {**evidence, "largest": largest})]
+    return []
+
+
+def _narrowings(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """What a narrower type makes of the integers, where it makes something else of them."""
+    if values.dtype.kind == "u":
+        values = values.astype(np.uint64).view(np.int64)
+    exact = values.dtype.kind in "bi"
+    largest = float(np.abs(values.astype(np.float64)).max())
+    whole = values.astype(np.int64) if exact or largest < 2.0**62 else None
+    for bits in (32, 16, 8):
+        if whole is None or largest < 2.0 ** (bits - 1):
+            continue
+        for kind in (f"int{bits}", f"uint{bits}"):
+            info = np.iinfo(kind)
+            yield f"wrapped to {kind}", whole.astype(kind).astype(np.int64)
+            yield f"clipped to {kind}", np.clip(whole, info.min, info.max)
+    for name, bits in {"bfloat16": 8, "float16": 11, "float32": 24}.items():
+        if largest > 2.0**bits and (name != "float16" or largest < 65504):
+            wide = values.astype(np.float64)
+            yield f"rounded by {name}", rounded_to(wide, name).astype(np.float64)
+
+
+def detect_reduction(sides: Sides) -> list[Suspicion]:
+    """reduction_order: errors of the size of rounding, of random signs, in no place of their own.
+
+    For informing only: it explains what is left where nothing else does.
+    """
+    if not sides.same_shape or sides.left.size < 64 or not 0.0 < sides.before < math.inf:
+        return []
+    if sides.before > max(sides.floor, 32.0 * 2.0**-24):
+        return []
+    left, right = (one.reshape(-1)[:SAMPLE].astype(np.float64) for one in (sides.left, sides.right))
+    error = (left - right)[np.isfinite(left) & (left != right)]
+    if len(error) < 32:
+        return []
+    balance = float(np.sign(error).mean())
+    if abs(balance) > 4.0 / math.sqrt(len(error)):
+        return []
+    scale = norm_of(right) / math.sqrt(len(right))
+    evidence = {
+        "balance": balance,
+        "changed": len(error) / len(left),
+        "largest_in_scale": float(np.abs(error).max()) / scale,
+    }
+    return [sides.suspicion("reduction_order", sides.before, evidence)]
+
+
+def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    yield "left", sides.left, sides.right
+    yield "right", sides.right, sides.left
+
+
+def _share_held(values: np.ndarray, name: str) -> float:
+    """Share of the finite non-zero elements that a format holds exactly; 0 for too few."""
+    flat = values.reshape(-1)
+    flat = flat[:: -(-flat.size // _LOOKED_AT)]
+    flat = flat[np.isfinite(flat) & (flat != 0.0)]
+    if len(flat) < _FEWEST:
+        return 0.0
+    return float((rounded_to(flat, name) == flat).mean())
+
+
+def _has_subnormal(values: np.ndarray) -> bool:
+    """Whether small values have as few bits as float16 leaves below 2^-14."""
+    small = np.abs(values[(values != 0.0) & (np.abs(values) < 2.0**-14)])
+    return len(small) > 0 and bool((small * 2.0**24 == np.rint(small * 2.0**24)).all())
+
+
+def _masked(values: np.ndarray, bits: int, truncated: bool) -> np.ndarray:
+    """float32 with its last `bits` dropped, or rounded to nearest even."""
+    stored = np.ascontiguousarray(values).view(np.uint32)
+    if not truncated:
+        odd = (stored >> np.uint32(bits)) & np.uint32(1)
+        stored = stored + np.uint32((1 << (bits - 1)) - 1) + odd
+    kept = stored & np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
+    return np.where(np.isfinite(values), kept.view(np.float32), values)

@@ -1,0 +1,233 @@
+"""Scales and offsets: one for all elements, or one per channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, is_constant
+
+# Images go through eight bits: half a level of the smallest deviation in use.
+_INPUT_TOLERANCE = 1e-2
+_MOST_CHANNELS = 4
+_LOOKED_AT = 1 << 16
+# Mean and deviation per channel of images from 0 to 1, as published with the data sets.
+_RECIPES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "0..1": ((0.0,), (1.0,)),
+    "0..255": ((0.0,), (1 / 255,)),
+    "-1..1": ((0.5,), (0.5,)),
+    "ImageNet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "ImageNet, constants in BGR order": ((0.406, 0.456, 0.485), (0.225, 0.224, 0.229)),
+    "ImageNet mean alone": ((0.485, 0.456, 0.406), (1.0,)),
+    "ImageNet mean alone, 0..255": ((0.485, 0.456, 0.406), (1 / 255,)),
+    "ImageNet constants on 0..255": (
+        (0.485 / 255, 0.456 / 255, 0.406 / 255),
+        (0.229 / 255, 0.224 / 255, 0.225 / 255),
+    ),
+    "ImageNet, mean and deviation exchanged": ((0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
+    "CLIP": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "CIFAR-10": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+    "CIFAR-10, other deviations": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "MNIST": ((0.1307,), (0.3081,)),
+}
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``right = scale * left + offset``, per index of `axis`, or for all elements.
+
+    `residual` is the error that is left over the norm of right.
+    """
+
+    axis: int | None
+    scale: np.ndarray
+    offset: np.ndarray
+    residual: float
+
+    @property
+    def fitted(self) -> int:
+        """How many numbers were fitted."""
+        return int(self.scale.size + np.count_nonzero(self.offset))
+
+
+def fit_affine(
+    left: np.ndarray, right: np.ndarray, axis: int | None = None, *, offset: bool = True
+) -> Affine:
+    """Least squares over the elements finite on both sides, per index of `axis`.
+
+    Parameters
+    ----------
+    left, right : ndarray of the same shape, real floats
+    axis : int or None
+        None: one scale for all elements.
+    offset : bool
+        Whether an offset is fitted, too; else it is 0.
+    """
+    rows = [_rows(one, axis) for one in (left, right)]
+    good = np.isfinite(rows[0]) & np.isfinite(rows[1])
+    x, y = (np.where(good, one, 0.0) for one in rows)
+    count = np.maximum(good.sum(1), 1)
+    mean_x, mean_y = (one.sum(1) / count * offset for one in (x, y))
+    dx, dy = (np.where(good, o - m[:, None], 0.0) for o, m in ((x, mean_x), (y, mean_y)))
+    square = np.einsum("ij,ij->i", dx, dx)
+    scale = np.einsum("ij,ij->i", dx, dy) / np.where(square, square, 1.0)
+    shift = mean_y - scale * mean_x
+    error = float(np.linalg.norm(dy - scale[:, None] * dx))
+    norm = float(np.linalg.norm(y))
+    residual = error / norm if norm else (math.inf if error else 0.0)
+    return Affine(axis, scale, shift, residual)
+
+
+def detect_input_scale(sides: Sides) -> list[Suspicion]:
+    """input_scale_or_normalisation: an input times one factor, or an affine map per channel."""
+    if not sides.same_shape or is_constant(sides.left) or is_constant(sides.right):
+        return []
+    if sides.twin.role not in ("", "input") or min(sides.left.size, 64) < 16:
+        return []
+    return _scaled(sides) or _scaled_and_reversed(sides)
+
+
+def _scaled(sides: Sides) -> list[Suspicion]:
+    simple: list[Affine] = []
+    for fit in _fits(sides):
+        if sides.holds(fit.residual, fitted=fit.fitted, tolerance=_INPUT_TOLERANCE):
+            evidence = _described(fit, extent=_extent(sides.left))
+            if fit.axis is None or evidence["recipes"] or fit.residual <= 0.1 * simple[-1].residual:
+                rival = min((one.residual for one in simple), default=math.inf)
+                cause, fitted = "input_scale_or_normalisation", fit.fitted
+                return [sides.suspicion(cause, fit.residual, evidence, rival=rival, fitted=fitted)]
+        simple.append(fit)
+    return []
+
+
+def _scaled_and_reversed(sides: Sides) -> list[Suspicion]:
+    """Both causes where channels in the other order are scaled, too."""
+    shape = sides.left.shape
+    for axis in {1, len(shape) - 1, len(shape) - 3} if len(shape) >= 3 else ():
+        if shape[axis] != 3:
+            continue
+        reversed_ = Sides(sides.twin, np.flip(sides.left, axis), sides.right)
+        for one in _scaled(reversed_):
+            evidence = {"axis": axis, "channels": 3, "scaled": True}
+            both = sides.suspicion("channel_order_bgr", one.residual, evidence, rival=one.before)
+            return [both, replace(one, before=sides.before)]
+    return []
+
+
+def detect_plus_one(sides: Sides) -> list[Suspicion]:
+    """norm_weight_plus_one: a norm's weight that differs by exactly one everywhere."""
+    if not sides.same_shape or sides.left.ndim != 1 or sides.left.size < 8:
+        return []
+    if is_constant(sides.left) or sides.twin.slot not in ("", "weight"):
+        return []
+    for step in (1.0, -1.0):
+        error = (sides.left + step - sides.right).astype(np.float64)
+        norm = float(np.linalg.norm(sides.right.astype(np.float64)))
+        residual = float(np.linalg.norm(error)) / norm if norm else math.inf
+        # Of a weight near 0 that was stored as 1 + w the rounding is that of 1.
+        largest = math.sqrt(sides.left.size) * (1.0 + float(np.abs(sides.right).max()))
+        allowed = 4.0 * sides.floor * max(largest / norm if norm else 1.0, 1.0)
+        if residual <= max(allowed, 1e-6) and residual <= 0.1 * sides.before:
+            evidence = {"step": step, "side": "left" if step < 0 else "right"}
+            return [sides.suspicion("norm_weight_plus_one", residual, evidence)]
+    return []
+
+
+def observed_scale(sides: Sides, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """The simplest scale, offset or affine map that turns left into right, {} for none.
+
+    For inputs of any kind; without a cause of its own: a factor has many.
+    """
+    if not sides.same_shape or is_constant(sides.left) or is_constant(sides.right):
+        return {}
+    for fit in _fits(sides, channels=True):
+        if sides.holds(fit.residual, fitted=fit.fitted):
+            return {**_described(fit, hints), "residual": fit.residual}
+    return {}
+
+
+def _fits(sides: Sides, *, channels: bool = False) -> Iterator[Affine]:
+    """Simple explanations first."""
+    left, right = sides.left, sides.right
+    few = slice(None, None, -(-left.size // _LOOKED_AT))
+    for offset in (False, True):
+        fit = fit_affine(left.reshape(-1)[few], right.reshape(-1)[few], offset=offset)
+        # Most fail in a sample; what is left there is what others are held against.
+        yield fit if fit.residual > 0.1 else fit_affine(left, right, offset=offset)
+    for axis, size in enumerate(left.shape):
+        # Channels are few in an image; the number of images is not a number of channels.
+        image = size <= _MOST_CHANNELS and left.ndim >= 3 and (axis or left.ndim == 3)
+        if size > 1 and (image or channels) and left.size >= 8 * size:
+            if channels:
+                yield fit_affine(left, right, axis, offset=False)
+            yield fit_affine(left, right, axis)
+
+
+def _described(
+    fit: Affine,
+    hints: Mapping[str, float] | None = None,
+    extent: tuple[float, float] = (0.0, 0.0),
+) -> dict[str, Any]:
+    some = slice(0, 8)
+    evidence: dict[str, Any] = {
+        "axis": fit.axis,
+        "scale": fit.scale[some],
+        "offset": fit.offset[some],
+        "recipes": _recipes_of(fit, extent),
+        "factor_name": "",
+    }
+    if fit.axis is None and not fit.offset.any():
+        near = max(1e-4, 2.0 * fit.residual)
+        evidence["factor_name"] = named_factor(float(fit.scale[0]), hints, near=near)
+        evidence["form"] = f"x * {float(fit.scale[0]):.6g}"
+    else:
+        evidence["form"] = "scale and offset" + ("" if fit.axis is None else " per channel")
+    return evidence
+
+
+def _recipes_of(fit: Affine, extent: tuple[float, float]) -> list[str]:
+    """Left's and right's normalisation, where both are published ones; else empty.
+
+    Without its normalisation left is an image from 0 to 1, which tells what the map of left to
+    right alone does not.
+    """
+    best: float = 0.02
+    found: list[str] = []
+    for first, (mean_left, deviation_left) in _RECIPES.items():
+        for second, (mean_right, deviation_right) in _RECIPES.items():
+            means = np.asarray(mean_left), np.asarray(mean_right)
+            deviations = np.asarray(deviation_left), np.asarray(deviation_right)
+            scale = deviations[0] / deviations[1]
+            offset = (means[0] - means[1]) / deviations[1]
+            width = max(scale.size, offset.size)
+            if first == second or width not in (1, fit.scale.size):
+                continue
+            raw = np.outer(extent, deviations[0]) + means[0]
+            if raw.min() < -1.0 or not 0.02 < raw.max() < 3.0:
+                continue
+            apart = np.abs(fit.scale / scale - 1.0).max()
+            # An offset counts in the units of right, of which one is the width of its values.
+            unit = np.maximum(np.abs(offset), 0.1 / deviations[1])
+            apart = max(apart, (np.abs(fit.offset - offset) / unit).max())
+            if apart < 0.5 * best:
+                # Nearer than a few decimals of the constants, the first is as good.
+                best, found = max(float(apart), 1e-3), [first, second]
+    return found
+
+
+def _extent(values: np.ndarray) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return float(finite.min()), float(finite.max())
+
+
+def _rows(values: np.ndarray, axis: int | None) -> np.ndarray:
+    wide = values.astype(np.float64)
+    if axis is None:
+        return wide.reshape(1, -1)
+    return np.moveaxis(wide, axis, 0).reshape(values.shape[axis], -1)

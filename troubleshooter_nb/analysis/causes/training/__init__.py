@@ -1,0 +1,1 @@
+"""Causes that show in gradients, updates and runs of several steps."""

@@ -1,0 +1,181 @@
+"""Parameters and buffers over the steps of both sides, and a sample of their elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.metrics.floats import computable, unit_roundoff
+
+Sources = Sequence[ArraySource | None]
+
+# What is read at most: of a tensor, and how many tensors.
+MOST_ELEMENTS = 100_000
+MOST_TRACKS = 64
+# Of all tensors together, to fit an optimizer's rule.
+MOST_FITTED = 8_000
+_PIECES = 16
+
+
+@dataclass(frozen=True)
+class Track:
+    """One tensor over the steps.
+
+    Attributes
+    ----------
+    name : str
+    pair : int
+        Number of its pair in the comparison, -1 for none.
+    role : {"parameter", "buffer", "output"}
+        Output: a value that the network computes anew at every step from other inputs.
+    slot : str
+        In torch's word: ``weight``, ``bias``, ``running_mean``, ``running_var``.
+    values : tuple of sequence of ArraySource or None
+        Left, right: values before step 0, before step 1, ... and after the last.
+    gradients : tuple of sequence of ArraySource or None
+        Left, right: gradient of each step, one less than values; empty where not recorded.
+    """
+
+    name: str
+    pair: int = -1
+    role: str = "parameter"
+    slot: str = ""
+    values: tuple[Sources, Sources] = ((), ())
+    gradients: tuple[Sources, Sources] = ((), ())
+
+
+@dataclass(frozen=True)
+class History:
+    """What is known of two runs over consecutive steps.
+
+    Attributes
+    ----------
+    tracks : sequence of Track
+    steps : tuple of int
+        Number of each value, where known.
+    fresh : bool
+        Whether the first value is that before the very first step of the optimizer.
+    """
+
+    tracks: Sequence[Track] = field(default_factory=tuple)
+    steps: tuple[int, ...] = ()
+    fresh: bool = True
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A sample of a track's elements: the same elements of every step and both sides.
+
+    `values` and `gradients` are float64 arrays, shape (steps + 1, n) and (steps, n), of left and
+    right; None for gradients that were not recorded. `roundoff` is that of the stored values.
+    """
+
+    track: Track
+    ndim: int
+    values: tuple[np.ndarray, np.ndarray]
+    gradients: tuple[np.ndarray | None, np.ndarray | None]
+    roundoff: tuple[float, float]
+
+    @property
+    def updates(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each step added, shape (steps, n)."""
+        return np.diff(self.values[0], axis=0), np.diff(self.values[1], axis=0)
+
+    def thinned(self, most: int) -> Sampled:
+        """The same with at most so many elements, evenly chosen."""
+        size = self.values[0].shape[1]
+        if size <= most:
+            return self
+        keep = np.unique(np.linspace(0, size - 1, most).astype(int))
+        left, right = (values[:, keep] for values in self.values)
+        gradients = (
+            None if self.gradients[0] is None else self.gradients[0][:, keep],
+            None if self.gradients[1] is None else self.gradients[1][:, keep],
+        )
+        return Sampled(self.track, self.ndim, (left, right), gradients, self.roundoff)
+
+
+def sample(history: History, most_elements: int = MOST_ELEMENTS) -> list[Sampled]:
+    """A bounded sample of a history; tensors that lack a step on one side are left out."""
+    usable = [track for track in history.tracks if _complete(track)]
+    if len(usable) > MOST_TRACKS:
+        chosen = np.unique(np.linspace(0, len(usable) - 1, MOST_TRACKS).astype(int))
+        usable = [usable[place] for place in chosen]
+    found = []
+    for track in usable:
+        read = _read(track, most_elements)
+        if read is not None:
+            found.append(read)
+    return found
+
+
+def _complete(track: Track) -> bool:
+    left, right = track.values
+    if len(left) < 2 or len(left) != len(right) or any(one is None for one in (*left, *right)):
+        return False
+    shapes = {one.shape for one in (*left, *right) if one is not None}
+    return len(shapes) == 1 and math.prod(shapes.pop()) > 0
+
+
+def _read(track: Track, most: int) -> Sampled | None:
+    first = track.values[0][0]
+    shape = first.shape if first is not None else ()
+    ranges = _ranges(math.prod(shape), most)
+    values = tuple(_stack(side, ranges) for side in track.values)
+    if values[0] is None or values[1] is None:
+        return None
+    steps = len(values[0]) - 1
+    gradients = [_gradients(side, steps, shape, ranges) for side in track.gradients]
+    good = np.isfinite(values[0]).all(0) & np.isfinite(values[1]).all(0)
+    for one in gradients:
+        if one is not None:
+            good &= np.isfinite(one).all(0)
+    if not good.any():
+        return None
+    kept = [None if one is None else one[:, good] for one in gradients]
+    roundoffs = tuple(
+        max((unit_roundoff(one.dtype) for one in side if one is not None), default=0.0)
+        for side in track.values
+    )
+    return Sampled(
+        track,
+        len(shape),
+        (values[0][:, good], values[1][:, good]),
+        (kept[0], kept[1]),
+        (roundoffs[0], roundoffs[1]),
+    )
+
+
+def _gradients(
+    side: Sources, steps: int, shape: tuple[int, ...], ranges: list[tuple[int, int]]
+) -> np.ndarray | None:
+    """The gradients of every step, or None where one is missing or has another shape."""
+    if len(side) < steps or any(one is None or one.shape != shape for one in side[:steps]):
+        return None
+    return _stack(side[:steps], ranges)
+
+
+def _stack(side: Sources, ranges: list[tuple[int, int]]) -> np.ndarray | None:
+    rows = []
+    for source in side:
+        if source is None:
+            return None
+        pieces = [computable(np.array(source.read(*piece))) for piece in ranges]
+        if pieces[0].dtype.kind not in "fiu":
+            return None
+        rows.append(np.concatenate(pieces).astype(np.float64))
+    stacked: np.ndarray = np.stack(rows)
+    return stacked
+
+
+def _ranges(size: int, most: int) -> list[tuple[int, int]]:
+    """Pieces spread evenly over a tensor, together at most so many elements."""
+    if size <= most:
+        return [(0, size)]
+    length = max(most // _PIECES, 1)
+    starts = np.linspace(0, size - length, _PIECES).astype(int)
+    return [(int(start), int(start) + length) for start in starts]

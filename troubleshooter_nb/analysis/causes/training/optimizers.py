@@ -1,0 +1,294 @@
+"""Where the fitted update rules of both sides differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.training.fitting import (
+    RECOGNISED,
+    best_of,
+    fit,
+    fit_all,
+    is_worse,
+)
+from troubleshooter_nb.analysis.causes.training.rules import Material, Rule, as_meant, spread
+
+# How much of the rounding a swapped setting has to add: a fifth in amplitude.
+_MARGIN = 0.05
+# Learning rates closer than this are one.
+_SAME_RATE = 3e-4
+_SETTINGS = (
+    *("momentum", "dampening", "nesterov", "beta", "eps", "place", "correction", "start"),
+    "decoupled",
+)
+
+Sides = tuple[Material, Material]
+Rules = tuple[Rule, Rule]
+
+
+def detect_rules(sides: Sides) -> list[Suspicion]:
+    """Suspicions from the update rules of left and right, each fitted to its own gradients."""
+    best = [best_of(fit_all(side), side) for side in sides]
+    rules = _same_form((best[0], best[1]), sides)
+    good = all(
+        rule.residual < min(RECOGNISED, max(1e3 * side.floor, 1e-3))
+        for rule, side in zip(rules, sides, strict=True)
+    )
+    if not good or rules[0].family != rules[1].family:
+        return []
+    rules = (_without_idle_decay(rules[0], sides[0]), _without_idle_decay(rules[1], sides[1]))
+    found = [*_constants(rules, sides), *_decays(rules, sides)]
+    found += _rates(rules, sides)
+    # Of two signs of one cause that which is worth more: a missing correction also moves eps.
+    strongest = {one.cause: one for one in sorted(found, key=lambda one: one.rival)}
+    return [one for one in found if one is strongest[one.cause]]
+
+
+def _same_form(best: Rules, sides: Sides) -> Rules:
+    """One form for both sides where neither loses by it."""
+    if _form(best[0]) == _form(best[1]) or best[0].family != best[1].family:
+        return best
+    for mine, other in ((0, 1), (1, 0)):
+        swapped = fit(replace(best[other], decay=(0.0, 0.0)), sides[mine])
+        if not is_worse(swapped.residual, best[mine].residual, sides[mine]):
+            return (swapped, best[1]) if mine == 0 else (best[0], swapped)
+    return best
+
+
+def _form(rule: Rule) -> tuple[Any, ...]:
+    return (
+        *(rule.family, rule.momentum != 0, rule.dampening != 0, rule.nesterov, rule.place),
+        *(rule.correction, rule.start, rule.decoupled),
+    )
+
+
+def _without_idle_decay(rule: Rule, side: Material) -> Rule:
+    """Decays that explain nothing set to 0."""
+    for place in range(len(rule.decay)):
+        if rule.decay[place] == 0.0:
+            continue
+        held = {f"decay_{i}": 0.0 for i, one in enumerate(rule.decay) if one == 0.0}
+        tried = fit(rule, side, held | {f"decay_{place}": 0.0})
+        if not _clearly_worse(tried.residual, rule.residual, side):
+            rule = tried
+    return rule
+
+
+def _clearly_worse(residual: float, best: float, side: Material) -> bool:
+    excess = residual**2 - best**2
+    return is_worse(residual, best, side) and excess > _MARGIN * (best**2 + side.floor**2)
+
+
+def _constants(rules: Rules, sides: Sides) -> list[Suspicion]:
+    """Differences in momentum, betas, epsilon and the start of the averages."""
+    found = []
+    for cause, form, names in _aspects(rules):
+        tested = _swap(rules, sides, names)
+        if tested is not None:
+            found.append(_suspicion(cause, form, rules, sides, tested))
+    return found
+
+
+def _aspects(rules: Rules) -> list[tuple[str, str, tuple[str, ...]]]:
+    if rules[0].family == "sgd":
+        return [("momentum_convention", "momentum", ("momentum", "dampening", "nesterov"))]
+    aspects: list[tuple[str, str, tuple[str, ...]]] = [
+        ("momentum_convention", "betas", ("momentum", "beta")),
+        ("adam_epsilon_place", "epsilon", ("eps", "place")),
+        ("optimizer_start_state", "start", ("start", "correction")),
+    ]
+    if rules[0].start != rules[1].start:
+        # Then averages of squares start elsewhere; the other constants follow from the rest.
+        aspects = [aspects[2], aspects[0]]
+    return aspects
+
+
+def _swap(rules: Rules, sides: Sides, names: tuple[str, ...]) -> tuple[int, float] | None:
+    """The side that loses least when it takes these settings from the other, and its residual.
+
+    None where one side can do without its own: then nothing shows that they differ.
+    """
+    outcomes = []
+    for mine, other in ((0, 1), (1, 0)):
+        values = {name: getattr(rules[other], name) for name in names}
+        form = replace(rules[mine], **values)
+        held = {
+            name: float(value)
+            for name, value in values.items()
+            if isinstance(value, float) and name != "start"
+        }
+        tried = fit(form, sides[mine], held).residual
+        if not _clearly_worse(tried, rules[mine].residual, sides[mine]):
+            return None
+        outcomes.append((tried, mine))
+    rival, side = min(outcomes)
+    return side, rival
+
+
+def _decays(rules: Rules, sides: Sides) -> list[Suspicion]:
+    left, right = rules
+    found = []
+    if left.decoupled != right.decoupled and any(left.decay) and any(right.decay):
+        tested = _swap(rules, sides, ("decoupled",))
+        if tested is not None:
+            found.append(_suspicion("weight_decay_coupling", "coupling", rules, sides, tested))
+    differing = {}
+    for place in range(len(left.decay)):
+        tested = _swap_decay(rules, sides, place)
+        if tested is not None:
+            differing[place] = tested
+    if list(differing) == [0] and any(rule.decay[1] for rule in rules):
+        cause, form = "weight_decay_selection", "selection"
+    else:
+        cause, form = "weight_decay_coupling", "value"
+    if differing and not found:
+        tested = differing[max(differing)]
+        found.append(_suspicion(cause, form, rules, sides, tested))
+    return found
+
+
+def _swap_decay(rules: Rules, sides: Sides, place: int) -> tuple[int, float] | None:
+    if abs(rules[0].decay[place] - rules[1].decay[place]) <= 1e-9:
+        return None
+    outcomes = []
+    for mine, other in ((0, 1), (1, 0)):
+        held = {f"decay_{i}": one for i, one in enumerate(rules[mine].decay)}
+        held[f"decay_{place}"] = rules[other].decay[place]
+        tried = fit(rules[mine], sides[mine], held).residual
+        if not _clearly_worse(tried, rules[mine].residual, sides[mine]):
+            return None
+        outcomes.append((tried, mine))
+    rival, side = min(outcomes)
+    return side, rival
+
+
+def _rates(rules: Rules, sides: Sides) -> list[Suspicion]:
+    """Differences in learning rate, schedule and bias correction."""
+    meant = (as_meant(rules[0]), as_meant(rules[1]))
+    found = []
+    if meant[0].correction != meant[1].correction and not any(rule.start for rule in rules):
+        side = 0 if not meant[0].correction else 1
+        rival = math.hypot(rules[side].residual, spread(np.array(rules[side].rates)))
+        found.append(_suspicion("adam_epsilon_place", "correction", meant, sides, (side, rival)))
+    left, right = (np.array(rule.rates) for rule in meant)
+    tolerance = max(
+        _SAME_RATE,
+        *(
+            20 * rule.residual * math.sqrt(len(rule.rates) / side.size)
+            for rule, side in zip(rules, sides, strict=True)
+        ),
+    )
+    compared = compare_rates(left, right, tolerance)
+    if compared is not None:
+        cause, distance, facts = compared
+        if cause == "learning_rate" and len(left) == 1 and _is_correction(facts["ratio"], rules):
+            cause, facts = "adam_epsilon_place", facts | {"form": "correction"}
+        rival = math.hypot(max(rule.residual for rule in rules), distance)
+        form = facts.pop("form")
+        found.append(_suspicion(cause, form, meant, sides, (0, rival), facts))
+    return found
+
+
+def _is_correction(ratio: float, rules: Rules) -> bool:
+    """Whether one step's ratio is what the missing bias correction of Adam makes of it."""
+    if rules[0].family != "adam" or not rules[0].momentum:
+        return False
+    expected = math.sqrt(1 - 0.999) / (1 - 0.9)
+    return any(abs(one / expected - 1) < 1e-2 for one in (ratio, 1 / ratio))
+
+
+def compare_rates(
+    left: np.ndarray, right: np.ndarray, tolerance: float
+) -> tuple[str, float, dict[str, Any]] | None:
+    """How two sequences of learning rates differ: cause, relative distance, facts; or None."""
+    scale = float(np.abs(right).max(initial=0.0))
+    if not scale > 0 or not np.abs(left).max(initial=0.0) > 0:
+        return None
+    distance = float(np.linalg.norm(left - right) / np.linalg.norm(right))
+    if np.abs(left - right).max() <= tolerance * scale:
+        return None
+    facts: dict[str, Any] = {"ratio": math.nan, "form": "schedule", "late": ""}
+    for late, slow, fast in (("left", left, right), ("right", right, left)):
+        shifted = np.abs(slow[1:] - fast[:-1]).max(initial=0.0) <= tolerance * scale
+        if len(slow) > 1 and shifted and abs(slow[0]) < (1 - tolerance) * np.abs(fast[0]):
+            zero = bool(abs(slow[0]) <= tolerance * scale)
+            # Rates that always rise by the same amount are late in the same way: a shift it is.
+            return "schedule_off_by_one", distance, facts | {"late": late, "first_zero": zero}
+    usable = np.abs(right) > tolerance * scale
+    ratios = left[usable] / right[usable]
+    ratio = float(np.median(ratios))
+    facts["ratio"] = ratio
+    if np.abs(left - ratio * right).max() <= tolerance * scale * max(abs(ratio), 1.0):
+        return "learning_rate", distance, facts | {"form": "ratio"}
+    return "learning_rate", distance, facts
+
+
+def _suspicion(
+    cause: str,
+    form: str,
+    rules: Rules,
+    sides: Sides,
+    tested: tuple[int, float],
+    facts: Mapping[str, Any] | None = None,
+) -> Suspicion:
+    side, rival = tested
+    evidence: dict[str, Any] = {"form": form, "family": rules[0].family, "gradients": "recorded"}
+    for word, rule in zip(("left", "right"), rules, strict=True):
+        evidence |= {f"{word}_{name}": getattr(rule, name) for name in _SETTINGS}
+        evidence[f"{word}_rates"] = list(rule.rates[:16])
+        evidence[f"{word}_rate"] = float(np.median(rule.rates))
+        evidence[f"{word}_decay"] = list(rule.decay)
+        evidence[f"{word}_rule"] = rule_text(rule)
+    evidence |= facts or {}
+    return Suspicion(
+        cause,
+        _apart(sides),
+        rules[side].residual,
+        rival,
+        sides[side].floor,
+        evidence,
+        independent=sides[side].size - len(rules[side].rates) - 4,
+    )
+
+
+def _apart(sides: Sides) -> float:
+    """Norm of the difference of all updates over the norm of those on the right."""
+    squares = sum(
+        float(((one[2] - other[2]) ** 2).sum())
+        for one, other in zip(sides[0].groups, sides[1].groups, strict=True)
+    )
+    return math.sqrt(squares) / sides[1].norm
+
+
+def rule_text(rule: Rule) -> str:
+    """The rule in a line: ``sgd, rate 0.1, momentum 0.9``."""
+    number: Callable[[float], str] = "{:.4g}".format
+    rates = rule.rates
+    same = spread(np.array(rates)) < 1e-3
+    words = ["rate " + (number(float(np.median(rates))) if same else _rates_text(rates))]
+    if rule.family == "sgd":
+        words += [f"momentum {number(rule.momentum)}"] if rule.momentum else []
+        words += [f"dampening {number(rule.dampening)}"] if abs(rule.dampening) > 1e-4 else []
+        words += ["Nesterov"] if rule.nesterov else []
+    else:
+        words.append(f"betas {number(rule.momentum)}, {number(rule.beta)}")
+        words.append(f"eps {rule.eps:.1e} {rule.place.replace('_', ' ')}")
+        words += [] if rule.correction else ["no bias correction"]
+        words += ["squares start at 1"] if rule.start else []
+    if any(rule.decay):
+        coupling = "decoupled" if rule.decoupled else "in the gradient"
+        one, other = (number(value) for value in rule.decay)
+        values = one if one == other else f"{other} (one-dimensional {one})"
+        words.append(f"decay {values} {coupling}")
+    return ", ".join([rule.family, *words])
+
+
+def _rates_text(rates: tuple[float, ...]) -> str:
+    shown = ", ".join(f"{rate:.3g}" for rate in rates[:5])
+    return f"{shown}{', ...' if len(rates) > 5 else ''}"

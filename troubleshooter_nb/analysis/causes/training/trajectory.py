@@ -1,0 +1,326 @@
+"""What the values of consecutive steps prove without gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.training.gradients import connected_part
+from troubleshooter_nb.analysis.causes.training.history import Sampled
+from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
+
+_FEWEST = 8
+# Copies of earlier values are copies: at most this share of what a step moves is left.
+_COPIED = 1e-3
+_BITS = {"bfloat16": 8, "float16": 11, "float32": 24}
+_SIDES = ("left", "right")
+
+
+def detect_trajectory(samples: Sequence[Sampled]) -> list[Suspicion]:
+    """Values of one side made of the other's: averaged, rounded, late, or not moved in a part."""
+    late = _stale(samples)
+    averaged = [] if late else _averaged(samples)
+    lost = _low_precision(samples)
+    # Values that rounding keeps where they are were not frozen by anyone.
+    return late + averaged + (_frozen(samples) if not (late or lost) else []) + lost
+
+
+def detect_without_gradients(samples: Sequence[Sampled]) -> list[Suspicion]:
+    """Learning rate, schedule, decay and momentum from updates that began at equal values."""
+    values = _joined(samples)
+    updates = np.diff(values, axis=1)
+    floor = _floor(samples)
+    norms = np.linalg.norm(updates, axis=2)
+    # Only of equal values are gradients known to be equal.
+    gap = np.linalg.norm(values[0, 0] - values[1, 0])
+    if values.shape[2] < _FEWEST or gap > 1e-6 * np.linalg.norm(values[1, 0]):
+        return []
+    if norms[0, 0] == 0 or norms[1, 0] == 0:
+        return _first_zero(norms, updates, floor)
+    decay = _decay(samples, floor)
+    if decay:
+        return decay
+    left, right = updates[0, 0], updates[1, 0]
+    rate = float(left @ right / (right @ right))
+    before = _relative(left - right, right)
+    residual = _relative(left - rate * right, right)
+    if before <= 4 * floor:
+        return _momentum(updates, floor)
+    if residual > 10 * floor or before < 10 * residual:
+        return []
+    evidence = _evidence("ratio", ratio=rate, left_rate=math.nan, right_rate=math.nan)
+    # A factor on the gradients does the same to updates that follow them.
+    return [
+        Suspicion(
+            *("learning_rate", before, residual, residual, floor),
+            evidence,
+            independent=len(left) - 1,
+        )
+    ]
+
+
+def _first_zero(norms: np.ndarray, updates: np.ndarray, floor: float) -> list[Suspicion]:
+    late = 0 if norms[0, 0] == 0 else 1
+    if norms.shape[1] < 2 or norms[1 - late, 0] == 0 or not norms[late, 1] > 0:
+        return []
+    compared = compare_rates(norms[0] / norms[1].max(), norms[1] / norms[1].max(), 0.5)
+    shifted = compared is not None and compared[0] == "schedule_off_by_one"
+    before = _relative(updates[0, 0] - updates[1, 0], updates[1 - late, 0])
+    evidence = _evidence("schedule", late=_SIDES[late], first_zero=True, shifted=shifted)
+    size = updates.shape[2]
+    return [
+        Suspicion(*("schedule_off_by_one", before, 0.0, before, floor), evidence, independent=size)
+    ]
+
+
+def _decay(samples: Sequence[Sampled], floor: float) -> list[Suspicion]:
+    """Whether first updates differ by a multiple of the values, in all or in flat tensors."""
+    groups = {
+        name: [one for one in samples if (one.ndim <= 1) == (name == "one_dimensional")]
+        for name in ("one_dimensional", "other")
+    }
+    shares: dict[str, float] = {}
+    squares, alone, whole, size = 0.0, 0.0, 0.0, 0
+    for name, members in groups.items():
+        if not members:
+            continue
+        left, right = (np.concatenate([one.updates[side][0] for one in members]) for side in (0, 1))
+        start = np.concatenate([one.values[1][0] for one in members])
+        if len(left) < _FEWEST or not start.any():
+            return []
+        share, rest, error = _two_terms(left - right, right, start)
+        squares += rest
+        alone += float(((left - right) ** 2).sum())
+        whole += float((right**2).sum())
+        size += len(left)
+        # Five standard errors make a share of decay.
+        shares[name] = -share if abs(share) > 5 * error else 0.0
+    if not shares or not any(shares.values()) or whole == 0:
+        return []
+    before, residual = math.sqrt(alone / whole), math.sqrt(squares / whole)
+    if residual > 10 * floor or before < 10 * max(residual, floor):
+        return []
+    selected = shares.get("other", 0.0) == 0 and shares.get("one_dimensional", 0.0) != 0
+    cause = "weight_decay_selection" if selected else "weight_decay_coupling"
+    if selected and "other" not in shares:
+        cause = "weight_decay_coupling"
+    evidence = _evidence(
+        "selection" if cause == "weight_decay_selection" else "value",
+        rate_times_decay=[shares.get("one_dimensional", 0.0), shares.get("other", 0.0)],
+    )
+    return [Suspicion(cause, before, residual, before, floor, evidence, independent=size - 2)]
+
+
+def _two_terms(
+    target: np.ndarray, one: np.ndarray, other: np.ndarray
+) -> tuple[float, float, float]:
+    """Coefficient of `other`, squares left by both terms, standard error of the coefficient."""
+    matrix = np.stack([one, other], 1)
+    normal = matrix.T @ matrix
+    if np.linalg.cond(normal / np.outer(*[np.sqrt(np.diag(normal))] * 2)) > 1e8:
+        return 0.0, float((target**2).sum()), math.inf
+    solved = np.linalg.solve(normal, matrix.T @ target)
+    rest = float(((target - matrix @ solved) ** 2).sum())
+    error = math.sqrt(rest / len(target) * np.linalg.inv(normal)[1, 1])
+    # An honest decay leaves the updates themselves alone.
+    return (float(solved[1]) if abs(solved[0]) < 1e-2 else 0.0), rest, error
+
+
+def _momentum(updates: np.ndarray, floor: float) -> list[Suspicion]:
+    """Equal first updates, second ones that differ by a multiple of the first."""
+    if updates.shape[1] < 2:
+        return []
+    first, left, right = updates[1, 0], updates[0, 1], updates[1, 1]
+    apart = left - right
+    before = _relative(apart, right)
+    if before <= 10 * floor or not first.any():
+        return []
+    share = float(apart @ first / (first @ first))
+    rate = float(apart @ right / (right @ right))
+    residual = _relative(apart - share * first, right)
+    rival = _relative(apart - rate * right, right)
+    if residual > 10 * floor or rival < 3 * max(residual, floor):
+        return []
+    evidence = _evidence("momentum", share=share)
+    return [
+        Suspicion(
+            *("momentum_convention", before, residual, rival, floor),
+            evidence,
+            independent=len(first) - 1,
+        )
+    ]
+
+
+def _stale(samples: Sequence[Sampled]) -> list[Suspicion]:
+    """One side's values are those that the other had at an earlier step."""
+    values = _joined(samples)
+    steps = values.shape[1] - 1
+    if values.shape[2] < _FEWEST or steps < 2:
+        return []
+    for late, side in enumerate(_SIDES):
+        slow, fast = values[late], values[1 - late]
+        # Of the side that moves: one that hardly does is near to where it was all the time.
+        floor = min(_floor_of(samples, 1 - late), _COPIED)
+        moved = np.linalg.norm(np.diff(fast, axis=0), axis=1)
+        if not (moved > 0).all():
+            continue
+        ages, rest = [], 0.0
+        for step in range(steps + 1):
+            distances = np.linalg.norm(fast[: step + 1] - slow[step], axis=1)
+            nearest = int(distances.argmin())
+            ages.append(step - nearest)
+            rest += float(distances[nearest] ** 2)
+        residual = math.sqrt(rest) / float(np.linalg.norm(moved))
+        if not any(ages) or residual > 4 * floor or max(ages[1:]) == 0:
+            continue
+        # A first rate of 0 on one and the same batch looks like values that are one step late.
+        same = ages == [0, *[1] * steps]
+        before = float(np.linalg.norm(slow - fast) / np.linalg.norm(moved))
+        never = ages == list(range(steps + 1))
+        evidence = _evidence("stale", side=side, ages=ages, never=never, most=max(ages))
+        rival = residual if same else before
+        size = values.shape[2] * steps
+        return [
+            Suspicion(
+                *("stale_weights", before, residual, rival, floor), evidence, independent=size
+            )
+        ]
+    return []
+
+
+def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:
+    """One side moves by one share towards the other's values at every step."""
+    values = _joined(samples)
+    steps = values.shape[1] - 1
+    if values.shape[2] < _FEWEST or steps < 2:
+        return []
+    floor = _floor(samples)
+    for side, word in enumerate(_SIDES):
+        slow, fast = values[side], values[1 - side]
+        if not np.diff(slow, axis=0).any():
+            continue
+        shares, rest, whole, alone = [], 0.0, 0.0, 0.0
+        for step in range(steps):
+            moved, way = slow[step + 1] - slow[step], fast[step + 1] - slow[step]
+            other = fast[step + 1] - fast[step]
+            if not way.any() or not other.any():
+                break
+            share = float(moved @ way / (way @ way))
+            shares.append(share)
+            # At the first step the way is the other side's update: no proof.
+            if step:
+                rest += float(((moved - share * way) ** 2).sum())
+                rate = float(moved @ other / (other @ other))
+                alone += float(((moved - rate * other) ** 2).sum())
+                whole += float((moved**2).sum())
+        if len(shares) < steps or not whole > 0 or not all(0 < one < 1 for one in shares):
+            continue
+        residual, rival = math.sqrt(rest / whole), math.sqrt(alone / whole)
+        # Rounding of a small move.
+        level = floor * float(np.linalg.norm(np.diff(fast, axis=0))) / math.sqrt(whole)
+        if residual > max(10 * level, 1e-4) or rival < 3 * max(residual, level):
+            continue
+        before = float(np.linalg.norm(slow[1:] - fast[1:]) / np.linalg.norm(np.diff(fast, axis=0)))
+        evidence = _evidence("average", side=word, decay=1 - shares[-1], shares=shares[:16])
+        size = values.shape[2] * (steps - 1)
+        return [
+            Suspicion(*("ema_weights", before, residual, rival, level), evidence, independent=size)
+        ]
+    return []
+
+
+def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
+    """A connected part that never moves on one side."""
+    found = []
+    moves = np.array([[bool(one.any()) for one in each.updates] for each in samples])
+    names = [one.track.name for one in samples]
+    for side, word in enumerate(_SIDES):
+        still = ~moves[:, side] & moves[:, 1 - side]
+        chosen = [one for one, is_it in zip(samples, still, strict=True) if is_it]
+        part = connected_part([one.track.name for one in chosen], names)
+        if part is None or not moves[:, side].any():
+            continue
+        size = sum(one.values[0].shape[1] for one in chosen)
+        if size < _FEWEST:
+            continue
+        evidence = _evidence("values", side=word, part=part, tensors=len(chosen), of=len(samples))
+        evidence |= {"elements": size, "zero": 0, "names": [one.track.name for one in chosen[:8]]}
+        pair = chosen[0].track.pair
+        found.append(Suspicion("frozen_part", 1.0, 0.0, 1.0, 0.0, evidence, pair, size))
+    return found
+
+
+def _low_precision(samples: Sequence[Sampled]) -> list[Suspicion]:
+    """Updates of one side lost in the rounding of its values."""
+    values = _joined(samples)
+    updates = np.diff(values, axis=1)
+    for side, word in enumerate(_SIDES):
+        name = _grid(values[side])
+        if name is None or _grid(values[1 - side]) == name:
+            continue
+        other = updates[1 - side, 0]
+        unchanged = [float((updates[place] == 0).mean()) for place in (0, 1)]
+        if not other.any() or unchanged[side] < unchanged[1 - side] + 0.1:
+            continue
+        predicted = rounded(values[side, 0] + other, _BITS[name])
+        # Against what rounding does, and against the other side's update, the rival.
+        residual = _relative(values[side, 1] - predicted, other)
+        before = _relative(updates[side, 0] - other, other)
+        agree = float(((predicted == values[side, 0]) == (updates[side, 0] == 0)).mean())
+        if residual > 0.5 * before or agree < 0.9:
+            continue
+        evidence = _evidence("rounding", side=word, format=name, agree=agree)
+        evidence |= {"left_unchanged": unchanged[0], "right_unchanged": unchanged[1]}
+        return [
+            Suspicion(
+                *("low_precision_master", before, residual, before, 0.0),
+                evidence,
+                independent=values.shape[2],
+            )
+        ]
+    return []
+
+
+def _grid(values: np.ndarray) -> str | None:
+    """The narrowest format that holds all values."""
+    for name, bits in _BITS.items():
+        if (rounded(values, bits) == values).all():
+            return name
+    return None
+
+
+def rounded(values: np.ndarray, bits: int) -> np.ndarray:
+    """Values with so many significant bits, ties to even; exponents are not limited."""
+    mantissa, exponent = np.frexp(values)
+    near: np.ndarray = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
+    return near
+
+
+def _joined(samples: Sequence[Sampled]) -> np.ndarray:
+    """Values of all tensors, shape (2, steps + 1, elements)."""
+    return np.stack([np.hstack([one.values[side] for one in samples]) for side in (0, 1)])
+
+
+def _floor(samples: Sequence[Sampled]) -> float:
+    """What rounding of the stored values leaves of the updates, relative; the worse side's."""
+    return max(_floor_of(samples, 0), _floor_of(samples, 1))
+
+
+def _floor_of(samples: Sequence[Sampled], side: int) -> float:
+    stored = sum(
+        float(((0.42 * one.roundoff[side] * one.values[side][1:]) ** 2).sum()) for one in samples
+    )
+    moved = sum(float((one.updates[side] ** 2).sum()) for one in samples)
+    return max(math.sqrt(2 * stored / moved) if moved > 0 else 0.0, 1e-7)
+
+
+def _relative(error: np.ndarray, reference: np.ndarray) -> float:
+    return float(np.linalg.norm(error) / np.linalg.norm(reference))
+
+
+def _evidence(form: str, **facts: Any) -> dict[str, Any]:
+    return {"form": form, "gradients": "not recorded", **facts}

@@ -1,0 +1,46 @@
+"""Causes that act between one step and the next: optimizer, schedule, running statistics."""
+
+from __future__ import annotations
+
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.training.fitting import material_of
+from troubleshooter_nb.analysis.causes.training.history import History, sample
+from troubleshooter_nb.analysis.causes.training.optimizers import detect_rules
+from troubleshooter_nb.analysis.causes.training.statistics import detect_statistics
+from troubleshooter_nb.analysis.causes.training.trajectory import (
+    detect_trajectory,
+    detect_without_gradients,
+)
+
+
+def detect_updates(history: History) -> list[Suspicion]:
+    """Causes seen in the values, and where recorded the gradients, of consecutive steps.
+
+    Parameters
+    ----------
+    history : History
+        At least two values of each tensor; what lacks one on either side is left out. At most
+        `MOST_ELEMENTS` of a tensor and `MOST_TRACKS` tensors are read.
+
+    Returns
+    -------
+    list of Suspicion
+        Their evidence has the fitted constants of both sides. ``evidence["gradients"]`` says
+        whether gradients were "recorded": without, what acts on the gradients explains the same.
+    """
+    samples = sample(history)
+    buffers = [one for one in samples if one.track.role != "parameter"]
+    parameters = [one for one in samples if one.track.role == "parameter"]
+    found = detect_statistics(buffers)
+    if not parameters:
+        return found
+    copied = detect_trajectory(parameters)
+    found += copied
+    sides = material_of(parameters, 0), material_of(parameters, 1)
+    if history.fresh and sides[0] is not None and sides[1] is not None:
+        # Values that are copies of the other side's were made by no optimizer.
+        if not any(one.cause in ("ema_weights", "low_precision_master") for one in copied):
+            found += detect_rules((sides[0], sides[1]))
+    elif not any(one.cause in ("ema_weights", "low_precision_master") for one in copied):
+        found += detect_without_gradients(parameters)
+    return found

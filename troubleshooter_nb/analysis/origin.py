@@ -1,0 +1,471 @@
+"""Where a difference begins: rows that created it, and rows that only carry it on."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.flow import Flow, Node, Place
+from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
+from troubleshooter_nb.metrics.noise import NoiseModel, noise_bound
+from troubleshooter_nb.render.words import DIFFERING
+
+# An output whose error is this many times that of its inputs, or what rounding leaves if that is
+# more, was not carried there.
+GROWTH = 10.0
+# From here on it is worth computing what the call should have given.
+_WORTH_A_LOOK = 3.0
+# Without inputs only neighbours can be asked, and parallel branches are no inputs.
+_GROWTH_BY_ORDER = 20.0
+_RANGE = ("min", "max")
+# The precision of a side is that of nine rows in ten.
+_MOST_ROWS = 0.9
+_FEWEST_FOR_PRECISION = 4
+# A value rounded on both sides: two errors that are uniform within half a unit.
+_ROUNDED_TWICE = 0.8
+
+
+@dataclass(eq=False)
+class Origins:
+    """What is known of each row, by number.
+
+    Attributes
+    ----------
+    error : ndarray of float64
+        Relative L2 error; of statistics an estimate from below; inf where NaN, infinities or
+        shapes differ; nan where nothing was compared.
+    noise, typical : ndarray of float64
+        What rounding explains at most, and what is usual of the operator.
+    source_error : ndarray of float64
+        Largest error among what a row was computed from; nan where unknown.
+    state : ndarray of str
+        "created", "carried" or empty.
+    basis : ndarray of str
+        What `source_error` is of: the call's own "inputs"; "order", the rows before, as no inputs
+        were recorded; "between", what unrecorded work between calls may have used; "root" and
+        "input", which nothing recorded computed; "setting", a number the call was given.
+    vanishing : ndarray of bool
+        The row differs, but whatever uses it agrees.
+    """
+
+    flow: Flow
+    error: np.ndarray
+    noise: np.ndarray
+    typical: np.ndarray
+    source_error: np.ndarray = field(init=False)
+    state: np.ndarray = field(init=False)
+    basis: np.ndarray = field(init=False)
+    vanishing: np.ndarray = field(init=False)
+    doubtful: dict[Node, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = self.flow.count
+        self.source_error = np.full(count, np.nan)
+        self.state = np.full(count, "", object)
+        self.basis = np.full(count, "", object)
+        self.vanishing = np.zeros(count, bool)
+
+    @property
+    def growth(self) -> np.ndarray:
+        """Error over the error of what a row was computed from, or over what rounding leaves."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            growth: np.ndarray = self.error / np.maximum(self.source_error, self.typical)
+        return growth
+
+    def differs(self, row: int) -> bool:
+        """Whether a row is further apart than rounding explains."""
+        return bool(self.error[row] > self.noise[row])
+
+    def created(self) -> list[int]:
+        """Rows that created a difference: in the order of execution, roots at their first use."""
+        rows = [int(row) for row in np.flatnonzero(self.state == "created")]
+        return sorted(rows, key=self.time)
+
+    def acquit(self, node: Node) -> None:
+        """A call that computed the same on both sides only carried what it was given."""
+        for row in node.outputs:
+            # New NaN come from somewhere, whatever the finite values say.
+            if self.state[row] == "created" and math.isfinite(self.error[row]):
+                self.state[row] = "carried"
+
+    def convict(self, node: Node) -> None:
+        """A call that computed something else on one side, however small the difference."""
+        for row in node.outputs:
+            if self.error[row] > 0 and math.isfinite(self.source_error[row]):
+                self.state[row] = "created"
+
+    def time(self, row: int) -> tuple[Any, ...]:
+        """Sorts rows by when their values mattered first."""
+        node = self.flow.node_of.get(row)
+        place = self.flow.place(row)
+        if node is not None:
+            inside = 1 if row in node.inputs else 2
+            backward = node.direction == "backward"
+            return (*place, backward, *node.finished, inside, row)
+        users = [n for n in self.flow.users.get(row, ()) if n.direction == "forward"]
+        return (*place, False, *min((n.finished for n in users), default=(row, 0)), 0, row)
+
+
+def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
+    """Tell rows that created a difference from those that carry one, by figures alone.
+
+    Parameters
+    ----------
+    flow : Flow
+    model : NoiseModel, optional
+        What rounding leaves; default the fitted one.
+
+    Notes
+    -----
+    An output whose inputs and parameters agree, or whose error is more than 10 times theirs, is
+    created; so is a parameter, buffer or input of the network that differs, unless whatever uses
+    it agrees. Where no inputs were recorded, the largest error before it in order stands in.
+    """
+    model = model or NoiseModel()
+    origins = Origins(flow, _errors(flow), *_noise(flow, model))
+    _judge_roots(origins)
+    by_order = _Before()
+    for node in sorted(flow.nodes, key=_execution):
+        _judge_inputs(origins, node, by_order)
+        _judge_results(origins, node, by_order)
+    _Harmless(origins).find()
+    return origins
+
+
+def _execution(node: Node) -> tuple[Any, ...]:
+    return (*node.place, node.direction == "backward", *node.finished)
+
+
+class _Before:
+    """The largest error so far, by place and direction; backward goes on from forward."""
+
+    def __init__(self) -> None:
+        self._worst: dict[Place, float] = defaultdict(float)
+        self._seen: dict[Place, bool] = defaultdict(bool)
+
+    def add(self, place: Place, error: float) -> None:
+        if not math.isnan(error):
+            self._worst[place] = max(self._worst[place], error)
+            self._seen[place] = True
+
+    def error(self, place: Place) -> float:
+        return self._worst[place] if self._seen[place] else math.nan
+
+
+def _judge_roots(origins: Origins) -> None:
+    flow = origins.flow
+    earlier: dict[tuple[int, str], float] = {}
+    worst = _worst_by_place(origins)
+    steps = sorted({step for step, _ in worst})
+    for row in sorted(flow.roots, key=lambda r: flow.place(r)):
+        origins.basis[row] = "root"
+        step, rank = flow.place(row)
+        key = (rank, str(flow.result["right"][row]) or str(flow.result["left"][row]))
+        error = origins.error[row]
+        before = [s for s in steps if s < step]
+        if before:
+            # Updated since: by gradients, and for buffers by what went through.
+            gradients = worst.get((before[-1], rank), 0.0)
+            origins.source_error[row] = max(earlier.get(key, 0.0), gradients)
+        else:
+            origins.source_error[row] = 0.0
+        earlier[key] = max(earlier.get(key, 0.0), 0.0 if math.isnan(error) else error)
+        if not origins.differs(row):
+            continue
+        # An update moves a parameter by little: whatever differs in it came from there.
+        carried = before and origins.source_error[row] > origins.noise[row]
+        origins.state[row] = "carried" if carried else "created"
+
+
+def _worst_by_place(origins: Origins) -> dict[Place, float]:
+    worst: dict[Place, float] = {}
+    for row, error in enumerate(origins.error):
+        place = origins.flow.place(row)
+        beyond = error if error > origins.noise[row] else 0.0
+        worst[place] = max(worst.get(place, 0.0), beyond)
+    return worst
+
+
+def _judge_inputs(origins: Origins, node: Node, before: _Before) -> None:
+    """Inputs that no recorded call made: those of the network, and work between calls."""
+    flow = origins.flow
+    for row in node.inputs:
+        if flow.is_value[row]:
+            _judge_setting(origins, node, row)
+        elif row in flow.copied:
+            _carry(origins, row, flow.copied[row])
+        elif row in flow.producer:
+            # One side may have done something in between: then the value is that of no output.
+            _judge(origins, row, float(origins.error[flow.producer[row]]), "between")
+        elif row in flow.external and node.direction == "forward":
+            origins.basis[row] = "input"
+            origins.source_error[row] = 0.0
+            if origins.differs(row):
+                origins.state[row] = "created"
+        else:
+            error = _largest(origins.error, _around(node))
+            if math.isnan(error):
+                _judge(origins, row, before.error(node.place), "order")
+            else:
+                _judge(origins, row, error, "between")
+            if origins.state[row] == "created" and _same_before(origins, row):
+                origins.state[row] = "carried"
+
+
+def _carry(origins: Origins, row: int, source: int) -> None:
+    """A row that is another one."""
+    origins.basis[row] = "inputs"
+    origins.source_error[row] = origins.error[source]
+    if origins.differs(row):
+        origins.state[row] = "carried"
+
+
+def _judge_setting(origins: Origins, node: Node, row: int) -> None:
+    """A number or text the call was given: it matters where the results differ."""
+    origins.basis[row] = "setting"
+    if origins.flow.result["verdict"][row] in DIFFERING:
+        results = [*node.outputs, *node.gradients]
+        matters = any(origins.differs(result) for result in results)
+        origins.error[row] = math.inf
+        origins.state[row] = "created" if matters else ""
+        origins.vanishing[row] = not matters
+
+
+def _same_before(origins: Origins, row: int) -> bool:
+    """Whether an earlier call took the same input, so that its difference is not new here."""
+    return any(
+        other != row and origins.state[other] == "created"
+        for other in origins.flow.same_input.get(row, ())
+    )
+
+
+def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
+    flow = origins.flow
+    made_inside = {row for row in node.outputs if row in flow.passed_on}
+    sources = _sources(origins, node)
+    error = _largest(origins.error, sources)
+    for row in [*node.outputs, *node.gradients]:
+        if row in made_inside:
+            # As with inputs, one side may have gone on with the value.
+            _judge(origins, row, float(origins.error[flow.passed_on[row]]), "between")
+            continue
+        by_order = math.isnan(error)
+        given = before.error(node.place) if by_order else error
+        _judge(origins, row, given, "order" if by_order else "inputs")
+        if not node.children and _ratio(origins, row) > _WORTH_A_LOOK:
+            origins.doubtful[node] = max(origins.doubtful.get(node, 0.0), _ratio(origins, row))
+    for row in [*node.outputs, *node.gradients]:
+        before.add(node.place, origins.error[row])
+
+
+def _judge(origins: Origins, row: int, source_error: float, basis: str) -> None:
+    origins.basis[row] = basis
+    origins.source_error[row] = 0.0 if math.isnan(source_error) else source_error
+    if origins.differs(row):
+        limit = _GROWTH_BY_ORDER if basis == "order" else GROWTH
+        origins.state[row] = "created" if _ratio(origins, row) > limit else "carried"
+
+
+def _ratio(origins: Origins, row: int) -> float:
+    error, source = float(origins.error[row]), float(origins.source_error[row])
+    if math.isinf(source):
+        return 1.0
+    return error / max(source, float(origins.typical[row]), 5e-324)
+
+
+def _sources(origins: Origins, node: Node) -> list[int]:
+    """Rows that the results of a call are computed from."""
+    if node.children:
+        return [*_around_inside(node), *node.inputs]
+    rows = [*node.inputs, *node.parameters]
+    if not node.inputs:
+        # Parameters alone say nothing about what arrived.
+        return []
+    if node.forward is not None:
+        rows += [*node.forward.inputs, *node.forward.parameters, *node.forward.outputs]
+    return rows
+
+
+def _around_inside(container: Node) -> list[int]:
+    return [row for child in container.children for row in child.outputs]
+
+
+def _around(node: Node) -> list[int]:
+    """Rows from which unrecorded work between calls may have made an input."""
+    container = node.parent
+    if container is None:
+        return []
+    siblings = [c for c in container.children if c is not node and c.finished < node.finished]
+    rows = [row for sibling in siblings for row in sibling.outputs]
+    rows += [row for row in container.inputs if row not in node.inputs]
+    if node.direction == "backward" and node.forward is not None and container.forward is not None:
+        rows += container.forward.inputs
+        rows += [row for child in container.forward.children for row in child.outputs]
+    return rows
+
+
+class _Harmless:
+    """Differences that whatever uses the value does not see.
+
+    A record before an operator that works in place, another layout, a parameter that is defined
+    another way: the values differ, and what is computed from them agrees.
+    """
+
+    def __init__(self, origins: Origins) -> None:
+        self.origins = origins
+        self._known: dict[int, bool] = {}
+
+    def find(self) -> None:
+        """Take the state from rows that created a difference which goes no further."""
+        origins = self.origins
+        for row in np.flatnonzero(origins.state == "created"):
+            if self.is_harmless(int(row)):
+                origins.vanishing[row] = True
+                origins.state[row] = ""
+
+    def is_harmless(self, row: int) -> bool:
+        """Whether all that uses the value of a row agrees, at once or further on."""
+        if row not in self._known:
+            # A row that is asked for while it is being decided is no evidence.
+            self._known[row] = False
+            self._known[row] = self._decide(row)
+        return self._known[row]
+
+    def _decide(self, row: int) -> bool:
+        origins, flow = self.origins, self.origins.flow
+        node = flow.node_of.get(row)
+        if node is None:
+            if flow.site["role"][row] == "buffer":
+                # Only written in training: nothing need differ for it.
+                return False
+            used = [n for n in flow.users.get(row, ()) if n.direction == "forward"]
+            results = [out for user in used for out in user.outputs]
+        elif row in node.inputs:
+            results = node.outputs
+        else:
+            results = flow.consumers.get(row, [])
+        known = [other for other in results if not math.isnan(origins.error[other])]
+        return bool(known) and all(
+            not origins.differs(other) or self.is_harmless(other) for other in known
+        )
+
+
+def _largest(errors: np.ndarray, rows: Iterable[int]) -> float:
+    known = [float(errors[row]) for row in rows if not math.isnan(errors[row])]
+    return max(known) if known else math.nan
+
+
+def _errors(flow: Flow) -> np.ndarray:
+    result = flow.result
+    errors: np.ndarray = result["rel_l2_error"].astype(np.float64).copy()
+    errors[result["identical"]] = 0.0
+    verdicts = result["verdict"]
+    unknown = np.isnan(errors) & np.isin(verdicts, (*DIFFERING, "undecidable", "pass", "rounding"))
+    for row in np.flatnonzero(unknown):
+        errors[row] = _of_statistics(result, int(row))
+    _weigh_cancelled(flow, errors)
+    mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
+    errors[mismatched | (verdicts == "shape")] = np.inf
+    # Gradients that the frameworks define differently say nothing.
+    errors[result["reason_id"] == "defined_differently"] = np.nan
+    return errors
+
+
+def _weigh_cancelled(flow: Flow, errors: np.ndarray) -> None:
+    """Hold the gradient of a bias against that of its weight.
+
+    A sum over what cancels, such as the gradient of a key's bias in attention, is rounding and
+    nothing else; its own norm is no measure.
+    """
+    norms = flow.result["right_l2"]
+    weights = {
+        (flow.place(row), flow.parameter_of(row)[0]): norms[row]
+        for row in range(flow.count)
+        if flow.parameter_of(row)[1] == "weight"
+    }
+    for row in range(flow.count):
+        module, leaf = flow.parameter_of(row)
+        if leaf == "bias":
+            norm = weights.get((flow.place(row), module), 0.0)
+            if norms[row] < norm:
+                errors[row] *= norms[row] / norm
+
+
+def _of_statistics(result: Mapping[str, np.ndarray], row: int) -> float:
+    """An estimate of the error from below, by how far statistics are apart."""
+    left, right = (
+        {name: float(result[f"{side}_{name}"][row]) for name in ("min", "max", "mean", "l2")}
+        for side in ("left", "right")
+    )
+    if any(
+        int(result[f"left_{name}"][row]) != int(result[f"right_{name}"][row])
+        for name in ("nan_count", "inf_count")
+    ):
+        return math.inf
+    largest = max((abs(right[name]) for name in _RANGE), default=0.0)
+    apart = [abs(left[name] - right[name]) / largest for name in _RANGE if largest > 0]
+    if right["l2"] > 0:
+        apart.append(abs(left["l2"] - right["l2"]) / right["l2"])
+    known = [value for value in apart if not math.isnan(value)]
+    return max(known) if known else math.nan
+
+
+def _noise(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
+    bound, typical = np.zeros(flow.count), np.zeros(flow.count)
+    coarse = max(_precision(flow, "left"), _precision(flow, "right"))
+    known: dict[tuple[Any, ...], tuple[float, float]] = {}
+    names = flow.result["right"]
+    for row in range(flow.count):
+        node = flow.node_of.get(row)
+        word = node.word if node is not None and not node.children else ""
+        length = flow.length(node) if node is not None else 1
+        backward = bool(flow.site["direction"][row] == "backward")
+        left, right = str(flow.result["left_dtype"][row]), str(flow.result["right_dtype"][row])
+        key = (left, right, word, length, backward, node is None, coarse)
+        if key not in known:
+            known[key] = _bounds(model, key)
+        bound[row], typical[row] = known[key]
+        floor = model.self_noise.get(str(names[row]), 0.0)
+        bound[row] = max(bound[row], 4.0 * floor)
+        typical[row] = max(typical[row], floor)
+    return bound, typical
+
+
+def _precision(flow: Flow, side: str) -> float:
+    """Unit roundoff of the format in which most of a side was computed, whatever it is stored in.
+
+    Values that passed through bfloat16 and were stored as float32 use 8 bits of precision.
+    """
+    bits = flow.result[f"{side}_significand_bits"]
+    floats = (bits > 1) & np.isfinite(flow.result["rel_l2_error"])
+    results = np.array([flow.node_of.get(row) is not None for row in range(flow.count)], bool)
+    chosen = bits[floats & results]
+    if len(chosen) < _FEWEST_FOR_PRECISION:
+        return 0.0
+    return float(2.0 ** -int(np.quantile(chosen, _MOST_ROWS)))
+
+
+def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:
+    """What rounding explains at most, and what is usual, of rows alike."""
+    left, right, word, length, backward, is_root, coarse = key
+    try:
+        dtypes = [dtype_from_token(left or right), dtype_from_token(right or left)]
+    except (ValueError, TypeError):
+        dtypes = [np.dtype(np.float32), np.dtype(np.float32)]
+    if dtypes[0] != dtypes[1]:
+        # A place where one side alone is coarse is a difference, not the precision of the run.
+        dtypes = [dtype for dtype in dtypes if unit_roundoff(dtype) <= coarse] or dtypes
+        finest = min(dtypes, key=unit_roundoff)
+        dtypes = [dtype if unit_roundoff(dtype) <= coarse else finest for dtype in dtypes]
+    typical = model.typical(dtypes[0], dtypes[-1], word, length=length, backward=backward)
+    if arithmetic_of(dtypes[0]) == "float":
+        typical = max(typical, _ROUNDED_TWICE * coarse if coarse > 2.0**-23 else 0.0)
+    if is_root:
+        # Copied, not computed.
+        return 4.0 * typical, typical
+    return max(noise_bound(dtypes[0], dtypes[-1]).rel_l2, 4.0 * typical), typical

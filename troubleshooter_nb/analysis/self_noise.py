@@ -1,0 +1,65 @@
+"""What rounding leaves on this machine, measured from runs that should agree."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+
+from troubleshooter_nb.analysis.flow import Flow, inner
+from troubleshooter_nb.analysis.origin import Origins, find_origins
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.metrics.noise import NoiseModel, roundoff_of
+
+# Few calls of an operator may all have been lucky.
+_MARGIN = 2.0
+
+
+def measure_noise(comparison: Comparison) -> NoiseModel:
+    """The noise of two runs that should agree, for `compare(..., noise=...)`.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Of one side run twice, or of two sides known to be right.
+
+    Returns
+    -------
+    NoiseModel
+        `self_noise` holds the relative L2 error of every pair by the name of its right entry;
+        `roundoffs` the largest error of each operator whose inputs agreed, twice over, where that
+        is more than the fitted table says.
+
+    Raises
+    ------
+    ValueError
+        If pairs differ by more than rounding explains: their error is no noise.
+    """
+    flow = Flow(comparison)
+    origins = find_origins(flow)
+    created = origins.created()
+    if any(math.isinf(origins.error[row]) or origins.error[row] > 0.1 for row in created):
+        name = flow.result["right_display"][created[0]]
+        msg = f"these two runs differ by more than noise, first at {name}"
+        raise ValueError(msg)
+    names = flow.result["right"]
+    known = np.flatnonzero(np.isfinite(origins.error))
+    default = NoiseModel()
+    return NoiseModel(
+        roundoffs={**default.roundoffs, **_by_word(flow, origins, default)},
+        self_noise={str(names[row]): float(origins.error[row]) for row in known if names[row]},
+    )
+
+
+def _by_word(flow: Flow, origins: Origins, default: NoiseModel) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for node in inner(flow.nodes):
+        for row in node.outputs if node.word else ():
+            error, source = float(origins.error[row]), float(origins.source_error[row])
+            roundoff = roundoff_of(
+                str(flow.result["left_dtype"][row]), str(flow.result["right_dtype"][row])
+            )
+            if roundoff and error > 0 and not source > origins.typical[row]:
+                found[node.word] = max(found[node.word], _MARGIN * error / roundoff)
+    return {word: many for word, many in found.items() if many > default.roundoffs.get(word, 0.0)}

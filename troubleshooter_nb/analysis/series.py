@@ -1,0 +1,324 @@
+"""Two runs over their steps: where the curves part, and how fast they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.series import Series, open_series
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.series_view import plot_series, series_html, series_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SeriesLike = Series | Dump | str | PathLike[str] | Mapping[str, Any] | Sequence[float] | np.ndarray
+
+# Neighbours on either side whose increments say how much a series fluctuates.
+_WINDOW = 5
+# Standard deviations of the self-noise that a difference has to leave it by.
+_WIDTH = 3.0
+_FLOAT32 = 2.0**-24
+# Losses are sums over many rounded terms: agreeing runs part by this many roundoffs at once.
+_ROUNDINGS = 64.0
+_FEWEST = 4
+_BENDS = 16
+
+
+@dataclass(frozen=True, repr=False)
+class SeriesComparison:
+    """What `compare_series` found.
+
+    Attributes
+    ----------
+    table : xarray.Dataset, dimension ``step``
+        ``left, right, difference`` (left - right) and ``noise``, what |difference| may be without
+        any cause; float64, in the unit of the measure. Steps that both runs have.
+    measure : str
+        Which number it is.
+    labels : tuple of str
+        Left, right.
+    growth : float
+        Exponent of the growth after `first_step`: |difference| ~ (steps since then)**growth, or
+        per step where `growth_kind` is "exponential"; nan where too few steps follow.
+    growth_kind : {"power", "exponential", ""}
+    notes : tuple of str
+    """
+
+    table: xr.Dataset
+    measure: str
+    labels: tuple[str, str] = ("left", "right")
+    first: int = -1
+    growth: float = math.nan
+    growth_kind: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def first_step(self) -> int | None:
+        """First step whose difference leaves the self-noise for good; None where none does."""
+        return None if self.first < 0 else int(self.table["step"].values[self.first])
+
+    @property
+    def passed(self) -> bool:
+        """Whether the curves stay together."""
+        return self.first < 0
+
+    def __len__(self) -> int:
+        """Number of steps that both have."""
+        return int(self.table.sizes["step"])
+
+    def to_dataset(self) -> xr.Dataset:
+        """The table, a copy."""
+        return self.table.copy(deep=True)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table with one row per step."""
+        return self.to_dataset().to_dataframe().reset_index()
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Both curves, with the step where they part; the axes are returned."""
+        return plot_series(self.table, self._facts(), ax)
+
+    def __repr__(self) -> str:
+        """Where the curves part, and the steps around, at most 25 lines."""
+        return series_text(self.table, self._facts())
+
+    def _repr_html_(self) -> str:
+        return series_html(self.table, self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "measure": self.measure,
+            "left_label": self.labels[0],
+            "right_label": self.labels[1],
+            "first": self.first,
+            "growth": self.growth,
+            "growth_kind": self.growth_kind,
+            "notes": self.notes,
+            **get_options(),
+        }
+
+
+def compare_series(
+    left: SeriesLike,
+    right: SeriesLike,
+    self_noise: SeriesLike | float | None = None,
+    *,
+    measure: str | None = None,
+) -> SeriesComparison:
+    """Find the step at which two runs part.
+
+    Parameters
+    ----------
+    left, right : Series, path, mapping, sequence or Dump
+        What `open_series` takes or gives; a mapping of steps, or of names of measures, to numbers;
+        numbers of steps 0, 1, ...; of a Dump with steps the norm of all its parameters.
+    self_noise : as left, or float, optional
+        A repeated run of the right side; or the largest difference that says nothing, in the
+        measure's unit. Default: estimated from that part of the local fluctuation of both series
+        that they do not share, and from the digits that were written.
+    measure : str, optional
+        Default ``loss``, else the first that both have.
+
+    Returns
+    -------
+    SeriesComparison
+
+    Raises
+    ------
+    FormatError
+        If the two have no measure or no step in common.
+    """
+    one, other = _as_series(left, "left"), _as_series(right, "right")
+    names = _measures(one, other, measure)
+    pieces = [_column(series, name) for series, name in zip((one, other), names, strict=True)]
+    steps = np.intersect1d(pieces[0][0], pieces[1][0])
+    if not len(steps):
+        msg = f"{one.label} and {other.label} have no step of {names[0]} in common"
+        raise FormatError(msg)
+    ours, theirs = (values[np.isin(at, steps)] for at, values in pieces)
+    quantum = sum(
+        float(series.table[name].attrs.get("quantum", 0.0))
+        for series, name in zip((one, other), names, strict=True)
+    )
+    noise = _noise(ours, theirs, quantum, _repeat(self_noise, names[1], steps))
+    apart = ours - theirs
+    first = _first(apart, noise)
+    growth, kind = _growth(np.abs(apart), first, noise)
+    columns = {"left": ours, "right": theirs, "difference": apart, "noise": noise}
+    table = xr.Dataset(
+        {name: ("step", values) for name, values in columns.items()},
+        {"step": steps.astype(np.int64)},
+        {"schema": "troubleshooter_nb.series_comparison/1", "measure": names[0]},
+    )
+    labels = (one.label or "left", other.label or "right")
+    notes = [f"{series.label}: {note}" for series in (one, other) for note in series.notes]
+    alone = max(len(pieces[0][0]), len(pieces[1][0])) - len(steps)
+    notes += [f"{alone} steps only on one side"] if alone else []
+    return SeriesComparison(table, names[0], labels, first, growth, kind, tuple(notes))
+
+
+def _as_series(value: SeriesLike, label: str) -> Series:
+    if isinstance(value, (str, PathLike)):
+        value = open_series(value)
+    if isinstance(value, Series):
+        return value
+    if isinstance(value, Dump):
+        return _norms(value)
+    if isinstance(value, Mapping):
+        if all(isinstance(key, (int, np.integer)) for key in value):
+            steps = np.array(sorted(value), np.int64)
+            numbers = {"value": np.array([float(value[step]) for step in steps.tolist()])}
+        else:
+            numbers = {str(name): np.asarray(one, float).ravel() for name, one in value.items()}
+            steps = np.arange(max((len(one) for one in numbers.values()), default=0))
+    else:
+        numbers = {"value": np.asarray(value, float).ravel()}
+        steps = np.arange(len(numbers["value"]))
+    table = xr.Dataset({name: ("step", one) for name, one in numbers.items()}, {"step": steps})
+    return Series(table, label)
+
+
+def _norms(dump: Dump) -> Series:
+    """The norm of all float parameters of each step."""
+    chosen = dump.select(role="parameter")
+    if np.isnan(chosen.index["l2"].values).any():
+        chosen = chosen.summarise()
+    steps, norms = chosen.index["step"].values, chosen.index["l2"].values
+    order = np.unique(steps)
+    totals = [float(np.sqrt(np.nansum(norms[steps == step] ** 2))) for step in order]
+    table = xr.Dataset({"parameter_norm": ("step", np.array(totals))}, {"step": order})
+    return Series(table, dump.label, dump.notes)
+
+
+def _measures(left: Series, right: Series, wanted: str | None) -> tuple[str, str]:
+    """The measure to compare, as each side calls it."""
+    shared = [name for name in left.measures if name in right.measures]
+    if wanted is not None:
+        if wanted not in shared:
+            msg = (
+                f"no measure {wanted!r} in both; left has {', '.join(left.measures)}, "
+                f"right has {', '.join(right.measures)}"
+            )
+            raise FormatError(msg)
+        return wanted, wanted
+    if shared:
+        name = next((one for one in shared if one == "loss"), None)
+        name = name or next((one for one in shared if "loss" in one), shared[0])
+        return name, name
+    losses = [[one for one in side.measures if "loss" in one] for side in (left, right)]
+    if all(len(names) == 1 for names in losses):
+        return losses[0][0], losses[1][0]
+    msg = (
+        f"no measure in common: {', '.join(left.measures) or 'none'} and "
+        f"{', '.join(right.measures) or 'none'}"
+    )
+    raise FormatError(msg)
+
+
+def _column(series: Series, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and values of a measure; steps that have none are left out, NaN of a loss are not."""
+    values = series.table[name].values.astype(float)
+    several = len(series.measures) > 1
+    known = ~np.isnan(values) if several else np.ones(len(values), bool)
+    return series.steps[known], values[known]
+
+
+def _repeat(
+    noise: SeriesLike | float | None, measure: str, steps: np.ndarray
+) -> np.ndarray | float | None:
+    if noise is None or isinstance(noise, (int, float)):
+        return noise
+    repeated = _as_series(noise, "repeat")
+    name = measure if measure in repeated.measures else repeated.measures[0]
+    at, values = _column(repeated, name)
+    return np.interp(steps, at, values, right=values[-1] if len(values) else math.nan)
+
+
+def _noise(
+    left: np.ndarray, right: np.ndarray, quantum: float, repeat: np.ndarray | float | None
+) -> np.ndarray:
+    """What |left - right| may be at each step without a cause."""
+    scale = np.maximum(np.abs(left), np.abs(right))
+    scale[~np.isfinite(scale)] = 0.0
+    least = quantum * (1 + 1e-9) + _ROUNDINGS * _FLOAT32 * scale
+    if isinstance(repeat, (int, float)):
+        flat: np.ndarray = np.maximum(least, float(repeat))
+        return flat
+    if repeat is not None:
+        own = np.abs(repeat - right)
+        own[~np.isfinite(own)] = 0.0
+        # What a run differs from itself grows with the steps, and is one draw of it.
+        level = np.maximum.accumulate(own)
+    else:
+        own = np.hypot(_fluctuation(left), _fluctuation(right))
+        level = np.minimum(own, _roughness(left - right))
+    noise: np.ndarray = np.maximum(least, _WIDTH * level)
+    return noise
+
+
+def _fluctuation(values: np.ndarray) -> np.ndarray:
+    """Standard deviation of the increments around each step, from their median magnitude."""
+    steps = np.abs(np.diff(values))
+    steps = np.where(np.isfinite(steps), steps, 0.0)
+    if len(steps) < _FEWEST:
+        return np.zeros(len(values))
+    padded = np.pad(steps, (_WINDOW, _WINDOW), mode="reflect" if len(steps) > _WINDOW else "edge")
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * _WINDOW + 1)
+    local = np.median(around, axis=1) * 1.4826
+    # There is one increment less than there are values; an independent pair has sqrt(2) of one.
+    level: np.ndarray = np.append(local, local[-1]) / math.sqrt(2)
+    return level
+
+
+def _roughness(apart: np.ndarray) -> float:
+    """Standard deviation of the jumps in the difference, from its quietest beginning.
+
+    Runs on the same batches in the same order go up and down together, and a difference that
+    grows does so smoothly: second differences see neither.
+    """
+    bends = np.abs(np.diff(apart, 2))
+    bends = bends[np.isfinite(bends)]
+    if len(bends) < _BENDS:
+        return 0.0
+    parts = [bends[: max(len(bends) // part, _BENDS)] for part in (4, 3, 2, 1)]
+    return min(float(np.median(part)) for part in parts) * 1.4826 / math.sqrt(6)
+
+
+def _first(apart: np.ndarray, noise: np.ndarray) -> int:
+    """Place of the first difference that leaves the noise and stays outside; -1 for none."""
+    outside = ~(np.abs(apart) <= noise)
+    for place in np.flatnonzero(outside):
+        following = outside[place : place + 2 * _WINDOW]
+        if following.mean() >= 0.5:
+            return int(place)
+    return -1
+
+
+def _growth(apart: np.ndarray, first: int, noise: np.ndarray) -> tuple[float, str]:
+    """Exponent of the growth from the first step on, and whether of steps or per step."""
+    if first < 0:
+        return math.nan, ""
+    rest, level = apart[first:], noise[first:]
+    use = np.isfinite(rest) & (rest > level)
+    time = np.arange(1, len(rest) + 1, dtype=float)[use]
+    if len(time) < _FEWEST:
+        return math.nan, ""
+    height = np.log(rest[use])
+    fits = []
+    for kind, axis in (("power", np.log(time)), ("exponential", time)):
+        slope, start = np.polyfit(axis, height, 1)
+        fits.append((float(((height - start - slope * axis) ** 2).sum()), kind, float(slope)))
+    power, exponential = fits
+    # The plainer law unless the other is clearly better.
+    chosen = exponential if exponential[0] < 0.5 * power[0] and exponential[2] > 0 else power
+    return chosen[2], chosen[1]

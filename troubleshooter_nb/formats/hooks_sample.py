@@ -1,0 +1,49 @@
+"""The first values of a tensor that is there as a whole, to compare with a sample of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource
+
+
+@dataclass(frozen=True)
+class FirstValues:
+    """An `ArraySource` of the first values of another one, in C order.
+
+    Attributes
+    ----------
+    source : ArraySource
+        Of at least `count` values.
+    count : int
+    """
+
+    source: ArraySource
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One axis, as a sample has."""
+        return (self.count,)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of the tensor."""
+        return self.source.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of these values."""
+        return self.count * self.dtype.itemsize
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Stored values of the flat range, shape (stop - start,).
+
+        Raises
+        ------
+        ReadError
+            If the tensor cannot be read.
+        """
+        return self.source.read(start, min(stop, self.count))

@@ -1,0 +1,272 @@
+"""Normalisation in float64, forward and backward, and the eps that an output tells."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+# Frameworks take mean and variance in float32, of float64 tensors too.
+_STATISTICS_ROUNDOFF = 2.0**-24
+# In use, the most common first: defaults of torch, MindSpore, Keras, MXNet, Flax; the epsilon of
+# float32, float16 and bfloat16.
+USUAL_EPS = (
+    *(1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-4, 2.0**-23, 2e-5, 1e-2, 0.0, 1e-9, 1e-10, 5e-6),
+    *(5e-5, 2.0**-7, 2.0**-10, 1e-1),
+)
+_BEYOND = 4.0  # times rounding: errors of the formula or the kernel
+_LEAST_EPS = 1e-30  # in place of zero: groups without variance then have a finite scale
+_ROUNDS = (3, 7)  # of the rough and of the fine search; each makes the step a tenth
+
+
+class Moments(NamedTuple):
+    """Mean and variance along axes, which are kept with length one."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+class EpsFit(NamedTuple):
+    """The eps that leaves the least, and what is left.
+
+    Attributes
+    ----------
+    eps : float
+        At least 0; a usual value where there is one inside the half width.
+    half_width : float
+        Three standard errors, rounding of the statistics included; inf where eps has no effect.
+    residual : float
+        Norm of the error over the norm of the output.
+    """
+
+    eps: float
+    half_width: float
+    residual: float
+
+
+def moments(x: np.ndarray, axes: tuple[int, ...], *, centred: bool = True) -> Moments:
+    """Mean and biased variance along axes; about zero if not centred (RMSNorm)."""
+    mean = x.mean(axis=axes, keepdims=True) if centred else np.zeros_like(x, shape=(1,) * x.ndim)
+    return Moments(mean, np.square(x - mean).mean(axis=axes, keepdims=True))
+
+
+def normalise(
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    eps: float,
+    weight: np.ndarray | float = 1.0,
+    bias: np.ndarray | float = 0.0,
+    *,
+    centred: bool = True,
+    statistics: Moments | None = None,
+) -> np.ndarray:
+    """(x - mean) / sqrt(variance + eps) * weight + bias.
+
+    Parameters
+    ----------
+    x : ndarray
+        Any real dtype; computed in float64.
+    axes : tuple of int
+        Mean and variance are taken along these.
+    weight, bias : ndarray or float
+        Of a shape that broadcasts to x.
+    centred : bool
+        False leaves the mean in, as RMSNorm does.
+    statistics : Moments, optional
+        Stored ones in place of those of x; of a shape that broadcasts to x.
+    """
+    x = np.asarray(x, np.float64)
+    taken = statistics or moments(x, axes, centred=centred)
+    return np.asarray((x - taken.mean) / np.sqrt(taken.variance + eps) * weight + bias)
+
+
+def backward_basis(
+    gradient: np.ndarray,
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    weight: np.ndarray | float = 1.0,
+    *,
+    centred: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays a and b for which the gradient of x is s a + s^3 b, with s = 1 / sqrt(var + eps).
+
+    ``weight * gradient`` alone, times s, is the gradient with detached statistics, or of stored
+    ones.
+    """
+    x = np.asarray(x, np.float64)
+    inner = np.asarray(gradient, np.float64) * weight
+    distance = x - moments(x, axes, centred=centred).mean
+    cubic = -distance * (inner * distance).mean(axis=axes, keepdims=True)
+    linear = inner - inner.mean(axis=axes, keepdims=True) if centred else inner
+    return linear, cubic
+
+
+def normalise_backward(
+    gradient: np.ndarray,
+    x: np.ndarray,
+    axes: tuple[int, ...],
+    eps: float,
+    weight: np.ndarray | float = 1.0,
+    *,
+    centred: bool = True,
+) -> np.ndarray:
+    """Gradient of the input of `normalise`, through its statistics."""
+    linear, cubic = backward_basis(gradient, x, axes, weight, centred=centred)
+    variance = moments(np.asarray(x, np.float64), axes, centred=centred).variance
+    scale = 1.0 / np.sqrt(variance + eps)
+    return np.asarray(scale * linear + scale**3 * cubic)
+
+
+def fit_eps(
+    output: np.ndarray,
+    linear: np.ndarray,
+    statistics: Moments,
+    axes: tuple[int, ...],
+    roundoff: float,
+    cubic: np.ndarray | None = None,
+    recorded: float | None = None,
+) -> EpsFit:
+    """The eps for which ``output = s linear + s^3 cubic`` with ``s = (variance + eps)^-1/2``.
+
+    Parameters
+    ----------
+    output, linear, cubic : ndarray, float64, finite, one shape
+        Forward: output less bias, and weight times distance from the mean.
+    statistics : Moments
+        Of every group, of a shape that broadcasts to the output.
+    axes : tuple of int
+        Those within a group: the variance does not change along them.
+    roundoff : float
+        Unit roundoff of the output.
+    recorded : float, optional
+        What the layer is said to have; taken before usual values where the fit allows it.
+
+    Notes
+    -----
+    Least squares, every group weighted by the variance of its score: independent rounding of the
+    elements, and an error common to the group from rounding of its mean and variance, which grows
+    with mean over standard deviation. The second pass measures the errors about the first answer,
+    as differences of sums would lose them.
+    """
+    groups = _Groups(output, linear, cubic, statistics, axes, roundoff)
+    if not groups.size:
+        return EpsFit(math.nan, math.inf, math.nan)
+    eps = groups.search(groups.start(), wide=True)
+    eps = groups.search(eps, wide=False)
+    half_width = groups.half_width(eps)
+    snapped = usual_eps(eps, half_width)
+    if recorded is not None and abs(recorded - eps) <= half_width:
+        snapped = recorded
+    return EpsFit(snapped, half_width, groups.residual(snapped))
+
+
+def usual_eps(eps: float, half_width: float) -> float:
+    """The most common value inside the half width; eps itself where there is none."""
+    return next((usual for usual in USUAL_EPS if abs(usual - eps) <= half_width), eps)
+
+
+class _Groups:
+    """Sums over the groups of a normalisation, from which the error at any eps follows."""
+
+    def __init__(
+        self,
+        output: np.ndarray,
+        linear: np.ndarray,
+        cubic: np.ndarray | None,
+        statistics: Moments,
+        axes: tuple[int, ...],
+        roundoff: float,
+    ) -> None:
+        self.output, self.linear, self.cubic, self.axes = output, linear, cubic, axes
+        self.size = math.sqrt(float(np.square(output).sum()))
+        self.variance = np.broadcast_to(statistics.variance, self._sum(output, output).shape)
+        self.roundoff = roundoff
+        rms = self.size / math.sqrt(max(output.size, 1))
+        self.element = max(roundoff * rms / math.sqrt(3.0), 1e-300)
+        spread = np.sqrt(np.maximum(self.variance, 1e-300))
+        off = np.minimum(np.abs(statistics.mean) / spread, 1e6)
+        common = _STATISTICS_ROUNDOFF * (2.0 + off)
+        self.common = common**2 * self._sum(output, output)
+        self.aa = self._sum(linear, linear)
+        self.ab = self._sum(linear, cubic) if cubic is not None else np.zeros_like(self.aa)
+        self.bb = self._sum(cubic, cubic) if cubic is not None else np.zeros_like(self.aa)
+        self.about = math.nan
+
+    def _sum(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.asarray((first * second).sum(axis=self.axes, keepdims=True))
+
+    def start(self) -> float:
+        """A first eps: a small share of the middle variance."""
+        return 1e-5 * float(np.median(self.variance)) + 1e-12
+
+    def _measure(self, eps: float) -> None:
+        """Errors about this eps, and their products with the two bases."""
+        scale = 1.0 / np.sqrt(self.variance + max(eps, _LEAST_EPS))
+        error = self.output - scale * self.linear
+        if self.cubic is not None:
+            error -= scale**3 * self.cubic
+        self.about, self.scale = eps, scale
+        self.rr, self.ra = self._sum(error, error), self._sum(error, self.linear)
+        self.rb = self._sum(error, self.cubic) if self.cubic is not None else np.zeros_like(self.rr)
+
+    def _errors(self, eps: np.ndarray) -> np.ndarray:
+        """Squared error of every group (last axis) at every eps (first axis)."""
+        scale = 1.0 / np.sqrt(self.variance.ravel() + np.maximum(eps, _LEAST_EPS)[:, None])
+        one = scale - self.scale.ravel()
+        three = scale**3 - self.scale.ravel() ** 3
+        total = self.rr.ravel() - 2.0 * one * self.ra.ravel() + one**2 * self.aa.ravel()
+        if self.cubic is not None:
+            total += -2.0 * three * self.rb.ravel() + three**2 * self.bb.ravel()
+            total += 2.0 * one * three * self.ab.ravel()
+        return np.asarray(np.maximum(total, 0.0))
+
+    def _cost(self, eps: np.ndarray) -> np.ndarray:
+        weight = 1.0 / (self.element**2 + self.common.ravel())
+        usable = self.aa.ravel() > 0.0
+        return np.asarray((self._errors(eps) * weight)[:, usable].sum(axis=1))
+
+    def search(self, start: float, *, wide: bool) -> float:
+        """The eps of least weighted error, measured about the start."""
+        self._measure(start)
+        if wide:
+            grid = np.concatenate([[0.0], np.geomspace(1e-13, 10.0, 57)])
+        else:
+            grid = np.concatenate([[0.0], start * np.geomspace(0.3, 3.0, 21)])
+        best = start
+        for _ in range(_ROUNDS[not wide]):
+            middle = int(np.argmin(self._cost(grid)))
+            best = float(grid[middle])
+            low, high = grid[max(middle - 1, 0)], grid[min(middle + 1, grid.size - 1)]
+            grid = np.linspace(low, high, 21)
+        return best
+
+    def half_width(self, eps: float) -> float:
+        """Three standard errors of eps, from the errors where they are.
+
+        Rounding is largest at the elements that say most about eps, so that a common variance of
+        all elements would promise too much. Errors beyond rounding are taken for common to a
+        group: those of an inexact kernel do not average out.
+        """
+        self._measure(eps)
+        slope = -0.5 * self.scale**3 * self.linear
+        error = self.output - self.scale * self.linear
+        if self.cubic is not None:
+            slope = slope - 1.5 * self.scale**5 * self.cubic
+            error = error - self.scale**3 * self.cubic
+        square = np.maximum(error**2, (self.roundoff * self.output) ** 2 / 3.0)
+        energy = self._sum(slope, slope)
+        weight = 1.0 / (self.element**2 + self.common)
+        common = self.common
+        if float(square.mean()) > (_BEYOND * self.element) ** 2:
+            common = common + self.rr
+        scores = self._sum(slope**2, square) + common * energy
+        information = float((weight * energy).sum())
+        if not information > 0:
+            return math.inf
+        return 3.0 * math.sqrt(float((weight**2 * scores).sum())) / information
+
+    def residual(self, eps: float) -> float:
+        """Norm of the error over the norm of the output."""
+        self._measure(eps)
+        return math.sqrt(float(self.rr.sum())) / self.size

@@ -1,0 +1,170 @@
+"""How close two names of tensors are, and which names of two lists belong together by that."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from troubleshooter_nb.naming.parameters import canonical_parameter
+
+_WORD = re.compile(r"[0-9]+|[A-Z]*[a-z]+|[A-Z]+")
+# Two names that share their numbers and their last word are likelier partners than two that do
+# not, whatever else they share.
+_SAME_NUMBERS, _SAME_END = 0.25, 0.25
+# What a pair that names alone make needs at least, and by how much it has to be the best.
+_LEAST, _CLEARLY = 0.5, 0.02
+
+
+class Candidate(NamedTuple):
+    """A name that another might belong to, and what speaks for or against it."""
+
+    name: str
+    why: str
+    fits: bool
+
+
+class NameIndex:
+    """The names of one side, to be asked for those close to another name."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self._sizes = [sum(words(name).values()) for name in self.names]
+        self._holding: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for position, name in enumerate(self.names):
+            for word, count in words(name).items():
+                self._holding[word].append((position, count))
+
+    def closest(self, name: str) -> list[tuple[int, float]]:
+        """Positions of names that share a word with this one and how close, closest first.
+
+        Returns
+        -------
+        list of (int, float)
+            Closeness from 0 to 1.5; equal ones in the order of the names.
+        """
+        own = words(name)
+        shared: dict[int, int] = defaultdict(int)
+        for word, count in own.items():
+            for position, theirs in self._holding.get(word, ()):
+                shared[position] += min(count, theirs)
+        total = sum(own.values())
+        found = [
+            (position, self._closeness(name, position, 2 * count / (total + self._sizes[position])))
+            for position, count in shared.items()
+        ]
+        return sorted(found, key=lambda one: (-one[1], one[0]))
+
+    def _closeness(self, name: str, position: int, overlap: float) -> float:
+        other = self.names[position]
+        same_numbers = bool(numbers(name)) and numbers(name) == numbers(other)
+        return overlap + _SAME_NUMBERS * same_numbers + _SAME_END * (end(name) == end(other))
+
+
+@lru_cache(maxsize=8)
+def name_index(names: tuple[str, ...]) -> NameIndex:
+    """The index of these names; the last few are kept, for whoever asks name by name."""
+    return NameIndex(names)
+
+
+@lru_cache(maxsize=1 << 16)
+def words(name: str) -> Counter[str]:
+    """The words and numbers of a name, in torch's spelling where it is that of a parameter."""
+    spelled = canonical_parameter(name) or name
+    return Counter(word.lower() for word in _WORD.findall(spelled))
+
+
+@lru_cache(maxsize=1 << 16)
+def numbers(name: str) -> tuple[str, ...]:
+    """The numbers of a name, in their order."""
+    return tuple(re.findall(r"[0-9]+", name))
+
+
+@lru_cache(maxsize=1 << 16)
+def end(name: str) -> str:
+    """The last part of a name, in torch's spelling."""
+    return re.split(r"[./]", canonical_parameter(name) or name)[-1].lower()
+
+
+def rest_pairs(
+    left: Sequence[str],
+    right: Sequence[str],
+    kinds: tuple[Sequence[Hashable], Sequence[Hashable]],
+    fits: Callable[[int, int], bool],
+) -> list[tuple[int, int, str]]:
+    """Pairs of what is left over on both sides.
+
+    First equal names (in torch's spelling), then names that are each other's closest among those
+    of one kind and with the same numbers, then the only one of a kind with the only one.
+
+    Parameters
+    ----------
+    left, right : sequence of str
+    kinds : two sequences of hashable
+        Of each name, such as its number of elements: only equal kinds are paired.
+    fits : callable
+        Takes a left and a right position.
+
+    Returns
+    -------
+    list of (int, int, str)
+        Positions and why; no position twice.
+    """
+    found: list[tuple[int, int, str]] = []
+    open_left, open_right = set(range(len(left))), set(range(len(right)))
+
+    def take(i: int, j: int, why: str) -> None:
+        found.append((i, j, why))
+        open_left.discard(i)
+        open_right.discard(j)
+
+    spelled: dict[str, list[int]] = defaultdict(list)
+    for j, name in enumerate(right):
+        spelled[canonical_parameter(name) or name].append(j)
+    for i, name in enumerate(left):
+        same = spelled.get(canonical_parameter(name) or name, [])
+        exact = [j for j in same if right[j] == name] or same
+        if len(exact) == 1 and exact[0] in open_right and fits(i, exact[0]):
+            take(i, exact[0], "same name")
+    for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=True):
+        for i, j, score in _mutual([left[i] for i in mine], [right[j] for j in theirs]):
+            if fits(mine[i], theirs[j]):
+                take(mine[i], theirs[j], f"closest names ({min(score / 1.5, 1):.2f}), same numbers")
+    for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=False):
+        if len(mine) == len(theirs) == 1 and fits(mine[0], theirs[0]):
+            take(mine[0], theirs[0], "the only ones of this shape")
+    return found
+
+
+def _groups(
+    left: Sequence[str],
+    right: Sequence[str],
+    kinds: tuple[Sequence[Hashable], Sequence[Hashable]],
+    open_left: set[int],
+    open_right: set[int],
+    *,
+    by_number: bool,
+) -> list[tuple[list[int], list[int]]]:
+    groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, (names, open_) in enumerate(((left, open_left), (right, open_right))):
+        for position in sorted(open_):
+            kind = kinds[side][position]
+            key = (kind, numbers(names[position])) if by_number else kind
+            groups[key][side].append(position)
+    return [group for group in groups.values() if all(group)]
+
+
+def _mutual(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, float]]:
+    """Pairs that are clearly each other's closest."""
+    best: list[dict[int, tuple[int, float]]] = []
+    for names, others in ((left, right), (right, left)):
+        index, found = NameIndex(others), {}
+        for i, name in enumerate(names):
+            near = index.closest(name)
+            clear = len(near) == 1 or (len(near) > 1 and near[0][1] > near[1][1] + _CLEARLY)
+            if clear and near[0][1] >= _LEAST:
+                found[i] = near[0]
+        best.append(found)
+    return [(i, j, score) for i, (j, score) in best[0].items() if best[1].get(j, (-1, 0.0))[0] == i]

@@ -1,0 +1,86 @@
+"""The door to the two widgets: nothing of Jupyter is imported before one is asked for."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from troubleshooter_nb.errors import ExtraMissingError
+
+if TYPE_CHECKING:
+    from troubleshooter_nb.comparison import Comparison
+    from troubleshooter_nb.dump import Dump
+    from troubleshooter_nb.pairing import Pairing
+    from troubleshooter_nb.weight_map import WeightMap
+
+_INSTALL = "pip install 'troubleshooter_nb[notebook]'"
+
+
+def edit(
+    value: WeightMap | Pairing, *, source: object = None, target: object = None, height: int = 320
+) -> Any:
+    """A widget that edits a weight map or a pairing with mouse or keyboard.
+
+    Parameters
+    ----------
+    value : WeightMap or Pairing
+        What to start from; it stays as it is.
+    source, target : Dump, path or mapping of str to array, optional
+        The values on both sides of a weight map, for what they say of a row. A pairing has its
+        dumps.
+    height : int
+        Of the list of pairs, in pixels; at most 600.
+
+    Returns
+    -------
+    MappingEditor
+        Its `value` is always a complete `WeightMap` or `Pairing`. Under the widget stands a table
+        of its own that follows every change, so that the saved notebook shows the last state.
+
+    Raises
+    ------
+    ExtraMissingError
+        If anywidget is not installed; a notebook shows the sentence alone.
+    TypeError
+        For anything else to edit.
+    """
+    _require("edit()", "the methods pair, unpair, match_rest of the object do the same")
+    from troubleshooter_nb.widgets.mapping_editor import make_editor
+
+    return make_editor(value, source=source, target=target, height=height)
+
+
+def explore(value: Comparison | Dump) -> Any:
+    """A widget to sort, filter and drill down in a comparison or a dump.
+
+    Parameters
+    ----------
+    value : Comparison or Dump
+
+    Returns
+    -------
+    Explorer
+        What is selected in it can be read in Python.
+
+    Raises
+    ------
+    ExtraMissingError
+        If anywidget is not installed; a notebook shows the sentence alone.
+    TypeError
+        For anything else to explore.
+    """
+    _require("explore()", "to_dataframe() and cmp[name] of the object show the same")
+    from troubleshooter_nb.widgets.explorer import make_explorer
+
+    return make_explorer(value)
+
+
+def _require(call: str, instead: str) -> None:
+    """Raise unless anywidget is there; IPython shows the sentence instead of a traceback."""
+    missing = [name for name in ("anywidget", "ipywidgets") if find_spec(name) is None]
+    if not missing:
+        return
+    msg = f"{call} needs {' and '.join(missing)}: {_INSTALL}. Without it, {instead}."
+    error = ExtraMissingError(msg)
+    error._render_traceback_ = lambda: [msg]  # type: ignore[attr-defined]
+    raise error

@@ -1,0 +1,252 @@
+"""A table as packed columns for the page, with the one rule for which rows it shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.errors import OptionError
+from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
+from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
+from troubleshooter_nb.render.rows import Entries
+
+NAMES = ("left", "right", "left_display", "right_display")
+_FILTERS = ("verdict", "origin", "role", "direction", "step", "rank", "dtype")
+# Columns of a comparison in the order the page offers them; those a result lacks are left out.
+_OF_RESULT = (
+    *NAMES,
+    *("verdict", "origin", "step", "rank", "role", "direction", "left_shape", "right_shape"),
+    *("max_abs_error", "rel_l2_error", "growth"),
+)
+_OF_INDEX = (
+    *("name", "step", "rank", "kind", "role", "direction", "layer", "dtype", "shape", "size"),
+    *("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count"),
+)
+_HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable")
+_COUNTS = ("size", "nan_count", "inf_count", "zero_count")
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True)
+class View:
+    """Which rows are shown and in which order.
+
+    Attributes
+    ----------
+    text : str
+        Every word of it, in any case, stands in one of the row's names.
+    where : mapping of str to sequence
+        Column and the values wanted; a column that is not there or has no values asks nothing.
+    between : tuple of int, optional
+        Smallest and largest pair number, both included.
+    sort : str
+        Column; rows where it is nan come last, equal ones keep their sequence.
+    descending : bool
+    """
+
+    text: str = ""
+    where: Mapping[str, Sequence[Any]] | None = None
+    between: tuple[int, int] | None = None
+    sort: str = "number"
+    descending: bool = False
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> View:
+        """A view from what the page says."""
+        between = said.get("between")
+        return cls(
+            str(said.get("text", "")),
+            {str(name): list(values) for name, values in dict(said.get("where") or {}).items()},
+            (int(between[0]), int(between[1])) if between else None,
+            str(said.get("sort", "number")),
+            bool(said.get("descending", False)),
+        )
+
+    def changed(self, **changes: Any) -> View:
+        """The view with other filters or another order.
+
+        Parameters
+        ----------
+        **changes
+            ``text``, ``between``, ``sort``, ``descending``; or a column to filter by
+            (``verdict, origin, role, direction, step, rank, dtype``) with a value or several,
+            None for all.
+
+        Raises
+        ------
+        OptionError
+            For anything else.
+        """
+        where = dict(self.where or {})
+        for name in list(changes):
+            if name in _FILTERS:
+                wanted = changes.pop(name)
+                several = isinstance(wanted, (list, tuple, set, frozenset, np.ndarray))
+                values = [] if wanted is None else list(wanted) if several else [wanted]
+                where[name] = [v.item() if isinstance(v, np.generic) else v for v in values]
+        own = ("text", "between", "sort", "descending")
+        unknown = [name for name in changes if name not in own]
+        if unknown:
+            msg = f"cannot filter by {unknown[0]!r}; known: {', '.join((*own, *_FILTERS))}"
+            raise OptionError(msg)
+        return replace(self, where={k: v for k, v in where.items() if v}, **changes)
+
+    def message(self) -> dict[str, Any]:
+        """The view as JSON."""
+        return {
+            "text": self.text,
+            "where": {name: list(values) for name, values in (self.where or {}).items()},
+            "between": list(self.between) if self.between else None,
+            "sort": self.sort,
+            "descending": self.descending,
+        }
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: numbers, or codes into a sorted table of texts (codes sort like the texts)."""
+
+    values: np.ndarray
+    texts: tuple[str, ...] | None = None
+
+    def buffer(self) -> bytes:
+        """The column as little-endian bytes: int32 codes or float64 numbers."""
+        dtype = "<f8" if self.texts is None else "<i4"
+        return np.ascontiguousarray(self.values, dtype).tobytes()
+
+
+@dataclass(frozen=True)
+class Table:
+    """All columns of one explorer, rows in the sequence of the Comparison or Dump.
+
+    The column ``number`` is the pair number, or the row of a dump.
+    """
+
+    columns: Mapping[str, Column]
+
+    @classmethod
+    def of_result(cls, result: xr.Dataset) -> Table:
+        """The columns of a `Comparison.result`, and ``one_minus_cosine``, at least 0."""
+        columns = {"number": _numbers(result["order"].values)}
+        for name in _OF_RESULT:
+            if name in result:
+                order = tuple(TRUTH_TABLE) if name == "verdict" else ()
+                columns[name] = _column(result[name].values, order)
+        cosine = np.maximum(1.0 - result["cosine"].values, 0.0)
+        return cls({**columns, "one_minus_cosine": _numbers(cosine)})
+
+    @classmethod
+    def of_index(cls, index: xr.Dataset) -> Table:
+        """The columns of a `Dump.index`, ``largest`` magnitude, and ``verdict``: its health."""
+        limits = np.array([_limit(str(dtype)) for dtype in index["dtype"].values], float)
+        entries = Entries.of(index, limits)
+        columns = {
+            "number": _numbers(np.arange(len(entries))),
+            "left": _column(index["name"].values),
+            "left_display": _column(np.array(entries.names, object)),
+            "verdict": _column(entries.kinds, _HEALTH),
+            "largest": _numbers(entries.largest),
+        }
+        for name in _OF_INDEX[1:]:
+            values = index[name].values
+            columns[name] = _column(
+                np.where(values < 0, np.nan, values) if name in _COUNTS else values
+            )
+        return cls(columns)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.columns["number"].values)
+
+    def message(self) -> tuple[list[dict[str, Any]], list[bytes]]:
+        """Description of each column for the page, and one buffer each."""
+        described = [
+            {"name": name, "texts": None if column.texts is None else list(column.texts)}
+            for name, column in self.columns.items()
+        ]
+        return described, [column.buffer() for column in self.columns.values()]
+
+    def shown(self, view: View) -> np.ndarray:
+        """Rows a view shows, in its order; the page's script does the same.
+
+        Returns
+        -------
+        ndarray of int64, shape (shown rows,)
+        """
+        keep = np.ones(len(self), bool)
+        for name, wanted in (view.where or {}).items():
+            column = self.columns.get(name)
+            if column is not None and len(wanted):
+                if column.texts is None:
+                    keep &= np.isin(column.values, np.asarray(list(wanted), float))
+                else:
+                    fits = np.array([text in wanted for text in column.texts], bool)
+                    keep &= fits[column.values]
+        if view.between is not None:
+            low, high = view.between
+            keep &= (self.numbers >= low) & (self.numbers <= high)
+        for word in view.text.lower().split():
+            keep &= self._named(word)
+        rows = np.flatnonzero(keep)
+        column = self.columns.get(view.sort)
+        if column is None:
+            return rows
+        keys = column.values[rows].astype(float)
+        return np.asarray(
+            rows[np.lexsort((rows, -keys if view.descending else keys, np.isnan(keys)))]
+        )
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Pair number of every row."""
+        return self.columns["number"].values
+
+    def _named(self, word: str) -> np.ndarray:
+        found = np.zeros(len(self), bool)
+        for name, texts in self._lowered.items():
+            found |= np.array([word in text for text in texts], bool)[self.columns[name].values]
+        return found
+
+    @cached_property
+    def _lowered(self) -> dict[str, list[str]]:
+        return {
+            name: [text.lower() for text in column.texts or ()]
+            for name, column in self.columns.items()
+            if name in NAMES
+        }
+
+
+def _column(values: np.ndarray, order: Sequence[str] = ()) -> Column:
+    """Numbers as they are; texts coded in the order given, others after it in natural order."""
+    if values.dtype.kind in "biuf":
+        return _numbers(values)
+    texts = [str(value) for value in values.tolist()]
+    ranks = {text: rank for rank, text in enumerate(order)}
+    table = sorted(set(texts), key=lambda text: (ranks.get(text, len(ranks)), _natural(text)))
+    codes = {text: code for code, text in enumerate(table)}
+    return Column(np.array([codes[text] for text in texts], np.int32), tuple(table))
+
+
+def _numbers(values: np.ndarray) -> Column:
+    return Column(np.asarray(values, np.float64))
+
+
+def _natural(text: str) -> tuple[Any, ...]:
+    """A key that puts layers.2 before layers.10."""
+    parts = _DIGITS.split(text)
+    return tuple(int(p) if i % 2 else p.lower() for i, p in enumerate(parts)), text
+
+
+def _limit(dtype: str) -> float:
+    """Largest finite value of a floating dtype; inf for exact and unknown ones."""
+    try:
+        known = dtype_from_token(dtype)
+    except ValueError:
+        return float("inf")
+    return float("inf") if known.kind in "biu" else largest_finite(known)

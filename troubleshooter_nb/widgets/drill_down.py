@@ -1,0 +1,245 @@
+"""What an opened row shows: where the error sits, a part of the tensor, down to single values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.comparison import TensorDiff, evidence_dataset
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.locate import (
+    TILE_COLUMNS,
+    TILE_ROWS,
+    Location,
+    Read,
+    locate,
+    split_axis,
+)
+from troubleshooter_nb.metrics.summary import magnitudes, summarise
+
+# Reading what lies between two rows of a part costs less than another seek, up to this many.
+_NEAR = 1 << 14
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A two-dimensional picture of a tensor: the whole of it, or one slice of leading axes.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Of the tensor.
+    lead : tuple of int, optional
+        Index on every axis but the last two; None for the whole tensor.
+    offset : int
+        Flat index where it starts; it is contiguous.
+    rows, columns : int
+    cut : int
+        Axes before this one make the rows.
+    """
+
+    shape: tuple[int, ...]
+    lead: tuple[int, ...] | None
+    offset: int
+    rows: int
+    columns: int
+    cut: int
+
+    def index(self, row: int, column: int) -> tuple[int, ...]:
+        """Index in the tensor of one place of the plane."""
+        flat = self.offset + row * self.columns + column
+        return tuple(int(i) for i in np.unravel_index(flat, self.shape))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A window of a plane.
+
+    Attributes
+    ----------
+    plane : Plane
+    rows, columns : tuple of int
+        Half-open ranges of the plane.
+    tile_max : ndarray of float64, shape (at most 64, at most 128)
+        Largest |left - right| of each tile; of one side alone the largest magnitude.
+    tile_mismatch : ndarray of int64, same shape
+        Elements that are NaN or Inf on one side and not the same on the other.
+    left, right : ndarray of float64, same shape, or None
+        The values (moduli of complex numbers) where every tile is one element.
+    """
+
+    plane: Plane
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    tile_max: np.ndarray
+    tile_mismatch: np.ndarray
+    left: np.ndarray | None
+    right: np.ndarray | None
+
+
+def plane_of(shape: Sequence[int], lead: Sequence[int] | None = None) -> Plane:
+    """The picture of a tensor.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    lead : sequence of int, optional
+        Index on every axis but the last two: that slice alone.
+
+    Raises
+    ------
+    ValueError
+        If the tensor has no elements or `lead` does not fit it.
+    """
+    shape = tuple(int(n) for n in shape)
+    if 0 in shape:
+        msg = f"a tensor of shape {shape} has no elements to show"
+        raise ValueError(msg)
+    if lead is None:
+        cut = split_axis(shape)
+        return Plane(shape, None, 0, math.prod(shape[:cut]), math.prod(shape[cut:]), cut)
+    lead = tuple(int(i) for i in lead)
+    axes = shape[:-2]
+    fits = len(shape) > 2 and len(lead) == len(axes)
+    if not fits or any(not 0 <= i < n for i, n in zip(lead, axes, strict=True)):
+        msg = f"a slice of shape {shape} needs an index on axes {axes}, got {lead}"
+        raise ValueError(msg)
+    rows, columns = shape[-2:]
+    start = int(np.ravel_multi_index(lead, axes)) * rows * columns
+    return Plane(shape, lead, start, rows, columns, len(shape) - 1)
+
+
+def part(
+    left: ArraySource,
+    right: ArraySource | None,
+    plane: Plane,
+    rows: tuple[int, int] | None = None,
+    columns: tuple[int, int] | None = None,
+) -> Part:
+    """One window of a plane; nothing outside it is read, except short gaps between its rows.
+
+    Parameters
+    ----------
+    left, right : ArraySource
+        Of the shape of the plane's tensor; without a right side the values themselves are shown.
+    plane : Plane
+    rows, columns : tuple of int, optional
+        Half-open ranges, cut to the plane; default all of it.
+
+    Raises
+    ------
+    ValueError
+        For an empty window.
+    ReadError
+        If the values cannot be read.
+    """
+    rows = _cut(rows, plane.rows, "rows")
+    columns = _cut(columns, plane.columns, "columns")
+    shape = (rows[1] - rows[0], columns[1] - columns[0])
+    read_left = _reader(left, plane, rows, columns)
+    read_right = None if right is None else _reader(right, plane, rows, columns)
+    nowhere = (math.nan, math.nan)
+    place = locate(read_left, read_right or _zeros_like(read_left), shape, nowhere)
+    values: list[np.ndarray | None] = [None, None]
+    if shape[0] <= TILE_ROWS and shape[1] <= TILE_COLUMNS:
+        for side, read in enumerate((read_left, read_right)):
+            if read is not None:
+                values[side] = magnitudes(computable(read(0, math.prod(shape)))).reshape(shape)
+    maxima = place.tile_max.reshape(-1, place.tile_max.shape[-1])
+    return Part(plane, rows, columns, maxima, place.tile_mismatch, values[0], values[1])
+
+
+def located(diff: TensorDiff) -> xr.Dataset | str:
+    """Where the error of a pair sits (`comparison.evidence_dataset`), or why nobody can tell.
+
+    The reason is an id of `explorer_words`, or ``unread:`` and what the reader said.
+    """
+    if diff.evidence is not None:
+        return diff.evidence
+    if reason := no_values(diff):
+        return reason
+    try:
+        found = diff.located().evidence
+    except OSError as error:
+        return f"unread:{error}"
+    return "empty" if found is None else found
+
+
+def no_values(diff: TensorDiff) -> str:
+    """Why there is nothing to draw of a pair, as an id of `explorer_words`; empty if there is."""
+    left, right = diff.sources
+    if diff.verdict in ("missing", "unreadable"):
+        return diff.verdict
+    if left is None or right is None:
+        return "statistics_only"
+    if left.shape != right.shape:
+        return "other_shape"
+    return "empty" if 0 in left.shape else ""
+
+
+def located_entry(dump: Dump, row: int) -> xr.Dataset | str:
+    """Where the large values of one entry sit, as `located`; the right side is all zero.
+
+    ``worst_*`` are its largest magnitudes, NaN and Inf first.
+    """
+    source = dump.sources[row]
+    if source is None:
+        return "statistics_only" if str(dump.index["status"].values[row]) == "ok" else "unreadable"
+    if 0 in source.shape:
+        return "empty"
+    try:
+        return evidence_dataset(_largest(source, dump, row), source.shape)
+    except OSError as error:
+        return f"unread:{error}"
+
+
+def _largest(source: ArraySource, dump: Dump, row: int) -> Location:
+    low, high = (float(dump.index[name].values[row]) for name in ("min", "max"))
+    if math.isnan(low):
+        figures = summarise(source.read, math.prod(source.shape))[0]
+        low, high = float(figures["min"]), float(figures["max"])
+    return locate(source.read, _zeros_like(source.read), source.shape, (low, high))
+
+
+def _zeros_like(read: Read) -> Read:
+    def zeros(start: int, stop: int) -> np.ndarray:
+        return np.zeros(stop - start)
+
+    return zeros
+
+
+def _cut(span: tuple[int, int] | None, length: int, name: str) -> tuple[int, int]:
+    start, stop = (0, length) if span is None else (max(0, span[0]), min(length, span[1]))
+    if start >= stop:
+        msg = f"no {name} in {span} of {length}"
+        raise ValueError(msg)
+    return start, stop
+
+
+def _reader(
+    source: ArraySource, plane: Plane, rows: tuple[int, int], columns: tuple[int, int]
+) -> Read:
+    """Reads flat ranges of a window, in whole rows of it or in parts of one row."""
+    width = columns[1] - columns[0]
+    first = plane.offset + rows[0] * plane.columns + columns[0]
+
+    def read(start: int, stop: int) -> np.ndarray:
+        row, column = divmod(start, width)
+        begin = first + row * plane.columns + column
+        if width == plane.columns or column + stop - start <= width:
+            return source.read(begin, begin + stop - start)
+        count = (stop - start) // width
+        if plane.columns - width <= _NEAR:
+            span = (count - 1) * plane.columns + width
+            values = source.read(begin, begin + span)
+            padded = np.concatenate([values, values[: plane.columns - width]])
+            return padded.reshape(count, plane.columns)[:, :width].reshape(-1)
+        starts = (begin + i * plane.columns for i in range(count))
+        return np.concatenate([source.read(at, at + width) for at in starts])
+
+    return read

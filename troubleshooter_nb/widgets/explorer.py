@@ -1,0 +1,231 @@
+"""The explorer: a live table of a Comparison or a Dump, with every row open to single values."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+import xarray as xr
+from IPython.display import display
+
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import EntryNotFoundError
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.html import Markup, details, element, samp, small
+from troubleshooter_nb.render.text import dump_headline
+from troubleshooter_nb.render.words import glyph, tone_of, word
+from troubleshooter_nb.widgets.columns import Table, View
+from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
+from troubleshooter_nb.widgets.explorer_words import explorer_word, explorer_words
+from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
+
+_HERE = Path(__file__).parent
+_KEPT = 32  # opened rows whose evidence is remembered
+# health -> (glyph, tone)
+_HEALTH = {
+    "ok": ("✓", "ok"),
+    "constant": ("▲", "warn"),
+    "zero": ("▲", "warn"),
+    "near": ("▲", "warn"),
+    "saturated": ("▲", "warn"),
+    "inf": ("◇", "miss"),
+    "nan": ("◇", "miss"),
+    "unreadable": ("!", "warn"),
+}
+
+
+class Explorer(anywidget.AnyWidget):
+    """A table to sort, filter and open, of a `Comparison` or a `Dump`.
+
+    The rows stay in the page; values are read when a row is opened. Nothing of them is saved with
+    the notebook: the static record below the table is.
+
+    Attributes
+    ----------
+    selected : tuple of int
+        Pair numbers (rows of a dump) that are selected, in ascending order; may be set.
+    view : View
+        Filters and sort order; `show` changes them.
+    """
+
+    _esm = _HERE / "explorer.js"
+    _css = _HERE / "explorer.css"
+
+    # Not synchronised: the state of a widget is saved with the notebook, and rows are not.
+    selected = traitlets.Tuple(trait=traitlets.Int())
+    view = traitlets.Instance(View, args=())
+
+    def __init__(self, shown: Comparison | Dump) -> None:
+        super().__init__()
+        self._object = shown
+        self._language = str(get_options()["language"])
+        is_dump = isinstance(shown, Dump)
+        self._table = Table.of_index(shown.index) if is_dump else Table.of_result(shown.result)
+        self._evidence: dict[int, xr.Dataset | str] = {}
+        self._asking: str | None = None
+        self.on_msg(self._heard)
+
+    @property
+    def shown(self) -> list[int]:
+        """Pair numbers (rows of a dump) that pass the filters, in sort order."""
+        return [int(n) for n in self._table.numbers[self._table.shown(self.view)]]
+
+    @property
+    def value(self) -> Comparison | Dump:
+        """The Comparison, or Dump, of what is selected, in its own sequence."""
+        chosen = list(self.selected)
+        if isinstance(self._object, Comparison):
+            return self._object.select(order=chosen)
+        sources = tuple(self._object.sources[row] for row in chosen)
+        return replace(self._object, index=self._object.index.isel(entry=chosen), sources=sources)
+
+    def show(self, **changes: Any) -> None:
+        """Change filters or order, as the page does: see `View.changed`.
+
+        ``explorer.show(verdict="differs", text="attn", sort="rel_l2_error", descending=True)``
+        """
+        self.view = self.view.changed(**changes)
+
+    @traitlets.validate("selected")
+    def _known(self, proposal: Any) -> tuple[int, ...]:
+        numbers = {int(number) for number in proposal["value"]}
+        table = getattr(self, "_table", None)
+        unknown = sorted(numbers - set(table.numbers.astype(int).tolist())) if table else []
+        if unknown:
+            msg = f"no row numbered {unknown[0]} to select; there are {len(self._table)}"
+            raise EntryNotFoundError(msg)
+        return tuple(sorted(numbers))
+
+    @traitlets.observe("selected", "view")
+    def _tell(self, _change: object) -> None:
+        self.send({"kind": "state", "from": self._asking, **self._state()})
+
+    def _state(self) -> dict[str, Any]:
+        return {"selected": list(self.selected), "view": self.view.message()}
+
+    def _ipython_display_(self, **_: object) -> None:
+        """Two outputs: the widget, and the record that needs neither script nor kernel."""
+        bundle = self._repr_mimebundle_()
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        if data:
+            text = explorer_word("static", self._language)
+            said = {"text/plain": text, "text/html": f"<p><small>{html.escape(text)}</small></p>"}
+            display({**data, **said}, raw=True)
+        twin = {"text/plain": repr(self._object), "text/html": self.static_html()}
+        display(twin, raw=True)
+
+    def static_html(self) -> str:
+        """The record below the table: the repr of the Comparison or Dump, folded."""
+        remark = explorer_word("static_record", self._language)
+        title = (samp(self._headline()), small(f" · {remark}"))
+        folded = details(title, Markup(self._object._repr_html_()))
+        return str(element("div", folded, style="font-family:sans-serif;font-size:13px"))
+
+    def _headline(self) -> str:
+        if isinstance(self._object, Comparison):
+            return self._object.verdict
+        return f"{self._object.label or 'dump'}: {dump_headline(self._object.index)}"
+
+    def _heard(self, _widget: object, asked: Mapping[str, Any], _buffers: object) -> None:
+        """Answers the page; whatever happens, it gets an answer and need not wait for ever."""
+        answer: dict[str, Any] = {"sentence": explorer_word("failed", self._language)}
+        buffers: list[bytes] = []
+        try:
+            answer, buffers = self._answer(asked)
+        except OSError as error:
+            text = explorer_word("unread", self._language, reason=str(error))
+            answer = {"sentence": text}
+        finally:
+            head = {"kind": "answer", "from": asked.get("from"), "id": asked.get("id")}
+            self.send({**answer, **head}, buffers)
+
+    def _answer(self, asked: Mapping[str, Any]) -> Answer:
+        if asked["kind"] == "ready":
+            return self._ready()
+        if asked["kind"] == "tell":
+            self._asking = asked.get("from")
+            try:
+                self.view = View.of(asked["view"])
+                self.selected = tuple(asked["selected"])
+            finally:
+                self._asking = None
+            return {}, []
+        row = int(asked["row"])
+        if asked["kind"] == "open":
+            return self._opened(row)
+        left, right = self._sources(row)
+        plane = plane_of(() if left is None else left.shape, asked.get("lead"))
+        if left is None:
+            return {"sentence": explorer_word("statistics_only", self._language)}, []
+        return said_part(part(left, right, plane, asked.get("rows"), asked.get("columns")))
+
+    def _ready(self) -> Answer:
+        columns, buffers = self._table.message()
+        is_dump = isinstance(self._object, Dump)
+        verdicts = self._table.columns["verdict"].texts or ()
+        marks = {name: self._mark(name) for name in verdicts}
+        tolerance = 0.0 if isinstance(self._object, Dump) else self._object.tolerance.atol
+        return {
+            **self._state(),
+            "columns": columns,
+            "words": explorer_words(self._language),
+            "marks": marks,
+            "title": self._headline(),
+            "dump": is_dump,
+            "line": [tolerance, f"atol {tolerance:g}"] if tolerance > 0 else None,
+        }, buffers
+
+    def _mark(self, verdict: str) -> list[str]:
+        """Glyph, tone and word of a verdict, or of the health of an entry."""
+        if isinstance(self._object, Comparison):
+            return [glyph(verdict), tone_of(verdict), word(verdict, self._language)]
+        key = "unreadable_entry" if verdict == "unreadable" else verdict
+        return [*_HEALTH[verdict], explorer_word(key, self._language)]
+
+    def _opened(self, row: int) -> Answer:
+        if isinstance(self._object, Dump):
+            evidence = self._located(row)
+            return opened_entry(self._object, row, evidence, self._language)
+        diff = self._object[self._number(row)]
+        return opened_pair(diff, self._located(row), self._language)
+
+    def _located(self, row: int) -> xr.Dataset | str:
+        found = self._evidence.get(row)
+        if found is None:
+            if isinstance(self._object, Dump):
+                found = located_entry(self._object, row)
+            else:
+                found = located(self._object[self._number(row)])
+            if len(self._evidence) >= _KEPT:
+                self._evidence.pop(next(iter(self._evidence)))
+            self._evidence[row] = found
+        return found
+
+    def _sources(self, row: int) -> tuple[ArraySource | None, ArraySource | None]:
+        if isinstance(self._object, Dump):
+            return self._object.sources[row], None
+        return self._object[self._number(row)].sources
+
+    def _number(self, row: int) -> int:
+        return int(self._table.numbers[row])
+
+
+def make_explorer(shown: Comparison | Dump) -> Explorer:
+    """The widget of `troubleshooter_nb.explore`.
+
+    Raises
+    ------
+    TypeError
+        For anything but a Comparison or a Dump.
+    """
+    if not isinstance(shown, (Comparison, Dump)):
+        msg = f"explore() takes a Comparison or a Dump, got {type(shown).__name__}"
+        raise TypeError(msg)
+    return Explorer(shown)

@@ -1,0 +1,170 @@
+"""Every word of the explorer, by id, in English and Chinese."""
+
+# ruff: noqa: RUF001 - Chinese punctuation is meant
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_WORDS: Mapping[str, tuple[str, str]] = {
+    # Columns.
+    "number": ("#", "#"),
+    "verdict": ("verdict", "结论"),
+    "health": ("health", "状态"),
+    "origin": ("origin", "来源"),
+    "names": ("left → right", "左 → 右"),
+    "name": ("name", "名称"),
+    "step": ("step", "步"),
+    "rank": ("rank", "进程"),
+    "role": ("role", "角色"),
+    "direction": ("direction", "方向"),
+    "layer": ("layer", "层类型"),
+    "dtype": ("dtype", "类型"),
+    "shape": ("shape", "形状"),
+    "max_abs_error": ("max |Δ|", "最大 |Δ|"),
+    "rel_l2_error": ("rel L2", "相对 L2"),
+    "one_minus_cosine": ("1 − cos", "1 − cos"),
+    "growth": ("growth", "放大"),
+    "largest": ("max |x|", "最大 |x|"),
+    "mean": ("mean", "均值"),
+    "l2": ("L2", "L2"),
+    "nan_count": ("NaN", "NaN"),
+    "inf_count": ("Inf", "Inf"),
+    "zero_count": ("zeros", "零"),
+    "size": ("elements", "元素数"),
+    "created": ("created", "产生"),
+    "carried": ("carried", "传入"),
+    # Health of a dump's entry.
+    "ok": ("ok", "正常"),
+    "constant": ("constant", "常数"),
+    "zero": ("all zero", "全为零"),
+    "near": ("near overflow", "接近溢出"),
+    "saturated": ("saturated", "达到上限"),
+    "inf": ("Inf", "Inf"),
+    "nan": ("NaN", "NaN"),
+    "unreadable_entry": ("unreadable", "无法读取"),
+    # The bar above the table.
+    "filter_label": ("Filter names", "按名称筛选"),
+    "filter_hint": ("filter names, / to come here", "按名称筛选，按 / 跳到此处"),
+    "all": ("all", "全部"),
+    "none": ("(none)", "（无）"),
+    "from_pair": ("pairs from", "配对从"),
+    "from_entry": ("entries from", "条目从"),
+    "to": ("to", "到"),
+    "clear": ("Clear filters", "清除筛选"),
+    "count": ("{shown} of {total} shown", "显示 {shown} / {total}"),
+    "selected": (", {selected} selected", "，已选 {selected}"),
+    "nothing": ("no row fits these filters", "没有符合筛选条件的行"),
+    "table_label": (
+        "Pairs: arrow keys move, Enter opens, Space selects, slash filters",
+        "配对：方向键移动，Enter 打开，空格选择，斜杠筛选",
+    ),
+    "entries_label": (
+        "Entries: arrow keys move, Enter opens, Space selects, slash filters",
+        "条目：方向键移动，Enter 打开，空格选择，斜杠筛选",
+    ),
+    "select_row": ("select {number}", "选择 {number}"),
+    "open_row": ("open {name}", "打开 {name}"),
+    "keys": (
+        "↑ ↓ move · Enter opens · Space selects · Shift+click a range · / filters · Esc closes",
+        "↑ ↓ 移动 · Enter 打开 · 空格选择 · Shift+单击选范围 · / 筛选 · Esc 关闭",
+    ),
+    # The chart.
+    "chart_pairs": (
+        "largest |Δ| of each pair in execution order, log scale; drag to filter, click to go there",
+        "按执行顺序的每对最大 |Δ|，对数刻度；拖动以筛选，单击以跳转",
+    ),
+    "chart_entries": (
+        "largest |x| of each entry, log scale; drag to filter, click to go there",
+        "每个条目的最大 |x|，对数刻度；拖动以筛选，单击以跳转",
+    ),
+    "mark_ok": ("– passes", "– 通过"),
+    "mark_bad": ("× differs", "× 不一致"),
+    "mark_created": ("× created here", "× 在此产生"),
+    "mark_carried": ("| carried", "| 由输入传入"),
+    "mark_warn": ("○ no values or other shape", "○ 无数值或形状不同"),
+    "mark_miss": ("△ NaN or Inf", "△ NaN 或 Inf"),
+    "mark_fine": ("– ordinary", "– 正常"),
+    "mark_odd": ("○ zero, constant or near overflow", "○ 全零、常数或接近溢出"),
+    "no_chart": (
+        "The values were not read yet: explore(dump.summarise()) shows their size here.",
+        "尚未读取数值：explore(dump.summarise()) 将在此显示其大小。",
+    ),
+    # The opened row.
+    "close": ("Close", "关闭"),
+    "reading": ("reading {name} …", "正在读取 {name} …"),
+    "side": ("side", "侧"),
+    "left": ("left", "左"),
+    "right": ("right", "右"),
+    "value": ("value", "值"),
+    "figures": ("Figures", "指标"),
+    "statistics": ("Statistics", "统计量"),
+    "worst": ("Worst elements", "最差元素"),
+    "largest_elements": ("Largest elements", "最大元素"),
+    "index": ("index", "下标"),
+    "error": ("|Δ|", "|Δ|"),
+    "relative": ("relative", "相对"),
+    "profiles": ("Where on each axis: squared error", "各轴上的平方误差"),
+    "value_profiles": ("Along each axis: squares of the values", "各轴上的数值平方"),
+    "axis": ("axis {axis}", "轴 {axis}"),
+    "value_histogram": ("Values, {low} to {high}", "数值，{low} 至 {high}"),
+    "error_histogram": ("|Δ| by decade, 1e-9 to 1e1", "按数量级的 |Δ|，1e-9 至 1e1"),
+    "map_error": ("|Δ|, log scale, largest of each tile", "|Δ|，对数刻度，每格最大值"),
+    "map_value": ("|x|, log scale, largest of each tile", "|x|，对数刻度，每格最大值"),
+    "map_label": (
+        "Heat map: arrow keys move, Enter zooms in, Backspace zooms out",
+        "热图：方向键移动，Enter 放大，Backspace 缩小",
+    ),
+    "map_hint": ("click a tile to zoom in", "单击一格以放大"),
+    "zoom_out": ("Zoom out", "缩小"),
+    "whole": ("Whole tensor", "整个张量"),
+    "slices": ("picture", "图像"),
+    "folded": ("the whole tensor, {rows} × {columns}", "整个张量，{rows} × {columns}"),
+    "one_slice": ("one slice of the last two axes", "末两轴的一个切片"),
+    "rows_columns": ("rows {rows}, columns {columns}", "行 {rows}，列 {columns}"),
+    "mismatch": ("{count} NaN or Inf mismatches (violet)", "{count} 处 NaN 或 Inf 不一致（紫色）"),
+    "nonfinite": ("{count} NaN or Inf (violet)", "{count} 个 NaN 或 Inf（紫色）"),
+    "show_there": ("show {index} in the heat map", "在热图中显示 {index}"),
+    # Sentences in place of a picture.
+    "waiting": (
+        "The table needs the kernel, which has not answered yet. Without a running kernel, run the "
+        "cell again; the static record below needs none.",
+        "表格需要内核，内核尚未响应。若内核未运行，请重新执行单元格；下方的静态记录不需要内核。",
+    ),
+    "static": (
+        "The interactive table needs a running kernel and a trusted notebook: run this cell again. "
+        "The static record follows.",
+        "交互表格需要运行中的内核与受信任的笔记本：请重新执行此单元格。静态记录如下。",
+    ),
+    "static_record": ("static record", "静态记录"),
+    "statistics_only": (
+        "Only statistics were recorded here: there are no values to draw.",
+        "此处仅记录了统计量：没有可绘制的数值。",
+    ),
+    "other_shape": (
+        "The shapes differ, so no element has a partner to be compared with.",
+        "形状不同，元素之间无法一一比较。",
+    ),
+    "missing": (
+        "There is no partner: only one side recorded this.",
+        "没有对应项：仅一侧有记录。",
+    ),
+    "unreadable": ("The values could not be read.", "数值无法读取。"),
+    "empty": ("The tensor has no elements.", "张量没有元素。"),
+    "unread": ("The values can no longer be read: {reason}", "数值已无法读取：{reason}"),
+    "failed": (
+        "The kernel could not answer; its message is in the notebook's log.",
+        "内核未能给出结果；错误信息见笔记本日志。",
+    ),
+}
+
+
+def explorer_word(key: str, language: str = "en", **values: object) -> str:
+    """The words of an id, gaps filled; gaps without a value stay as they are."""
+    text = _WORDS[key][language == "zh"]
+    return text.format(**values) if values else text
+
+
+def explorer_words(language: str = "en") -> dict[str, str]:
+    """All words of one language, for the page."""
+    return {key: texts[language == "zh"] for key, texts in _WORDS.items()}

@@ -1,0 +1,146 @@
+"""The widget that edits a weight map or a pairing: a view of a session, and its static twin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.options import get_options, option_context
+from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.html import element, fragment, paragraph
+from troubleshooter_nb.weight_map import WeightMap
+from troubleshooter_nb.widgets.editing import PairingSession, WeightMapSession, open_session
+from troubleshooter_nb.widgets.words import words_of
+
+_HERE = Path(__file__).parent
+# The twin is drawn again after every change, so it is shorter than the repr it comes from.
+_TWIN_BYTES = 100_000
+_TALLEST = 600  # pixels: with rows of 26 pixels, what is drawn stays below 60 rows
+
+
+class MappingEditor(anywidget.AnyWidget):
+    """Pair, unpair and transform with mouse or keyboard; `value` is always complete.
+
+    Notes
+    -----
+    Rows travel as messages that the page asks for and are no state of the widget: a saved notebook
+    holds only its code, and what was edited stands in the table below it.
+    """
+
+    _esm = _HERE / "mapping_editor.js"
+    _css = _HERE / "mapping_editor.css"
+    _height = traitlets.Int(320).tag(sync=True)
+
+    def __init__(self, session: WeightMapSession | PairingSession, *, height: int = 320) -> None:
+        super().__init__(_height=max(130, min(int(height), _TALLEST)))
+        self._session = session
+        self._twins: list[Any] = []
+        self._language = str(get_options()["language"])
+        self.on_msg(self._heard)
+
+    @property
+    def value(self) -> Any:
+        """The current version, a complete frozen `WeightMap` or `Pairing`.
+
+        Another one may be assigned; that can be undone like any other change.
+        """
+        return self._session.value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if type(value) is not type(self.value):
+            expected, got = type(self.value).__name__, type(value).__name__
+            msg = f"this editor edits a {expected}, got a {got}"
+            raise TypeError(msg)
+        session: Any = self._session
+        self._tell(session.replace(value, "set from Python"))
+
+    def undo(self) -> Any:
+        """The version before, which is current again; the same where there is none."""
+        self._tell(self._session.answer({"op": "undo"}))
+        return self.value
+
+    def redo(self) -> Any:
+        """The version that was undone last; the same where there is none."""
+        self._tell(self._session.answer({"op": "redo"}))
+        return self.value
+
+    def save(self, path: str) -> Path:
+        """Write the current version; raises as `write_weight_map` or `write_mapping` does."""
+        return self._session.save(str(path))
+
+    def __repr__(self) -> str:
+        """What is being edited."""
+        return f"MappingEditor of {' · '.join(self._session.summary())}"
+
+    def _heard(self, _: object, message: dict[str, Any], __: object = None) -> None:
+        """Answer the page first, then draw the twin again."""
+        before = self._session.revision
+        answer: dict[str, Any] = {"type": "error", "text": "the kernel met an error"}
+        answer |= {"re": message.get("re"), "revision": before}
+        try:
+            answer = self._session.answer(message)
+            if message.get("op") == "ready":
+                answer["words"] = words_of(self._language)
+        finally:
+            self.send(answer)
+        if self._session.revision != before:
+            self._draw_twins()
+
+    def _tell(self, answer: dict[str, Any]) -> None:
+        """Tell the page what changed without being asked."""
+        if answer["type"] == "state":
+            answer["words"] = words_of(self._language)
+        self.send({**answer, "re": None, "revision": self._session.revision})
+        self._draw_twins()
+
+    def _twin(self) -> dict[str, str]:
+        budget = min(int(str(get_options()["html_bytes"])), _TWIN_BYTES)
+        with option_context(html_bytes=budget):
+            return {"text/html": self.value._repr_html_(), "text/plain": repr(self.value)}
+
+    def _draw_twins(self) -> None:
+        if self._twins:
+            bundle = self._twin()
+            for twin in self._twins:
+                twin.update(bundle, raw=True)
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widget, and a sentence for whatever cannot show one; the twin is its own output."""
+        shown = super()._repr_mimebundle_()
+        bundle = dict(shown[0] if isinstance(shown, tuple) else shown or {})
+        words = words_of(self._language)
+        bundle["text/html"] = str(fragment(paragraph(element("em", words["static"]))))
+        bundle["text/plain"] = words["static"]
+        return bundle, {}
+
+    def _ipython_display_(self) -> None:
+        bundle, _ = self._repr_mimebundle_()
+        display(bundle, raw=True)
+        number = len(self._twins) + 1
+        # The id is for the messages of this session only; no file holds it.
+        handle = display(self._twin(), raw=True, display_id=f"{self.model_id}-{number}")
+        if handle is not None:
+            self._twins.append(handle)
+
+
+def make_editor(
+    value: object, *, source: object = None, target: object = None, height: int = 320
+) -> MappingEditor:
+    """The editor of a weight map or a pairing; raises as `edit` does."""
+    if not isinstance(value, (WeightMap, Pairing)):
+        msg = f"edit() takes a WeightMap or a Pairing, got {type(value).__name__}"
+        if value is None or isinstance(value, (str, Path)):
+            msg += "; read_weight_map() and pair_dumps() make one of files"
+        raise TypeError(msg)
+    given: list[Any] = [source, target]
+    values = [
+        None if one is None else as_dump(one, word)
+        for one, word in zip(given, ("source", "target"), strict=True)
+    ]
+    return MappingEditor(open_session(value, values[0], values[1]), height=height)

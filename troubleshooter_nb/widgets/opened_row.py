@@ -1,0 +1,214 @@
+"""What an opened row tells the page: texts ready to show, and buffers to draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb.comparison import TensorDiff
+from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
+from troubleshooter_nb.render.charts import decades, scientific
+from troubleshooter_nb.render.text import axis_ranges, parse_shape, scalar_row, worst_elements
+from troubleshooter_nb.render.words import reason_text, sentence
+from troubleshooter_nb.widgets.drill_down import Part, part, plane_of
+from troubleshooter_nb.widgets.explorer_words import explorer_word
+
+Answer = tuple[dict[str, Any], list[bytes]]
+
+_FIGURES = (
+    *("max_abs_error", "rel_l2_error", "cosine", "allclose_ratio", "smallest_passing_tolerance"),
+    *("mean_abs_error", "rmse", "correlation", "max_rel_error", "mean_rel_error", "mape"),
+    *("growth", "unequal_count", "nan_mismatch_count", "inf_mismatch_count"),
+    "zero_reference_count",
+)
+_STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
+
+
+def opened_pair(diff: TensorDiff, evidence: xr.Dataset | str, language: str) -> Answer:
+    """One pair for the page.
+
+    Parameters
+    ----------
+    diff : TensorDiff
+    evidence : Dataset or str
+        What `drill_down.located` says of it.
+    language : str
+    """
+    values = scalar_row(diff.row)
+    labels = diff.labels
+    said: dict[str, Any] = {
+        "name": _arrow(str(values["left"]), str(values["right"])),
+        "verdict": str(values["verdict"]),
+        "reason": reason_text(values, language),
+        "facts": " · ".join(
+            f"{labels.get(f'{side}_label', side)} {values[f'{side}_dtype']} {values[f'{side}_shape']}"
+            for side in ("left", "right")
+            if values[side]
+        ),
+        "figures": [
+            [name, _number(values[name])]
+            for name in _FIGURES
+            if name in values and _is_known(values[name])
+        ],
+        "statistics": [
+            [explorer_word(side, language), *(_number(values[f"{side}_{n}"]) for n in _STATISTICS)]
+            for side in ("left", "right")
+        ],
+    }
+    buffers: list[bytes] = []
+    left, right = diff.sources
+    if not isinstance(evidence, str):
+        shape = parse_shape(str(values["left_shape"]))
+        said["histograms"] = [
+            _value_histogram(evidence, ("left", "right"), language),
+            _error_histogram(diff.row, language),
+        ]
+        buffers = _draw(said, shape, evidence, (left, right), language)
+    else:
+        said["sentence"] = _sentence(evidence, language)
+    return said, buffers
+
+
+def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str) -> Answer:
+    """One entry of a dump for the page; takes what `drill_down.located_entry` says of it."""
+    values = {str(n): dump.index[n].values[row] for n in dump.index if dump.index[n].ndim == 1}
+    facts = (values["kind"], values["layer"], values["role"], values["dtype"], values["shape"])
+    figures = [[n, _number(values[n])] for n in _STATISTICS if _is_known(values[n])]
+    said: dict[str, Any] = {
+        "name": str(values["name"]),
+        "verdict": "",
+        "reason": str(values["reason"] or values["value"]),
+        "facts": " · ".join(str(fact) for fact in facts if fact),
+        "figures": figures,
+        "statistics": [],
+    }
+    if isinstance(evidence, str):
+        return said | {"sentence": _sentence(evidence, language)}, []
+    said["histograms"] = [_value_histogram(evidence, ("left",), language)]
+    shape = parse_shape(str(values["shape"]))
+    return said, _draw(said, shape, evidence, (dump.sources[row], None), language)
+
+
+def said_part(found: Part) -> Answer:
+    """A window of the heat map for the page.
+
+    Buffers: tile maxima as float64, mismatches as int32, and the values of both sides as float64
+    where every tile is one element.
+    """
+    buffers = [
+        np.ascontiguousarray(found.tile_max, "<f8").tobytes(),
+        np.minimum(found.tile_mismatch, 2**31 - 1).astype("<i4").tobytes(),
+    ]
+    sides = [
+        np.ascontiguousarray(v, "<f8").tobytes() for v in (found.left, found.right) if v is not None
+    ]
+    return {
+        "lead": None if found.plane.lead is None else list(found.plane.lead),
+        "plane": [found.plane.rows, found.plane.columns],
+        "offset": found.plane.offset,
+        "rows": list(found.rows),
+        "columns": list(found.columns),
+        "tiles": list(found.tile_max.shape),
+    }, [*buffers, *sides]
+
+
+def _draw(
+    said: dict[str, Any],
+    shape: tuple[int, ...],
+    evidence: xr.Dataset,
+    sources: tuple[ArraySource | None, ArraySource | None],
+    language: str,
+) -> list[bytes]:
+    """Adds what `Location` knows to an answer; the buffers are those of the whole picture."""
+    said["shape"] = list(shape)
+    # Of one side alone the other is all zero: that column says nothing.
+    single = sources[1] is None
+    rows = worst_elements("x".join(map(str, shape)) or "scalar", evidence, 8)
+    said["worst"] = [
+        [text, f"{left:.6g}"]
+        if single
+        else [text, f"{left:.6g}", f"{right:.6g}", *map(scientific, rest)]
+        for text, left, right, *rest in rows
+    ]
+    said["places"] = [int(flat) for flat in evidence["worst_index"].values[:8]]
+    said["profiles"] = [
+        {
+            "axis": axis,
+            "bars": _shares(evidence[f"profile_{axis}"].values),
+            "text": sentence("range", language, start=start, stop=stop, length=length)
+            if concentrated
+            else sentence("spread", language),
+            "concentrated": concentrated,
+        }
+        for axis, start, stop, length, concentrated in axis_ranges(evidence)
+    ]
+    plane = plane_of(shape)
+    small = plane.rows <= TILE_ROWS and plane.columns <= TILE_COLUMNS
+    if small and sources[0] is not None:
+        try:
+            said["map"], buffers = said_part(part(sources[0], sources[1], plane))
+        except OSError:
+            pass  # the evidence is stored, the files are not needed for the tiles
+        else:
+            return buffers
+    maxima, mismatch = evidence["tile_max"].values, evidence["tile_mismatch"].values
+    whole = Part(plane, (0, plane.rows), (0, plane.columns), maxima, mismatch, None, None)
+    said["map"], buffers = said_part(whole)
+    return buffers
+
+
+def _arrow(left: str, right: str) -> str:
+    return left if left == right else f"{left or '–'} → {right or '–'}"
+
+
+def _sentence(reason: str, language: str) -> str:
+    key, _, detail = reason.partition(":")
+    return explorer_word(key, language, **({"reason": detail} if detail else {}))
+
+
+def _value_histogram(evidence: xr.Dataset, sides: Sequence[str], language: str) -> dict[str, Any]:
+    low, high = (scientific(float(evidence.attrs[end])) for end in ("low", "high"))
+    counts = [evidence[f"{side}_histogram"].values for side in sides]
+    return {
+        "title": explorer_word("value_histogram", language, low=low, high=high),
+        "series": [
+            {"name": explorer_word(side if len(sides) > 1 else "value", language), **_bars(count)}
+            for side, count in zip(sides, counts, strict=True)
+        ],
+    }
+
+
+def _error_histogram(row: xr.Dataset, language: str) -> dict[str, Any]:
+    counts = decades(row["error_histogram"].values, row["exponent"].values)
+    title = explorer_word("error_histogram", language)
+    return {"title": title, "series": [{"name": "|Δ|", **_bars(counts)}]}
+
+
+def _bars(counts: np.ndarray) -> dict[str, Any]:
+    """Heights by square root, so that rare values stay visible, and the counts as text."""
+    return {
+        "bars": _shares(np.sqrt(np.asarray(counts, float))),
+        "counts": [f"{int(count):,}" for count in counts],
+    }
+
+
+def _shares(values: np.ndarray) -> list[float]:
+    values = np.nan_to_num(np.asarray(values, float), posinf=np.finfo(float).max)
+    largest = float(values.max(initial=0.0))
+    return [round(float(value / largest), 4) if largest else 0.0 for value in values]
+
+
+def _is_known(value: Any) -> bool:
+    # -1 stands for an unknown count; of a float it is a value.
+    return value != -1 if isinstance(value, (int, np.integer)) else not math.isnan(float(value))
+
+
+def _number(value: Any) -> str:
+    if not _is_known(value):
+        return "–"
+    return f"{int(value):,}" if isinstance(value, (int, np.integer)) else f"{float(value):.6g}"
