@@ -229,8 +229,13 @@ def test_edits_of_one_step_leave_the_others_alone(steps):
 
 
 def test_entries_of_different_steps_are_never_paired():
-    left = Dump.from_entries([Entry("a", Site("file", "a"), ArrayInMemory(np.ones(2)), step=0)])
-    right = Dump.from_entries([Entry("b", Site("file", "b"), ArrayInMemory(np.ones(2)), step=1)])
+    def of(**steps):
+        values = ArrayInMemory(np.ones(2))
+        return Dump.from_entries(
+            [Entry(name, Site("file", name), values, step=step) for name, step in steps.items()]
+        )
+
+    left, right = of(a=0), of(b=1, c=2)
     pairing = pair_dumps(left, right)
     assert pairing.matched == 0
     with pytest.raises(PairingError, match="'a' is of step 0, rank 0 and 'b' of step 1, rank 0"):

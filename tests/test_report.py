@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.analysis.runs import chain
 
 
 @pytest.fixture
@@ -32,9 +33,48 @@ def test_json_is_strict_json_and_keeps_every_row(cmp, tmp_path):
     def refuse(constant):
         raise AssertionError(constant)
 
-    rows = json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    content = json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    assert len(content["pairs"]) == len(cmp)
+    assert content["pairs"][1]["nan_mismatch_count"] == 1
+    assert content["verdict"] == cmp.verdict
+    rows = json.loads(tnb.export(cmp.pairing, tmp_path / "p.json").read_text("utf-8"))
     assert len(rows) == len(cmp)
-    assert rows[1]["nan_mismatch_count"] == 1
+
+
+@pytest.fixture(scope="module")
+def explained():
+    """A run whose second activation is another one."""
+    runs = chain(changed={"act1": np.tanh}, label="l"), chain(label="r")
+    return tnb.compare(*runs)
+
+
+def test_what_was_found_is_in_every_export(explained, tmp_path):
+    assert [f.cause for f in explained.findings][:1] == ["activation_changed"]
+    content = json.loads(tnb.export(explained, tmp_path / "t.json").read_text("utf-8"))
+    assert content["findings"][0]["cause"] == "activation_changed"
+    assert "tanh" in content["findings"][0]["proof"]
+    assert content["findings"][0]["evidence"]["left"] == "tanh"
+    assert {"what": "inputs", "status": "ok"}.items() <= content["checks"][0].items()
+    assert [row["origin"] for row in content["pairs"]].count("created") == 1
+    for suffix in (".html", ".md", ".txt"):
+        text = tnb.export(explained, tmp_path / f"t{suffix}").read_text("utf-8")
+        assert "Another activation, or none, or applied twice" in text, suffix
+        assert "created" in text
+        assert "carried" in text
+    table = pd.read_csv(tnb.export(explained, tmp_path / "t.csv"))
+    assert {"origin", "growth", "source_error"} <= set(table.columns)
+    pytest.importorskip("openpyxl")
+    sheets = pd.read_excel(tnb.export(explained, tmp_path / "t.xlsx"), sheet_name=None)
+    assert list(sheets) == ["pairs", "findings", "checks"]
+    assert len(sheets["pairs"]) == len(explained)
+    assert sheets["findings"]["cause"][0] == "activation_changed"
+    assert "inputs" in list(sheets["checks"]["what"])
+
+
+def test_exports_speak_the_language_of_the_options(explained, tmp_path):
+    with tnb.option_context(language="zh"):
+        content = json.loads(tnb.export(explained, tmp_path / "t.json").read_text("utf-8"))
+    assert content["findings"][0]["title"] == "激活函数不同、缺失或重复"
 
 
 def test_a_name_that_looks_like_a_formula_is_quoted_in_spreadsheets(cmp, tmp_path):
@@ -47,6 +87,8 @@ def test_a_name_that_looks_like_a_formula_is_quoted_in_spreadsheets(cmp, tmp_pat
 
 def test_a_pipe_in_a_name_does_not_break_the_markdown_table(cmp, tmp_path):
     lines = tnb.export(cmp, tmp_path / "t.md").read_text("utf-8").splitlines()
+    said, lines = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    assert all(line.startswith("    ") for line in said)
     columns = lines[0].count("|")
     assert all(line.count("|") - line.count("\\|") == columns for line in lines)
 

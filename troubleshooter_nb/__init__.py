@@ -45,6 +45,7 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.report import export
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
+from troubleshooter_nb.widgets import edit, explore
 
 __version__ = "0.1.0"
 
@@ -85,6 +86,8 @@ __all__ = [
     "convert_weights",
     "diff_checkpoints",
     "draft_weight_map",
+    "edit",
+    "explore",
     "export",
     "get_options",
     "measure_noise",

@@ -570,6 +570,10 @@ def first_difference(columns: Mapping[str, np.ndarray]) -> int:
     differing = np.flatnonzero(np.isin(columns["verdict"], DIFFERING))
     if not len(differing):
         return -1
+    # Nothing created it: rounding that grew. What only looks different is passed over.
+    grown = np.nan_to_num(columns["growth"][differing], nan=0.0)
+    if columns["origin"].any() and grown.any():
+        return int(order[differing[np.argmax(grown)]])
     first, *others = differing[np.argsort(order[differing], kind="stable")]
     if columns["role"][first] == "input":
         for row in others:

@@ -94,7 +94,7 @@ class Pairing:
         ----------
         left, right : Dump
         matches : iterable of Match
-            In the order of the rows.
+            In the order of the rows. Steps and ranks are those of `places_of`.
         """
         rows = list(matches)
         sides = {"left": (left, [m.left for m in rows]), "right": (right, [m.right for m in rows])}
@@ -103,8 +103,7 @@ class Pairing:
             columns[side] = _texts(dump, "name", entries)
             columns[f"{side}_entry"] = np.array(entries, np.int64)
             columns[f"{side}_shape"] = _texts(dump, "shape", entries)
-        for name in ("step", "rank"):
-            mine, theirs = left.index[name].values, right.index[name].values
+        for name, (mine, theirs) in places_of(left, right).items():
             numbers = [mine[m.left] if m.left >= 0 else theirs[m.right] for m in rows]
             columns[name] = np.array(numbers, np.int64)
         columns["method"] = object_array([m.method for m in rows])
@@ -244,8 +243,12 @@ class Pairing:
         here = (columns["step"] == place[0]) & (columns["rank"] == place[1])
         rows = np.flatnonzero(here & (columns[f"{other}_entry"] >= 0))
         names = tuple(str(columns[other][k]) for k in rows)
+        near = name_index(names).closest(str(columns[side][row]), 8 * most)
+        if len(near) < most:  # none is called alike: whatever is left over
+            free = np.flatnonzero(columns[f"{side}_entry"][rows] < 0)[: 8 * most]
+            near += [(int(k), 0.0) for k in free if int(k) not in dict(near)]
         found = []
-        for position, score in name_index(names).closest(str(columns[side][row]))[: 8 * most]:
+        for position, score in near:
             k = rows[position]
             same = columns[f"{other}_shape"][k] == shape
             taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
@@ -422,6 +425,26 @@ class Pairing:
     def _replaced(self, rows: list[Match], changes: dict[int, list[Match]]) -> Pairing:
         new = [m for i, row in enumerate(rows) for m in changes.get(i, [row])]
         return Pairing.from_matches(self.left, self.right, new)
+
+
+def places_of(left: Dump, right: Dump) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Steps and ranks of the entries of both dumps, as they are paired.
+
+    Where each side has one step only, the right one's is taken for the left one's, whatever its
+    number; so with ranks. What belongs to it is compared, not missing.
+
+    Returns
+    -------
+    dict of str to (ndarray, ndarray)
+        ``step`` and ``rank`` of each entry, left and right.
+    """
+    found = {}
+    for name in ("step", "rank"):
+        mine, theirs = left.index[name].values, right.index[name].values
+        if len(mine) and len(theirs) and (mine == mine[0]).all() and (theirs == theirs[0]).all():
+            theirs = np.full_like(theirs, mine[0])
+        found[name] = mine, theirs
+    return found
 
 
 def _texts(dump: Dump, column: str, entries: Sequence[int]) -> np.ndarray:

@@ -590,8 +590,12 @@ class WeightMap:
         owners = {
             other: row for row in self.rows for other in (row.targets if is_source else row.sources)
         }
+        near = name_index(others).closest(name, 8 * most)
+        if len(near) < most:  # none is called alike: whatever is left over
+            free = (k for k, other in enumerate(others) if other not in owners)
+            near += [(k, 0.0) for k in itertools.islice(free, 8 * most) if (k, 0.0) not in near]
         found = []
-        for position, score in name_index(others).closest(name)[: 8 * most]:
+        for position, score in near:
             other = others[position]
             pair = (name, other) if is_source else (other, name)
             fitting = self.fitting(*pair)

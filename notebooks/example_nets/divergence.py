@@ -1,129 +1,135 @@
-"""Two short training runs of one small network, one per framework, with a planted fault."""
+"""Two short training runs of one small network that begin alike, with a fault in the optimizer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from example_nets.gradients import import_step_torch
-from troubleshooter_nb import Dump, RunCard, open_dump, save_dump
-from troubleshooter_nb.analysis.causes.training.history import History, Track
+from example_nets.recording import Recorder
 
 UPDATE_FAULTS = {
-    "none": "both sides use the same optimizer with the same settings",
-    "momentum": "MindSpore's momentum is 0.8 instead of 0.9",
-    "rate": "MindSpore's learning rate is half as large",
-    "decay": "MindSpore has a weight decay of 0.01",
-    "schedule": "MindSpore's first learning rate is 0",
+    "none": "nothing: both sides use the same optimizer with the same settings",
+    "momentum": "the momentum is 0.8 instead of 0.9",
+    "rate": "the learning rate is 0.025 instead of 0.05",
+    "decay": "there is a weight decay of 0.01",
+    "schedule": "the learning rate is 0 in the first step, a warmup that the other side lacks",
 }
 RATE, MOMENTUM, DECAY = 0.05, 0.9, 0.01
+RECORDED = 5
 
 
 def make_runs(
-    folder: str | Path, fault: str = "momentum", steps: int = 12, seed: int = 0
+    folder: str | Path,
+    fault: str = "momentum",
+    left: str = "mindspore",
+    steps: int = 12,
+    seed: int = 0,
 ) -> tuple[Path, Path]:
-    """Train the small GPT with SGD in both frameworks; write logs, weights and gradients.
+    """Train the small GPT with SGD on both sides; write the losses and the first steps.
 
     Parameters
     ----------
     folder : path
-        Gets ``mindspore`` and ``torch``, each with ``loss.log`` and, for the first steps, folders
-        ``values_<step>`` and ``gradients_<step>`` of npy files, named as torch does.
+        Gets ``<left>_run`` and ``reference``, each with ``loss.log`` and, of the first 5 steps,
+        what every layer read, held and gave, in the folder ``dump``.
     fault : str
-        A key of `UPDATE_FAULTS`.
+        A key of `UPDATE_FAULTS`: what is wrong on the left side.
+    left : {"mindspore", "torch"}
+        Framework of the left side; the right side, the reference, is PyTorch.
     steps : int
     seed : int
 
     Returns
     -------
-    mindspore_folder, torch_folder : Path
+    left_folder, right_folder : Path
+
+    Raises
+    ------
+    ValueError
+        If the fault or the framework is not known.
+    ImportError
+        If a framework is missing.
     """
     if fault not in UPDATE_FAULTS:
         msg = f"fault must be one of {', '.join(UPDATE_FAULTS)}; got {fault!r}"
         raise ValueError(msg)
-    from example_nets import step_mindspore
-
-    folders = Path(folder) / "mindspore", Path(folder) / "torch"
-    _train_mindspore(step_mindspore, folders[0], fault, steps, seed)
-    _train_torch(import_step_torch(), folders[1], steps, seed)
+    if left not in ("mindspore", "torch"):
+        msg = f"left must be 'mindspore' or 'torch'; got {left!r}"
+        raise ValueError(msg)
+    folders = Path(folder) / f"{left}_run", Path(folder) / "reference"
+    train = _train_mindspore if left == "mindspore" else _train_torch
+    train(folders[0], fault, steps, seed)
+    _train_torch(folders[1], "none", steps, seed)
     return folders
 
 
-def _train_torch(half: ModuleType, folder: Path, steps: int, seed: int) -> None:
+def _settings(fault: str, steps: int) -> tuple[list[float], float, float]:
+    """Learning rate of every step, momentum and weight decay."""
+    rates = [RATE / 2 if fault == "rate" else RATE] * steps
+    if fault == "schedule":
+        rates[0] = 0.0
+    momentum = 0.8 if fault == "momentum" else MOMENTUM
+    return rates, momentum, DECAY if fault == "decay" else 0.0
+
+
+def _train_torch(folder: Path, fault: str, steps: int, seed: int) -> None:
+    step_torch = import_step_torch()
     import torch
 
-    model = half.build("gpt", seed)
-    optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=MOMENTUM)
-    losses = []
-    for step in range(steps):
-        values = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
-        loss, gradients = half.run_step(model, "gpt", seed + step)
-        _keep(folder, "torch", step, values, gradients)
+    rates, momentum, decay = _settings(fault, steps)
+    model = step_torch.build("gpt", seed)
+    optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=momentum, weight_decay=decay)
+
+    def update(step: int, gradients: dict[str, np.ndarray]) -> None:
+        optimizer.param_groups[0]["lr"] = rates[step]
         optimizer.step()
-        losses.append(loss)
-    _write(folder, losses)
+
+    _train(
+        lambda step: step_torch.run_step(model, "gpt", seed + step), update, model, folder, steps
+    )
 
 
-def _train_mindspore(half: ModuleType, folder: Path, fault: str, steps: int, seed: int) -> None:
+def _train_mindspore(folder: Path, fault: str, steps: int, seed: int) -> None:
     import mindspore as ms
 
-    model = half.build("gpt", "none", seed)
-    rate = RATE / 2 if fault == "rate" else RATE
-    rates = [0.0 if fault == "schedule" and step == 0 else rate for step in range(steps + 1)]
-    optimizer = ms.nn.SGD(
-        model.trainable_params(),
-        rates,
-        momentum=0.8 if fault == "momentum" else MOMENTUM,
-        weight_decay=DECAY if fault == "decay" else 0.0,
+    from example_nets import step_mindspore
+
+    rates, momentum, decay = _settings(fault, steps)
+    model = step_mindspore.build("gpt", "none", seed)
+    optimizer = ms.nn.SGD(model.trainable_params(), rates, momentum=momentum, weight_decay=decay)
+
+    def update(step: int, gradients: dict[str, np.ndarray]) -> None:
+        optimizer(tuple(ms.Tensor(gradient) for gradient in gradients.values()))
+
+    _train(
+        lambda step: step_mindspore.run_step(model, "gpt", seed + step),
+        update,
+        model,
+        folder,
+        steps,
     )
-    losses = []
-    for step in range(steps):
-        values = {half.torch_name(p.name): p.asnumpy().copy() for p in model.trainable_params()}
-        loss, gradients = half.run_step(model, "gpt", seed + step)
-        named = {half.torch_name(name): one for name, one in gradients.items()}
-        _keep(folder, "mindspore", step, values, named)
-        optimizer(tuple(ms.Tensor(one) for one in gradients.values()))
-        losses.append(loss)
-    _write(folder, losses)
 
 
-def _keep(
+def _train(
+    run_step: Callable[[int], tuple[float, dict[str, np.ndarray]]],
+    update: Callable[[int, dict[str, np.ndarray]], None],
+    model: Any,
     folder: Path,
-    framework: str,
-    step: int,
-    values: dict[str, np.ndarray],
-    gradients: dict[str, np.ndarray],
+    steps: int,
 ) -> None:
-    if step < 5:
-        card = RunCard.current(framework)
-        save_dump(values, folder / f"values_{step}", card=card)
-        save_dump(gradients, folder / f"gradients_{step}", card=card)
-
-
-def _write(folder: Path, losses: list[float]) -> None:
-    lines = [f"step {step} loss {loss:.9g}" for step, loss in enumerate(losses)]
-    (folder / "loss.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def history_of(left: str | Path, right: str | Path) -> History:
-    """Values and gradients of successive steps that `make_runs` wrote, paired by name."""
-    values, gradients = (
-        [_stored(folder, kind) for folder in (left, right)] for kind in ("values", "gradients")
-    )
-    first = values[1][0]
-    tracks = []
-    for path in (str(path) for path in first.index["path"].values):
-        of_values, of_gradients = (
-            tuple(tuple(dump.sources[dump.position(path)] for dump in side) for side in sides)
-            for sides in (values, gradients)
-        )
-        tracks.append(Track(path, values=of_values, gradients=of_gradients))
-    return History(tuple(tracks))
-
-
-def _stored(folder: str | Path, kind: str) -> list[Dump]:
-    """Dumps of one kind, by step."""
-    paths = sorted(Path(folder).glob(f"{kind}_*"), key=lambda path: int(path.name.split("_")[1]))
-    return [open_dump(path) for path in paths]
+    """Take the steps; record the first ones and the loss of all."""
+    recorder = Recorder(model, folder / "dump")
+    lines = []
+    for step in range(steps):
+        loss, gradients = run_step(step)
+        if step < RECORDED:
+            recorder.write(step, gradients)
+        if step == RECORDED - 1:
+            recorder.close()
+        update(step, gradients)
+        lines.append(f"step {step} loss {loss:.9g}\n")
+    (folder / "loss.log").write_text("".join(lines), encoding="utf-8")

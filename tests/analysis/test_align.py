@@ -18,6 +18,7 @@ from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.naming import Site, site_of_npy_stem
+from troubleshooter_nb.pairing import places_of
 
 FIXTURES = Path(__file__).parents[1] / "data" / "troubleshooter"
 METHODS = ["auto", "name", "order", "shape"]
@@ -371,9 +372,27 @@ def test_an_unmatched_entry_lists_its_closest_candidates():
 
 
 def test_a_step_of_one_side_only_says_so():
-    pairing = pair_dumps(saved([("x", (2,))], step=0), saved([("x", (2,))], step=4))
+    left = dump_of_steps(0, 1)
+    pairing = pair_dumps(left, saved([("x", (2,))], step=4))
     assert pairing.matched == 0
     assert set(pairing.table["note"].values) == {"the other side has nothing of this step and rank"}
+
+
+def dump_of_steps(*steps):
+    values = ArrayInMemory(np.ones(2))
+    return Dump.from_entries([Entry("x", Site("file", "x"), values, step=step) for step in steps])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_step_against_one_other_step_is_compared(method):
+    left, right = dump_of_steps(1), dump_of_steps(4)
+    pairing = pair_dumps(left, right, method=method)
+    assert pairing.matched == 1
+    assert pairing.right is right
+    assert pairing.table["step"].values.tolist() == [1]
+    assert right.index["step"].values.tolist() == [4]
+    said = "step 1 on the left is compared with step 4 on the right"
+    assert said in compare(left, right, pairing=pairing).notes
 
 
 # --- given pairs
@@ -439,9 +458,19 @@ def test_a_mapping_that_does_not_fit_is_an_error(mapping, message):
 
 
 def test_a_mapping_across_steps_is_an_error():
-    left, right = saved([("a", (2,))], step=0), saved([("a", (2,))], step=1)
-    with pytest.raises(PairingError, match="'a' and 'a' share no step and rank"):
-        pair_dumps(left, right, mapping={"a": "a"})
+    with pytest.raises(PairingError, match="'x' and 'x' share no step and rank"):
+        pair_dumps(dump_of_steps(0, 2), dump_of_steps(1), mapping={"x": "x"})
+    alone = pair_dumps(dump_of_steps(0), dump_of_steps(1), mapping={"x": "x"})
+    assert alone.table["method"].values.tolist() == ["user"]
+
+
+@pytest.mark.parametrize("fuzzy", ["yes", 1, None])
+def test_fuzzy_is_true_or_false(fuzzy):
+    left = saved([("a", (2,))])
+    with pytest.raises(TypeError, match="fuzzy takes True or False"):
+        pair_dumps(left, left, fuzzy=fuzzy)
+    with pytest.raises(TypeError, match="fuzzy takes True or False"):
+        compare(left, left, pairing=pair_dumps(left, left), fuzzy=fuzzy)
 
 
 # --- laws
@@ -483,9 +512,10 @@ def dumps(draw):
 @given(left=dumps(), right=dumps(), method=st.sampled_from(METHODS))
 def test_every_entry_occurs_once_and_steps_and_ranks_never_mix(left, right, method):
     pairing = pair_dumps(left, right, method=method)
+    columns = places_of(left, right)
     places = [
-        list(zip(d.index["step"].values, d.index["rank"].values, strict=True))
-        for d in (left, right)
+        list(zip(*(columns[name][side] for name in ("step", "rank")), strict=True))
+        for side in (0, 1)
     ]
     for side, dump in ((0, left), (1, right)):
         entries = [(m.left, m.right)[side] for m in pairing.matches()]

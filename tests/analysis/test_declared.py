@@ -342,8 +342,30 @@ def test_a_row_that_meets_nothing_is_a_warning_of_pair_dumps(tmp_path):
     text = (MAPS / "maps_layer_tf.yaml").read_text()
     file = tmp_path / "typo.yaml"
     file.write_text(text.replace("input_norm: ln1", "input_norms: ln1"))
-    with pytest.warns(TroubleshooterWarning, match=r"typo.yaml, line \d+, .*input_norms"):
+    with pytest.raises(MappingFileError, match=r"line \d+, 'input_norms'.*closest: 'input_norm'"):
         pair_dumps(S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor", mapping=file)
+    # An attribute that is there, but elsewhere.
+    file.write_text("TopLayer:\n  blocks: layers\nDecoderCell:\n  lm_head: up\n")
+    with pytest.warns(TroubleshooterWarning, match=r"typo.yaml, line 4, 'lm_head': not used"):
+        pair_dumps(S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor", mapping=file)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_unknown_attribute_is_named_on_either_side(tmp_path, swapped):
+    dumps = [open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")]
+    for text in ("Cell:\n  nix: emb\n", "Cell:\n  word_emb: nix\n"):
+        with pytest.raises(MappingFileError, match=r"m.yaml, line 2, .*is called"):
+            declared(*(dumps[::-1] if swapped else dumps), text, tmp_path)
+
+
+def test_a_data_mapping_of_which_nothing_applies_is_an_error():
+    dumps = open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")
+    said = r"line 1: 0 of 5 rows used \('Primitive.relu.ReLU.0.forward.input.0' not used"
+    with pytest.raises(MappingFileError, match=said):
+        declared_pairs(*dumps, MAPS / "maps_data.yaml")
+    notes: list[str] = []
+    assert declared_pairs(*dumps, MAPS / "maps_data.yaml", unknown="skip", notes=notes) == []
+    assert "0 of 5 rows used" in notes[-1]
 
 
 def test_a_cell_with_a_letter_missing_is_named_as_it_was_written(tmp_path):

@@ -89,7 +89,8 @@ def test_another_step_is_named_where_nothing_is_nearer():
         site = Site("file", "x")
         return Entry("x", site, ArrayInMemory(np.ones(2)), order=0, step=step, rank=rank)
 
-    left = Dump.from_entries([at(0)], label="left")
+    # One step and rank against one other are compared.
+    left = Dump.from_entries([at(0), at(7, 7)], label="left")
     for right, where in ((at(4), "step 4"), (at(0, 3), "rank 3"), (at(1, 1), "step 1, rank 1")):
         table = pair_dumps(left, Dump.from_entries([right], label="right")).to_dataframe()
         assert f"x ({where})" in table["candidates"].tolist()

@@ -38,7 +38,7 @@ def judged(left, right, **tolerance):
         ({"crc32": 5}, {"crc32": 5}, ("identical", "digest_same")),
         ({"digest": "xor:1"}, {"digest": "xor:1"}, ("identical", "digest_same")),
         # Another kind of checksum, or of another dtype, says nothing.
-        ({"digest": "xor:1"}, {"digest": "md5:1"}, ("undecidable", "nothing_shared")),
+        ({"digest": "xor:1"}, {"digest": "md5:1"}, ("undecidable", "digest_kinds")),
         ({"crc32": 5}, {"crc32": 5, "dtype": "int32"}, ("undecidable", "nothing_shared")),
         ({"crc32": 5}, {"crc32": 6}, ("differs", "digest_differs")),
         ({"crc32": 5, "statistics": SEEN}, {"crc32": 6, "statistics": SEEN},
@@ -304,3 +304,40 @@ def test_tensors_whose_files_are_gone_are_compared_by_what_was_recorded_of_them(
     result = compare(bare, with_statistics[0]).result
     assert result["verdict"].values.tolist() == ["unreadable"]
     assert "no file x.npy" in result["reason"].item()
+
+
+@pytest.mark.parametrize(
+    ("computed", "recorded", "expected"),
+    [
+        ([1.0, -np.inf, 2.0], {"min": 1.0, "max": np.inf, "inf_count": 1}, "statistics_opposite"),
+        ([1.0, np.inf, 2.0], {"min": -np.inf, "max": 2.0, "inf_count": 1}, "statistics_opposite"),
+        ([np.inf], {"min": -np.inf, "max": -np.inf, "inf_count": 1}, "statistics_opposite"),
+        ([1.0, np.inf, 2.0], {"min": 1.0, "max": np.inf, "inf_count": 1}, "statistics_both"),
+        ([-np.inf, np.inf], {"min": -np.inf, "max": np.inf, "inf_count": 2}, "statistics_both"),
+        ([1.0, np.inf, 2.0], {"min": 1.0, "max": 2.0}, "statistics_differ"),
+        # Over finite values, as `Dump.summarise` has them: the sign is not known.
+        ([1.0, -np.inf, 2.0], {"min": 1.0, "max": 2.0, "inf_count": 1}, "statistics_both"),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_infinities_of_values_meet_those_of_statistics(computed, recorded, expected, swapped):
+    values = np.array(computed, np.float32)
+    fields = {"dtype": "float32", "shape": values.shape, "statistics": recorded}
+    whole = Dump.from_entries([Entry("x", Site("file", "x"), ArrayInMemory(values))])
+    figures = Dump.from_entries([Entry("x", Site("file", "x"), None, **fields)])
+    sides = (figures, whole) if swapped else (whole, figures)
+    row = compare(*sides, diagnose=False).to_dataframe().iloc[0]
+    assert row["reason_id"] == expected
+    assert row["verdict"] == {"statistics_opposite": "nan", "statistics_both": "undecidable"}.get(
+        expected, "differs"
+    )
+    finite = values[np.isfinite(values)]
+    shown = row["right_max" if swapped else "left_max"]
+    np.testing.assert_equal(shown, finite.max() if len(finite) else np.nan)
+
+
+def test_digests_of_two_kinds_are_named():
+    found = judge_recorded(Recorded(crc32=5), Recorded(digest="xor:1"), Tolerance())
+    assert (found.name, found.detail) == ("undecidable", "crc32 / xor")
+    both = judge_recorded(Recorded(crc32=5, dtype="int8"), Recorded(crc32=5), Tolerance())
+    assert both.detail == ""

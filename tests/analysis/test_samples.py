@@ -167,7 +167,8 @@ def run_of(shape, *, slot="0", kept=None, word="first", source=True):
 @pytest.mark.parametrize(
     ("left", "right", "note"),
     [
-        (run_of((4, 5), kept=10), run_of((5, 4)), "first values of tensors of two shapes"),
+        (run_of((4, 5), kept=10), run_of((2, 10)), "first values of tensors of two shapes"),
+        (run_of((4, 5), kept=10), run_of((5, 4)), "transposed tensor are other elements"),
         (run_of((4, 5), kept=10, word="rows"), run_of((4, 5)), "rows drawn at random"),
         (run_of((4, 5), kept=10), run_of((4, 5), kept=6), "another part of the tensor"),
         (run_of((4, 5), kept=10), run_of((4, 5), kept=10, word="rows"), "another part"),

@@ -51,3 +51,11 @@ def test_a_given_pair_stays_whatever_the_method(method):
     given = "4_Torch_relu_forward_input.0", "5_Torch_relu_forward_output"
     rows = pair_dumps(*dumps, method=method, mapping=[given]).to_dataframe().set_index("left")
     assert (rows.loc[given[0], "right"], rows.loc[given[0], "method"]) == (given[1], "user")
+
+
+def test_a_sample_without_a_partner_says_what_it_is():
+    sides = (DATA / "same_name_extra" / f"{side}.pkl" for side in ("npu", "bench"))
+    table = compare(*sides, diagnose=False).to_dataframe()
+    alone = table[(table["verdict"] == "missing") & table["passed"]]
+    assert len(alone) == 8
+    assert set(alone["detail"]) == {"sample of a tensor that has no partner"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from troubleshooter_nb import open_dump
+from troubleshooter_nb import compare, open_dump
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import PairingError, ReadError
@@ -342,7 +342,10 @@ def test_a_large_tensor_is_read_in_the_blocks_asked_for():
     parts = [Counting((2048, 1024), rank) for rank in range(8)]  # 64 MiB
     dump = Dump.from_entries([entry("w", part, rank) for rank, part in enumerate(parts)])
     merged = merge_ranks(dump, {"w": 1})
-    assert not any(part.sizes for part in parts)
+    # A look at whether they are replicas after all.
+    assert all(max(part.sizes, default=0) <= 256 for part in parts)
+    for part in parts:
+        part.sizes.clear()
     (source,) = merged.sources
     assert source.size_bytes == 64 * 2**20
     block = 1 << 18
@@ -575,3 +578,22 @@ def test_what_is_left_under_a_rank_does_not_make_the_rest_missing():
         assert "missing" not in one._repr_html_()
     lacking = Dump.from_entries([entries[0], entries[1], entries[2]])
     assert "step 0, rank 1: 1 entries missing" in repr(lacking)
+
+
+def test_replicas_that_are_declared_to_be_shards_are_noted():
+    same, zeros = random(4, 3), np.zeros((4, 3), np.float32)
+    ranks = [{"a.weight": same, "b.weight": random(4, 3, seed=k), "bias": zeros} for k in (1, 2)]
+    merged = merge_ranks(dump_of(ranks), {"*": 0})
+    said = "merged along axis 0 as declared: the same on all ranks; declare 'same' if they are "
+    assert [note for note in merged.notes if "as declared" in note] == [f"{said}replicas: a.weight"]
+    assert merged.index["shape"].values.tolist() == ["8x3"] * 3
+    recorded = merge_ranks(open_dump(DDP), {"*weight*": 0})
+    assert any("as declared: the same on all ranks" in note for note in recorded.notes)
+
+
+def test_one_rank_against_one_other_is_compared_and_said():
+    dump = open_dump(DDP)
+    comparison = compare(dump.select(rank=1), dump.select(rank=0), diagnose=False)
+    assert comparison.pairing.matched == len(comparison) == 100
+    assert comparison.notes[-1] == "rank 1 on the left is compared with rank 0 on the right"
+    assert missing_places(dump.select(rank=1), dump) == ["rank 0 only on the right"]

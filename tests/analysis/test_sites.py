@@ -367,3 +367,33 @@ def test_classes_of_layers_meet_in_torchs_word():
     assert kinds_differ("Dense", "LayerNorm")
     assert not kinds_differ("Dense", "Linear")
     assert not kinds_differ("DecoderCell", "Linear")
+
+
+HOOKS = MSPROBE.parents[1] / "torch_npu_hooks"
+
+
+def test_fuzzy_pairs_at_least_what_equal_names_pair():
+    """The older release leaves out outputs without axes, so that the calls look different."""
+    dumps = [open_dump(HOOKS / "ptdbg" / side) for side in ("v1/npu", "v4/npu")]
+    exact, fuzzy = (pair_dumps(*dumps, fuzzy=choice) for choice in (False, True))
+    assert {row["left"]: row["right"] for row in rows(fuzzy)} == {
+        row["left"]: row["right"] for row in rows(exact)
+    }
+    assert "Tensor_sum_0_forward_input.0" not in fuzzy.unmatched_left
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_broken_lines_leave_the_others_to_their_equal_names(tmp_path, swapped):
+    whole = HOOKS / "module_full" / "npu.pkl"
+    lines = whole.read_text().splitlines()
+    broken = (3, 5, 6)
+    lines[3], lines[5], lines[6] = "garbage", '["x"]', '["a",[1,2],"torch.float32",[3]]'
+    (tmp_path / "npu.pkl").write_text("\n".join(lines) + "\n")
+    dumps = open_dump(tmp_path / "npu.pkl"), open_dump(whole)
+    pairing = pair_dumps(*(dumps[::-1] if swapped else dumps))
+    sides = ("right", "left") if swapped else ("left", "right")
+    for row in rows(pairing):
+        if row["method"] != "unmatched":
+            assert row["left"] == row["right"]
+    alone = {row[sides[1]] for row in rows(pairing) if row["method"] == "unmatched"} - {""}
+    assert alone == {dumps[1].names[k] for k in broken}

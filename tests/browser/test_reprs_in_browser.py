@@ -12,9 +12,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 import troubleshooter_nb as tnb
+from tests.analysis.runs import chain
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
+# Objects in the notebook.
+SHOWN = 11
 MSPROBE = HERE.parent / "data" / "msprobe" / "v26_2_0"
 
 pytestmark = [pytest.mark.browser, pytest.mark.notebook]
@@ -111,6 +114,8 @@ def others(tmp_path_factory):
         for arrays, name in ((source, "a.safetensors"), (target, "b.safetensors"))
     )
     twins = [MSPROBE / "mindspore" / "m_tfr_L0_tensor", MSPROBE / "torch" / "t_tf_L0_tensor"]
+    explained = tnb.compare(chain(changed={"act1": np.tanh}), chain())
+    assert explained.findings
     statistics = [MSPROBE / "torch" / f"t_mlp_mix_statistics{end}" for end in ("B", "")]
     return [
         tnb.diff_checkpoints(left, right),
@@ -118,6 +123,8 @@ def others(tmp_path_factory):
         tnb.open_dump(twins[0]),
         tnb.pair_dumps(*twins),
         tnb.compare(*statistics),
+        explained,
+        explained.explain(),
     ]
 
 
@@ -125,6 +132,7 @@ def others(tmp_path_factory):
 def record(cmp, others, tmp_path_factory):
     """A notebook with stored outputs that no one on this machine has signed: untrusted."""
     objects = [cmp, cmp.first_divergence, cmp.pairing, cmp.pairing.left.summarise(), *others]
+    assert len(objects) == SHOWN
     cells = []
     for obj in objects:
         data = {"text/html": obj._repr_html_(), "text/plain": repr(obj)}
@@ -144,14 +152,14 @@ def test_an_untrusted_record_is_drawn_readable_and_foldable(browser, record, dar
         browser.browser_page(dark=dark, height=7000) as page,
     ):
         browser.open_in_lab(page, base, "record.ipynb")
-        page.wait_for_selector(".tsnb >> nth=8")
+        page.wait_for_selector(f".tsnb >> nth={SHOWN - 1}")
         theme = f'body[data-jp-theme-light="{str(not dark).lower()}"]'
         page.wait_for_selector(theme, state="attached")
         PICTURES.mkdir(exist_ok=True)
         page.screenshot(path=PICTURES / f"untrusted_{'dark' if dark else 'light'}.png")
         # Untrusted: the sanitiser took our style sheet away, and the look must not need it.
         assert page.locator(".jp-OutputArea style").count() == 0
-        for i in range(9):
+        for i in range(SHOWN):
             block = page.locator(".tsnb").nth(i)
             assert block.bounding_box()["height"] > 20
             worst = block.evaluate(CONTRAST)[0]

@@ -115,6 +115,11 @@ def jupyter(
         settings / "@jupyterlab/apputils-extension/themes.jupyterlab-settings",
         {"theme": "JupyterLab Dark" if dark else "JupyterLab Light"},
     )
+    # Or a question about news stands in front of the lower right corner.
+    _store(
+        settings / "@jupyterlab/apputils-extension/notification.jupyterlab-settings",
+        {"fetchNews": "false", "checkForUpdates": False},
+    )
     _store(
         settings / "@jupyter-widgets/jupyterlab-manager/plugin.jupyterlab-settings",
         {"saveState": widget_state},
@@ -276,7 +281,11 @@ def opened(server: Server, page: Page, name: str, front_end: str = "lab") -> Ite
         path = f"lab/tree/{name}?reset" if front_end == "lab" else f"notebooks/{name}"
         page.goto(f"{base}/{path}")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
-        page.wait_for_function("() => window.jupyterapp && window.jupyterapp.commands")
+        # Notebook 7 registers its commands late, and one that is not there is lost.
+        page.wait_for_function(
+            """() => window.jupyterapp && window.jupyterapp.commands
+                 && window.jupyterapp.commands.hasCommand('notebook:run-all-cells')"""
+        )
         page.evaluate("() => window.jupyterapp.restored")
         # A command that is sent before the kernel is connected is lost without a message.
         page.wait_for_function(

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from troubleshooter_nb import Dump, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
+from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import MappingFileError, TroubleshooterError
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MISSING, NameRule
 from troubleshooter_nb.formats.pairing_writer import write_mapping
 from troubleshooter_nb.formats.yaml_nodes import read_nodes
+from troubleshooter_nb.naming import Site
 from troubleshooter_nb.pairing import Match, Pairing
 
 DATA = Path(__file__).parents[1] / "data"
@@ -331,6 +333,96 @@ def test_steps_that_are_paired_differently_are_no_data_mapping(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "kind"),
+    [
+        ("mindspore/m_tfr_L0_tensor", "torch/t_tf_L0_tensor", "cell"),
+        ("mindspore/m_mlp_mix_tensor", "torch/t_mlp_mix_tensor", "cell"),
+        ("mindspore/m_mlp_mix_tensor", "torch/t_mlp_mix_tensor", "api"),
+        ("mindspore/m_mlp_L1_tensor", "torch/t_mlp_L1_tensor", "api"),
+    ],
+)
+def test_written_cells_and_operators_read_back_to_the_same_pairs(tmp_path, left, right, kind):
+    dumps = open_dump(MSPROBE / left), open_dump(MSPROBE / right)
+    pairing = pair_dumps(*dumps)
+    path = write_mapping(pairing, tmp_path / "m.yaml", kind=kind)
+    assert read_mapping(path).kind == kind
+    said = {(m.left, m.right) for m in declared_pairs(*dumps, path) if min(m.left, m.right) >= 0}
+    wanted = {(m.left, m.right) for m in pairing.matches() if min(m.left, m.right) >= 0}
+    assert said
+    assert said <= wanted
+    again = pair_dumps(*dumps, mapping=path).matches()
+    assert {(m.left, m.right) for m in again if min(m.left, m.right) >= 0} == wanted
+
+
+def operators(*names):
+    def entry(k, name):
+        path, call, role, slot = name.rsplit(" ", 3)
+        site = Site("api", path, int(call), "forward", role, slot)
+        return Entry(name, site, ArrayInMemory(np.ones(2)), order=k, layer=path.split(".")[1])
+
+    return Dump.from_entries([entry(k, name) for k, name in enumerate(names)])
+
+
+def test_positions_are_written_where_first_for_first_says_something_else(tmp_path):
+    left = operators("Mint.sub 0 input 0", "Mint.sub 0 input 1", "Mint.sub 0 output 0")
+    right = operators("Torch.rsub 0 input 0", "Torch.rsub 0 input 1", "Torch.rsub 0 output 0")
+    crossed = [Match(0, 1, "user", 1.0), Match(1, 0, "user", 1.0), Match(2, 2, "user", 1.0)]
+    pairing = Pairing.from_matches(left, right, crossed)
+    (rule,) = read_mapping(write_mapping(pairing, tmp_path / "m.yaml", kind="api")).apis
+    assert (rule.left, rule.right) == ("Mint.sub", "Torch.rsub")
+    assert positions(rule.inputs) == [(0, 1), (1, 0)]
+    assert rule.outputs is None
+    found = declared_pairs(left, right, tmp_path / "m.yaml")
+    assert [(m.left, m.right) for m in found] == [(0, 1), (1, 0), (2, 2)]
+
+
+def test_calls_of_other_numbers_are_no_api_mapping(tmp_path):
+    left, right = operators("Torch.relu 0 input 0"), operators("Torch.relu 3 input 0")
+    pairing = Pairing.from_matches(left, right, [Match(0, 0, "user", 1.0)])
+    said = r"cannot say Torch.relu 0 input 0: Torch.relu 3 input 0 \(calls 0 and 3\)"
+    with pytest.raises(MappingFileError, match=said):
+        write_mapping(pairing, tmp_path / "m.yaml", kind="api")
+
+
+def modules(*names):
+    def entry(k, name):
+        path, layer, role, slot = name.split(" ")
+        site = Site("module", path, 0, "forward", role, slot)
+        return Entry(name, site, ArrayInMemory(np.ones(2)), order=k, layer=layer)
+
+    return Dump.from_entries([entry(k, name) for k, name in enumerate(names)])
+
+
+def test_a_module_with_two_partners_is_no_cell_mapping(tmp_path):
+    left = modules("a Dense input 0", "a Dense output 0")
+    right = modules("x Linear input 0", "y Linear output 0")
+    pairing = Pairing.from_matches(
+        left, right, [Match(0, 0, "user", 1.0), Match(1, 1, "user", 1.0)]
+    )
+    with pytest.raises(MappingFileError, match="one partner, and cannot say a: y"):
+        write_mapping(pairing, tmp_path / "m.yaml", kind="cell")
+    small = modules("a dense input 0")
+    pairing = Pairing.from_matches(small, small, [Match(0, 0, "user", 1.0)])
+    with pytest.raises(MappingFileError, match=r"'a\.dense' would not be read as a module"):
+        write_mapping(pairing, tmp_path / "m.yaml", kind="cell")
+
+
+@pytest.mark.parametrize("kind", ["cell", "api", "layer"])
+def test_without_modules_or_operators_there_is_nothing_to_write(tmp_path, kind):
+    dump = Dump.from_arrays({"x": np.ones(2)})
+    with pytest.raises(MappingFileError, match="so there is nothing for a"):
+        write_mapping(pair_dumps(dump, dump), tmp_path / "m.yaml", kind=kind)
+
+
+def test_a_mapping_file_that_is_not_there_says_what_a_mapping_may_be(tmp_path):
+    (tmp_path / "names.yaml").write_text("a: b")
+    dump = Dump.from_arrays({"x": np.ones(2)})
+    said = r"^mapping: no such file or folder: .*it has 'names.yaml'.*left name: right name"
+    with pytest.raises(FileNotFoundError, match=said):
+        pair_dumps(dump, dump, mapping=tmp_path / "name.yaml")
+
+
 def test_what_cannot_be_written_is_refused(tmp_path):
     left = Dump.from_arrays({"a": np.zeros(2)})
     pairing = pair_dumps(left, left)
@@ -338,8 +430,8 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         write_mapping(pairing, tmp_path / "m.yaml", kind="layer")
     with pytest.raises(ValueError, match=r"use \.yaml"):
         write_mapping(pairing, tmp_path / "m.json")
-    with pytest.raises(ValueError, match="choose data or layer"):
-        write_mapping(pairing, tmp_path / "m.yaml", kind="api")
+    with pytest.raises(ValueError, match="choose one of api, cell, data, layer"):
+        write_mapping(pairing, tmp_path / "m.yaml", kind="table")
 
 
 NAMES = st.text(

@@ -35,7 +35,7 @@ from troubleshooter_nb.errors import PairingError, TroubleshooterWarning
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
-from troubleshooter_nb.pairing import Match, Pairing
+from troubleshooter_nb.pairing import Match, Pairing, places_of
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
 MappingLike = (
@@ -91,7 +91,8 @@ def pair_dumps(
         Every entry of both dumps occurs in exactly one row. A sample of a tensor follows the
         tensor; if the other side has the whole tensor, its first values are a further entry of
         that dump of the pairing. What is given for one tensor of a call takes the others of the
-        call along. Only entries of the same step and rank are paired.
+        call along. Only entries of the same step and rank are paired; where each side has one step
+        only, or one rank, these are taken for the same whatever their numbers.
 
         `method` is ``name`` for equal names, ``parameter`` for those in torch's
         spelling, ``site`` for the same place of one call, ``renamed`` behind a renaming of paths,
@@ -120,6 +121,8 @@ def pair_dumps(
 
     Raises
     ------
+    TypeError
+        If `fuzzy` is neither True nor False.
     PairingError
         If the method is unknown, or the mapping names an entry that does not exist or names one
         twice.
@@ -140,8 +143,10 @@ def pair_dumps(
     if method not in matchers:
         msg = f"unknown pairing {method!r}; choose one of {', '.join(matchers)}"
         raise PairingError(msg)
+    check_fuzzy(fuzzy)
     with _uncollected():
-        left, right = as_dump(left, "left"), as_dump(right, "right")
+        left, whole = as_dump(left, "left"), as_dump(right, "right")
+        right = _in_places_of(left, whole)
         given = _labelled(_given_matches(left, right, mapping), left, right)
         # What is given of a call stays in sight, so that the rest of the call follows it.
         seen = _of_calls_on_both_sides(given, left, right)
@@ -167,7 +172,23 @@ def pair_dumps(
         given = [match for match in given if match.left not in seen]
         matches = [*given, *_uncounted_batches(matches, left, right)]
         matches = from_elsewhere(_in_left_order(matches, left, right), left, right)
-        return with_first_values(Pairing.from_matches(left, right, matches))
+        return with_first_values(Pairing.from_matches(left, whole, matches))
+
+
+def check_fuzzy(fuzzy: object) -> None:
+    """Raise TypeError unless it is True or False."""
+    if not isinstance(fuzzy, bool | np.bool_):
+        msg = f"fuzzy takes True or False, got {fuzzy!r}"
+        raise TypeError(msg)
+
+
+def _in_places_of(left: Dump, right: Dump) -> Dump:
+    """The right dump with the steps and ranks under which it is paired, see `places_of`."""
+    columns = right.index
+    for name, (_, theirs) in places_of(left, right).items():
+        if theirs is not columns[name].values and (theirs != columns[name].values).any():
+            columns = columns.assign({name: (columns[name].dims, theirs, columns[name].attrs)})
+    return right if columns is right.index else replace(right, index=columns)
 
 
 def _of_calls_on_both_sides(given: list[Match], left: Dump, right: Dump) -> dict[int, Match]:

@@ -37,7 +37,7 @@ def pair_calls(
     modules : iterable of VisitPair
         Modules that belong together: what runs inside them is aligned first.
     fuzzy : bool
-        Ignore call numbers, keep the order.
+        Ignore call numbers of operators, keep the order.
 
     Returns
     -------
@@ -45,9 +45,7 @@ def pair_calls(
         Call numbers count where both runs have the same calls of an operator in the same order;
         elsewhere the alignment decides, as one more call shifts the numbers of all behind it.
     """
-    pairs: list[VisitPair] = []
-    if not fuzzy:
-        pairs = _same_calls(left, right)
+    pairs = _same_calls(left, right, fuzzy=fuzzy)
     rest = unpaired(left, right, pairs)
     for mine, theirs in _sequences(*rest, list(modules)):
         pairs += _aligned(mine, theirs)
@@ -56,16 +54,25 @@ def pair_calls(
     return pairs + [replace(p, confidence=min(p.confidence, 0.7)) for p in leftover]
 
 
-def _same_calls(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
-    """Equal names, if the runs have the same calls with the same shapes in the same order."""
+def _same_calls(
+    left: Sequence[Visit], right: Sequence[Visit], *, fuzzy: bool = False
+) -> list[VisitPair]:
+    """Equal names, if the runs have the same calls in the same order, save points in any."""
 
     def key(visit: Visit) -> Hashable:
         return visit.kind, visit.path, visit.layer, visit.call
 
-    if [key(v) for v in left] == [key(v) for v in right]:
+    def without_number(visit: Visit) -> Hashable:
+        return visit.kind, visit.path, visit.layer
+
+    order = without_number if fuzzy else key
+    if [order(v) for v in left] == [order(v) for v in right]:
         same = all(a.signature == b.signature for a, b in zip(left, right, strict=True))
         sure = 1.0 if same else 0.9
-        return [VisitPair(a, b, "name", sure) for a, b in zip(left, right, strict=True)]
+        return [
+            VisitPair(a, b, "name", sure) if a.call == b.call else VisitPair(a, b, "order", 0.9)
+            for a, b in zip(left, right, strict=True)
+        ]
     # Save points and kernels have names of their own, not numbers that shift.
     counts = [Counter((v.kind, v.path, v.layer) for v in side) for side in (left, right)]
     theirs = {key(v): v for v in right}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.between.suspect import between_suspicions
+from troubleshooter_nb.analysis.causes.between.unknown import unknown_layer_suspicions
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.histories import (
@@ -15,6 +18,7 @@ from troubleshooter_nb.analysis.causes.histories import (
     gradient_ratios,
     history_of,
 )
+from troubleshooter_nb.analysis.causes.layers.table import FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.replayed import replay
 from troubleshooter_nb.analysis.causes.tensors.detect import detect_root, detect_values
@@ -32,6 +36,8 @@ from troubleshooter_nb.metrics.noise import NoiseModel
 _MOST_CALLS = 64
 _MOST_ROOTS = 24
 _MOST_ROWS = 12
+_MOST_PEERS = 24
+_MOST_BETWEEN = 24
 _LEAST_CONFIDENCE = 0.1
 _MOST_FINDINGS = 12
 
@@ -74,6 +80,7 @@ class _Inquiry:
         self._ask_calls(self._doubtful())
         if not self.origins.created() and self._fails():
             self._ask_calls(self._known())
+        self._ask_between()
         self._ask_values()
         self._ask_training()
 
@@ -87,18 +94,21 @@ class _Inquiry:
             row
             for node in self.flow.nodes
             for row in node.inputs
-            if origins.state[row] == "created" and row in self.flow.external
+            if origins.state[row] == "created"
+            and row in self.flow.external
+            and node.direction == "forward"
         ]
         rows += [int(row) for row in np.flatnonzero(origins.vanishing) if row in self.flow.users]
+        # What steps made of a parameter is asked of the steps.
+        rows = [row for row in rows if not self._is_later(row)]
         if not rows:
             return
-        others = [self.operators.twin(row, self._leaf(row)) for row in self.flow.roots]
+        arguments = self.operators.arguments()
+        others = [self.operators.root(row) for row in [*self.flow.roots, *arguments]]
         for row in sorted(rows, key=origins.time)[:_MOST_ROOTS]:
-            twin = self.operators.twin(row, self._leaf(row))
-            self._add(row, _read(detect_root, twin, others))
-
-    def _leaf(self, row: int) -> str | None:
-        return self.flow.module_of(row)[1] if row in set(self.flow.roots) else None
+            twin = self.operators.root(row)
+            alike = [t for t in others if t.role == twin.role and t.pair != twin.pair]
+            self._add(row, _read(detect_root, twin, alike))
 
     def _doubtful(self) -> list[Node]:
         """Calls whose results differ more than what they were given."""
@@ -111,34 +121,94 @@ class _Inquiry:
 
     def _ask_calls(self, nodes: Sequence[Node]) -> None:
         """Compute calls again; what one formula explains on both sides created nothing."""
-        for node in sorted(nodes, key=lambda n: self.origins.time(n.position))[:_MOST_CALLS]:
+        chosen = sorted(nodes, key=lambda n: self.origins.time(n.position))[:_MOST_CALLS]
+        for node in chosen:
+            self._ask_call(node)
+        # What one layer does, others of its kind may do as well, though they carry an error too.
+        causes = {s.cause for s in self.suspicions}
+        words = {node.word for node in chosen if self._is_suspected(node) and node.word and causes}
+        peers = [n for n in self._known() if n.word in words and n not in set(chosen)]
+        for node in peers[:_MOST_PEERS]:
+            self._ask_call(node, known=causes)
+
+    def _is_suspected(self, node: Node) -> bool:
+        numbers = {int(self.flow.result["order"][row]) for row in node.outputs}
+        return any(s.pair in numbers for s in self.suspicions)
+
+    def _ask_call(self, node: Node, known: Collection[str] | None = None) -> None:
+        """Replay one call; with `known`, only these causes count."""
+        if not node.outputs:
+            return
+        cast = self.operators.cast(node)
+        typical = float(self.origins.typical[node.outputs[0]])
+        try:
+            found = replay(self.operators.call(node), typical) if cast is None else None
+        except ReadError:
+            return
+        suspicion = cast if found is None else found.suspicion
+        if known is not None and (suspicion is None or suspicion.cause not in known):
+            return
+        if found is not None and found.outcome == "same":
+            self.origins.acquit(node)
+        elif suspicion is not None:
+            self.origins.convict(node)
+            self._add(node.outputs[0], [suspicion])
+        elif found is not None and found.outcome != "unknown" and node in self.origins.doubtful:
+            self.origins.convict(node)
+
+    def _unexplained(self) -> list[int]:
+        """Rows of calls that created a difference which nothing explains so far."""
+        # That a kernel is off says no more than that nothing explains it.
+        explained = {s.pair for s in self.suspicions if s.cause != "kernel_fault"}
+        numbers = self.flow.result["order"]
+        rows = [r for r in self.origins.created() if int(numbers[r]) not in explained]
+        return [r for r in rows if r in self.flow.node_of and r not in self.flow.external]
+
+    def _ask_between(self) -> None:
+        """Look for what unrecorded work between calls did, and calls of unknown classes."""
+        origins, asked = self.origins, set[Node]()
+        for row in self._unexplained()[:_MOST_BETWEEN]:
+            node = self.flow.node_of[row]
+            if self.flow.is_value[row] or node.direction == "backward":
+                continue
+            is_result = row in node.outputs and not node.children
+            if is_result and (node.kind == "module" or not node.inputs):
+                if node.word not in FITTERS and node not in asked:
+                    asked.add(node)
+                    self._ask_unknown(node, row)
+                continue
             try:
-                found = (
-                    replay(self.operators.call(node), float(self.origins.typical[node.outputs[0]]))
-                    if node.outputs
-                    else None
-                )
+                outcome, found = between_suspicions(self.operators, row)
             except ReadError:
                 continue
-            if found is None or found.outcome == "unknown":
-                continue
-            if found.outcome == "same":
-                self.origins.acquit(node)
-            elif found.suspicion is not None or node in self.origins.doubtful:
-                self.origins.convict(node)
-                if found.suspicion is not None:
-                    self._add(node.outputs[0], [found.suspicion])
+            if outcome == "same" and np.isfinite(origins.error[row]):
+                origins.state[row] = "carried"
+            self._add(row, found)
+
+    def _ask_unknown(self, node: Node, row: int) -> None:
+        """Try a call of a class of the user's own as the layers that its shapes allow."""
+        typical = float(self.origins.typical[row])
+        try:
+            outcome, found = unknown_layer_suspicions(self.operators.call(node), typical)
+        except ReadError:
+            return
+        if outcome == "same":
+            self.origins.acquit(node)
+        self._add(row, found)
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
-        explained = {s.pair for s in self.suspicions}
-        numbers = self.flow.result["order"]
-        rows = [r for r in self.origins.created() if int(numbers[r]) not in explained]
-        rows = [r for r in rows if r in self.flow.node_of and r not in self.flow.external]
-        vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
-        rows += [r for r in vanishing if r in self.flow.node_of]
+        rows = self._unexplained()
         for row in rows[:_MOST_ROWS]:
             self._add(row, _read(detect_values, self.operators.twin(row)))
+        vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
+        for row in [r for r in vanishing if r in self.flow.node_of][:_MOST_ROWS]:
+            found = _read(detect_values, self.operators.twin(row))
+            # What uses the value agrees: an activation that is missing would have been seen.
+            self._add(
+                row,
+                [replace(s, rival=s.before) if s.cause == "recorder_inplace" else s for s in found],
+            )
 
     def _ask_training(self) -> None:
         """Look at gradients as a set, and at what the steps made of the parameters."""
@@ -153,10 +223,11 @@ class _Inquiry:
         later = [r for r in created if r not in self.flow.node_of and self._is_later(r)]
         for rank in sorted({self.flow.place(row)[1] for row in later}):
             history = history_of(self.operators, rank)
-            self._add(later[0], _read(detect_updates, history))
+            self._add(later[0], _shared(_read(detect_updates, history)))
 
     def _is_later(self, row: int) -> bool:
-        return self.flow.place(row)[0] > min(self.flow.place(r)[0] for r in self.flow.roots)
+        """Whether a root is of a step before which it may have been updated."""
+        return row not in self.flow.node_of and self.flow.place(row)[0] > self.flow.first_step
 
     def _add(self, row: int, suspicions: Iterable[Suspicion]) -> None:
         number = int(self.flow.result["order"][row])
@@ -206,11 +277,17 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
         merged.setdefault(suspicion.cause, []).append((confidence(suspicion), suspicion))
     found = []
     for cause, proofs in merged.items():
-        sure, best = max(proofs, key=lambda p: (p[1].pair == first, p[0]))
+        _, best = max(proofs, key=lambda p: (p[1].pair == first, p[0]))
+        # The same cause at several places was held against the values of all of them.
+        places = {s.pair: s for _, s in proofs}
+        together = max(s.independent for _, s in proofs)
+        if len(places) > 1:
+            together = sum(s.independent for s in places.values())
+        sure = max([confidence(replace(best, independent=together)), *(c for c, _ in proofs)])
         if sure < _LEAST_CONFIDENCE:
             continue
         evidence = {
-            **best.evidence,
+            **{name: value for name, value in best.evidence.items() if _says_something(value)},
             "before": best.before,
             "residual": best.residual,
             "rival": best.rival,
@@ -222,15 +299,41 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
     return tuple(found[:_MOST_FINDINGS])
 
 
+def _says_something(value: Any) -> bool:
+    """Whether a piece of evidence is known at all."""
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return value is not None and value != ""
+
+
 def _with_rivals(suspicions: Sequence[Suspicion]) -> Iterator[Suspicion]:
     """Each suspicion with the best other cause of the same pair among its rivals."""
     for suspicion in suspicions:
         others = [
             other.residual
             for other in suspicions
-            if other.pair == suspicion.pair and other.cause != suspicion.cause
+            if other.pair == suspicion.pair
+            and other.cause != suspicion.cause
+            and not _are_parts(suspicion, other)
         ]
         yield replace(suspicion, rival=min([suspicion.rival, *others]))
+
+
+def _shared(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
+    """Parts of one rule, each with how much of the difference it accounts for.
+
+    The rival of a part is the rule without it: what is left then is what the part explains.
+    """
+    most = max((s.rival for s in suspicions if math.isfinite(s.rival)), default=0.0)
+    return [
+        replace(s, share=min(s.rival / most, 1.0)) if most > 0 and "form" in s.evidence else s
+        for s in suspicions
+    ]
+
+
+def _are_parts(one: Suspicion, other: Suspicion) -> bool:
+    """Whether two causes are parts of one explanation."""
+    return "form" in one.evidence and "form" in other.evidence
 
 
 def _read(detector: Any, *arguments: Any) -> list[Suspicion]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
+from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_fuzzy, pair_dumps
 from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.progress import Progress, reporter
-from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded
+from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded, over_all_values
 from troubleshooter_nb.analysis.samples import without_views
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.comparison import (
@@ -36,11 +37,17 @@ from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dumps
 from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.metrics import compiled
+from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, locate
 from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_run
 from troubleshooter_nb.metrics.partial import BLOCK, Partial, merge_tree
-from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
+from troubleshooter_nb.metrics.summary import (
+    SUMMARY_FIGURES,
+    histogram_exponents,
+    magnitudes,
+    summarise,
+)
 from troubleshooter_nb.metrics.verdict import (
     Tolerance,
     Verdict,
@@ -62,6 +69,7 @@ _RUN = 8 * BLOCK
 _BATCH = 1 << 20
 _MOST_PAIRS_IN_BATCH = 256
 _SIDES = ("left", "right")
+_NUMBER = re.compile(r"\d+")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
 _Columns = dict[str, np.ndarray]
@@ -154,12 +162,15 @@ def compare(
     ------
     ValueError
         For a negative tolerance.
+    TypeError
+        If `fuzzy` is neither True nor False.
     PairingError, MappingFileError
         If `pairing` or `mapping` does not fit the dumps.
     UnknownFormatError, FileNotFoundError
         If a path cannot be opened.
     """
     tolerance = Tolerance(rtol, atol, equal_nan)
+    check_fuzzy(fuzzy)
     _check_options(walk, executor, progress)
     left, right = as_dumps(left, right)
     if isinstance(pairing, Pairing):
@@ -247,7 +258,7 @@ class _Row:
         if computed is None:
             known = {name: columns[name][entry].item() for name in (*SUMMARY_FIGURES, "crc32")}
         else:
-            known = dict(computed)
+            known = over_all_values(computed)
         return Recorded(
             value=self.text(side, "value"),
             dtype=self.text(side, "dtype"),
@@ -317,7 +328,8 @@ class _Row:
                 reason = f"unreadable_{_SIDES[number]}"
                 return verdict("unreadable", reason, self.text(number, "reason"))
         if self.expected:
-            return expected_missing()
+            reason = "missing_noted" if self.note else "missing_expected"
+            return replace(expected_missing(), reason=reason, detail=self.note)
         for side, entry in zip(_SIDES, self.entries, strict=True):
             if entry < 0:
                 return verdict("missing", f"missing_{side}")
@@ -389,6 +401,15 @@ def _gradients_run_backward(columns: _Columns) -> bool:
     for row in np.flatnonzero(is_call & (columns["direction"] == "forward")):
         place.setdefault(where[row], int(row))
     rows = [place[where[row]] for row in np.flatnonzero(is_gradient) if where[row] in place]
+    if not rows:
+        # Without calls the numbers of layers tell.
+        found = [_NUMBER.search(columns["path"][row]) for row in np.flatnonzero(is_gradient)]
+        in_calls = columns["kind"][is_gradient]
+        rows = [
+            int(match[0])
+            for match, kind in zip(found, in_calls, strict=True)
+            if match and kind in CALL_KINDS
+        ]
     falling = int(np.count_nonzero(np.diff(rows) < 0))
     rising = int(np.count_nonzero(np.diff(rows) > 0))
     return falling > rising
@@ -454,7 +475,7 @@ def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> M
     try:
         if left is None or right is None:
             source = left if left is not None else right
-            return summarise(source.read, piece.stop)[0] if source is not None else {}
+            return _summary(source, piece.stop) if source is not None else {}
         return merge_tree(
             pair_run(
                 _read(left, start, stop, "left"),
@@ -469,6 +490,18 @@ def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> M
         )
     except ReadError as error:
         return str(error)
+
+
+def _summary(source: ArraySource, size: int) -> dict[str, float]:
+    """The statistics of a tensor; with infinities also how many are below zero."""
+    figures, _ = summarise(source.read, size)
+    if not figures["inf_count"]:
+        return figures
+    below = 0
+    for start in range(0, size, BLOCK):
+        values = magnitudes(computable(source.read(start, min(start + BLOCK, size))))
+        below += int(np.count_nonzero(values == -np.inf))
+    return figures | {"negative_inf_count": below}
 
 
 def _read(source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
@@ -617,8 +650,10 @@ def _judge_recorded(
     ]
     judged = judge_recorded(sides[0], sides[1], tolerance)
     figures: dict[str, float] = {"identical": judged.name == "identical"}
-    for name, side in zip(_SIDES, sides, strict=True):
-        figures |= {f"{name}_{figure}": value for figure, value in side.statistics.items()}
+    for name, side, source in zip(_SIDES, sides, (row.left, row.right), strict=True):
+        # Those of a tensor that is there are over its finite values, as everywhere.
+        known = side.statistics if source is None or computed is None else computed
+        figures |= {f"{name}_{figure}": known[figure] for figure in SUMMARY_FIGURES}
     return judged, figures
 
 

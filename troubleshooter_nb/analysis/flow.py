@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +15,13 @@ import numpy as np
 from troubleshooter_nb.analysis.api_names import bare_name, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.errors import ReadError
+from troubleshooter_nb.metrics.summary import summarise
 from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parse_msprobe_call
 from troubleshooter_nb.render.text import parse_shape
 
 _SITE = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
-_VALUE = ("min", "max", "mean", "l2")
+_VALUE = ("min", "max", "l2")
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
 _TORCH_WORDS = {
@@ -36,6 +39,22 @@ _TORCH_WORDS = {
     "avgpool": "avgpool2d",
     "flashattentionscore": "scaleddotproductattention",
 }
+# Where operators take their parameters as arguments: torch's positions and keywords.
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "linear": ("", "weight", "bias"),
+    "conv1d": ("", "weight", "bias"),
+    "conv2d": ("", "weight", "bias"),
+    "conv3d": ("", "weight", "bias"),
+    "layernorm": ("", "", "weight", "bias"),
+    "rmsnorm": ("", "", "weight"),
+    "groupnorm": ("", "", "weight", "bias"),
+    "batchnorm": ("", "running_mean", "running_var", "weight", "bias"),
+    "embedding": ("", "weight"),
+}
+# Other names of arguments that are parameters.
+_KEYWORDS = frozenset(("weight", "bias", "running_mean", "running_var"))
+_LARGEST = 1 << 22
+_ENDINGS = ("rmsnorm", "layernorm", "groupnorm", "gelu", "silu", "swiglu")
 Place = tuple[int, int]  # step, rank
 
 
@@ -65,10 +84,13 @@ class Node:
 
     @cached_property
     def word(self) -> str:
-        """What it is, in torch's word; empty for a class of the user's own."""
+        """What it is, in torch's word; a class of the user's own by its name in lower case."""
         if self.kind == "module":
             word, known = layer_kind(self.layer or self.path.rpartition(".")[2])
-            return word if known else ""
+            if known:
+                return word
+            # A class of the user's own is often called after what it is: LlamaRMSNorm.
+            return next((end for end in _ENDINGS if word.endswith(end)), word)
         name = bare_name(operator(self.path, self.layer))
         return _TORCH_WORDS.get(name, name)
 
@@ -82,6 +104,11 @@ class Node:
         """Where it stands in the order of the rows: at its first result."""
         results = [*self.outputs, *self.gradients]
         return min(results or self.inputs or self.parameters)
+
+    @cached_property
+    def begun(self) -> int:
+        """Row of the first result of the call or of what it contains."""
+        return min([self.position, *(child.begun for child in self.children)])
 
     @cached_property
     def finished(self) -> tuple[int, int]:
@@ -124,6 +151,8 @@ class Flow:
         self.result = {str(n): v.values for n, v in comparison.result.data_vars.items()}
         self.count = len(comparison)
         self.site = _sites(comparison, self.result, self.count)
+        self._dumps = comparison.pairing.left, comparison.pairing.right
+        self._summaries: dict[tuple[int, str], tuple[float, float, float]] = {}
         self.is_value = np.array([bool(text) for text in self.site["value"]], bool)
         self.nodes: list[Node] = []
         self.roots: list[int] = []
@@ -157,6 +186,16 @@ class Flow:
         module, leaf = self.module_of(row)
         return module, parameter_leaf(leaf) or ""
 
+    def argument_of(self, node: Node, row: int) -> str:
+        """Torch's name of the parameter that an operator was given as this argument; else empty."""
+        if node.kind == "module" or node.direction == "backward":
+            return ""
+        slot = str(self.site["slot"][row])
+        if slot in _KEYWORDS:
+            return slot
+        positions = _ARGUMENTS.get(node.word, ())
+        return positions[int(slot)] if slot.isdigit() and int(slot) < len(positions) else ""
+
     def length(self, node: Node) -> int:
         """Products summed into one element of a call's output, as far as shapes tell."""
         for row in node.parameters:
@@ -167,10 +206,28 @@ class Flow:
         shapes = [self.shape(row) for row in rows]
         return max((shape[-1] for shape in shapes if shape), default=1)
 
+    @cached_property
+    def first_step(self) -> int:
+        """The first step of the comparison."""
+        return min(map(int, self.result["step"]), default=0)
+
     def shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row, by the reference or else by the other side."""
         text = str(self.result["right_shape"][row] or self.result["left_shape"][row])
         return parse_shape(text) if text else ()
+
+    def _summary(self, row: int, side: str) -> tuple[float, float, float]:
+        """Figures of a tensor that was not compared, as its partner has another shape."""
+        if (row, side) not in self._summaries:
+            dump = self._dumps[side == "right"]
+            source = dump.sources[int(self.result[f"{side}_entry"][row])]
+            found = (math.nan, math.nan, math.nan)
+            if source is not None and math.prod(source.shape) <= _LARGEST:
+                with contextlib.suppress(ReadError):
+                    figures = summarise(source.read, math.prod(source.shape))[0]
+                    found = (figures["min"], figures["max"], figures["l2"])
+            self._summaries[row, side] = found
+        return self._summaries[row, side]
 
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}
@@ -314,19 +371,27 @@ class Flow:
                 first[key] = min(first.get(key, self.count), min(node.outputs))
         for (place, direction, _), members in groups.items():
             start = first.get((place, direction), self.count)
-            outermost = any(node.parent is None and node.children for node, _ in members)
-            if outermost or min(node.position for node, _ in members) <= start:
-                self.external.update(row for _, row in members)
+            rows = [row for _, row in members]
+            given = any(self.argument_of(node, row) for node, row in members)
+            exact = all(self._is_exact(row) for row in rows)
+            if given or exact or min(node.begun for node, _ in members) <= start:
+                self.external.update(rows)
+
+    def _is_exact(self, row: int) -> bool:
+        """Whether a row holds integers, such as tokens: those come from the data."""
+        dtype = str(self.result["right_dtype"][row] or self.result["left_dtype"][row])
+        return dtype.lower().lstrip("u").startswith("int")
 
     def _keys(self, row: int) -> tuple[Any, Any]:
         """What identifies the values of a row on each side; None for constants and unknowns."""
         return self._key(row, "left"), self._key(row, "right")
 
     def _key(self, row: int, side: str) -> Any:
-        figures = tuple(float(self.result[f"{side}_{name}"][row]) for name in _VALUE)
-        if not (figures[0] < figures[1]):
-            return None
-        return figures
+        low, high, norm = (float(self.result[f"{side}_{name}"][row]) for name in _VALUE)
+        if self.result["verdict"][row] == "shape" and math.isnan(low):
+            low, high, norm = self._summary(row, side)
+        # Sums of the same values in another layout differ in the last bits.
+        return (low, high, f"{norm:.9e}") if low < high else None
 
 
 def _sites(comparison: Comparison, result: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:

@@ -23,8 +23,10 @@ _WORTH_A_LOOK = 3.0
 # Without inputs only neighbours can be asked, and parallel branches are no inputs.
 _GROWTH_BY_ORDER = 20.0
 _RANGE = ("min", "max")
-# The precision of a side is that of nine rows in ten.
-_MOST_ROWS = 0.9
+# Calls after an operator within which its results are used.
+_SOON = 8
+# The precision of a side is that of most of its rows.
+_MOST_ROWS = 0.6
 _FEWEST_FOR_PRECISION = 4
 # A value rounded on both sides: two errors that are uniform within half a unit.
 _ROUNDED_TWICE = 0.8
@@ -48,7 +50,8 @@ class Origins:
     basis : ndarray of str
         What `source_error` is of: the call's own "inputs"; "order", the rows before, as no inputs
         were recorded; "between", what unrecorded work between calls may have used; "root" and
-        "input", which nothing recorded computed; "setting", a number the call was given.
+        "input", which nothing recorded computed; "update", the step before; "setting", a number
+        the call was given.
     vanishing : ndarray of bool
         The row differs, but whatever uses it agrees.
     """
@@ -169,6 +172,7 @@ def _judge_roots(origins: Origins) -> None:
         error = origins.error[row]
         before = [s for s in steps if s < step]
         if before:
+            origins.basis[row] = "update"
             # Updated since: by gradients, and for buffers by what went through.
             gradients = worst.get((before[-1], rank), 0.0)
             origins.source_error[row] = max(earlier.get(key, 0.0), gradients)
@@ -319,6 +323,10 @@ class _Harmless:
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
         self._known: dict[int, bool] = {}
+        self._outermost: dict[Place, list[Node]] = defaultdict(list)
+        for node in origins.flow.nodes:
+            if node.parent is None:
+                self._outermost[node.place].append(node)
 
     def find(self) -> None:
         """Take the state from rows that created a difference which goes no further."""
@@ -327,6 +335,19 @@ class _Harmless:
             if self.is_harmless(int(row)):
                 origins.vanishing[row] = True
                 origins.state[row] = ""
+
+    def _used_between(self, node: Node) -> list[int]:
+        """Rows that unrecorded work may have made of the results of a call, soon after it."""
+        flow = self.origins.flow
+        around = node.parent.children if node.parent is not None else self._outermost[node.place]
+        later = [n for n in around if n.direction == node.direction and n.finished > node.finished]
+        if node.parent is None:
+            later = sorted(later, key=lambda n: n.finished)[:_SOON]
+        rows = [row for other in later for row in other.inputs]
+        if node.parent is not None:
+            rows += [row for row in node.parent.outputs if row not in flow.passed_on]
+        made = ("between", "order")
+        return [r for r in rows if self.origins.basis[r] in made and r not in flow.external]
 
     def is_harmless(self, row: int) -> bool:
         """Whether all that uses the value of a row agrees, at once or further on."""
@@ -348,7 +369,7 @@ class _Harmless:
         elif row in node.inputs:
             results = node.outputs
         else:
-            results = flow.consumers.get(row, [])
+            results = flow.consumers.get(row, []) or self._used_between(node)
         known = [other for other in results if not math.isnan(origins.error[other])]
         return bool(known) and all(
             not origins.differs(other) or self.is_harmless(other) for other in known
@@ -372,7 +393,8 @@ def _errors(flow: Flow) -> np.ndarray:
     mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
     errors[mismatched | (verdicts == "shape")] = np.inf
     # Gradients that the frameworks define differently say nothing.
-    errors[result["reason_id"] == "defined_differently"] = np.nan
+    silent = ("defined_differently", "nothing_shared", "digest_kinds", "digest_differs")
+    errors[np.isin(result["reason_id"], silent)] = np.nan
     return errors
 
 

@@ -43,6 +43,27 @@ class Recorded:
         return low if low == high and finite else None
 
 
+def over_all_values(computed: Mapping[str, float]) -> dict[str, float]:
+    """Computed statistics as a tool records them: of all values, infinities included.
+
+    Parameters
+    ----------
+    computed : mapping
+        Figures over the finite values, see `metrics.summary`; ``negative_inf_count`` where there
+        are infinities. NaN do not count, as no extreme of theirs says anything.
+    """
+    found = dict(computed)
+    below = found.pop("negative_inf_count", 0)
+    above = found.get("inf_count", 0) - below
+    if below:
+        found |= {"min": -math.inf, "mean": -math.inf, "l2": math.inf}
+        found["max"] = found["max"] if not math.isnan(found["max"]) else -math.inf
+    if above:
+        found |= {"max": math.inf, "mean": math.nan if below else math.inf, "l2": math.inf}
+        found["min"] = found["min"] if not math.isnan(found["min"]) else math.inf
+    return found
+
+
 def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verdict:
     """Verdict of two entries, at least one of which has no values.
 
@@ -74,7 +95,8 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
         return found if same_bits is None else verdict("undecidable", "digest_differs")
     if same_bits is False:
         return verdict("differs", "digest_differs")
-    return verdict("undecidable", "nothing_shared")
+    kinds = _digest_kinds(left, right)
+    return verdict("undecidable", "digest_kinds" if kinds else "nothing_shared", kinds)
 
 
 def _dtypes(left: Recorded, right: Recorded) -> tuple[np.dtype, np.dtype] | None:
@@ -104,6 +126,17 @@ def _same_bits(left: Recorded, right: Recorded) -> bool | None:
     if not kinds[0] or kinds[0] != kinds[1]:
         return None
     return left.digest == right.digest
+
+
+def _digest_kinds(left: Recorded, right: Recorded) -> str:
+    """``crc32 / xor``: the kinds of digests of both sides, where these have none in common."""
+    kinds = [
+        {side.digest.partition(":")[0], "crc32" if side.crc32 >= 0 else ""} - {""}
+        for side in (left, right)
+    ]
+    if not all(kinds) or kinds[0] & kinds[1]:
+        return ""
+    return " / ".join(", ".join(sorted(side)) for side in kinds)
 
 
 def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verdict:

@@ -21,9 +21,10 @@ from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.naming.hooks import sample_name, sample_slot, sampled_slot
 from troubleshooter_nb.pairing import Match, Pairing
 
-ALONE = "values of a tensor without a partner"
+ALONE = "sample of a tensor that has no partner"
 NOTHING_LIKE_IT = "the other side keeps no such part of this tensor"
 _OTHER_SHAPE = "first values of tensors of two shapes are others"
+_TRANSPOSED = "the first values of a transposed tensor are other elements"
 _OTHER_SAMPLE = "the other side keeps another part of the tensor"
 _NO_VALUES = "the other side keeps no values of this tensor"
 _VIEWS_NOTE = "tensors are entries of their own, to compare with the samples of the other side"
@@ -178,7 +179,8 @@ def _obstacle(
         return ALONE
     shapes = {_text(here, "shape", mine[0]), _text(there, "shape", theirs[0])} - {""}
     if len(shapes) > 1:
-        return _OTHER_SHAPE
+        axes = [shape.split("x") for shape in shapes]
+        return _TRANSPOSED if axes[0] == axes[1][::-1] else _OTHER_SHAPE
     word = sampled_slot(_text(here, "slot", mine[1]))[1]
     if theirs[1] >= 0:
         other = sampled_slot(_text(there, "slot", theirs[1]))[1]

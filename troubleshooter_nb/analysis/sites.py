@@ -9,10 +9,16 @@ from troubleshooter_nb.analysis.given_calls import forced_pairs, with_notes
 from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.renaming import pair_modules
 from troubleshooter_nb.analysis.samples import ALONE, NOTHING_LIKE_IT, following, samples_of
-from troubleshooter_nb.analysis.search import Item, Search, is_mindspore
-from troubleshooter_nb.analysis.visit_pairs import VisitPair, unpaired
+from troubleshooter_nb.analysis.search import Item, Search, is_mindspore, shapes_differ
+from troubleshooter_nb.analysis.visit_pairs import NAMED, VisitPair, of_equal_names, unpaired
 from troubleshooter_nb.analysis.visits import Visit, visits_of
+from troubleshooter_nb.naming.hooks import parse_hook_name
 from troubleshooter_nb.pairing import Match
+
+# Of the names that count the lines of a file; one more call shifts all behind it.
+_MOSTLY = 0.9
+# Of calls that nothing but their names puts together.
+_NAMES_ALONE = 0.85
 
 
 def by_sites(search: Search, *, fuzzy: bool = False) -> None:
@@ -42,7 +48,8 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
     samples = samples_of(left), samples_of(right)
     visits = _visits(left, samples[0]), _visits(right, samples[1])
     given = [(a, b) for (a, b), _ in known if a.site and b.site]
-    pairs = _pair_visits(*visits, (), fuzzy=fuzzy)
+    numbered = _of_numbered_lines(*visits) if not given else []
+    pairs = _pair_visits(*visits, numbered, fuzzy=fuzzy)
     if given:
         if forced := forced_pairs(*visits, given, pairs):
             pairs = _pair_visits(*visits, forced, fuzzy=fuzzy)
@@ -79,7 +86,26 @@ def _pair_visits(
     modules = [*(pair for pair in forced if pair.left.is_module), *modules]
     others = [_of_modules(side, is_module=False) for side in rest]
     calls = pair_calls(others[0], others[1], modules, fuzzy=fuzzy)
-    return [*modules, *(pair for pair in forced if not pair.left.is_module), *calls]
+    found = [*modules, *(pair for pair in forced if not pair.left.is_module), *calls]
+    return [*found, *of_equal_names(*unpaired(left, right, found), _NAMES_ALONE)]
+
+
+def _of_numbered_lines(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
+    """Calls of equal names, where these count the lines of a file and nearly all are the same.
+
+    So it is where lines of one file are broken: what is left of their calls is still the same.
+    """
+    sides = [{item.name: item for visit in side for item in visit.items} for side in (left, right)]
+    firsts = [parse_hook_name(next(iter(side))) for side in sides if side]
+    if len(firsts) < 2 or any(first is None or first.number is None for first in firsts):
+        return []
+    same = sum(
+        name in sides[1] and not shapes_differ(item, sides[1][name])
+        for name, item in sides[0].items()
+    )
+    if same < _MOSTLY * min(map(len, sides)):
+        return []
+    return of_equal_names(left, right, NAMED)
 
 
 def _of_modules(visits: Iterable[Visit], *, is_module: bool) -> list[Visit]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_order import interchangeable
 from troubleshooter_nb.analysis.visits import Visit
 
@@ -22,6 +23,38 @@ class VisitPair:
     method: str
     confidence: float
     note: str = ""
+
+
+def of_equal_names(
+    left: Iterable[Visit], right: Iterable[Visit], confidence: float
+) -> list[VisitPair]:
+    """Calls most of whose entries are called alike and have no other shapes.
+
+    Only names that occur once on each side count.
+    """
+    sides = _by_name(left), _by_name(right)
+    votes: Counter[tuple[Visit, Visit]] = Counter()
+    for name, (visit, item) in sides[0].items():
+        other, its_item = sides[1].get(name, (None, None))
+        if other is None or its_item is None or shapes_differ(item, its_item):
+            continue
+        if visit.is_module == other.is_module:
+            votes[visit, other] += 1
+    taken: set[Visit] = set()
+    found = []
+    for (a, b), _ in sorted(votes.items(), key=lambda one: (-one[1], one[0][0].position)):
+        if a not in taken and b not in taken:
+            taken |= {a, b}
+            found.append(VisitPair(a, b, "name", confidence))
+    return found
+
+
+def _by_name(visits: Iterable[Visit]) -> dict[str, tuple[Visit, Item]]:
+    found: dict[str, list[tuple[Visit, Item]]] = defaultdict(list)
+    for visit in visits:
+        for item in visit.items:
+            found[item.name].append((visit, item))
+    return {name: one[0] for name, one in found.items() if len(one) == 1}
 
 
 def order_confidence(

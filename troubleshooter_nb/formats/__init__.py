@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from troubleshooter_nb.formats import (
 )
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
+from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -112,7 +112,7 @@ def open_dump(
         raise FileNotFoundError(msg)
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(_not_there(path))
+        raise FileNotFoundError(not_there(path))
     # abspath also takes "." and "..", whose own names say nothing.
     label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:
@@ -255,15 +255,6 @@ def save_dump(
     if isinstance(arrays, Dump):
         arrays = {name: arrays.array(name) for name in checkpoint_save.names_of(arrays)}
     return npy_dir.save_npy_dir(arrays, path, card=card)
-
-
-def _not_there(path: Path) -> str:
-    exists = next((up for up in path.absolute().parents if up.exists()), Path("/"))
-    missing = path.absolute().relative_to(exists).parts[0]
-    inside = os.listdir(exists) if exists.is_dir() and os.access(exists, os.R_OK) else []
-    close = difflib.get_close_matches(missing, inside, n=2)
-    hint = f"; it has {', '.join(map(repr, close))}" if close else ""
-    return f"no such file or folder: {path} (the part {exists} exists{hint})"
 
 
 def _named(name: str) -> Format:

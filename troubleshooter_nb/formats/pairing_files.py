@@ -11,6 +11,7 @@ from typing import NoReturn, get_args
 
 from troubleshooter_nb.errors import FormatError, MappingFileError
 from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.pairing_rules import (
     MISSING,
     ROOTS,
@@ -63,6 +64,8 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
     ------
     MappingFileError
         If it is none of them; names file, line and key, and says what to do.
+    FileNotFoundError
+        If it does not exist.
     OSError
         If it cannot be opened.
     TypeError
@@ -80,6 +83,12 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
         msg = f"read_mapping takes the path of a yaml or json file, got {type(path).__name__}"
         raise TypeError(msg)
     path = Path(path)
+    if not path.exists():
+        msg = (
+            f"mapping: {not_there(path)}; a mapping is the path of a yaml or json file, "
+            "{left name: right name}, or a list of such pairs"
+        )
+        raise FileNotFoundError(msg)
     try:
         with opened(path) as (stream, (size, _)):
             if size > _LARGEST:

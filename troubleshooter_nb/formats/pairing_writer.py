@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 import yaml
 
@@ -14,7 +14,8 @@ from troubleshooter_nb.errors import MappingFileError
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_files import kind_of
-from troubleshooter_nb.formats.pairing_rules import MISSING, ROOTS, NameRule
+from troubleshooter_nb.formats.pairing_operators import operator_rules
+from troubleshooter_nb.formats.pairing_rules import MISSING, ROOTS, MappingKind, NameRule
 from troubleshooter_nb.formats.yaml_nodes import read_nodes
 from troubleshooter_nb.pairing import Pairing
 
@@ -23,10 +24,11 @@ _PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", MISSING.lower()}
 _LONGEST_KEY = 1000  # yaml's own limit is 1024
 _MOST_COMMENTS = 1000
+_MOST_NAMED = 3
 
 
 def write_mapping(
-    pairing: Pairing, path: str | PathLike[str], *, kind: Literal["data", "layer"] = "data"
+    pairing: Pairing, path: str | PathLike[str], *, kind: MappingKind = "data"
 ) -> Path:
     """Write the pairs as a ``.yaml`` that `read_mapping` and msprobe read.
 
@@ -35,11 +37,13 @@ def write_mapping(
     pairing : Pairing
         Left names come left; msprobe wants the MindSpore dump there.
     path : str or path-like
-    kind : {"data", "layer"}
+    kind : {"data", "layer", "cell", "api"}
         ``data``: a line for each pair of entries, ``N/A`` where a missing partner was declared
         expected; other entries without a partner are comments. ``layer``: only the attributes
         that are called differently, below the class of what contains them (or its path, where
-        the same class is not always renamed alike).
+        the same class is not always renamed alike). ``cell``: ``path.Class`` of every pair of
+        modules. ``api``: pairs of operators, with the positions of arguments and outputs where
+        first for first would pair others.
 
     Returns
     -------
@@ -49,28 +53,34 @@ def write_mapping(
     ------
     MappingFileError
         If steps or ranks are paired differently (``data``), or no modules are paired with
-        modules (``layer``).
+        modules (``layer``, ``cell``) or operators with operators (``api``). If a module has
+        several partners, or a class that does not look like one (``cell``). If calls of operators
+        are paired with those of another number, or arguments in one call otherwise than in another
+        (``api``). Names what cannot be said.
     ValueError
         For another suffix or kind.
 
     Notes
     -----
-    The same pairing gives the same bytes. What a layer mapping cannot say is listed in its
-    comments: it pairs modules, and whatever it does not name with what is called the same.
+    The same pairing gives the same bytes. What else a layer, cell or api mapping does not say is
+    listed in its comments: it pairs modules or operators, and whatever it does not name with what
+    is called the same.
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml"):
         msg = f"cannot write a mapping as {path.suffix or 'a file without suffix'!r}; use .yaml"
         raise ValueError(msg)
-    if kind not in ("data", "layer"):
-        msg = f"cannot write a mapping of kind {kind!r}; choose data or layer"
+    if kind not in get_args(MappingKind):
+        choices = ", ".join(get_args(MappingKind))
+        msg = f"cannot write a mapping of kind {kind!r}; choose one of {choices}"
         raise ValueError(msg)
     made_by = [
         f"Made by troubleshooter_nb from a pairing of {pairing.left.label or 'left'!r} and "
         f"{pairing.right.label or 'right'!r}",
         f"{kind} mapping, left: right; read it with mapping= of compare or pair_dumps",
     ]
-    lines = _data_lines(pairing) if kind == "data" else _layer_lines(pairing)
+    lines_of = {"api": _api_lines, "cell": _cell_lines, "data": _data_lines, "layer": _layer_lines}
+    lines = lines_of[kind](pairing)
     text = "\n".join([*_comments(made_by), *lines]) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:
@@ -146,6 +156,104 @@ def _layer_lines(pairing: Pairing) -> list[str]:
         body.append(f"{_scalar(parent)}:")
         body += ["  " + _line(r.left or "", r.right) for r in rules if r.parent == parent]
     return [*_comments([*lost, *more]), *(body or [f"{ROOTS[0]}: {{}}"])]
+
+
+def _cell_lines(pairing: Pairing) -> list[str]:
+    pairs, classes = _module_pairs(pairing)
+    if not pairs:
+        msg = (
+            "no module is paired with a module, so there is nothing for a cell mapping; write "
+            'kind="data"'
+        )
+        raise MappingFileError(msg)
+    columns = (pairing.right.index[name].values.tolist() for name in ("kind", "path", "layer"))
+    others = {path: layer for kind, path, layer in zip(*columns, strict=True) if kind == "module"}
+    _check_cells(pairing, pairs, classes, others)
+    names = {f"{a}.{classes[a]}": f"{b}.{others[b]}" for a, b in pairs.items()}
+    cells = {f"{path}.{layer}" for path, layer in others.items()}
+    more = []
+    for path, layer in classes.items():
+        if path in pairs:
+            continue
+        name = f"{path}.{layer}"
+        rule = next((left for left in names if left in name), "")
+        new = name.replace(rule, names[rule], 1) if rule else name
+        if new in cells:
+            more.append(f"said here, but not so paired: {name}: {new}")
+    return [
+        *_comments([*more, *_of_other_calls(pairing, pairs)]),
+        *map(_line, names, names.values()),
+    ]
+
+
+def _check_cells(
+    pairing: Pairing, pairs: dict[str, str], classes: dict[str, str], others: dict[str, str]
+) -> None:
+    """That a cell mapping can say these pairs of modules."""
+    said = set(pairs.items())
+    wrong = [f"{a}: {b}" for a, b, *_ in _module_rows(pairing) if (a, b) not in said]
+    back: dict[str, str] = {}
+    wrong += [f"{a}: {b}" for a, b in pairs.items() if back.setdefault(b, a) != a]
+    if wrong:
+        shown = ", ".join(list(dict.fromkeys(wrong))[:_MOST_NAMED])
+        msg = (
+            f"a cell mapping gives each module one partner, and cannot say {shown}; write "
+            'kind="data"'
+        )
+        raise MappingFileError(msg)
+    for path, layer in [*((a, classes[a]) for a in pairs), *((b, others[b]) for b in back)]:
+        line = f"{_scalar(f'{path}.{layer}')}: A.B"
+        if kind_of(read_nodes(line.encode(errors="replace"), "")) != "cell":
+            msg = (
+                f"'{path}.{layer}' would not be read as a module in a cell mapping, where classes "
+                'begin with a capital letter; write kind="layer"'
+            )
+            raise MappingFileError(msg)
+
+
+def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[str]:
+    """Pairs of entries of different places in modules that belong together."""
+    names = pairing.left.names, pairing.right.names
+    places = []
+    for dump in (pairing.left, pairing.right):
+        columns = ("call", "direction", "role", "slot")
+        rows = zip(*(dump.index[name].values.tolist() for name in columns), strict=True)
+        # Names of parameters are matched in either framework's spelling.
+        places.append([(*row[:3], "" if row[2] == "parameter" else row[3]) for row in rows])
+    found = []
+    for a, b, left, right in _module_rows(pairing):
+        if pairs[a] != b:
+            continue
+        if places[0][left] != places[1][right]:
+            found.append(f"not said here: {names[0][left]}: {names[1][right]}")
+    return found
+
+
+def _api_lines(pairing: Pairing) -> list[str]:
+    rules, not_said = operator_rules(pairing)
+    body = []
+    for rule in rules:
+        body += [f"- ms_api: {_scalar(rule.left)}", f"  pt_api: {_scalar(rule.right)}"]
+        for part, positions in rule.positions.items():
+            word = "args" if part == "input" else part
+            if positions is not None:
+                body += [
+                    f"  ms_{word}: [{', '.join(map(str, positions))}]",
+                    f"  pt_{word}: [{', '.join(map(str, positions.values()))}]",
+                ]
+    return [*_comments(not_said), *body]
+
+
+def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
+    """Paths and rows of paired entries of modules."""
+    sides = [
+        {name: dump.index[name].values.tolist() for name in ("kind", "path")}
+        for dump in (pairing.left, pairing.right)
+    ]
+    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
+    for a, b in zip(*entries, strict=True):
+        if a >= 0 and b >= 0 and sides[0]["kind"][a] == sides[1]["kind"][b] == "module":
+            yield sides[0]["path"][a], sides[1]["path"][b], a, b
 
 
 def _module_pairs(pairing: Pairing) -> tuple[dict[str, str], dict[str, str]]:

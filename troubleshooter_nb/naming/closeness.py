@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -32,13 +33,21 @@ class NameIndex:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
         self._sizes = [sum(words(name).values()) for name in self.names]
+        self._numbers = [numbers(name) for name in self.names]
+        self._ends = [end(name) for name in self.names]
         self._holding: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for position, name in enumerate(self.names):
             for word, count in words(name).items():
                 self._holding[word].append((position, count))
 
-    def closest(self, name: str) -> list[tuple[int, float]]:
+    def closest(self, name: str, most: int | None = None) -> list[tuple[int, float]]:
         """Positions of names that share a word with this one and how close, closest first.
+
+        Parameters
+        ----------
+        name : str
+        most : int, optional
+            How many at most; default all.
 
         Returns
         -------
@@ -49,18 +58,18 @@ class NameIndex:
         shared: dict[int, int] = defaultdict(int)
         for word, count in own.items():
             for position, theirs in self._holding.get(word, ()):
-                shared[position] += min(count, theirs)
-        total = sum(own.values())
-        found = [
-            (position, self._closeness(name, position, 2 * count / (total + self._sizes[position])))
-            for position, count in shared.items()
-        ]
-        return sorted(found, key=lambda one: (-one[1], one[0]))
-
-    def _closeness(self, name: str, position: int, overlap: float) -> float:
-        other = self.names[position]
-        same_numbers = bool(numbers(name)) and numbers(name) == numbers(other)
-        return overlap + _SAME_NUMBERS * same_numbers + _SAME_END * (end(name) == end(other))
+                shared[position] += count if count < theirs else theirs
+        total, own_numbers, own_end = sum(own.values()), numbers(name), end(name)
+        scored = []
+        for position, count in shared.items():
+            score = 2 * count / (total + self._sizes[position])
+            if own_numbers and own_numbers == self._numbers[position]:
+                score += _SAME_NUMBERS
+            if own_end == self._ends[position]:
+                score += _SAME_END
+            scored.append((-score, position))
+        ranked = sorted(scored) if most is None else heapq.nsmallest(most, scored)
+        return [(position, -score) for score, position in ranked]
 
 
 @lru_cache(maxsize=8)

@@ -137,6 +137,7 @@ def depth_chart(
     first_label: str,
     labels: Sequence[tuple[int, str]],
     alt: str,
+    nan: tuple[int, str] | None = None,
 ) -> Markup:
     """Largest error of every pair, or magnitude of every entry, in order, on a log scale.
 
@@ -152,6 +153,8 @@ def depth_chart(
         Number of the first divergence.
     labels : sequence of (pair number, text)
         Ticks of the horizontal axis.
+    nan : (pair number, text), optional
+        The first NaN or infinity, where it is not the first divergence.
     """
     width, height, left, right, top, bottom = 980, 170, 46, 14, 30, 22
     values = np.asarray(errors, float)
@@ -190,23 +193,27 @@ def depth_chart(
             f"<path d='M{left} {at:.0f}H{width - right}' stroke='{grey}' stroke-dasharray='5 4'/>"
         )
         parts.append(text(f"x='{left + 4}' y='{at - 4:.0f}' fill='{grey}'", line[1]))
-    if first is not None:
-        at = x(first)
+    pointers = [] if first is None else [(first, first_label, "bad", 20)]
+    # A line higher, so that the two never meet.
+    pointers += [] if nan is None else [(*nan, "miss", 20 if first is None else 10)]
+    for i, label, name, height_of in pointers:
+        at = x(i)
         anchor = "end" if at > width / 2 else "start"
         shift = -4 if anchor == "end" else 4
         parts.append(
-            f"<path d='M{at:.0f} {top}V{height - bottom}' stroke='{INKS['bad']}' "
+            f"<path d='M{at:.0f} {top}V{height - bottom}' stroke='{INKS[name]}' "
             "stroke-width='1.5' stroke-dasharray='2 2'/>"
         )
         parts.append(
             text(
-                f"x='{at + shift:.0f}' y='20' fill='{INKS['bad']}' font-weight='700' "
+                f"x='{at + shift:.0f}' y='{height_of}' fill='{INKS[name]}' font-weight='700' "
                 f"text-anchor='{anchor}'",
-                first_label,
+                label,
             )
         )
     known = [i for i in range(len(values)) if not np.isnan(values[i])]
-    points = " ".join(f"{x(i):.0f},{y(values[i]):.0f}" for i in known)
+    # Pairs that are equal have marks on the floor, but the line does not fall there and back.
+    points = " ".join(f"{x(i):.0f},{y(values[i]):.0f}" for i in known if values[i] > 0)
     parts.append(f"<polyline points='{points}' fill='none' stroke='{grey}' stroke-opacity='.55'/>")
     marks = {
         "ok": ("M{x0:.0f} {y:.0f}h3", 3.0),

@@ -29,7 +29,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.text import COLUMNS, LINES, fitted, padded
+from troubleshooter_nb.render.lines import COLUMNS, LINES, fitted, padded
 from troubleshooter_nb.render.words import sentence
 
 _MOST_BLOCKS = 200

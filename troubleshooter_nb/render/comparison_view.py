@@ -10,6 +10,13 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.render.charts import depth_chart, scientific, spark, strip, tile_map
+from troubleshooter_nb.render.explanation import (
+    cause_sentences,
+    check_marks,
+    findings_html,
+    origin_sentence,
+    said_html,
+)
 from troubleshooter_nb.render.html import (
     INKS,
     TOP,
@@ -40,7 +47,9 @@ from troubleshooter_nb.render.text import (
     axis_ranges,
     criterion,
     digest_line,
+    first_words,
     headline,
+    origin_counts,
     range_sentences,
     scalar_row,
     worst_elements,
@@ -48,11 +57,12 @@ from troubleshooter_nb.render.text import (
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of
 
 _MOST_UNMATCHED = 100
-Rows = Literal["all", "failing", "few", "first", "none"]
+Rows = Literal["all", "failing", "bad", "few", "first", "none"]
 # Steps of shrinking: how many drill-downs, and which rows the blocks still list.
 _LEVELS: tuple[tuple[int, Rows], ...] = (
     (3, "all"),
     (3, "failing"),
+    (2, "bad"),
     (2, "few"),
     (1, "first"),
     (1, "none"),
@@ -74,7 +84,7 @@ def comparison_html(
     """HTML repr of a Comparison, at most ``facts["html_bytes"]`` long if at all possible."""
     pairs = Pairs.of(result)
     budget = int(facts["html_bytes"])
-    at_least = {"all": len(pairs), "failing": len(pairs.failed)}
+    at_least = {"all": len(pairs), "failing": len(pairs.failed), "bad": len(pairs.failed)}
     text = ""
     for inside, rows in _LEVELS:
         if at_least.get(rows, 0) * _ROW_BYTES > budget:
@@ -110,6 +120,7 @@ def _comparison_html(
             for number, i in enumerate(shown[:inside])
         ),
         *_all_pairs(pairs, facts, rows),
+        _findings(facts),
         _unmatched(facts),
         _provenance(facts),
     )
@@ -124,7 +135,9 @@ def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
     return fragment(
         _verdict(pairs, facts),
         _remarks(pairs, facts),
+        _call_out(pairs, {}, facts),
         details([sentence("all_pairs", language)], *chart, *body),
+        _findings(facts),
         _unmatched(facts),
         _provenance(facts),
     )
@@ -151,6 +164,7 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
             )
         ),
         paragraph(reason_text(values, language)),
+        paragraph(origin) if (origin := origin_sentence(values, language)) else None,
         paragraph(small(digests)) if (digests := digest_line(values, language)) else None,
         figure_table(values) if not np.isnan(values["max_abs_error"]) else None,
         _inside(values, evidence, language) if evidence is not None else None,
@@ -160,13 +174,19 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
 def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     language = facts["language"]
     parts = [tone(*headline(pairs, language))]
+    if origins := origin_counts(pairs, language):
+        parts[0] = join([parts[0], sentence("colon", language), origins])
     if pairs.first is not None:
-        at = tone("bad", f"➤ {sentence('first_at', language)}")
+        at = tone(_first_tone(pairs), f"➤ {first_words(pairs, language)}")
         number = small(f"(#{pairs.number(pairs.first)})")
         name = join([pairs.place(pairs.first), samp(pairs.short(pairs.first))])
         parts.append(join([at, name, number], " "))
     parts += [tone(name, text, bold=False) for name, text in pairs.remarks(language)]
     return paragraph(join(parts, " · "), style="margin:2px 0;font-size:16px")
+
+
+def _first_tone(pairs: Pairs) -> str:
+    return "bad" if len(pairs.failed) else "warn"
 
 
 def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
@@ -178,12 +198,15 @@ def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
         # Of tensors: numbers, texts and None have no shape.
         of_tensors = pairs[f"{side}_dtype"][pairs[f"{side}_shape"] != ""]
         dtypes = sorted({str(dtype) for dtype in of_tensors if dtype})
-        label = element("b", facts[f"{side}_label"])
+        # A dump without a label of its own is called by its side.
+        label = element("b", facts[f"{side}_label"]) if facts[f"{side}_label"] != side else None
         parts.append(join([side, label, *runner, ", ".join(dtypes[:3])], " "))
     parts.append(criterion(facts))
     parts += [sentence(key, language) for key in pairs.order_remarks]
     parts += list(facts["notes"])
-    return paragraph(small(join(parts, " · ")), style="margin:2px 0 8px 0;opacity:.75")
+    text = paragraph(small(join(parts, " · ")), style="margin:2px 0 2px 0;opacity:.75")
+    checks = check_marks(facts["checks"], language)
+    return join([text, paragraph(checks, style="margin:2px 0 8px 0") if checks else None])
 
 
 def _call_out(
@@ -194,27 +217,48 @@ def _call_out(
         return None
     values = pairs.row(first)
     left, right = pairs.sides(first)
-    title = left if left == right else f"{left} → {right}"
-    end = "。" if language == "zh" else "."
-    what = join(
-        [verdict_mark(str(values["verdict"]), language), ": ", reason_text(values, language)]
-    )
-    lines = [
-        paragraph(element("b", f"➤ {sentence('first_divergence', language)}: ", samp(title))),
-        paragraph(what, end),
-        paragraph(_before(pairs, pairs.turn, language)),
-    ]
-    if first in evidence and (ranges := range_sentences(evidence[first], language)):
-        lines.append(paragraph(" ".join(ranges)))
-    lines.append(
-        paragraph(small(sentence("next", language), " ", element("code", f"cmp[{left!r}]")))
-    )
-    colour = INKS[tone_of(str(values["verdict"]))]
+    title = left if left == right else f"{left or '–'} → {right or '–'}"
+    key = "first_divergence" if len(pairs.failed) else "within_title"
+    where = " ".join(range_sentences(evidence[first], language)) if first in evidence else ""
+    lines = [paragraph(element("b", f"➤ {sentence(key, language)}: ", samp(title)))]
+    if values["origin"] == "created":
+        how = origin_sentence(values, language)
+        # The sentence of the origin gives the figures of a plain difference, of others the reason.
+        if values["verdict"] not in ("differs", "pass", "identical"):
+            lines.append(_what(values, language))
+        before = _before(pairs, min(pairs.turn, first), language)
+        # Inputs say more than neighbours; without them those are what there is to compare with.
+        known = values["origin_basis"] in ("inputs", "between")
+        lines.append(paragraph(join([how, None if known else before, where or None], " ")))
+        lines += [
+            said_html(s) for s in cause_sentences(facts["findings"], language, pairs.number(first))
+        ]
+    else:
+        lines.append(_what(values, language))
+        lines.append(paragraph(_before(pairs, pairs.turn, language)))
+        lines += [paragraph(where)] if where else []
+    calls = [_subscript(pairs, first), "cmp.explain()"]
+    code = join([element("code", call) for call in calls], "\N{EN SPACE}")
+    lines.append(paragraph(small(sentence("next", language), " ", code)))
     return element(
         "div",
         *lines,
-        style=f"border-left:4px solid {colour};padding:2px 0 2px 12px;margin:0 0 10px 0",
+        style=f"border-left:4px solid {INKS[_first_tone(pairs)]};padding:2px 0 2px 12px;"
+        "margin:0 0 10px 0",
     )
+
+
+def _what(values: Mapping[str, Any], language: str) -> Markup:
+    """Verdict and reason in a line."""
+    mark = verdict_mark(str(values["verdict"]), language)
+    return paragraph(mark, ": ", reason_text(values, language), "。" if language == "zh" else ".")
+
+
+def _subscript(pairs: Pairs, i: int) -> str:
+    """Python that gives one pair: by its name where that is one of its own."""
+    name = pairs.short(i)
+    count = int((pairs["left_display"] == name).sum())
+    return f"cmp[{name!r}]" if count == 1 else f"cmp[{pairs.number(i)}]"
 
 
 def _before(pairs: Pairs, first: int, language: str) -> str:
@@ -243,20 +287,45 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
             "after": scientific(_largest(error[first + 1 :])),
         }
     chosen = _thinned(pairs)
+    nan = _first_nan(pairs, chosen)
+    key = "along_remark_origin" if pairs.has_origins else "along_remark"
+    told = sentence("chart_alt_pass" if first is None else "chart_alt", language, **alt)
     return [
-        heading(sentence("along", language), sentence("along_remark", language)),
+        heading(sentence("along", language), sentence(key, language)),
         depth_chart(
             [float(pairs["max_abs_error"][i]) for i in chosen],
-            [tone_of(str(pairs["verdict"][i])) for i in chosen],
+            [pairs.tone(i) for i in chosen],
             line=(float(facts["atol"]), f"atol {scientific(float(facts['atol']))}"),
             first=chosen.index(first) if first is not None else None,
             first_label=f"#{pairs.number(first)} {pairs.short(first)}"[:60]
             if first is not None
             else "",
             labels=thinned_ticks([pairs.short(i) for i in chosen]),
-            alt=sentence("chart_alt_pass" if first is None else "chart_alt", language, **alt),
+            alt=told + _alt_of_origins(pairs, nan, language),
+            nan=None
+            if nan is None or nan == first
+            else (chosen.index(nan), f"△ NaN/Inf #{pairs.number(nan)} {pairs.short(nan)}"[:60]),
         ),
     ]
+
+
+def _first_nan(pairs: Pairs, chosen: Sequence[int]) -> int | None:
+    """The first shown row whose NaN or infinities differ."""
+    return next((i for i in chosen if pairs["verdict"][i] == "nan"), None)
+
+
+def _alt_of_origins(pairs: Pairs, nan: int | None, language: str) -> str:
+    told = ""
+    created = np.flatnonzero(pairs["origin"] == "created")
+    if len(created):
+        some = ", ".join(f"#{pairs.number(int(i))} {pairs.short(int(i))}" for i in created[:_FEW])
+        some += "" if len(created) <= _FEW else ", …"
+        carried = int((pairs.states == "carried").sum())
+        told = sentence("chart_alt_origin", language, created=some, carried=carried)
+    if nan is not None:
+        name = f"#{pairs.number(nan)} {pairs.short(nan)}"
+        told += sentence("chart_alt_nan", language, name=name)
+    return told
 
 
 def _thinned(pairs: Pairs) -> list[int]:
@@ -276,7 +345,8 @@ def _worst(pairs: Pairs, worst: Sequence[int], facts: Mapping[str, Any]) -> list
         return []
     language = facts["language"]
     title = sentence("worst", language, count=len(worst))
-    return [heading(title, sentence("worst_remark", language)), pair_table(pairs, worst, facts)]
+    key = "worst_remark_origin" if pairs.has_origins else "worst_remark"
+    return [heading(title, sentence(key, language)), pair_table(pairs, worst, facts)]
 
 
 def _drill_down(
@@ -285,7 +355,7 @@ def _drill_down(
     values = pairs.row(i)
     where = worst_elements(str(values["left_shape"]), evidence, most=1)
     summary = [
-        verdict_mark(str(values["verdict"]), facts["language"]),
+        verdict_mark(str(pairs.states[i]), facts["language"]),
         f" #{pairs.number(i)} ",
         samp(pairs.short(i)),
         f" · max |Δ| {scientific(float(values['max_abs_error']))}",
@@ -411,13 +481,13 @@ def _block(
     pairs: Pairs, title: str, numbers: list[int], facts: Mapping[str, Any], rows: Rows
 ) -> Markup:
     language = facts["language"]
-    verdicts = Counter(str(pairs["verdict"][i]) for i in numbers)
+    states = Counter(str(pairs.states[i]) for i in numbers)
     errors = pairs["max_abs_error"][numbers]
     parts = [
-        join([f"{verdicts[verdict]}\N{NO-BREAK SPACE}", verdict_mark(verdict, language)])
-        for verdict in sorted(verdicts, key=lambda verdict: -_SEVERITY[tone_of(verdict)])
+        verdict_mark(state, language, count=states[state])
+        for state in sorted(states, key=lambda state: -_SEVERITY[tone_of(state)])
     ]
-    if np.isfinite(errors).any():
+    if np.nanmax(errors, initial=0.0, where=np.isfinite(errors)) > 0:
         worst = numbers[int(np.nanargmax(errors))]
         largest = scientific(float(np.nanmax(errors)))
         parts.append(join([f"worst {largest} ", samp(pairs.short(worst))]))
@@ -437,14 +507,25 @@ def _block(
 
 def _listed(pairs: Pairs, numbers: list[int], rows: Rows) -> list[int]:
     """The pairs of a block whose rows are shown at this step of shrinking."""
-    bad = [i for i in numbers if _SEVERITY[tone_of(str(pairs["verdict"][i]))]]
+    bad = [i for i in numbers if _SEVERITY[pairs.tone(i)]]
     if rows == "all" or (rows == "failing" and bad):
         return numbers
+    if rows == "bad":
+        return bad
     if not bad or rows in ("failing", "none") or (rows == "first" and pairs.first not in numbers):
         return []
     # From two before the first bad one: the reader wants to see the turn.
     start = pairs.first if pairs.first in numbers else bad[0]
     return [i for i in numbers if i >= start - 2][:_FEW]
+
+
+def _findings(facts: Mapping[str, Any]) -> Markup | None:
+    """All that was found, with its evidence; the call-out tells the first of it."""
+    found, language = facts["findings"], facts["language"]
+    if not found:
+        return None
+    title = sentence("part_findings", language)
+    return details([title, small(f" · {len(found)}")], *findings_html(found, language))
 
 
 def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
@@ -453,10 +534,14 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     if not count:
         return None
     columns = {str(n): table[n].values for n in table.data_vars}
+    unexpected = int((~columns["expected"]).sum())
+    # Those nobody expected first.
+    order = np.argsort(columns["expected"], kind="stable")
     rows = []
-    for i in range(min(count, _MOST_UNMATCHED)):
+    for i in order[:_MOST_UNMATCHED]:
         side = "left" if columns["left_entry"][i] >= 0 else "right"
-        expected = "expected" if columns["expected"][i] else ""
+        note = str(columns["note"][i])
+        expected = ": ".join(filter(None, ["expected", note])) if columns["expected"][i] else ""
         near = str(columns["candidates"][i])
         rows.append(
             (
@@ -471,8 +556,11 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
         [
             tone(
                 "warn",
-                f"{glyph('missing')} {sentence('unmatched', facts['language'], count=count)}",
-            )
+                f"{glyph('missing')} {sentence('unmatched', facts['language'], count=unexpected)}",
+            ),
+            small(f" · {sentence('structure_expected', facts['language'], count=expected_count)}")
+            if (expected_count := count - unexpected)
+            else None,
         ],
         simple_table(("side", "name", "shape", "note"), rows),
         paragraph(small(sentence("more", facts["language"], count=more))) if more > 0 else None,

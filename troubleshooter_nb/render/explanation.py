@@ -4,56 +4,91 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from string import Formatter
+from typing import Any, NamedTuple
 
 import xarray as xr
 
 from troubleshooter_nb.render.causes import WORDS
 from troubleshooter_nb.render.charts import scientific
-from troubleshooter_nb.render.html import element, fragment, paragraph, small
-from troubleshooter_nb.render.text import scalar_row
-from troubleshooter_nb.render.words import reason_text, sentence
+from troubleshooter_nb.render.html import (
+    Markup,
+    element,
+    fragment,
+    heading,
+    join,
+    paragraph,
+    samp,
+    small,
+    tone,
+)
+from troubleshooter_nb.render.lines import wrapped
+from troubleshooter_nb.render.rows import scalar_row
+from troubleshooter_nb.render.words import growth_text, has_sentence, reason_text, sentence
 
 # Findings below this are named as possibilities only.
 LIKELY = 0.5
 _POSSIBLE = 0.25
+_MOST_BESIDES, _MOST_FACTS = 3, 5
+_UNKNOWN = "–"
+# What is said of a check: its mark, and its tone.
+_CHECKS = {"ok": ("✓", ""), "bad": ("✗", "bad"), "note": ("○", "warn"), "unknown": ("?", "warn")}
+_ASCII_CHECKS = {"ok": "ok", "bad": "x", "note": "-", "unknown": "?"}
+# Relative errors in the evidence, shown as all errors are.
+_ERRORS = ("before", "residual", "rival", "self_noise", "first", "later")
+_PARTS = ("check", "origin", "cause", "repair")
+_SIDES = {"left": "左", "right": "右"}
+
+
+class Said(NamedTuple):
+    """A sentence of an explanation: the part it belongs to, its first words, and the rest."""
+
+    part: str
+    lead: str
+    text: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The sentence as plain text."""
+        # Chinese sentences end in a full stop as wide as a space.
+        wide = self.lead.endswith(("\u3002", "\uff1a"))
+        return self.lead + self.text if wide else f"{self.lead} {self.text}".strip()
 
 
 def origin_sentence(row: Mapping[str, Any], language: str) -> str:
-    """How the first difference came to be: created in a call, or a root that differs.
+    """How a difference came to be: created in a call, a root that differs, or carried.
 
     Parameters
     ----------
     row : mapping
-        A row of `Comparison.result` that created a difference.
+        A row of `Comparison.result`.
     language : str
         "en" or "zh".
+
+    Returns
+    -------
+    str
+        Empty where nothing is known of it.
     """
-    basis = str(row.get("origin_basis", ""))
-    error, growth = float(row["rel_l2_error"]), float(row["growth"])
+    error, source = float(row["rel_l2_error"]), float(row["source_error"])
     shown = {
-        "rel": scientific(error) if not math.isnan(error) else "–",
-        "source": scientific(float(row["source_error"])),
-        "growth": growth_text(growth),
+        "rel": scientific(error),
+        "source": scientific(source),
+        "growth": growth_text(float(row["growth"])),
     }
-    if basis == "root":
-        key = "origin_root"
-    elif basis in ("input", "setting", "order", "between"):
-        key = f"origin_{basis}"
-    else:
-        key = "origin_backward" if row.get("direction") == "backward" else "origin_inputs"
-    if math.isnan(error) or math.isinf(error):
-        key = f"{key}_unmeasured" if key in ("origin_inputs", "origin_backward") else key
-    return sentence(key, language, **shown)
-
-
-def growth_text(growth: float) -> str:
-    """``×12``, ``×1.4e6``; empty where unknown."""
-    if math.isnan(growth):
+    if row["origin"] == "carried":
+        known = math.isfinite(error) and math.isfinite(source) and shown["growth"]
+        return sentence("origin_carried", language, **shown) if known else ""
+    if row["origin"] != "created":
         return ""
-    if math.isinf(growth):
-        return "×∞"
-    return f"×{growth:.1f}" if growth < 100 else f"×{scientific(growth)}"
+    basis = str(row["origin_basis"])
+    if basis in ("", "inputs"):
+        basis = "backward" if row["direction"] == "backward" else "inputs"
+    key = f"origin_{basis}"
+    # NaN and shapes are counted, not measured: the reason of the row says how many.
+    measured = math.isfinite(error) and row["verdict"] not in ("nan", "shape")
+    variant = "_unmeasured" if not measured else "_equal" if source == 0 else ""
+    return sentence(key + variant if has_sentence(key + variant) else key, language, **shown)
 
 
 def cause_title(cause: str, language: str) -> str:
@@ -63,102 +98,262 @@ def cause_title(cause: str, language: str) -> str:
 
 
 def cause_proof(finding: Mapping[str, Any], language: str) -> str:
-    """The numbers that prove a finding, in a sentence."""
-    return _filled(finding, "proof", language)
+    """The numbers that prove a finding, in a sentence.
+
+    Several computations may prove one cause; where the evidence is not of the kind that its own
+    sentence wants, a general one is filled with what there is.
+    """
+    evidence, words = finding["evidence"], WORDS.get(str(finding["cause"]))
+    template = words.proof[language == "zh"] if words else ""
+    if template and all(_is_known(evidence.get(name)) for name in _names_in(template)):
+        return _filled(template, evidence, language)
+    has_sides = all(_is_known(evidence.get(side)) for side in _SIDES)
+    gaps = _Gaps(evidence, language)
+    key = "proof_sides" if has_sides else "proof_undone"
+    said = sentence(key, language, **{name: gaps[name] for name in (*_SIDES, *_ERRORS)})
+    if has_sides:
+        return said
+    known = {
+        name: value
+        for name, value in evidence.items()
+        if name not in _ERRORS and isinstance(value, str | int | float) and value != ""
+    }
+    facts = ", ".join(
+        f"{name} {shown_value(value, language)}" for name, value in [*known.items()][:_MOST_FACTS]
+    )
+    return f"{said} ({facts})" if facts else said
 
 
 def cause_repair(finding: Mapping[str, Any], language: str) -> str:
     """What to do about a finding, in a sentence."""
-    return _filled(finding, "repair", language)
+    words = WORDS.get(str(finding["cause"]))
+    return _filled(words.repair[language == "zh"], finding["evidence"], language) if words else ""
 
 
-def finding_lines(findings: Sequence[Mapping[str, Any]], language: str) -> list[str]:
-    """Sentences for a call-out: the likely cause with proof and repair, then what is possible."""
-    if not findings:
-        return []
-    best, others = findings[0], findings[1:]
-    lines = []
-    if best["confidence"] >= _POSSIBLE:
-        key = "cause_likely" if best["confidence"] >= LIKELY else "cause_possible"
-        title = cause_title(str(best["cause"]), language)
-        lines.append(
-            " ".join(
-                [
-                    sentence(key, language, cause=title, confidence=f"{best['confidence']:.0%}"),
-                    cause_proof(best, language),
-                ]
-            ).strip()
-        )
-        lines.append(cause_repair(best, language))
-    possible = [f for f in others if f["confidence"] >= _POSSIBLE][:3]
-    if possible:
+def cause_sentences(
+    findings: Sequence[Mapping[str, Any]], language: str, number: int = -1
+) -> list[Said]:
+    """The likely cause with proof and repair, then what else is possible.
+
+    Parameters
+    ----------
+    findings : sequence of mapping
+        Fields of `Finding`, the surest first.
+    language : str
+        "en" or "zh".
+    number : int
+        Pair number of the first difference: where a cause acts elsewhere, it says where.
+    """
+    sure = [finding for finding in findings if finding["confidence"] >= _POSSIBLE]
+    if not sure:
+        return [Said("cause", "", sentence("no_cause", language))]
+    best, *others = sure
+    key = "cause_likely" if best["confidence"] >= LIKELY else "cause_possible"
+    title = cause_title(str(best["cause"]), language)
+    lead = sentence(key, language, cause=title, confidence=f"{best['confidence']:.0%}")
+    pairs = best["evidence"].get("pairs", [best["pair"]])
+    if number not in pairs:
+        lead += f" {sentence('cause_at', language, number=best['pair'])}"
+    proof = cause_proof(best, language)
+    if len(pairs) > 1:
+        proof += f" {sentence('cause_places', language, count=len(pairs))}"
+    found = [Said("cause", lead, proof)]
+    if repair := cause_repair(best, language):
+        found.append(Said("repair", sentence("repair", language), repair))
+    if others:
         named = "; ".join(
             f"{cause_title(str(f['cause']), language)} ({f['confidence']:.0%}, #{f['pair']})"
-            for f in possible
+            for f in others[:_MOST_BESIDES]
         )
-        lines.append(sentence("causes_besides", language, causes=named))
-    return [line for line in lines if line]
+        found.append(Said("cause", "", sentence("causes_besides", language, causes=named)))
+    return found
 
 
 def check_line(check: Mapping[str, Any], language: str) -> str:
     """One check of the preflight in a few words."""
-    return sentence(f"check_{check['what']}_{check['status']}", language, **check["values"])
+    key = f"check_{check['what']}_{check['status']}"
+    return sentence(key, language, **check["values"]) if has_sentence(key) else key
 
 
-def _filled(finding: Mapping[str, Any], part: str, language: str) -> str:
-    words = WORDS.get(str(finding["cause"]))
-    if words is None:
-        return ""
-    template: str = getattr(words, part)[language == "zh"]
-    return template.format_map(_Gaps(finding["evidence"])) if template else ""
+def check_marks(checks: Sequence[Mapping[str, Any]], language: str) -> Markup | None:
+    """All checks in one small line, what does not hold in its tone; None where none was made."""
+    if not checks:
+        return None
+    parts = []
+    for check in checks:
+        mark, name = _CHECKS[check["status"]]
+        text = f"{mark}\N{NO-BREAK SPACE}{check_line(check, language)}"
+        parts.append(tone(name, text, bold=check["status"] == "bad"))
+    return small(sentence("comparable", language), " ", join(parts, " · "))
 
 
-class _Gaps(dict[str, Any]):
-    """Evidence as it is shown: numbers with as many digits as help."""
-
-    def __getitem__(self, name: str) -> Any:
-        return shown_value(dict.get(self, name))
-
-
-def shown_value(value: Any) -> str:
-    """A number of the evidence in a few digits, anything else as text."""
-    if isinstance(value, bool) or value is None:
-        return "–" if value is None else str(value)
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(shown_value(item) for item in value[:6]) + (" …" if len(value) > 6 else "")
-    return str(value)
-
-
-def explanation_lines(row: xr.Dataset | None, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a comparison found out, as (part, sentence): preflight, origin, cause, checks."""
-    language = facts["language"]
-    lines = [("check", check_line(check, language)) for check in facts["checks"]]
+def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> list[Said]:
+    """What a comparison found out: whether it can be, where, why, and what to do."""
+    language, marks = facts["language"], _ASCII_CHECKS if facts["ascii"] else None
+    said = [
+        Said(
+            "check",
+            marks[c["status"]] if marks else _CHECKS[c["status"]][0],
+            check_line(c, language),
+        )
+        for c in facts["checks"]
+    ] or [Said("check", "", sentence("no_checks", language))]
     if row is None:
-        return [*lines, ("origin", sentence("no_origin", language))]
+        said.append(Said("origin", "", sentence("no_origin", language)))
+        return said
     values = scalar_row(row)
-    name = str(values["left_display"] or values["right_display"])
-    at = f"{name} (#{int(values['order'])})"
-    lines.append(("origin", f"{at}: {reason_text(values, language)}"))
-    if values["origin"] == "created":
-        lines.append(("origin", origin_sentence(values, language)))
-    found = finding_lines(facts["findings"], language)
-    lines += [("cause", line) for line in found or [sentence("no_cause", language)]]
-    return lines
+    name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"
+    said.append(Said("origin", name, reason_text(values, language)))
+    if origin := origin_sentence(values, language):
+        said.append(Said("origin", "", origin))
+    if values["origin"]:
+        said += cause_sentences(facts["findings"], language, int(values["order"]))
+    else:
+        said.append(Said("cause", "", sentence("nothing_asked", language)))
+    return said
 
 
 def explanation_text(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
-    """Plain text of an explanation."""
-    marks = {"check": "-", "origin": ">", "cause": "="}
-    return "\n".join(f"{marks[part]} {line}" for part, line in explanation_lines(row, facts))
+    """Plain text of an explanation: each part under its heading."""
+    language = facts["language"]
+    lines: list[str] = []
+    for part, sentences in _by_part(row, facts):
+        lines.append(sentence(f"part_{part}", language))
+        for said in sentences:
+            lines += wrapped(said.whole, facts, indent=2)
+    if facts["findings"]:
+        lines.append(sentence("part_findings", language))
+        for finding in facts["findings"]:
+            title, figures, rest = finding_parts(finding, language)
+            lines += wrapped(title, facts, indent=2)
+            lines += wrapped("; ".join(filter(None, (figures, rest))), facts, indent=6)
+    return "\n".join(lines)
 
 
 def explanation_html(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
-    """HTML of an explanation."""
-    lines = explanation_lines(row, facts)
-    return fragment(
-        *(paragraph(small(line)) for part, line in lines if part == "check"),
-        *(paragraph(element("b", line)) for part, line in lines[:] if part == "origin"),
-        *(paragraph(line) for part, line in lines if part == "cause"),
+    """HTML of an explanation: each part under its heading."""
+    language = facts["language"]
+    sections: list[Markup] = []
+    for part, sentences in _by_part(row, facts):
+        sections.append(heading(sentence(f"part_{part}", language)))
+        sections += [said_html(said) for said in sentences]
+    if facts["findings"]:
+        sections.append(heading(sentence("part_findings", language)))
+        sections += findings_html(facts["findings"], language)
+    return fragment(*sections)
+
+
+def _by_part(row: xr.Dataset | None, facts: Mapping[str, Any]) -> list[tuple[str, list[Said]]]:
+    """The sentences under the headings, which say what the first words of a repair say."""
+    said = explanation_sentences(row, facts)
+    said = [one._replace(lead="") if one.part == "repair" else one for one in said]
+    parts = [(part, [one for one in said if one.part == part]) for part in _PARTS]
+    return [(part, sentences) for part, sentences in parts if sentences]
+
+
+def findings_html(findings: Sequence[Mapping[str, Any]], language: str) -> list[Markup]:
+    """Each finding with the figures of its proof and its evidence."""
+    found = []
+    for finding in findings:
+        title, figures, rest = finding_parts(finding, language)
+        found.append(paragraph(title, element("br"), small(figures, element("br"), samp(rest))))
+    return found
+
+
+def said_html(said: Said) -> Markup:
+    """A sentence with its first words in bold."""
+    return paragraph(
+        element("b", said.lead) if said.lead else None, said.whole.removeprefix(said.lead)
     )
+
+
+def finding_parts(finding: Mapping[str, Any], language: str) -> tuple[str, str, str]:
+    """A finding as title, figures of its proof, and everything else in its evidence."""
+    evidence = finding["evidence"]
+    gaps = _Gaps(evidence, language)
+    title = (
+        f"#{finding['pair']} {cause_title(str(finding['cause']), language)} "
+        f"({finding['cause']}, {finding['confidence']:.0%})"
+    )
+    figures = sentence(
+        "finding_figures", language, **{n: gaps[n] for n in ("before", "residual", "rival")}
+    )
+    others = [
+        f"{name} {shown_value(value)}"
+        for name, value in evidence.items()
+        if name not in ("before", "residual", "rival") and not isinstance(value, Mapping)
+    ]
+    return title, figures, "; ".join(others)
+
+
+def shown_value(value: Any, language: str = "en") -> str:
+    """A number of the evidence in a few digits, anything else as text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, bool):
+        return (("no", "yes"), ("否", "是"))[language == "zh"][value]
+    if isinstance(value, float):
+        return _short(f"{value:.4g}") if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {shown_value(item, language)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        shown = ", ".join(shown_value(item, language) for item in value[:6])
+        return shown + (" …" if len(value) > 6 else "")
+    if not _is_known(value):
+        return _UNKNOWN
+    return _SIDES.get(str(value), str(value)) if language == "zh" else str(value)
+
+
+def _is_known(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return value is not None
+
+
+def _short(text: str) -> str:
+    """A number whose power of ten has no sign or zeros that say nothing: 1e-05 as 1e-5."""
+    digits, letter, power = text.partition("e")
+    return f"{digits}e{int(power)}" if letter else text
+
+
+def _names_in(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
+
+
+def _filled(template: str, evidence: Mapping[str, Any], language: str) -> str:
+    text = template.format_map(_Gaps(evidence, language))
+    # "左 侧" comes of templates that expect an English word between Chinese ones.
+    return text.replace("左 侧", "左侧").replace("右 侧", "右侧") if language == "zh" else text
+
+
+class _Gaps(dict[str, Any]):
+    """Evidence as it is shown; what is missing is a dash."""
+
+    def __init__(self, evidence: Mapping[str, Any], language: str) -> None:
+        super().__init__(evidence)
+        self._language = language
+
+    def __getitem__(self, name: str) -> _Shown:
+        value = dict.get(self, name)
+        if name in _ERRORS and isinstance(value, float) and math.isfinite(value):
+            return _Shown(scientific(value), value)
+        return _Shown(shown_value(value, self._language), value)
+
+    def __missing__(self, name: str) -> _Shown:
+        return _Shown(_UNKNOWN, None)
+
+
+class _Shown(str):
+    """A value as it is shown, that also takes the format of a number if it is one."""
+
+    value: Any
+
+    def __new__(cls, text: str, value: Any) -> _Shown:
+        shown = super().__new__(cls, text)
+        shown.value = value
+        return shown
+
+    def __format__(self, form: str) -> str:
+        if not form or not _is_known(self.value) or not isinstance(self.value, int | float):
+            return str(self)
+        return _short(format(self.value, form))

@@ -78,7 +78,7 @@ def _pools(
             near = str(columns["candidates"][i])
             note: object = join([f"{sentence('closest', language)} ", samp(near)]) if near else "–"
             if columns["expected"][i]:
-                note = sentence("missing_expected", language)
+                note = str(columns["note"][i]) or sentence("missing_expected", language)
             mark = tone("warn", glyph("missing"))
             shape = str(columns[f"{side}_shape"][i]).replace("x", "×")
             lines.append(

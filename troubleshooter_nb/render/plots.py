@@ -12,7 +12,7 @@ import xarray as xr
 from troubleshooter_nb.render.html import INKS
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.text import parse_shape, scalar_row
-from troubleshooter_nb.render.words import sentence, tone_of, word
+from troubleshooter_nb.render.words import sentence, word
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,13 +49,13 @@ class ComparisonPlots:
         ax = ax or _new_axes(9, 3)
         pairs = Pairs.of(self.result)
         values = np.asarray(pairs[figure], float)
-        tones = np.array([tone_of(str(verdict)) for verdict in pairs["verdict"]], object)
+        tones = np.array([pairs.tone(i) for i in range(len(pairs))], object)
         shown = np.isfinite(values) & (values > 0)
         ax.plot(np.flatnonzero(shown), values[shown], color=INKS[""], linewidth=0.6, alpha=0.6)
         for tone, mark in _MARKS.items():
             rows = np.flatnonzero(shown & (tones == tone))
             if len(rows):
-                names = {word(str(v), self.facts["language"]) for v in pairs["verdict"][rows]}
+                names = {word(str(s), self.facts["language"]) for s in pairs.states[rows]}
                 label = ", ".join(sorted(names))
                 ax.plot(rows, values[rows], mark, color=INKS[tone], label=label)
         if shown.any():
@@ -64,7 +64,7 @@ class ComparisonPlots:
             ax.axhline(self.facts["atol"], color=INKS[""], linestyle="--", linewidth=0.8)
         if pairs.first is not None:
             ax.axvline(pairs.first, color=INKS["bad"], linestyle=":", linewidth=1)
-            title = f"{sentence('first_divergence', 'en')} #{pairs.first}: "
+            title = f"{sentence('first_divergence', 'en')} #{pairs.number(pairs.first)}: "
             ax.set_title(title + pairs.short(pairs.first), fontsize=10)
         ax.set_xlabel("pair in execution order")
         ax.set_ylabel(figure)

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.naming import place_text
-from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence
+from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
 
 _IN_CALL = re.compile(r" (?:#\d+|input|output|\(grad\))(?: .*)?$")  # of naming.place_text
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
@@ -104,6 +104,46 @@ class Pairs:
         """Numbers of the pairs whose values were compared and differ."""
         return np.flatnonzero(np.isin(self["verdict"], DIFFERING))
 
+    @cached_property
+    def has_origins(self) -> bool:
+        """Whether it is known where the differences come from."""
+        return bool((self["origin"] != "").any())
+
+    @cached_property
+    def states(self) -> np.ndarray:
+        """What each row is called: created, within (created, but passed), carried, or its verdict.
+
+        A row that carries an error on and passes is called what its verdict says.
+        """
+        origin, differs = self["origin"], np.isin(self["verdict"], DIFFERING)
+        states = self["verdict"].astype(object)
+        states[differs & (origin == "carried")] = "carried"
+        states[origin == "created"] = "within"
+        states[differs & (origin == "created")] = "created"
+        return states
+
+    def tone(self, i: int) -> str:
+        """The tone of a row: NaN and infinities keep theirs where they were not created."""
+        state = str(self.states[i])
+        return tone_of("nan" if self["verdict"][i] == "nan" and state == "carried" else state)
+
+    def origins(self, language: str) -> str:
+        """How many rows created the error, carried it, or have one without effect."""
+        if not self.has_origins:
+            return ""
+        states = self.states
+        counts = {state: int((states == state).sum()) for state in ("created", "within", "carried")}
+        rest = len(self.failed) - counts["created"] - counts["carried"]
+        carried = "carried_count" if counts["created"] or counts["within"] else "carried_on_count"
+        kinds = (
+            ("created_count", counts["created"]),
+            ("within_count", counts["within"]),
+            (carried, counts["carried"]),
+            ("without_effect_count", rest),
+        )
+        parts = [sentence(key, language, count=count) for key, count in kinds if count]
+        return ("\uff0c" if language == "zh" else ", ").join(parts)
+
     @property
     def turn(self) -> int:
         """Row up to which nothing differs: that of the first difference, or of its first copy."""
@@ -120,15 +160,16 @@ class Pairs:
         return int(self["order"][i])
 
     def worst_order(self) -> np.ndarray:
-        """All rows: differing first, NaN first among them, then what has no answer, then passed.
+        """All rows: what created a difference, what differs, what has no answer, what passed.
 
-        Within these by relative L2 error, or where only statistics are known by how far apart their
-        extremes are, then in order.
+        Among those that differ NaN come first. Within these by relative L2 error, or where only
+        statistics are known by how far apart their extremes are, then in order.
         """
         verdict, error = self["verdict"], self["rel_l2_error"]
         size = np.where(np.isnan(error), self._apart(), error)
         measured = ~np.isnan(size)
-        answer = np.where(np.isin(verdict, DIFFERING), 0, np.where(self["passed"], 2, 1))
+        answer = np.where(np.isin(verdict, DIFFERING), 1, np.where(self["passed"], 3, 2))
+        answer = np.where(self["origin"] == "created", 0, answer)
         rank = np.where(verdict == "nan", 0, np.where(measured, 1, 2))
         size = np.where(measured, size, -1.0)
         return np.asarray(np.lexsort((np.arange(len(self)), -size, rank, answer)))
@@ -148,7 +189,7 @@ class Pairs:
         verdict, order = self["verdict"], self.worst_order()
         measured = ~np.isnan(self["rel_l2_error"])
         differing = np.isin(verdict, DIFFERING) & (verdict != "shape")
-        shown = (measured & (verdict != "identical")) | differing
+        shown = (measured & (verdict != "identical")) | differing | (self["origin"] == "created")
         return [int(i) for i in order[shown[order]][: max(most, 0)]]
 
     @property
@@ -368,3 +409,8 @@ def block_of(label: str) -> str:
     if match and re.search(r"[./]", label):
         return match[1]
     return re.split(r"[./]", label, maxsplit=1)[0]
+
+
+def scalar_row(row: xr.Dataset) -> dict[str, Any]:
+    """The values of a row without the dimension ``pair``, by name."""
+    return {str(name): row[name].values[()] for name in row.data_vars if not row[name].ndim}

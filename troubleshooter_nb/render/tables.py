@@ -20,7 +20,7 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.words import glyph, percent, reason_text, tone_of, word
+from troubleshooter_nb.render.words import glyph, growth_of, percent, reason_text, tone_of, word
 
 _UNMEASURED = "–"
 
@@ -36,6 +36,7 @@ def pair_table(pairs: Pairs, rows: Iterable[int], facts: Mapping[str, Any]) -> M
         ("rel L2", False),
         ("1 − cos", False),
         ("in tol.", False),
+        *((("growth", False),) if pairs.has_origins else ()),
         ("1e-9…|Δ|…1e1", False),
     )
     lines = [_pair_row(pairs, i, facts) for i in rows]
@@ -48,7 +49,7 @@ def passed_table(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     for i in range(len(pairs)):
         error, relative = pairs["max_abs_error"][i], pairs["rel_l2_error"][i]
         figures = (_UNMEASURED if np.isnan(x) else scientific(float(x)) for x in (error, relative))
-        mark = verdict_mark(str(pairs["verdict"][i]), facts["language"])
+        mark = verdict_mark(str(pairs.states[i]), facts["language"])
         lines.append(
             row(
                 *map(cell, figures),
@@ -59,9 +60,10 @@ def passed_table(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     return table(titles, lines)
 
 
-def verdict_mark(verdict: str, language: str) -> Markup:
-    """Glyph and word of a verdict in its tone."""
-    text = f"{glyph(verdict)}\N{NO-BREAK SPACE}{word(verdict, language)}"
+def verdict_mark(verdict: str, language: str, *, count: int | None = None) -> Markup:
+    """Glyph and word of a verdict, or of what became known of its origin, in its tone."""
+    words = [glyph(verdict), *([] if count is None else [str(count)]), word(verdict, language)]
+    text = "\N{NO-BREAK SPACE}".join(words)
     name = tone_of(verdict)
     return Markup(text) if name == "ok" else tone(name, text, bold=name == "bad")
 
@@ -138,26 +140,39 @@ def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
         reason = reason_text(values, facts["language"])
         return row(
             cell(str(pairs.number(i))),
-            cell(verdict_mark(str(values["verdict"]), facts["language"])),
+            cell(verdict_mark(str(pairs.states[i]), facts["language"])),
             left_cell(mark, name),
             cell(shape),
-            element("td", reason, colspan=5, style="text-align:left;white-space:normal"),
+            element(
+                "td",
+                reason,
+                colspan=5 + pairs.has_origins,
+                style="text-align:left;white-space:normal",
+            ),
         )
     error = float(values["max_abs_error"])
-    fill = FILLS[tone_of(str(values["verdict"]))]
+    fill = FILLS[pairs.tone(i)]
     bar = f"background:linear-gradient(90deg,{fill} {100 * level(error):.0f}%,#0000 0)"
     mismatch = int(values["nan_mismatch_count"]) + int(values["inf_mismatch_count"])
     return row(
         cell(str(pairs.number(i))),
-        cell(verdict_mark(str(values["verdict"]), facts["language"])),
+        cell(verdict_mark(str(pairs.states[i]), facts["language"])),
         left_cell(mark, name, tone("miss", f" {mismatch} NaN/Inf") if mismatch else None),
         cell(shape),
         cell(scientific(error), style=bar),
         cell(scientific(float(values["rel_l2_error"]))),
         cell(_one_minus(float(values["cosine"]))),
         cell(percent(float(values["allclose_ratio"]))),
+        *((_growth_cell(values),) if pairs.has_origins else ()),
         cell(samp(spark(decades(pairs.histogram[i], pairs.exponents)))),
     )
+
+
+def _growth_cell(values: Mapping[str, Any]) -> Markup:
+    text = growth_of(values)
+    if values["origin"] != "created" or not text:
+        return cell(text)
+    return cell(tone("miss" if text.startswith("new") else "bad", text))
 
 
 def _one_minus(cosine: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.render.charts import decades, scientific, spark
+from troubleshooter_nb.render.explanation import cause_sentences, check_line, origin_sentence
+from troubleshooter_nb.render.lines import COLUMNS, LINES, fitted, padded, width, wrapped
 from troubleshooter_nb.render.rows import Entries, Pairs
-from troubleshooter_nb.render.words import glyph, percent, reason_text, sentence, word
-
-COLUMNS, LINES = 100, 25
-_ASCII = str.maketrans({"·": "|", "−": "-", "≤": "<", "–": "-", "◇": "N", "▲": "^", "×": "x"})
+from troubleshooter_nb.render.rows import scalar_row as scalar_row
+from troubleshooter_nb.render.words import glyph, growth_of, percent, reason_text, sentence, word
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -44,12 +43,12 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     count = len(entries)
     room = LINES - 3 - len(lines)
     shown = range(count) if count <= room else range(room - 1)
-    width = min(max((_width(entries.names[i]) for i in shown), default=0), 48)
+    widest = min(max((width(entries.names[i]) for i in shown), default=0), 48)
     for i in shown:
         row = entries.row(i)
-        text = f"  {padded(entries.names[i], width)}  {row['shape']:>12}  {row['dtype']:<9}"
+        text = f"  {padded(entries.names[i], widest)}  {row['shape']:>12}  {row['dtype']:<9}"
         if row["status"] != "ok":
-            text = f"  {padded(entries.names[i], width)}"
+            text = f"  {padded(entries.names[i], widest)}"
         lines.append(f"{text} {entries.remark(i, facts['language'])}".rstrip())
     if count > len(shown):
         lines.append(f"  ... {count - len(shown):,} more: dump.to_dataframe()")
@@ -120,42 +119,102 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Comparison."""
     language = facts["language"]
     pairs = Pairs.of(result)
+    separator = " | " if facts["ascii"] else " · "
     lines = [verdict_line(pairs, facts)]
+    if width(lines[0]) > COLUMNS:
+        first, *others = _verdict_parts(pairs, facts)
+        remarks = [text for _, text in pairs.remarks(language)]
+        head = separator.join([first, *others])
+        lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
+        lines += [f"  {separator.join(remarks)}"] if remarks else []
     sides = {"left": facts["left_label"], "right": facts["right_label"]}
     lines.append(f"  {sentence('sides', language, **sides)}")
     lines.append(f"  {criterion(facts)}")
-    first = pairs.first
-    if first is not None:
-        lines.append(f"  {pairs.place(first)}{pairs.label(first)}  (#{pairs.number(first)})")
-        lines.append(f"    {reason_text(pairs.row(first), language)}")
+    lines += _check_lines(facts)
+    if pairs.first is not None:
+        lines += _first_lines(pairs, pairs.first, facts)
     lines += [f"  note: {note}" for note in facts["notes"]]
-    shown = pairs.worst(min(int(facts["worst_rows"]), LINES - 4 - len(lines)))
+    room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
+    shown = pairs.worst(min(int(facts["worst_rows"]), room))
     if shown:
+        figure = "growth" if pairs.has_origins else "cosine"
         lines.append(
-            f"  {'#':>4}  {'verdict':<11} {'max |d|':>8} {'rel L2':>8} {'cosine':>9} "
+            f"  {'#':>4}  {'verdict':<11} {'max |d|':>8} {'rel L2':>8} {figure:>9} "
             f"{'in tol.':>7}  1e-9..1e1   pair"
         )
     lines += [_pair_line(pairs, i, facts) for i in shown]
-    unmatched = int(facts["unmatched"].sizes["pair"])
+    unmatched = int((~facts["unmatched"]["expected"].values).sum())
     if unmatched:
         lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
-    calls = "cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
+    explain = "cmp.explain() · " if pairs.first is not None else ""
+    calls = f"{explain}cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
     lines.append(f"  {sentence('next', language)} {calls}")
     return fitted(lines, facts)
 
 
+def _check_lines(facts: Mapping[str, Any]) -> list[str]:
+    """What keeps the runs from being comparable; nothing where all checks hold."""
+    marks = {"bad": ("✗", "x"), "note": ("○", "-"), "unknown": ("?", "?")}
+    wrong = [
+        f"{marks[check['status']][facts['ascii']]} {check_line(check, facts['language'])}"
+        for check in facts["checks"]
+        if check["status"] in marks and check["what"] != "coverage"
+    ]
+    text = f"{sentence('comparable', facts['language'])} {' · '.join(wrong)}"
+    return wrapped(text, facts, indent=2)[:_MOST_LINES] if wrong else []
+
+
+def _first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str]:
+    """The first difference: where, how it came to be, and why."""
+    language, row = facts["language"], pairs.row(first)
+    lines = [f"  {pairs.place(first)}{pairs.label(first)}  (#{pairs.number(first)})"]
+    if reason := reason_text(row, language):
+        lines.append(f"    {reason}")
+    if row["origin"] != "created":
+        return lines
+    lines += wrapped(origin_sentence(row, language), facts, indent=4)
+    for said in cause_sentences(facts["findings"], language, pairs.number(first))[:2]:
+        lines += _at_most(wrapped(said.whole, facts, indent=4), _MOST_LINES, facts)
+    return lines
+
+
+def _at_most(lines: list[str], most: int, facts: Mapping[str, Any]) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    end = "..." if facts["ascii"] else "…"
+    return [*lines[: most - 1], f"{lines[most - 1][: COLUMNS - len(end) - 1]}{end}"]
+
+
 def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     """The answer in one line."""
+    parts = _verdict_parts(pairs, facts)
+    parts += [text for _, text in pairs.remarks(facts["language"])]
+    return (" | " if facts["ascii"] else " · ").join(parts)
+
+
+def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
+    """How many pairs differ, and where the first does."""
     language, ascii_only = facts["language"], facts["ascii"]
     _, head = headline(pairs, language, ascii_only=ascii_only)
+    if origins := origin_counts(pairs, language):
+        head += sentence("colon", language) + origins
     parts = [head]
     if pairs.first is not None:
         arrow = ">" if ascii_only else "➤"
         where = f"{pairs.place(pairs.first)}{pairs.short(pairs.first)}"
         where += f" (#{pairs.number(pairs.first)})"
-        parts.append(f"{arrow} {sentence('first_at', language)} {where}")
-    parts += [text for _, text in pairs.remarks(language)]
-    return (" | " if ascii_only else " · ").join(parts)
+        parts.append(f"{arrow} {first_words(pairs, language)} {where}")
+    return parts
+
+
+def first_words(pairs: Pairs, language: str) -> str:
+    """What stands before the name of the first difference."""
+    return sentence("first_at" if len(pairs.failed) else "within_at", language)
+
+
+def origin_counts(pairs: Pairs, language: str) -> str:
+    """How many pairs created the error and how many carried it; empty where nothing failed."""
+    return pairs.origins(language) if len(pairs.failed) else ""
 
 
 def headline(pairs: Pairs, language: str, *, ascii_only: bool = False) -> tuple[str, str]:
@@ -198,6 +257,8 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
     lines = [f"{mark} {word(values['verdict'], language)} · {names}"]
     if reason := reason_text(values, language):
         lines.append(f"  {reason}")
+    if origin := origin_sentence(values, language):
+        lines += wrapped(origin, facts, indent=2)
     for side in ("left", "right"):
         what = f"{values[f'{side}_dtype']:<9} {values[f'{side}_shape']:<14}"
         lines.append(f"  {side:<5} {what} {_side(values, side)}".rstrip())
@@ -265,29 +326,26 @@ def worst_elements(
     return rows
 
 
-def scalar_row(row: xr.Dataset) -> dict[str, Any]:
-    """The values of a row without the dimension ``pair``, by name."""
-    return {str(name): row[name].values[()] for name in row.data_vars if not row[name].ndim}
-
-
+# Of one sentence of the call-out, and of the table, where the rest leaves little room.
+_MOST_LINES, _FEWEST_ROWS = 4, 3
 _FIGURES = 47  # columns that the figures of a pair take
 
 
 def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
     row, ascii_only = pairs.row(i), facts["ascii"]
-    verdict = (
-        f"{glyph(row['verdict'], ascii_only=ascii_only)} {word(row['verdict'], facts['language'])}"
-    )
+    state = str(pairs.states[i])
+    verdict = f"{glyph(state, ascii_only=ascii_only)} {word(state, facts['language'])}"
     counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
+    figure = growth_of(row) if pairs.has_origins else _cosine(row["cosine"])
     figures = (
         f"{_number(row['max_abs_error']):>8} {_number(row['rel_l2_error']):>8} "
-        f"{_cosine(row['cosine']):>9} {_share(row):>7}  {padded(counts, 10)}"
+        f"{figure:>9} {_share(row):>7}  {padded(counts, 10)}"
     )
     if np.isnan(row["max_abs_error"]) and row["verdict"] != "nan":
         # Nothing was measured: the reason says what is known instead.
         reason = reason_text(row, facts["language"])
         figures = padded(
-            reason if _width(reason) <= _FIGURES else f"{reason[: _FIGURES - 1]}…", _FIGURES
+            reason if width(reason) <= _FIGURES else f"{reason[: _FIGURES - 1]}…", _FIGURES
         )
     name = f"{pairs.place(i, short=True)}{pairs.label(i)}"
     return f"  {pairs.number(i):>4}  {padded(verdict, 11)} {figures}  {name}"
@@ -326,39 +384,3 @@ def _cosine(value: float) -> str:
 def _share(row: Mapping[str, Any]) -> str:
     ratio = float(row["allclose_ratio"])
     return "-" if np.isnan(ratio) else percent(ratio)
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def padded(text: str, width: int) -> str:
-    """The text with spaces up to this many columns."""
-    return text + " " * max(0, width - _width(text))
-
-
-def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
-    """The lines as one text of at most `LINES` lines of at most `COLUMNS` columns."""
-    """At most LINES lines of at most COLUMNS columns; control characters of names made visible."""
-    shown = lines[:LINES]
-    if len(lines) > LINES:
-        shown[-1] = f"  ... {len(lines) - LINES + 1} more lines"
-    end = "..." if facts["ascii"] else "…"
-    text = "\n".join(_cut(_visible(line), end) for line in shown)
-    return text.translate(_ASCII) if facts["ascii"] else text
-
-
-def _visible(line: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
-def _cut(line: str, end: str) -> str:
-    if _width(line) <= COLUMNS:
-        return line
-    kept, used = [], 0
-    for character in line:
-        used += _width(character)
-        if used > COLUMNS - len(end):
-            break
-        kept.append(character)
-    return "".join(kept) + end

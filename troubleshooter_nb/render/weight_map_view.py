@@ -23,8 +23,8 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
+from troubleshooter_nb.render.lines import LINES, fitted, padded
 from troubleshooter_nb.render.rows import blocks
-from troubleshooter_nb.render.text import LINES, fitted, padded
 from troubleshooter_nb.render.words import percent, sentence
 
 _MOST_ROWS = 400

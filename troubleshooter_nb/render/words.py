@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
 from troubleshooter_nb.render.charts import scientific
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)
@@ -21,6 +23,15 @@ VERDICTS: Mapping[str, tuple[str, str, str, str, str]] = {
     "unreadable": ("!", "!", "warn", "unreadable", "无法读取"),
     "undecidable": ("?", "?", "warn", "undecidable", "无法判定"),
 }
+
+# What became known of where a pair's difference comes from, shown in place of its verdict.
+ORIGINS: Mapping[str, tuple[str, str, str, str, str]] = {
+    "created": ("✗", "x", "bad", "created", "源头"),
+    # The verdict passed, and what follows from the difference may not.
+    "within": ("✓", "ok", "warn", "created", "源头"),
+    "carried": ("↳", ">", "warn", "carried", "传播"),
+}
+_MARKS = {**VERDICTS, **ORIGINS}
 
 # Verdicts that say values differ, as opposed to "could not be compared".
 DIFFERING = ("reduced", "differs", "unrelated", "nan", "shape")
@@ -70,6 +81,11 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "missing_left": ("no partner in the left dump", "左侧没有对应项"),
     "missing_right": ("no partner in the right dump", "右侧没有对应项"),
     "missing_expected": ("missing, as declared", "缺失，已声明为预期"),
+    "missing_noted": ("no partner is expected: {detail}", "无需对应项：{detail}"),
+    "digest_kinds": (
+        "checksums of two kinds cannot be compared ({detail}); dump both sides with one task",
+        "两侧校验和的种类不同，无法比较（{detail}）；请用同一任务重新采集",
+    ),
     "unreadable": ("{detail}", "{detail}"),
     "unreadable_left": ("left: {detail}", "左侧：{detail}"),
     "unreadable_right": ("right: {detail}", "右侧：{detail}"),
@@ -153,6 +169,17 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     # Sentences of the reprs.
     "all_agree": ("{passed} of {total} pairs agree", "{total} 对中 {passed} 对一致"),
     "some_differ": ("{failed} of {total} pairs differ", "{total} 对中 {failed} 对不一致"),
+    "colon": (": ", "："),
+    "created_count": ("{count} created the error", "{count} 对为误差源头"),
+    "within_count": (
+        "{count} created the error within the tolerance",
+        "{count} 对在容差内产生误差",
+    ),
+    "carried_count": ("{count} carried it", "{count} 对为传播"),
+    "carried_on_count": ("{count} carried an error", "{count} 对为传播"),
+    "without_effect_count": ("{count} without effect", "{count} 对没有后续影响"),
+    "within_at": ("within the tolerance a difference begins at", "在容差内，差异始于"),
+    "within_title": ("Within the tolerance a difference begins", "差异始于（容差内）"),
     "nothing": ("no pairs: nothing was compared", "没有配对：未进行比较"),
     "first_at": ("first at", "首个差异："),
     "without_partner": ("{count} without a partner", "{count} 项没有对应"),
@@ -223,10 +250,21 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "largest |Δ| of each pair in execution order: – passes, × differs, △ NaN or Inf, | other",
         "按执行顺序列出每对的最大 |Δ|：– 通过，× 不一致，△ NaN 或 Inf，| 其他",
     ),
+    "along_remark_origin": (
+        "largest |Δ| of each pair in execution order: – passes, × created here, | carried on, "
+        "△ NaN or Inf",
+        "按执行顺序列出每对的最大 |Δ|：– 通过，× 源头，| 传播，△ NaN 或 Inf",
+    ),
     "worst": ("Worst {count}", "最差 {count} 对"),
     "worst_remark": (
         "failed first, then by relative L2 error · last column: histogram of |Δ|, one axis for all",
         "先列未通过者，再按相对 L2 误差排列 · 末列：|Δ| 直方图，各行共用坐标轴",
+    ),
+    "worst_remark_origin": (
+        "created first, then by relative L2 error · growth: relative L2 error over that of what it "
+        "was computed from, or over rounding · last column: histogram of |Δ|, one axis for all",
+        "先列源头，再按相对 L2 误差排列 · growth：相对 L2 误差与其输入误差（或舍入误差）之比 · "
+        "末列：|Δ| 直方图，各行共用坐标轴",
     ),
     "inside": ("Inside the worst tensors", "最差张量的内部"),
     "all_pairs": ("All pairs", "全部配对"),
@@ -250,6 +288,14 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "Largest absolute error by execution order: {before} before the first difference, "
         "{first} at it, up to {after} after it",
         "按执行顺序的最大绝对误差：首个差异之前 {before}，该处 {first}，之后最大 {after}",
+    ),
+    "chart_alt_origin": (
+        "; created at {created}; {carried} pairs only carry it on",
+        "；源头：{created}；另有 {carried} 对仅为传播",
+    ),
+    "chart_alt_nan": (
+        "; NaN or Inf first at {name}",
+        "；NaN 或 Inf 首见于 {name}",
     ),
     "chart_alt_pass": (
         "Largest absolute error by execution order: at most {largest}",
@@ -376,6 +422,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "tied_list": ("{count} tied to another name", "{count} 项与另一名称共用同一张量"),
     "cards_differ": ("the two runs differ in", "两次运行的不同之处"),
     "more": ("{count} more", "另有 {count} 项"),
+    **EXPLANATIONS,
 }
 
 
@@ -392,19 +439,24 @@ def sentence(key: str, language: str = "en", **values: object) -> str:
     return _SENTENCES[key][language == "zh"].format(**values)
 
 
+def has_sentence(key: str) -> bool:
+    """Whether there is a sentence of this id."""
+    return key in _SENTENCES
+
+
 def glyph(verdict: str, *, ascii_only: bool = False) -> str:
-    """The mark of a verdict."""
-    return VERDICTS[verdict][1 if ascii_only else 0]
+    """The mark of a verdict or an origin."""
+    return _MARKS[verdict][1 if ascii_only else 0]
 
 
 def tone_of(verdict: str) -> str:
-    """The tone of a verdict: ok, bad, warn or miss."""
-    return VERDICTS[verdict][2]
+    """The tone of a verdict or an origin: ok, bad, warn or miss."""
+    return _MARKS[verdict][2]
 
 
 def word(verdict: str, language: str = "en") -> str:
-    """The verdict in a word."""
-    return VERDICTS[verdict][4 if language == "zh" else 3]
+    """The verdict or the origin in a word."""
+    return _MARKS[verdict][4 if language == "zh" else 3]
 
 
 def reason_text(row: Mapping[str, Any], language: str = "en") -> str:
@@ -437,6 +489,24 @@ class _Gaps(dict[str, Any]):
         if name == "coarser":
             return coarser(str(self["left_dtype"]), str(self["right_dtype"]))
         raise KeyError(name)
+
+
+def growth_text(growth: float) -> str:
+    """``×12``, ``×1.4e6``; empty where unknown, nothing in particular over an error of zero."""
+    if math.isnan(growth):
+        return ""
+    if math.isinf(growth):
+        return "×∞"
+    return f"×{growth:.1f}" if growth < 100 else f"×{scientific(growth)}"
+
+
+def growth_of(row: Mapping[str, Any]) -> str:
+    """Growth of a row's error as a table shows it: ``×1.3``, ``new NaN``, or nothing."""
+    growth = float(row["growth"])
+    if row["verdict"] == "nan":
+        is_new = row["origin"] == "created"
+        return f"new {'NaN' if row['nan_mismatch_count'] else 'Inf'}" if is_new else ""
+    return "" if row["verdict"] == "shape" else growth_text(growth)
 
 
 def mismatches(nan: int, inf: int) -> str:

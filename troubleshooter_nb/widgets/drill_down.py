@@ -238,7 +238,7 @@ def _reader(
             span = (count - 1) * plane.columns + width
             values = source.read(begin, begin + span)
             padded = np.concatenate([values, values[: plane.columns - width]])
-            return padded.reshape(count, plane.columns)[:, :width].reshape(-1)
+            return np.asarray(padded.reshape(count, plane.columns)[:, :width].reshape(-1))
         starts = (begin + i * plane.columns for i in range(count))
         return np.concatenate([source.read(at, at + width) for at in starts])
 

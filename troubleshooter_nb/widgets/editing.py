@@ -7,7 +7,6 @@ everything the page can ask for can be asked for in a test as well.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -20,13 +19,15 @@ from troubleshooter_nb.formats.pairing_writer import write_mapping
 from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.text import shape_text
-from troubleshooter_nb.weight_map import Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.history import History
 
 Value = TypeVar("Value", WeightMap, Pairing)
 Message = Mapping[str, Any]
 # key, left numbers, right numbers, transform or method, shapes, remark, tone, suggestion
 Cells = tuple[str, list[int], list[int], str, str, str, str, str]
+# Names and shapes of the left, then of the right.
+Sides = tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]
 _SIDES = ("left", "right")
 
 
@@ -38,8 +39,9 @@ class Session(ABC, Generic[Value]):
     def __init__(self, value: Value) -> None:
         self.history: History[Value] = History(value)
         self.revision = 0
-        self._names = self._named(value)
+        self._names: Sides = self._named(value)
         self._sent: dict[str, Cells] = {}
+        self._all_shapes: list[str] = []
 
     @property
     def value(self) -> Value:
@@ -74,7 +76,10 @@ class Session(ABC, Generic[Value]):
     def changes(self) -> dict[str, Any]:
         """Rows that are not as they were when they were sent last."""
         rows = {cells[0]: cells for cells in self._cells()}
-        put = [cells for key, cells in rows.items() if self._sent.get(key) != cells]
+        sent = self._sent
+        put = [
+            new for key, new in rows.items() if sent.get(key) is not new and sent.get(key) != new
+        ]
         gone = [key for key in self._sent if key not in rows]
         self._sent = rows
         return {"type": "rows", "put": put, "gone": gone, **self._facts()}
@@ -97,9 +102,11 @@ class Session(ABC, Generic[Value]):
         }
 
     def _on_ready(self, _: Message) -> dict[str, Any]:
-        (left, left_shapes), (right, right_shapes) = self._names
+        left, left_shapes = self._names[0]
+        right, right_shapes = self._names[1]
         self._sent = {cells[0]: cells for cells in self._cells()}
-        shapes = list(dict.fromkeys((*left_shapes, *right_shapes)))
+        shapes = list(dict.fromkeys(left_shapes + right_shapes))
+        self._all_shapes = shapes
         numbers = {shape: number for number, shape in enumerate(shapes)}
         return {
             "type": "state",
@@ -133,9 +140,8 @@ class Session(ABC, Generic[Value]):
         return self.replace(value, f"pair {names[0]} with {names[1]}")
 
     def _on_unpair(self, message: Message) -> dict[str, Any]:
-        left, right = self._row(message)
-        name = (*left, *right)[0]
-        return self.replace(self.unpaired(left, right), f"unpair {name}")
+        left, _ = self._row(message)
+        return self.replace(self.unpaired(self._sent[str(message["key"])]), f"unpair {left[0]}")
 
     def _on_rest(self, _: Message) -> dict[str, Any]:
         return self.replace(self.value.match_rest(), "auto-match the rest")
@@ -186,7 +192,7 @@ class Session(ABC, Generic[Value]):
         return [self.names("left", k) for k in cells[1]], [self.names("right", k) for k in cells[2]]
 
     @abstractmethod
-    def _named(self, value: Value) -> tuple[tuple[list[str], list[str]], ...]:
+    def _named(self, value: Value) -> Sides:
         """Names and shapes of both sides; their places are the numbers that messages use."""
 
     @abstractmethod
@@ -211,8 +217,8 @@ class Session(ABC, Generic[Value]):
         """The value with these two numbers paired."""
 
     @abstractmethod
-    def unpaired(self, left: Sequence[str], right: Sequence[str]) -> Value:
-        """The value without the row of these names."""
+    def unpaired(self, cells: Cells) -> Value:
+        """The value without this row."""
 
     @abstractmethod
     def put_aside(self, side: str, number: int) -> tuple[Value, str]:
@@ -254,21 +260,21 @@ class WeightMapSession(Session[WeightMap]):
     def __init__(
         self, value: WeightMap, source: Dump | None = None, target: Dump | None = None
     ) -> None:
-        self._problems: dict[int, tuple[WeightRow, str]] = {}
         self._values = source, target
         super().__init__(value)
 
-    def _named(self, value: WeightMap) -> tuple[tuple[list[str], list[str]], ...]:
+    def _named(self, value: WeightMap) -> Sides:
         sides = []
         for known, used in (
             (value.source, [name for row in value.rows for name in row.sources]),
             (value.target or {}, [name for row in value.rows for name in row.targets]),
         ):
             names = list(dict.fromkeys((*known, *used)))
-            shapes = [(shape_text(known[n].shape) or "scalar") if n in known else "" for n in names]
-            sides.append((names, shapes))
+            sides.append((names, [_shape(known[n]) if n in known else "" for n in names]))
         self._at = [{name: k for k, name in enumerate(names)} for names, _ in sides]
-        return tuple(sides)
+        self._known_as = value.source, value.target
+        self._drawn: dict[int, tuple[WeightRow, WeightRow | None, Cells]] = {}
+        return sides[0], sides[1]
 
     def _labels(self) -> tuple[str, str]:
         return self.value.source_label, self.value.target_label
@@ -278,44 +284,67 @@ class WeightMapSession(Session[WeightMap]):
 
     def replace(self, value: WeightMap, what: str) -> dict[str, Any]:
         """Make this the current version; the answer tells which rows changed."""
-        left, right = self._named(value)
-        if (left, right) != self._names and not (
-            set(left[0]) <= set(self._names[0][0]) and set(right[0]) <= set(self._names[1][0])
-        ):
+        answer = super().replace(value, what) if self._has_names_of(value) else None
+        if answer is None:
             # A value given from outside has names of its own: everything is sent again.
-            self._names = left, right
+            self._names = self._named(value)
             super().replace(value, what)
-            return self._on_ready({})
-        self._at = [{n: k for k, n in enumerate(names)} for names, _ in self._names]
-        return super().replace(value, what)
+            answer = self._on_ready({})
+        return answer
 
-    def _problem(self, row: WeightRow) -> str:
-        # The row is kept with the answer: a number of one that is gone may come again.
-        known = self._problems.get(id(row))
-        if known is None or known[0] is not row:
-            known = self._problems[id(row)] = row, self.value.problem(row)
-        return known[1]
+    def _moved(self, move: Any) -> dict[str, Any]:
+        move()
+        if not self._has_names_of(self.value):
+            self._names = self._named(self.value)
+            self.revision += 1
+            return self._on_ready({})
+        self.revision += 1
+        return self.changes()
+
+    def _has_names_of(self, value: WeightMap) -> bool:
+        """Whether the numbers in use hold for a value as well."""
+        if value.source is not self._known_as[0] or value.target is not self._known_as[1]:
+            return False
+        at = self._at
+        return all(
+            all(name in at[0] for name in row.sources)
+            and all(name in at[1] for name in row.targets)
+            for row in value.rows
+        )
 
     def _cells(self) -> list[Cells]:
         suggested = {row.sources[0]: row for row in self.value.suggestions}
-        seen: Counter[str] = Counter()
+        seen: set[str] = set()
         cells: list[Cells] = []
         for row in self.value.rows:
-            left = [self._at[0][name] for name in row.sources]
-            right = [self._at[1][name] for name in row.targets]
-            key = f"{left[0]}>{'+'.join(map(str, right))}"
-            seen[key] += 1
-            if seen[key] > 1:
-                key += f"#{seen[key]}"
-            problem = self._problem(row)
-            instead = suggested.get(row.sources[0])
-            suggestion = ""
-            if instead is not None:
-                suggestion = f"{' + '.join(instead.targets)} by {instead.transform}"
-            tone = "bad" if problem else "warn" if suggestion or _contradicts(row) else ""
-            remark = "; ".join(filter(None, [problem, row.note]))
-            shapes = self._shapes(left, right)
-            cells.append((key, left, right, str(row.transform), shapes, remark, tone, suggestion))
+            made = self._cells_of(row, suggested.get(row.sources[0]))
+            if made[0] in seen:  # a map from a file may say the same twice
+                made = (f"{made[0]}#{len(cells)}", *made[1:])
+            seen.add(made[0])
+            cells.append(made)
+        return cells
+
+    def _cells_of(self, row: WeightRow, instead: WeightRow | None) -> Cells:
+        # The row is kept with what was drawn: the id of one that is gone may come again.
+        known = self._drawn.get(id(row))
+        if known is not None and known[0] is row and known[1] is instead:
+            return known[2]
+        left = [self._at[0][name] for name in row.sources]
+        right = [self._at[1][name] for name in row.targets]
+        problem = self.value.problem(row)
+        suggestion = f"{' + '.join(instead.targets)} by {instead.transform}" if instead else ""
+        tone = "bad" if problem else "warn" if instead or _contradicts(row) else ""
+        cells: Cells = (
+            f"{left[0]}>{'+'.join(map(str, right))}",
+            left,
+            right,
+            str(row.transform),
+            self._shapes(left, right),
+            "; ".join(filter(None, [problem, row.note])),
+            tone,
+            suggestion,
+        )
+        self._drawn[id(row)] = row, instead, cells
         return cells
 
     def _shapes(self, left: Sequence[int], right: Sequence[int]) -> str:
@@ -330,7 +359,7 @@ class WeightMapSession(Session[WeightMap]):
         value = self.value
         total = len(self._names[0][0])
         used = {name for row in value.rows for name in row.sources}
-        problems = sum(bool(self._problem(row)) for row in value.rows)
+        problems = sum(cells[6] == "bad" for cells in self._sent.values())
         changed = sum(row.transform.kind not in ("copy", "drop") for row in value.rows)
         dropped = sum(row.transform.kind == "drop" for row in value.rows)
         counts = [
@@ -358,9 +387,9 @@ class WeightMapSession(Session[WeightMap]):
             raise WeightMapError(msg)
         return value.pair(source, target, str(transforms[0]))
 
-    def unpaired(self, left: Sequence[str], right: Sequence[str]) -> WeightMap:
-        """The map without the row of these names."""
-        return self.value.unpair(left[0])
+    def unpaired(self, cells: Cells) -> WeightMap:
+        """The map without this row."""
+        return self.value.unpair(self.names("left", cells[1][0]))
 
     def put_aside(self, side: str, number: int) -> tuple[WeightMap, str]:
         """The map that drops a source."""
@@ -375,16 +404,15 @@ class WeightMapSession(Session[WeightMap]):
         others = (value.target or {}) if side == "left" else value.source
         known = value.source if side == "left" else (value.target or {})
         said: dict[str, str] = {}
-        for other, spec in others.items() if name in known else ():
-            shape = shape_text(spec.shape) or "scalar"
-            if shape not in said:
-                pair = (name, other) if side == "left" else (other, name)
-                transforms = value.fitting(*pair)
-                said[shape] = f"!{value.misfit(*pair)}"
-                if transforms:
-                    said[shape] = "" if transforms[0].kind == "copy" else str(transforms[0])
-        shapes = dict.fromkeys((*self._names[0][1], *self._names[1][1]))
-        return [said.get(shape, "") for shape in shapes]
+        one_of_each = {spec.shape: other for other, spec in others.items()}
+        for other in one_of_each.values() if name in known else ():
+            pair = (name, other) if side == "left" else (other, name)
+            transforms = value.fitting(*pair)
+            text = f"!{known[name].size:,} ≠ {others[other].size:,} values"
+            if transforms:
+                text = "" if transforms[0].kind == "copy" else str(transforms[0])
+            said[_shape(others[other])] = text
+        return [said.get(shape, "") for shape in self._all_shapes]
 
     def candidates(self, side: str, number: int) -> list[Candidate]:
         """The closest of the other side."""
@@ -455,14 +483,14 @@ class PairingSession(Session[Pairing]):
 
     kind = "pairing"
 
-    def _named(self, value: Pairing) -> tuple[tuple[list[str], list[str]], ...]:
+    def _named(self, value: Pairing) -> Sides:
         sides = []
         for dump in (value.left, value.right):
             index = dump.index
             names = [str(name) for name in index["name"].values]
             shapes = [str(shape) or "?" for shape in index["shape"].values]
             sides.append((names, shapes))
-        return tuple(sides)
+        return sides[0], sides[1]
 
     def _labels(self) -> tuple[str, str]:
         return self.value.labels
@@ -520,17 +548,13 @@ class PairingSession(Session[Pairing]):
         names = self.names("left", left), self.names("right", right)
         mine, theirs = self._place("left", left), self._place("right", right)
         if mine != theirs:
-            return self.value.pair(*names)  # which says why it cannot be
-        return self.value.pair(*names, **mine)
+            return self.value.pair(names[0], names[1])  # which says why it cannot be
+        return self.value.pair(names[0], names[1], step=mine["step"], rank=mine["rank"])
 
-    def unpaired(self, left: Sequence[str], right: Sequence[str]) -> Pairing:
-        """The pairing in which these two are parted."""
-        return self.value.unpair(left[0], **self._place("left", self._parted))
-
-    def _on_unpair(self, message: Message) -> dict[str, Any]:
-        self._row(message)
-        self._parted = self._sent[str(message["key"])][1][0]
-        return super()._on_unpair(message)
+    def unpaired(self, cells: Cells) -> Pairing:
+        """The pairing in which the two of a row are parted."""
+        number = cells[1][0]
+        return self.value.unpair(self.names("left", number), **self._place("left", number))
 
     def put_aside(self, side: str, number: int) -> tuple[Pairing, str]:
         """The pairing in which an entry is expected to have no partner."""
@@ -542,8 +566,7 @@ class PairingSession(Session[Pairing]):
     def fits(self, side: str, number: int) -> list[str]:
         """For each shape sent how it fits this name: empty, or ``!`` and why not."""
         own = self._names[_SIDES.index(side)][1][number]
-        shapes = dict.fromkeys((*self._names[0][1], *self._names[1][1]))
-        return ["" if shape == own else f"!shapes differ: {own} and {shape}" for shape in shapes]
+        return ["" if shape == own else "!another shape" for shape in self._all_shapes]
 
     def candidates(self, side: str, number: int) -> list[Candidate]:
         """The closest of the other side."""
@@ -588,6 +611,10 @@ def open_session(
     if isinstance(value, WeightMap):
         return WeightMapSession(value, source, target)
     return PairingSession(value)
+
+
+def _shape(spec: Spec) -> str:
+    return shape_text(spec.shape) or "scalar"
 
 
 def _contradicts(row: WeightRow) -> bool:

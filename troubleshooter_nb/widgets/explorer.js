@@ -1,0 +1,1503 @@
+// The page's side of the explorer: a table of columns, a chart, and one opened row.
+// Names come from files and are hostile: they reach the page as text nodes and never as markup.
+
+const ROW = 24; // px, height of a table row
+const SPARE = 5; // rows kept above and below what is seen
+const DECADES = 4; // that the heat map's colours span
+const STOPS = [
+  [128, 128, 128, 26],
+  [214, 165, 32, 120],
+  [226, 110, 20, 215],
+  [206, 38, 40, 255],
+  [130, 10, 62, 255],
+];
+const MISMATCH = [122, 111, 200, 255];
+const KINDS = ["ok", "carried", "warn", "bad", "miss"]; // marks of the chart, the last on top
+const NAMES = ["left", "right", "left_display", "right_display"];
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value == null) continue;
+    if (name === "class") node.className = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child != null));
+  return node;
+}
+
+/** Text of a node; one that stays as it is costs no layout. */
+function put(node, text) {
+  if (node.nodeValue !== text) node.nodeValue = text;
+}
+
+function mark(node, name, value) {
+  if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
+function filled(text, values) {
+  return text.replace(/\{(\w+)\}/g, (gap, name) => (name in values ? values[name] : gap));
+}
+
+function scientific(value) {
+  if (Number.isNaN(value)) return "nan";
+  if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
+  return value === 0 ? "0" : value.toExponential(1).replace("e+", "e");
+}
+
+function precise(value) {
+  if (!Number.isFinite(value)) return scientific(value);
+  return String(Number(value.toPrecision(6)));
+}
+
+function level(value, low = 1e-9, high = 10) {
+  if (!(value > 0)) return 0;
+  return Math.min(1, Math.max(0, Math.log10(value / low) / Math.log10(high / low)));
+}
+
+function typed(Kind, view) {
+  // A buffer may start at any byte of the message it came in.
+  return new Kind(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+}
+
+/** The columns, and which rows a view shows: the same rule as columns.py has. */
+class Table {
+  constructor(described, buffers) {
+    this.columns = {};
+    described.forEach(({ name, texts }, i) => {
+      const values = typed(texts ? Int32Array : Float64Array, buffers[i]);
+      this.columns[name] = { values, texts };
+    });
+    this.numbers = this.columns.number.values;
+    this.size = this.numbers.length;
+    this.rowOf = new Map();
+    for (let row = this.size - 1; row >= 0; row--) this.rowOf.set(this.numbers[row], row);
+    // One text a row to search in: no word of a search holds the line break between the names.
+    const named = NAMES.filter((name) => this.columns[name]);
+    this.sought = Array.from({ length: this.size }, (_, row) =>
+      [...new Set(named.map((name) => this.text(name, row)))].join("\n").toLowerCase(),
+    );
+  }
+
+  has(name) {
+    return name in this.columns;
+  }
+
+  number(name, row) {
+    return this.columns[name].values[row];
+  }
+
+  text(name, row) {
+    const column = this.columns[name];
+    if (!column) return "";
+    return column.texts ? column.texts[column.values[row]] : String(column.values[row]);
+  }
+
+  /** The different values of a column, with how many rows have each. */
+  choices(name) {
+    const { values, texts } = this.columns[name];
+    const counts = new Map();
+    for (const value of values) counts.set(value, (counts.get(value) || 0) + 1);
+    const sorted = [...counts.keys()].sort((one, other) => one - other);
+    return sorted.map((value) => ({ value: texts ? texts[value] : value, count: counts.get(value) }));
+  }
+
+  shown(view) {
+    const keep = new Uint8Array(this.size).fill(1);
+    for (const [name, wanted] of Object.entries(view.where)) {
+      const column = this.columns[name];
+      if (!column || !wanted.length) continue;
+      const chosen = new Set(wanted);
+      const fits = column.texts && column.texts.map((text) => chosen.has(text));
+      const { values } = column;
+      for (let i = 0; i < this.size; i++) {
+        if (!(fits ? fits[values[i]] : chosen.has(values[i]))) keep[i] = 0;
+      }
+    }
+    if (view.between) {
+      const [low, high] = view.between;
+      for (let i = 0; i < this.size; i++) {
+        if (!(this.numbers[i] >= low && this.numbers[i] <= high)) keep[i] = 0;
+      }
+    }
+    for (const word of view.text.toLowerCase().split(/\s+/).filter(Boolean)) {
+      for (let i = 0; i < this.size; i++) if (keep[i] && !this.sought[i].includes(word)) keep[i] = 0;
+    }
+    const rows = [];
+    for (let i = 0; i < this.size; i++) if (keep[i]) rows.push(i);
+    const column = this.columns[view.sort];
+    if (!column) return rows;
+    const sign = view.descending ? -1 : 1;
+    const keys = Float64Array.from(column.values, (value) => sign * value);
+    const known = rows.filter((row) => !Number.isNaN(keys[row]));
+    // Of two infinities the difference is NaN, which counts as equal here too.
+    known.sort((one, other) => keys[one] - keys[other] || one - other);
+    return known.length === rows.length ? known : known.concat(rows.filter((row) => Number.isNaN(keys[row])));
+  }
+}
+
+class Explorer {
+  constructor(model, el) {
+    this.model = model;
+    this.token = Math.random().toString(36).slice(2);
+    this.waiting = new Map();
+    this.asked = 0;
+    this.untold = 0;
+    this.root = make("div", {
+      class: "tnb-explorer",
+      // JupyterLab's own keys (a, x, arrows) would act on the cell otherwise.
+      "data-lm-suppress-shortcuts": "true",
+      "data-pending": "0",
+    });
+    // What the kernel was not told yet changes nothing that is shown: it stands outside the root.
+    this.outside = el;
+    el.dataset.untold = "0";
+    this.root.addEventListener("keydown", (event) => this.key(event));
+    this.hint = make("p", { class: "tnb-hint" });
+    this.root.append(this.hint);
+    el.append(this.root);
+    this.hear = (message, buffers) => this.heard(message, buffers);
+    model.on("msg:custom", this.hear);
+    this.resized = new ResizeObserver(([{ contentRect }]) => {
+      // Only the width decides what is drawn; the height changes with every opened row.
+      if (!this.table || contentRect.width === this.width) return;
+      this.width = contentRect.width;
+      this.redraw();
+    });
+    this.themed = new MutationObserver(() => {
+      this.inks = null;
+      if (this.table) this.redraw();
+    });
+    this.themed.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
+    this.hint.textContent = model.get("waiting");
+    this.ask("ready").then((answer) => this.start(answer));
+  }
+
+  close() {
+    this.model.off("msg:custom", this.hear);
+    this.resized.disconnect();
+    this.themed.disconnect();
+    clearTimeout(this.painting);
+    this.root.remove();
+  }
+
+  // Questions to the kernel -----------------------------------------------------------------
+
+  ask(kind, content = {}) {
+    const counter = kind === "tell" ? "untold" : "pending";
+    const id = ++this.asked;
+    const answered = new Promise((resolve) => this.waiting.set(id, { resolve, counter }));
+    this.count(counter, 1);
+    try {
+      this.model.send({ kind, id, from: this.token, ...content });
+    } catch {
+      // Without a kernel there is nobody to ask; the hint that is shown says so.
+    }
+    return answered;
+  }
+
+  count(name, change) {
+    const node = name === "untold" ? this.outside : this.root;
+    node.dataset[name] = Number(node.dataset[name]) + change;
+  }
+
+  heard(message, buffers) {
+    if (message.kind === "answer" && message.from === this.token) {
+      const asked = this.waiting.get(message.id);
+      if (!asked) return;
+      this.waiting.delete(message.id);
+      asked.resolve({ ...message, buffers });
+      // After those who wait for it have drawn.
+      Promise.resolve().then(() => this.count(asked.counter, -1));
+    } else if (message.kind === "state" && message.from !== this.token && this.table) {
+      this.view = message.view;
+      this.selected = new Set(message.selected);
+      this.refresh();
+      this.showFilters();
+    }
+  }
+
+  tell() {
+    this.ask("tell", { view: this.view, selected: [...this.selected].sort((a, b) => a - b) });
+  }
+
+  // Building ------------------------------------------------------------------------------
+
+  start(answer) {
+    if (!answer.columns) {
+      this.hint.textContent = answer.sentence;
+      return;
+    }
+    this.words = answer.words;
+    this.marks = answer.marks;
+    this.isDump = answer.dump;
+    this.line = answer.line;
+    this.table = new Table(answer.columns, answer.buffers);
+    this.view = answer.view;
+    this.selected = new Set(answer.selected);
+    this.current = 0;
+    this.spec = this.columnSpec();
+    const title = make("p", { class: "tnb-title" }, answer.title);
+    this.chart = new Chart(this);
+    this.live = make("span", { class: "tnb-count", role: "status", "aria-live": "polite" });
+    this.panel = make("section", { class: "tnb-panel", hidden: true });
+    this.hint.replaceWith(title, this.buildFilters(), this.chart.root, this.buildGrid());
+    this.root.append(make("p", { class: "tnb-keys" }, this.words.keys), this.panel);
+    this.panel.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.closePanel();
+    });
+    this.resized.observe(this.root);
+    this.showFilters();
+    this.refresh();
+  }
+
+  columnSpec() {
+    const { words, table } = this;
+    const several = (name) => table.has(name) && table.choices(name).length > 1;
+    const some = (name) => table.has(name) && (several(name) || table.text(name, 0) !== "");
+    const known = (name) => table.has(name) && table.columns[name].values.some((one) => !Number.isNaN(one));
+    const spec = [
+      { name: "check", title: "", width: 24 },
+      { name: "number", title: words.number, width: 50, right: true },
+      { name: "verdict", title: this.isDump ? words.health : words.verdict, width: 86 },
+    ];
+    if (several("origin")) spec.push({ name: "origin", title: words.origin, width: 64 });
+    spec.push({ name: "left_display", title: this.isDump ? words.name : words.names, width: 0 });
+    for (const name of ["step", "rank"]) {
+      if (several(name)) spec.push({ name, title: words[name], width: 44, right: true });
+    }
+    if (some("role")) spec.push({ name: "role", title: words.role, width: 76 });
+    if (several("direction")) spec.push({ name: "direction", title: words.direction, width: 78 });
+    if (this.isDump) {
+      if (some("layer")) spec.push({ name: "layer", title: words.layer, width: 90 });
+      spec.push({ name: "dtype", title: words.dtype, width: 74 });
+      spec.push({ name: "shape", title: words.shape, width: 96, right: true });
+      for (const name of ["largest", "mean", "l2", "nan_count", "inf_count", "zero_count"]) {
+        if (known(name)) spec.push({ name, title: words[name], width: name.endsWith("count") ? 54 : 70, right: true });
+      }
+      return spec;
+    }
+    spec.push({ name: "left_shape", title: words.shape, width: 90, right: true });
+    for (const name of ["max_abs_error", "rel_l2_error", "one_minus_cosine", "growth"]) {
+      if (known(name)) spec.push({ name, title: words[name], width: 68, right: true });
+    }
+    return spec;
+  }
+
+  buildFilters() {
+    const { words, table } = this;
+    this.search = make("input", {
+      type: "search",
+      class: "tnb-search",
+      placeholder: words.filter_hint,
+      "aria-label": words.filter_label,
+      spellcheck: "false",
+      autocomplete: "off",
+      oninput: () => this.change({ text: this.search.value }),
+    });
+    this.chips = table.choices("verdict").map(({ value, count }) => {
+      const [mark, tone, word] = this.marks[value];
+      const button = make(
+        "button",
+        {
+          type: "button",
+          class: "tnb-chip",
+          "aria-pressed": "false",
+          onclick: () => this.toggle("verdict", value),
+        },
+        make("span", { class: `tnb-${tone}` }, `${mark} ${word}`),
+        ` ${count.toLocaleString("en")}`,
+      );
+      return { value, button };
+    });
+    this.selects = ["origin", "role", "direction", "step", "rank"]
+      .filter((name) => table.has(name) && table.choices(name).length > 1)
+      .map((name) => {
+        const options = table.choices(name).map(({ value, count }) => {
+          const said = name === "origin" && words[value] ? words[value] : value;
+          const label = `${said === "" ? words.none : said} (${count.toLocaleString("en")})`;
+          return make("option", { value: JSON.stringify(value) }, label);
+        });
+        const select = make("select", {
+          onchange: () => {
+            const chosen = select.value === "" ? [] : [JSON.parse(select.value)];
+            this.change({ where: { ...this.view.where, [name]: chosen } });
+          },
+        });
+        select.append(make("option", { value: "" }, words.all), ...options);
+        return { name, select, label: make("label", {}, `${words[name]} `, select) };
+      });
+    const bound = (label) =>
+      make("input", { type: "number", step: "1", "aria-label": label, onchange: () => this.bounds() });
+    const from = this.isDump ? words.from_entry : words.from_pair;
+    this.from = bound(from);
+    this.to = bound(words.to);
+    this.clear = make(
+      "button",
+      { type: "button", class: "tnb-clear", onclick: () => this.clearFilters() },
+      words.clear,
+    );
+    return make(
+      "div",
+      { class: "tnb-filters", role: "search" },
+      make("div", { class: "tnb-line" }, this.search, this.live, this.clear),
+      make("div", { class: "tnb-line" }, ...this.chips.map(({ button }) => button)),
+      make(
+        "div",
+        { class: "tnb-line" },
+        ...this.selects.map(({ label }) => label),
+        make("span", {}, `${from} `, this.from, ` ${words.to} `, this.to),
+      ),
+    );
+  }
+
+  buildGrid() {
+    const { words } = this;
+    const columns = this.spec.map(({ width }) =>
+      make("col", width ? { style: `width:${width}px` } : {}),
+    );
+    this.heads = new Map();
+    const cells = this.spec.map(({ name, title, right }, i) => {
+      const at = { scope: "col", "aria-colindex": i + 1, class: right ? "tnb-right" : "" };
+      if (name === "check") return make("th", { ...at, "aria-label": words.select_row.replace("{number}", "").trim() });
+      const button = make("button", { type: "button", onclick: () => this.sortBy(name) }, title);
+      const head = make("th", { ...at, "aria-sort": "none" }, button);
+      this.heads.set(name, head);
+      return head;
+    });
+    this.above = make("tr", { class: "tnb-gap", role: "presentation", "aria-hidden": "true" }, make("td"));
+    this.below = make("tr", { class: "tnb-gap", role: "presentation", "aria-hidden": "true" }, make("td"));
+    this.pool = [];
+    this.body = make("tbody", {}, this.above, this.below);
+    this.grid = make(
+      "table",
+      {
+        role: "grid",
+        "aria-label": this.isDump ? words.entries_label : words.table_label,
+        "aria-multiselectable": "true",
+        "aria-colcount": this.spec.length,
+      },
+      make("colgroup", {}, ...columns),
+      make("thead", {}, make("tr", { "aria-rowindex": 1 }, ...cells)),
+      this.body,
+    );
+    const fixed = this.spec.reduce((sum, { width }) => sum + width, 0);
+    this.grid.style.minWidth = `${fixed + 160}px`;
+    this.empty = make("p", { class: "tnb-empty", hidden: true }, words.nothing);
+    this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1" }, this.grid, this.empty);
+    this.scroller.addEventListener("scroll", () => this.draw());
+    this.body.addEventListener("click", (event) => this.clicked(event));
+    this.body.addEventListener("dblclick", (event) => {
+      const at = this.placeOf(event.target);
+      if (at != null) this.open(this.rows[at]);
+    });
+    this.scroller.addEventListener("keydown", (event) => this.gridKey(event));
+    return this.scroller;
+  }
+
+  // Filters and order -------------------------------------------------------------------------
+
+  change(part) {
+    this.view = { ...this.view, ...part };
+    // Another order or a search starts at its top; a filter that goes leaves one where one was.
+    this.refresh("sort" in part || Boolean(part.text));
+    this.showFilters();
+    this.tell();
+  }
+
+  toggle(name, value) {
+    const chosen = new Set(this.view.where[name] || []);
+    if (!chosen.delete(value)) chosen.add(value);
+    this.change({ where: { ...this.view.where, [name]: [...chosen] } });
+  }
+
+  bounds() {
+    const parse = (input, other) => (input.value === "" ? other : Number(input.value));
+    const unset = this.from.value === "" && this.to.value === "";
+    const low = parse(this.from, 0);
+    const high = parse(this.to, 2 ** 31 - 1);
+    this.change({ between: unset ? null : [low, high] });
+  }
+
+  clearFilters() {
+    this.change({ text: "", where: {}, between: null });
+    this.search.focus();
+  }
+
+  sortBy(name) {
+    const { sort, descending } = this.view;
+    // Large figures are what one looks for; names and numbers start at their beginning.
+    const first = !["number", "verdict", "left_display", "step", "rank", "role"].includes(name);
+    this.change({ sort: name, descending: sort === name ? !descending : first });
+  }
+
+  showFilters() {
+    const { view } = this;
+    if (document.activeElement !== this.search) this.search.value = view.text;
+    else if (this.search.value !== view.text) this.search.value = view.text;
+    const verdicts = view.where.verdict || [];
+    for (const { value, button } of this.chips) {
+      button.setAttribute("aria-pressed", String(verdicts.includes(value)));
+    }
+    for (const { name, select } of this.selects) {
+      const chosen = view.where[name] || [];
+      select.value = chosen.length === 1 ? JSON.stringify(chosen[0]) : "";
+    }
+    const [low, high] = view.between || ["", ""];
+    this.from.value = low;
+    this.to.value = high === 2 ** 31 - 1 ? "" : high;
+    const filtered = view.text || view.between || Object.values(view.where).some((v) => v.length);
+    this.clear.disabled = !filtered;
+    for (const [name, head] of this.heads) {
+      const mine = name === view.sort;
+      head.setAttribute("aria-sort", mine ? (view.descending ? "descending" : "ascending") : "none");
+    }
+  }
+
+  refresh(fromTop = false) {
+    const held = this.rows && !fromTop ? this.rows[this.current] : undefined;
+    this.rows = this.table.shown(this.view);
+    const at = held === undefined ? -1 : this.rows.indexOf(held);
+    this.current = Math.max(0, at);
+    this.grid.setAttribute("aria-rowcount", this.rows.length + 1);
+    this.empty.hidden = this.rows.length > 0;
+    this.scroller.scrollTop = at > 0 ? Math.max(0, at * ROW - 4 * ROW) : 0;
+    this.say();
+    this.redraw();
+  }
+
+  say() {
+    const total = this.table.size.toLocaleString("en");
+    const shown = this.rows.length.toLocaleString("en");
+    const chosen = this.selected.size
+      ? filled(this.words.selected, { selected: this.selected.size.toLocaleString("en") })
+      : "";
+    this.live.textContent = filled(this.words.count, { shown, total }) + chosen;
+  }
+
+  redraw() {
+    this.draw();
+    // The rows are what one waits for: the chart follows when they are on the screen.
+    clearTimeout(this.painting);
+    this.painting = setTimeout(() => this.chart.paint(), 40);
+    if (this.map) this.map.draw();
+  }
+
+  /** Colours as the theme gives them: a canvas does not know custom properties. */
+  ink() {
+    if (!this.inks) {
+      const probe = make("span");
+      this.root.append(probe);
+      this.inks = { font: `11px ${getComputedStyle(this.root).fontFamily}` };
+      for (const tone of ["ok", "bad", "warn", "miss", "text", "faint", "line", "brush"]) {
+        probe.style.color = `var(--tnb-${tone})`;
+        this.inks[tone] = getComputedStyle(probe).color;
+      }
+      probe.remove();
+    }
+    return this.inks;
+  }
+
+  // Rows --------------------------------------------------------------------------------------
+
+  draw() {
+    const focused = this.body.contains(document.activeElement) && document.activeElement.matches("tr");
+    const height = this.scroller.clientHeight || 15 * ROW;
+    const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW) - SPARE);
+    const last = Math.min(this.rows.length, first + Math.ceil(height / ROW) + 2 * SPARE);
+    while (this.pool.length < last - first) {
+      const row = this.blankRow();
+      this.pool.push(row);
+      this.below.before(row.node);
+    }
+    while (this.pool.length > last - first) this.pool.pop().node.remove();
+    this.above.style.height = `${first * ROW}px`;
+    this.below.style.height = `${(this.rows.length - last) * ROW}px`;
+    this.pool.forEach((row, i) => this.fill(row, first + i));
+    const inside = this.current >= first && this.current < last;
+    this.scroller.tabIndex = inside && this.rows.length ? -1 : 0;
+    if (focused) {
+      const target = inside ? this.pool[this.current - first].node : this.scroller;
+      target.focus({ preventScroll: true });
+    }
+  }
+
+  blankRow() {
+    const cells = this.spec.map(({ name, right }, i) => {
+      const at = { role: "gridcell", "aria-colindex": i + 1, class: right ? "tnb-right" : "" };
+      if (name === "check") {
+        const box = make("input", { type: "checkbox", tabindex: "-1" });
+        return make("td", { ...at, class: "tnb-check" }, box);
+      }
+      if (name === "left_display") {
+        const button = make("button", { type: "button", class: "tnb-open", tabindex: "-1" }, "");
+        return make("td", at, button);
+      }
+      return make("td", at, "");
+    });
+    return { node: make("tr", { tabindex: "-1" }, ...cells), cells, at: -1 };
+  }
+
+  fill(row, at) {
+    const { table, spec } = this;
+    const i = this.rows[at];
+    const number = table.numbers[i];
+    const chosen = this.selected.has(number);
+    const { node, cells } = row;
+    row.at = at;
+    mark(node, "aria-rowindex", String(at + 2));
+    mark(node, "aria-selected", String(chosen));
+    mark(node, "tabindex", at === this.current ? "0" : "-1");
+    node.classList.toggle("tnb-current", at === this.current);
+    node.classList.toggle("tnb-opened", i === this.opened);
+    spec.forEach(({ name }, c) => {
+      const cell = cells[c];
+      const inner = cell.firstChild;
+      if (name === "check") {
+        inner.checked = chosen;
+        mark(inner, "aria-label", filled(this.words.select_row, { number }));
+      } else if (name === "verdict") {
+        const [sign, tone, word] = this.marks[table.text("verdict", i)];
+        mark(cell, "class", `tnb-${tone}`);
+        put(inner, `${sign} ${word}`);
+      } else if (name === "left_display") {
+        const label = this.label(i);
+        put(inner.firstChild, label);
+        const full = [table.text("left", i), table.text("right", i)].filter(Boolean);
+        mark(inner, "title", [...new Set(full)].join(" → "));
+      } else if (name === "origin") {
+        const origin = table.text("origin", i);
+        mark(cell, "class", origin === "created" ? "tnb-bad" : origin === "carried" ? "tnb-warn" : "");
+        put(inner, this.words[origin] || "");
+      } else if (name === "left_shape") {
+        const [left, right] = [table.text("left_shape", i), table.text("right_shape", i)];
+        put(inner, this.times(left === right || !right ? left : left ? `${left} / ${right}` : right));
+        mark(cell, "title", inner.nodeValue);
+      } else if (name === "shape") {
+        put(inner, this.times(table.text("shape", i)));
+      } else if (table.columns[name].texts) {
+        put(inner, table.text(name, i));
+      } else {
+        const value = table.number(name, i);
+        put(inner, this.figure(name, value));
+        if (name === "max_abs_error" || name === "largest") {
+          const [low, high] = name === "largest" ? [1e-6, 1e6] : [1e-9, 10];
+          mark(cell, "class", `tnb-right tnb-bar-${this.marks[table.text("verdict", i)][1]}`);
+          mark(cell, "style", `--tnb-share:${(level(value, low, high) * 100).toFixed(0)}%`);
+        }
+      }
+    });
+  }
+
+  times(shape) {
+    return shape.replace(/x(?=\d)/g, "×");
+  }
+
+  figure(name, value) {
+    if (Number.isNaN(value)) return "–";
+    if (["number", "step", "rank"].includes(name)) return String(value);
+    if (name.endsWith("_count")) return value.toLocaleString("en");
+    return name === "growth" ? `×${scientific(value)}` : scientific(value);
+  }
+
+  label(i) {
+    const [left, right] = [this.table.text("left_display", i), this.table.text("right_display", i)];
+    return this.isDump || left === right ? left : `${left || "–"} → ${right || "–"}`;
+  }
+
+  // Moving, selecting -------------------------------------------------------------------------
+
+  placeOf(target) {
+    const node = target.closest("tr");
+    const row = this.pool.find((one) => one.node === node);
+    return row ? row.at : null;
+  }
+
+  clicked(event) {
+    const at = this.placeOf(event.target);
+    if (at == null) return;
+    const number = this.table.numbers[this.rows[at]];
+    if (event.target.closest(".tnb-open")) {
+      this.moveTo(at);
+      this.open(this.rows[at]);
+      return;
+    }
+    if (event.shiftKey) {
+      const [low, high] = [Math.min(at, this.current), Math.max(at, this.current)];
+      const range = this.rows.slice(low, high + 1).map((row) => this.table.numbers[row]);
+      this.select([...this.selected, ...range]);
+    } else if (event.ctrlKey || event.metaKey || event.target.matches("input")) {
+      this.toggleSelected(number);
+    } else {
+      this.select([number]);
+    }
+    this.moveTo(at);
+  }
+
+  toggleSelected(number) {
+    const chosen = new Set(this.selected);
+    if (!chosen.delete(number)) chosen.add(number);
+    this.select(chosen);
+  }
+
+  select(numbers) {
+    this.selected = new Set(numbers);
+    this.say();
+    this.draw();
+    this.tell();
+  }
+
+  moveTo(at, focus = true) {
+    if (!this.rows.length) return;
+    this.current = Math.min(this.rows.length - 1, Math.max(0, at));
+    const top = this.current * ROW;
+    const head = this.grid.tHead.offsetHeight;
+    const room = this.scroller.clientHeight - head;
+    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
+    else if (top + ROW > this.scroller.scrollTop + room) this.scroller.scrollTop = top + ROW - room;
+    this.draw();
+    this.chart.draw();
+    const row = this.pool.find((one) => one.at === this.current);
+    if (focus && row) row.node.focus({ preventScroll: true });
+  }
+
+  key(event) {
+    const typing = event.target.matches("input:not([type=checkbox]), select");
+    if (event.key === "/" && !typing) {
+      event.preventDefault();
+      this.search.focus();
+      this.search.select();
+    } else if (event.key === "Escape" && event.target === this.search) {
+      if (this.search.value) this.change({ text: "" });
+      else this.moveTo(this.current);
+    } else if (event.key === "ArrowDown" && event.target === this.search) {
+      event.preventDefault();
+      this.moveTo(this.current);
+    }
+    // The notebook's own shortcuts would act on the cell.
+    event.stopPropagation();
+  }
+
+  gridKey(event) {
+    if (event.target.closest("thead")) return;
+    const page = Math.max(1, Math.floor(this.scroller.clientHeight / ROW) - 2);
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
+    if (event.key in moves) {
+      const from = this.current;
+      this.moveTo(from + moves[event.key]);
+      if (event.shiftKey) {
+        const numbers = [from, this.current].map((at) => this.table.numbers[this.rows[at]]);
+        this.select([...this.selected, ...numbers]);
+      }
+    } else if (event.key === "Home") this.moveTo(0);
+    else if (event.key === "End") this.moveTo(this.rows.length - 1);
+    else if (event.key === "Enter") this.rows.length && this.open(this.rows[this.current]);
+    else if (event.key === " ") {
+      if (this.rows.length) this.toggleSelected(this.table.numbers[this.rows[this.current]]);
+    } else if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
+      this.select(this.rows.map((row) => this.table.numbers[row]));
+    } else if (event.key === "Escape") this.closePanel();
+    else return;
+    event.preventDefault();
+  }
+
+  // The opened row ----------------------------------------------------------------------------
+
+  async open(row) {
+    this.opened = row;
+    const name = this.label(row);
+    this.panel.hidden = false;
+    this.panel.setAttribute("aria-label", name);
+    if (!this.map) this.panel.replaceChildren(make("p", {}, filled(this.words.reading, { name })));
+    this.panel.setAttribute("aria-busy", "true");
+    this.draw();
+    const answer = await this.ask("open", { row });
+    if (this.opened !== row) return; // another one was opened meanwhile
+    this.panel.setAttribute("aria-busy", "false");
+    this.showPanel(row, answer);
+  }
+
+  closePanel() {
+    if (this.panel.hidden) return;
+    this.panel.hidden = true;
+    this.panel.replaceChildren();
+    this.map = null;
+    this.opened = undefined;
+    this.moveTo(this.current);
+  }
+
+  showPanel(row, answer) {
+    const { words } = this;
+    const close = make(
+      "button",
+      { type: "button", class: "tnb-close", onclick: () => this.closePanel() },
+      `× ${words.close}`,
+    );
+    const number = this.table.numbers[row];
+    const mark = this.marks[this.table.text("verdict", row)];
+    const head = make(
+      "div",
+      { class: "tnb-panel-head" },
+      make("h4", {}, make("span", { class: `tnb-${mark[1]}` }, `${mark[0]} ${mark[2]}`), ` #${number} `, make("samp", {}, answer.name || this.label(row))),
+      close,
+    );
+    this.map = null;
+    const parts = [head];
+    if (answer.reason) parts.push(make("p", {}, answer.reason));
+    if (answer.facts) parts.push(make("p", { class: "tnb-small" }, answer.facts));
+    if (answer.sentence) parts.push(make("p", { class: "tnb-sentence" }, answer.sentence));
+    if (answer.map) {
+      this.map = new HeatMap(this, row, answer);
+      parts.push(
+        make("div", { class: "tnb-inside" }, this.map.root, this.worst(answer)),
+        make(
+          "div",
+          { class: "tnb-inside" },
+          make("div", {}, ...this.profiles(answer)),
+          make("div", { class: "tnb-histograms" }, ...answer.histograms.map((one) => this.histogram(one))),
+        ),
+      );
+    }
+    parts.push(this.figures(answer));
+    this.panel.replaceChildren(...parts);
+    if (this.map) this.map.draw();
+  }
+
+  worst(answer) {
+    const { words } = this;
+    const titles = this.isDump
+      ? [words.index, words.value]
+      : [words.index, words.left, words.right, words.error, words.relative];
+    const rows = answer.worst.map(([index, ...figures], i) => {
+      const go = make(
+        "button",
+        {
+          type: "button",
+          class: "tnb-link",
+          "aria-label": filled(words.show_there, { index }),
+          onclick: () => this.map.goTo(answer.places[i]),
+        },
+        index,
+      );
+      return make("tr", {}, make("td", {}, go), ...figures.map((text) => make("td", { class: "tnb-right" }, text)));
+    });
+    return make(
+      "table",
+      { class: "tnb-table" },
+      make("caption", {}, this.isDump ? words.largest_elements : words.worst),
+      make("thead", {}, make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: i ? "tnb-right" : "" }, title)))),
+      make("tbody", {}, ...rows),
+    );
+  }
+
+  profiles(answer) {
+    if (!answer.profiles.length) return [];
+    const { words } = this;
+    return [
+      make("p", { class: "tnb-caption" }, this.isDump ? words.value_profiles : words.profiles),
+      ...answer.profiles.map(({ axis, bars, text, concentrated }) => {
+        const label = filled(words.axis, { axis });
+        return make(
+          "div",
+          { class: "tnb-profile" },
+          make("span", {}, label),
+          bars_(bars, `${label}: ${text}`, concentrated ? "bad" : ""),
+          make("span", { class: concentrated ? "tnb-bad" : "" }, text),
+        );
+      }),
+    ];
+  }
+
+  histogram({ title, series }) {
+    return make(
+      "div",
+      {},
+      make("p", { class: "tnb-caption" }, title),
+      ...series.map(({ name, bars, counts }) =>
+        make(
+          "div",
+          { class: "tnb-profile" },
+          make("span", {}, name),
+          bars_(bars, `${name}: ${counts.join(", ")}`, "", counts),
+        ),
+      ),
+    );
+  }
+
+  figures(answer) {
+    const { words } = this;
+    const half = Math.ceil(answer.figures.length / 2);
+    const pairs = answer.figures.slice(0, half).map((left, i) => {
+      const right = answer.figures[half + i];
+      const cells = [left, right].filter(Boolean).flatMap(([name, text]) => [
+        make("th", { scope: "row" }, name),
+        make("td", { class: "tnb-right" }, text),
+      ]);
+      return make("tr", {}, ...cells);
+    });
+    const heads = [words.side, "min", "max", words.mean, words.l2, "NaN", "Inf", words.zero_count];
+    const sides = answer.statistics.length
+      ? make(
+          "table",
+          { class: "tnb-table" },
+          make("caption", {}, words.statistics),
+          make("thead", {}, make("tr", {}, ...heads.map((text, i) => make("th", { scope: "col", class: i ? "tnb-right" : "" }, text)))),
+          make(
+            "tbody",
+            {},
+            ...answer.statistics.map(([side, ...texts]) =>
+              make("tr", {}, make("th", { scope: "row" }, side), ...texts.map((text) => make("td", { class: "tnb-right" }, text))),
+            ),
+          ),
+        )
+      : null;
+    return make(
+      "div",
+      { class: "tnb-figures" },
+      pairs.length
+        ? make("table", { class: "tnb-table" }, make("caption", {}, words.figures), make("tbody", {}, ...pairs))
+        : null,
+      sides,
+    );
+  }
+}
+
+function bars_(shares, label, tone, counts) {
+  const bars = shares.map((share, i) => {
+    const bar = make("i", counts ? { title: counts[i] } : {});
+    bar.style.height = share > 0 ? `${Math.max(6, share * 100)}%` : "1px";
+    return bar;
+  });
+  return make("span", { class: `tnb-bars ${tone ? `tnb-bars-${tone}` : ""}`, role: "img", "aria-label": label }, ...bars);
+}
+
+function canvasOf(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+/** The size of every row in execution order, with a brush. */
+class Chart {
+  constructor(explorer) {
+    this.explorer = explorer;
+    const { table, words, isDump } = explorer;
+    this.column = table.columns[isDump ? "largest" : "max_abs_error"].values;
+    this.byNumber = [...table.numbers.keys()].sort((a, b) => table.numbers[a] - table.numbers[b] || a - b);
+    this.placeOf = new Int32Array(table.size);
+    this.byNumber.forEach((row, place) => { this.placeOf[row] = place; });
+    const known = this.column.filter((value) => Number.isFinite(value) && value > 0);
+    const line = explorer.line && explorer.line[0] > 0 ? [explorer.line[0]] : [];
+    let [low, high] = [Infinity, 0];
+    for (const value of [known, line].flatMap((part) => [...part])) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+    this.high = high > 0 ? Math.ceil(Math.log10(high)) : 0;
+    this.low = Math.max(high > 0 ? Math.floor(Math.log10(low)) : -8, this.high - 14);
+    this.high = Math.max(this.high, this.low + 2);
+    const marks = isDump
+      ? ["mark_fine", "mark_odd", "mark_miss"]
+      : table.has("origin") && table.columns.origin.texts.includes("created")
+        ? ["mark_ok", "mark_created", "mark_carried", "mark_warn", "mark_miss"]
+        : ["mark_ok", "mark_bad", "mark_warn", "mark_miss"];
+    const tones = { mark_fine: "ok", mark_ok: "ok", mark_bad: "bad", mark_created: "bad", mark_carried: "warn", mark_warn: "warn", mark_odd: "warn", mark_miss: "miss" };
+    const legend = marks.map((key) => make("span", { class: `tnb-${tones[key]}` }, words[key]));
+    const title = isDump ? words.chart_entries : words.chart_pairs;
+    this.canvas = make("canvas", { role: "img", "aria-label": title });
+    this.picture = make("canvas");
+    this.kinds = Uint8Array.from({ length: table.size }, (_, row) => {
+      const tone = explorer.marks[table.text("verdict", row)][1];
+      return KINDS.indexOf(tone === "bad" && table.text("origin", row) === "carried" ? "carried" : tone);
+    });
+    this.rowsOf = KINDS.map((_, k) => this.byNumber.filter((row) => this.kinds[row] === k));
+    this.root = make(
+      "figure",
+      { class: "tnb-chart" },
+      make("figcaption", {}, `${title} `, ...legend.flatMap((mark) => [mark, " "])),
+      isDump && !known.length ? make("p", { class: "tnb-sentence" }, words.no_chart) : this.canvas,
+    );
+    this.canvas.addEventListener("pointerdown", (event) => this.down(event));
+    this.canvas.addEventListener("pointermove", (event) => this.move(event));
+    this.canvas.addEventListener("pointerup", (event) => this.up(event));
+    this.canvas.addEventListener("pointercancel", () => { this.dragged = null; this.draw(); });
+  }
+
+  x(place) {
+    return 46 + (this.width - 60) * (place / Math.max(1, this.explorer.table.size - 1));
+  }
+
+  y(value) {
+    if (!(value > 0)) return this.height - 20;
+    const share = value === Infinity ? 1 : (Math.log10(value) - this.low) / (this.high - this.low);
+    return 12 + (this.height - 34) * (1 - Math.min(1, Math.max(0, share)));
+  }
+
+  /** Paints all marks, which change with the filters, and shows them. */
+  paint() {
+    const { explorer, canvas } = this;
+    if (!canvas.isConnected) return;
+    this.width = canvas.clientWidth;
+    this.height = 150;
+    if (!this.width) return;
+    const ink = explorer.ink();
+    this.place();
+    const context = canvasOf(this.picture, this.width, this.height);
+    const seen = new Uint8Array(explorer.table.size);
+    for (const row of explorer.rows) seen[row] = 1;
+    context.putImageData(this.marks(seen, ink), 0, 0);
+    this.axes(context, ink);
+    this.draw();
+  }
+
+  /** Where each row's mark stands, in pixels of the page. */
+  place() {
+    if (this.placed === this.width) return;
+    this.placed = this.width;
+    const { size } = this.explorer.table;
+    this.xs = Float32Array.from({ length: size }, (_, row) => this.x(this.placeOf[row]));
+    this.ys = Float32Array.from({ length: size }, (_, row) =>
+      KINDS[this.kinds[row]] === "miss" ? 14 : this.y(this.column[row]),
+    );
+  }
+
+  /** All marks, pale where the filters hide them: pixels are copied, ten thousand strokes are slow. */
+  marks(seen, ink) {
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [Math.round(this.width * ratio), Math.round(this.height * ratio)];
+    const picture = new ImageData(width, height);
+    const pixels = new Uint32Array(picture.data.buffer);
+    // Marks that fall on the same few pixels are drawn once.
+    const across = Math.ceil(this.width / 2) + 1;
+    const drawn = new Uint16Array(across * (Math.ceil(this.height / 2) + 1));
+    for (const shown of [0, 1]) {
+      KINDS.forEach((kind, k) => {
+        const bit = 1 << (k + shown * KINDS.length);
+        const stamp = this.stamp(kind, ink, shown ? 1 : 0.2);
+        const side = stamp.width;
+        const source = new Uint32Array(stamp.data.buffer);
+        for (const row of this.rowsOf[k]) {
+          if (seen[row] !== shown) continue;
+          const key = (this.xs[row] >> 1) + across * (this.ys[row] >> 1);
+          if (drawn[key] & bit) continue;
+          drawn[key] |= bit;
+          const left = Math.round((this.xs[row] - 6) * ratio);
+          const top = Math.round((this.ys[row] - 6) * ratio);
+          for (let i = 0; i < source.length; i++) {
+            const [x, y] = [left + (i % side), top + Math.floor(i / side)];
+            if (source[i] >>> 24 && x >= 0 && x < width && y >= 0 && y < height) {
+              const at = y * width + x;
+              if (source[i] >>> 24 >= pixels[at] >>> 24 || shown) pixels[at] = source[i];
+            }
+          }
+        }
+      });
+    }
+    return picture;
+  }
+
+  /** Shows the marks with the brush and the current row over them. */
+  draw() {
+    if (!this.canvas.isConnected || !this.width) return;
+    const context = canvasOf(this.canvas, this.width, this.height);
+    context.drawImage(this.picture, 0, 0, this.width, this.height);
+    this.overlay(context, this.explorer.ink());
+  }
+
+  /** The pixels of one mark. */
+  stamp(kind, ink, alpha) {
+    const canvas = make("canvas");
+    const context = canvasOf(canvas, 12, 12);
+    context.globalAlpha = alpha;
+    context.strokeStyle = ink[kind === "carried" ? "warn" : kind];
+    context.lineWidth = kind === "ok" ? 2 : 1.5;
+    context.beginPath();
+    this.stroke(context, kind, 6, 6);
+    context.stroke();
+    return context.getImageData(0, 0, canvas.width, canvas.height);
+  }
+
+  stroke(context, kind, x, y) {
+    if (kind === "ok") {
+      context.moveTo(x - 2, y);
+      context.lineTo(x + 2, y);
+    } else if (kind === "bad") {
+      context.moveTo(x - 3.5, y - 3.5);
+      context.lineTo(x + 3.5, y + 3.5);
+      context.moveTo(x + 3.5, y - 3.5);
+      context.lineTo(x - 3.5, y + 3.5);
+    } else if (kind === "carried") {
+      context.moveTo(x, y - 3);
+      context.lineTo(x, y + 3);
+    } else if (kind === "warn") {
+      context.moveTo(x + 2.5, y);
+      context.arc(x, y, 2.5, 0, 2 * Math.PI);
+    } else {
+      context.moveTo(x - 4, y + 3);
+      context.lineTo(x + 4, y + 3);
+      context.lineTo(x, y - 4);
+      context.closePath();
+    }
+  }
+
+  axes(context, ink) {
+    const { table, line } = this.explorer;
+    context.font = ink.font;
+    context.lineWidth = 1;
+    context.fillStyle = ink.faint;
+    const step = Math.max(1, Math.ceil((this.high - this.low) / 5));
+    for (let power = this.low; power <= this.high; power += step) {
+      const y = this.y(10 ** power);
+      context.strokeStyle = ink.line;
+      context.beginPath();
+      context.moveTo(46, y);
+      context.lineTo(this.width - 14, y);
+      context.stroke();
+      context.textAlign = "right";
+      context.fillText(`1e${power}`, 40, y + 4);
+    }
+    const ticks = Math.min(6, table.size - 1);
+    for (let tick = 0; tick <= ticks; tick++) {
+      const place = Math.round(((table.size - 1) * tick) / Math.max(1, ticks));
+      context.textAlign = tick === 0 ? "left" : tick === ticks ? "right" : "center";
+      if (table.size) context.fillText(`#${table.numbers[this.byNumber[place]]}`, this.x(place), this.height - 3);
+    }
+    if (line) {
+      const y = this.y(line[0]);
+      context.strokeStyle = ink.text;
+      context.setLineDash([5, 4]);
+      context.beginPath();
+      context.moveTo(46, y);
+      context.lineTo(this.width - 14, y);
+      context.stroke();
+      context.setLineDash([]);
+      context.textAlign = "right";
+      context.fillStyle = ink.text;
+      context.fillText(line[1], this.width - 16, y - 4);
+    }
+  }
+
+  overlay(context, ink) {
+    const { view, rows, current } = this.explorer;
+    const span = this.dragged ? this.dragged.map((x) => this.placeAt(x)) : this.span(view.between);
+    if (span) {
+      const [left, right] = [Math.min(...span), Math.max(...span)].map((place) => this.x(place));
+      context.fillStyle = ink.brush;
+      context.fillRect(left - 2, 6, right - left + 4, this.height - 26);
+      context.fillStyle = ink.ok;
+      for (const edge of [left - 2, right + 1]) context.fillRect(edge, 6, 1, this.height - 26);
+    }
+    if (rows.length) {
+      const x = this.x(this.placeOf[rows[current]]);
+      context.strokeStyle = ink.text;
+      context.lineWidth = 1;
+      context.beginPath();
+      context.moveTo(x, 4);
+      context.lineTo(x, this.height - 18);
+      context.stroke();
+    }
+  }
+
+  span(between) {
+    if (!between) return null;
+    const { numbers } = this.explorer.table;
+    const places = this.byNumber.map((row) => numbers[row]);
+    const first = places.findIndex((number) => number >= between[0]);
+    let last = places.length - 1;
+    while (last >= 0 && places[last] > between[1]) last--;
+    return first < 0 || last < first ? null : [first, last];
+  }
+
+  placeAt(x) {
+    const last = this.explorer.table.size - 1;
+    return Math.round(Math.min(1, Math.max(0, (x - 46) / (this.width - 60))) * last);
+  }
+
+  down(event) {
+    if (event.button) return;
+    this.canvas.setPointerCapture(event.pointerId);
+    this.dragged = [event.offsetX, event.offsetX];
+  }
+
+  move(event) {
+    if (!this.dragged) return;
+    this.dragged[1] = event.offsetX;
+    this.draw();
+  }
+
+  up(event) {
+    if (!this.dragged) return;
+    const [from, to] = [this.dragged[0], event.offsetX].sort((a, b) => a - b);
+    this.dragged = null;
+    const { explorer, byNumber } = this;
+    const { numbers } = explorer.table;
+    if (to - from > 4) {
+      const [low, high] = [from, to].map((x) => numbers[byNumber[this.placeAt(x)]]);
+      explorer.change({ between: [low, high] });
+      return;
+    }
+    this.draw();
+    this.nearest(event.offsetX, event.offsetY);
+  }
+
+  nearest(x, y) {
+    const { explorer } = this;
+    let [best, least] = [-1, Infinity];
+    explorer.rows.forEach((row, at) => {
+      const far = (this.xs[row] - x) ** 2 + (this.ys[row] - y) ** 2;
+      if (far < least) [best, least] = [at, far];
+    });
+    if (best >= 0) explorer.moveTo(best);
+  }
+}
+
+/** Where in a tensor the error sits, from tiles down to single values. */
+class HeatMap {
+  constructor(explorer, row, answer) {
+    this.explorer = explorer;
+    this.row = row;
+    this.shape = answer.shape;
+    this.before = [];
+    this.cursor = [0, 0];
+    const { words } = explorer;
+    this.canvas = make("canvas", { tabindex: "0", role: "application", "aria-label": words.map_label });
+    this.readout = make("p", { class: "tnb-readout", role: "status", "aria-live": "polite" });
+    this.where = make("span", { class: "tnb-small" });
+    this.out = make("button", { type: "button", onclick: () => this.zoomOut() }, words.zoom_out);
+    this.all = make("button", { type: "button", onclick: () => this.show(null) }, words.whole);
+    this.key = make("span", { class: "tnb-key" });
+    this.numbers = make("div", { class: "tnb-numbers" });
+    this.said = make("p", { class: "tnb-sentence", hidden: true });
+    this.root = make(
+      "div",
+      { class: "tnb-map" },
+      make("p", { class: "tnb-caption" }, explorer.isDump ? words.map_value : words.map_error, " ", this.key),
+      this.shape.length > 2 ? this.slicer(answer.map, answer.places) : null,
+      this.canvas,
+      this.readout,
+      make("div", { class: "tnb-line" }, this.out, this.all, this.where),
+      this.said,
+      this.numbers,
+    );
+    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
+    this.canvas.addEventListener("click", (event) => {
+      this.hover(event);
+      this.zoomIn();
+    });
+    this.canvas.addEventListener("keydown", (event) => this.pressed(event));
+    this.take(answer.map, answer.buffers);
+  }
+
+  slicer(first, places) {
+    const { words } = this.explorer;
+    const leading = this.shape.slice(0, -2);
+    const start = places.length ? this.unravel(places[0]) : this.shape.map(() => 0);
+    this.indices = leading.map((length, axis) =>
+      make("input", {
+        type: "number",
+        min: "0",
+        max: length - 1,
+        value: start[axis],
+        step: "1",
+        disabled: true,
+        "aria-label": filled(words.axis, { axis }),
+        onchange: () => this.show(this.lead()),
+      }),
+    );
+    this.mode = make(
+      "select",
+      {
+        "aria-label": words.slices,
+        onchange: () => {
+          const whole = this.mode.value === "folded";
+          this.show(whole ? null : this.lead());
+        },
+      },
+      make("option", { value: "folded" }, filled(words.folded, { rows: first.plane[0], columns: first.plane[1] })),
+      make("option", { value: "slice" }, words.one_slice),
+    );
+    const inputs = this.indices.flatMap((input, axis) => [
+      make("label", {}, `${filled(words.axis, { axis })} `, input, ` / ${leading[axis]}`),
+    ]);
+    return make("div", { class: "tnb-line tnb-slices" }, this.mode, ...inputs);
+  }
+
+  lead() {
+    return this.indices.map((input, axis) => {
+      const value = Math.round(Number(input.value)) || 0;
+      return Math.min(this.shape[axis] - 1, Math.max(0, value));
+    });
+  }
+
+  take(map, buffers) {
+    const [height, width] = map.tiles;
+    const exact = height === map.rows[1] - map.rows[0] && width === map.columns[1] - map.columns[0];
+    this.map = {
+      ...map,
+      exact: exact && buffers.length > 2,
+      maxima: typed(Float64Array, buffers[0]),
+      mismatch: typed(Int32Array, buffers[1]),
+      left: buffers[2] && typed(Float64Array, buffers[2]),
+      right: buffers[3] && typed(Float64Array, buffers[3]),
+    };
+    this.cursor = [Math.min(this.cursor[0], height - 1), Math.min(this.cursor[1], width - 1)];
+  }
+
+  async ask(lead, rows, columns) {
+    const answer = await this.explorer.ask("part", { row: this.row, lead, rows, columns });
+    if (this.explorer.map !== this) return false;
+    this.said.hidden = !answer.sentence;
+    this.said.textContent = answer.sentence || "";
+    if (answer.sentence) return false;
+    this.take(answer, answer.buffers);
+    return true;
+  }
+
+  async show(lead, rows = null, columns = null) {
+    this.before = [];
+    this.cursor = [0, 0];
+    if (await this.ask(lead, rows, columns)) this.draw();
+    if (this.mode) {
+      this.mode.value = this.map.lead ? "slice" : "folded";
+      for (const [axis, input] of this.indices.entries()) {
+        input.disabled = !this.map.lead;
+        if (this.map.lead) input.value = this.map.lead[axis];
+      }
+    }
+  }
+
+  /** Half-open ranges of a tile, in the plane. */
+  tile([r, c]) {
+    const range = ([start, stop], i, count) => {
+      const length = stop - start;
+      return [start + Math.ceil((i * length) / count), start + Math.ceil(((i + 1) * length) / count)];
+    };
+    const { rows, columns, tiles } = this.map;
+    return [range(rows, r, tiles[0]), range(columns, c, tiles[1])];
+  }
+
+  async zoomIn() {
+    const { map, cursor } = this;
+    let [rows, columns] = this.tile(cursor);
+    if (map.exact) {
+      // The values around this one, as numbers.
+      const around = (middle, [start, stop], count) => {
+        const first = Math.max(start, Math.min(middle - (count >> 1), stop - count));
+        return [first, Math.min(stop, first + count)];
+      };
+      if (map.tiles[0] <= 8 && map.tiles[1] <= 6) return;
+      [rows, columns] = [around(rows[0], map.rows, 8), around(columns[0], map.columns, 6)];
+    }
+    const held = [map, [...cursor]];
+    const [row, column] = this.tile(cursor).map(([start]) => start);
+    if (await this.ask(map.lead, rows, columns)) {
+      this.before.push(held);
+      this.cursor = map.exact ? [row - rows[0], column - columns[0]] : [0, 0];
+      this.draw();
+    }
+  }
+
+  zoomOut() {
+    const last = this.before.pop();
+    if (last) [this.map, this.cursor] = last;
+    this.draw();
+  }
+
+  /** The neighbourhood of one element of the whole tensor. */
+  async goTo(flat) {
+    const held = [this.map, [...this.cursor]];
+    const lead = this.map.lead;
+    let place = flat - (lead ? this.map.offset : 0);
+    const inside = place >= 0 && place < this.map.plane[0] * this.map.plane[1];
+    if (!inside) {
+      await this.show(null);
+      place = flat;
+    }
+    const [, wide] = this.map.plane;
+    const [row, column] = [Math.floor(place / wide), place % wide];
+    const around = (middle, length, count) => {
+      const first = Math.max(0, Math.min(middle - (count >> 1), length - count));
+      return [first, Math.min(length, first + count)];
+    };
+    const rows = around(row, this.map.plane[0], 8);
+    const columns = around(column, wide, 6);
+    if (await this.ask(this.map.lead, rows, columns)) {
+      if (inside) this.before.push(held);
+      this.cursor = [row - rows[0], column - columns[0]];
+      this.draw();
+    }
+  }
+
+  size() {
+    const [height, width] = this.map.tiles;
+    const room = Math.max(200, Math.min(430, this.root.clientWidth || 430));
+    const wide = Math.min(room / width, 40);
+    const high = Math.max(Math.min(wide, 260 / height), height === 1 ? 24 : 3);
+    return [wide * width, high * height, wide, high];
+  }
+
+  draw() {
+    const { map, canvas, explorer } = this;
+    const [width, height, wide, high] = this.size();
+    canvas.style.width = `${width}px`;
+    const context = canvasOf(canvas, width, height);
+    const [rows, columns] = map.tiles;
+    let largest = 0;
+    for (const value of map.maxima) if (value > largest) largest = value;
+    const floor = Math.max(largest * 10 ** -DECADES, 5e-324);
+    const picture = new ImageData(columns, rows);
+    for (let i = 0; i < map.maxima.length; i++) {
+      const colour = map.mismatch[i] ? MISMATCH : shade(map.maxima[i], floor, largest);
+      picture.data.set(colour, 4 * i);
+    }
+    const small = make("canvas", { width: columns, height: rows });
+    small.getContext("2d").putImageData(picture, 0, 0);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, 0, 0, width, height);
+    const ink = explorer.ink();
+    const [r, c] = this.cursor;
+    context.lineWidth = 3;
+    context.strokeStyle = ink.brush;
+    context.strokeRect(c * wide - 1.5, r * high - 1.5, wide + 3, high + 3);
+    context.lineWidth = 1.5;
+    context.strokeStyle = ink.text;
+    context.strokeRect(c * wide, r * high, wide, high);
+    this.drawKey(floor, largest);
+    this.say();
+    this.showNumbers();
+  }
+
+  drawKey(floor, largest) {
+    const { words, isDump } = this.explorer;
+    const bar = make("i", { class: "tnb-ramp", "aria-hidden": "true" });
+    const stops = STOPS.map(([r, g, b, a]) => `rgba(${r},${g},${b},${(a / 255).toFixed(2)})`);
+    bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+    const count = this.map.mismatch.reduce((sum, one) => sum + one, 0);
+    const violet = count
+      ? make("span", { class: "tnb-miss" }, ` ◇ ${filled(isDump ? words.nonfinite : words.mismatch, { count: count.toLocaleString("en") })}`)
+      : null;
+    const ends = largest ? [scientific(floor), scientific(largest)] : ["0", "0"];
+    this.key.replaceChildren(ends[0], " ", bar, " ", ends[1], ...(violet ? [violet] : []));
+  }
+
+  unravel(flat) {
+    const found = [];
+    for (let axis = this.shape.length - 1; axis >= 0; axis--) {
+      found.unshift(flat % this.shape[axis]);
+      flat = Math.floor(flat / this.shape[axis]);
+    }
+    return found;
+  }
+
+  index(row, column) {
+    const { offset, plane } = this.map;
+    return `[${this.unravel(offset + row * plane[1] + column).join(", ")}]`;
+  }
+
+  say() {
+    const { map, explorer } = this;
+    const { words } = explorer;
+    const i = this.cursor[0] * map.tiles[1] + this.cursor[1];
+    const [rows, columns] = this.tile(this.cursor);
+    const one = rows[1] - rows[0] === 1 && columns[1] - columns[0] === 1;
+    const place = one
+      ? this.index(rows[0], columns[0])
+      : filled(words.rows_columns, { rows: rows.join(":"), columns: columns.join(":") });
+    const value = `${explorer.isDump ? "max |x|" : "max |Δ|"} ${scientific(map.maxima[i])}`;
+    let text = map.mismatch[i] ? `${place} · ${value} · ◇ ${map.mismatch[i]} NaN/Inf` : `${place} · ${value}`;
+    if (map.exact && explorer.isDump) text = `${place} · ${words.value} ${precise(map.left[i])}`;
+    else if (map.exact) {
+      text = `${place} · ${words.left} ${precise(map.left[i])} · ${words.right} ${precise(map.right[i])}`;
+      text += map.mismatch[i] ? " · ◇" : ` · |Δ| ${scientific(map.maxima[i])}`;
+    }
+    this.readout.textContent = text;
+    const slice = filled(words.rows_columns, { rows: map.rows.join(":"), columns: map.columns.join(":") });
+    const whole = map.rows[1] - map.rows[0] === map.plane[0] && map.columns[1] - map.columns[0] === map.plane[1];
+    this.where.textContent = whole ? words.map_hint : slice;
+    this.out.disabled = !this.before.length;
+    this.all.disabled = whole && !map.lead;
+  }
+
+  showNumbers() {
+    const { map, explorer } = this;
+    const [rows, columns] = map.tiles;
+    if (!map.exact || rows > 8 || columns > 6) {
+      this.numbers.replaceChildren();
+      return;
+    }
+    const { words } = explorer;
+    const heads = Array.from({ length: columns }, (_, c) =>
+      make("th", { scope: "col", class: "tnb-right" }, String(map.columns[0] + c)),
+    );
+    const lines = Array.from({ length: rows }, (_, r) => {
+      const cells = Array.from({ length: columns }, (_, c) => {
+        const i = r * columns + c;
+        const here = r === this.cursor[0] && c === this.cursor[1];
+        const lines_ = [make("span", {}, precise(map.left[i]))];
+        if (map.right) lines_.push(make("br"), make("span", {}, precise(map.right[i])));
+        return make("td", { class: `tnb-right${here ? " tnb-here" : ""}` }, ...lines_);
+      });
+      return make("tr", {}, make("th", { scope: "row" }, String(map.rows[0] + r)), ...cells);
+    });
+    const caption = map.right ? `${words.left} / ${words.right}` : words.value;
+    this.numbers.replaceChildren(
+      make(
+        "table",
+        { class: "tnb-table" },
+        make("caption", {}, caption),
+        make("thead", {}, make("tr", {}, make("td"), ...heads)),
+        make("tbody", {}, ...lines),
+      ),
+    );
+  }
+
+  hover(event) {
+    const [width, height] = this.size();
+    const [rows, columns] = this.map.tiles;
+    const c = Math.floor((event.offsetX / width) * columns);
+    const r = Math.floor((event.offsetY / height) * rows);
+    this.point(r, c);
+  }
+
+  point(r, c) {
+    const [rows, columns] = this.map.tiles;
+    const place = [Math.min(rows - 1, Math.max(0, r)), Math.min(columns - 1, Math.max(0, c))];
+    if (place[0] === this.cursor[0] && place[1] === this.cursor[1]) return;
+    this.cursor = place;
+    this.draw();
+  }
+
+  pressed(event) {
+    const [r, c] = this.cursor;
+    const far = event.ctrlKey || event.metaKey ? 10 : 1;
+    const moves = { ArrowUp: [-far, 0], ArrowDown: [far, 0], ArrowLeft: [0, -far], ArrowRight: [0, far] };
+    if (event.key in moves) this.point(r + moves[event.key][0], c + moves[event.key][1]);
+    else if (event.key === "Enter") this.zoomIn();
+    else if (event.key === "Backspace") this.zoomOut();
+    else return;
+    event.preventDefault();
+  }
+}
+
+function shade(value, floor, largest) {
+  if (!largest) return STOPS[0];
+  const share = Math.min(1, Math.max(0, Math.log10(Math.max(value, floor) / floor) / DECADES));
+  const at = share * (STOPS.length - 1);
+  const low = Math.min(STOPS.length - 2, Math.floor(at));
+  return STOPS[low].map((channel, k) => Math.round(channel + (STOPS[low + 1][k] - channel) * (at - low)));
+}
+
+function render({ model, el }) {
+  const explorer = new Explorer(model, el);
+  return () => explorer.close();
+}
+
+export default { render };

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +17,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.html import Markup, details, element, samp, small
+from troubleshooter_nb.render.html import Markup, details, element, small
 from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
 from troubleshooter_nb.widgets.columns import Table, View
@@ -58,16 +57,20 @@ class Explorer(anywidget.AnyWidget):
     _esm = _HERE / "explorer.js"
     _css = _HERE / "explorer.css"
 
+    # What the page shows until the kernel answers, or for ever without one.
+    waiting = traitlets.Unicode().tag(sync=True)
     # Not synchronised: the state of a widget is saved with the notebook, and rows are not.
-    selected = traitlets.Tuple(trait=traitlets.Int())
+    selected = traitlets.Tuple()
     view = traitlets.Instance(View, args=())
 
     def __init__(self, shown: Comparison | Dump) -> None:
-        super().__init__()
-        self._object = shown
         self._language = str(get_options()["language"])
-        is_dump = isinstance(shown, Dump)
-        self._table = Table.of_index(shown.index) if is_dump else Table.of_result(shown.result)
+        super().__init__(waiting=explorer_word("waiting", self._language))
+        self._object = shown
+        if isinstance(shown, Dump):
+            self._table = Table.of_index(shown.index)
+        else:
+            self._table = Table.of_result(shown.result)
         self._evidence: dict[int, xr.Dataset | str] = {}
         self._asking: str | None = None
         self.on_msg(self._heard)
@@ -117,14 +120,14 @@ class Explorer(anywidget.AnyWidget):
         if data:
             text = explorer_word("static", self._language)
             said = {"text/plain": text, "text/html": f"<p><small>{html.escape(text)}</small></p>"}
-            display({**data, **said}, raw=True)
+            display({**data, **said}, raw=True)  # type: ignore[no-untyped-call]
         twin = {"text/plain": repr(self._object), "text/html": self.static_html()}
-        display(twin, raw=True)
+        display(twin, raw=True)  # type: ignore[no-untyped-call]
 
     def static_html(self) -> str:
         """The record below the table: the repr of the Comparison or Dump, folded."""
         remark = explorer_word("static_record", self._language)
-        title = (samp(self._headline()), small(f" · {remark}"))
+        title = (self._headline(), small(f" · {remark}"))
         folded = details(title, Markup(self._object._repr_html_()))
         return str(element("div", folded, style="font-family:sans-serif;font-size:13px"))
 
@@ -190,23 +193,18 @@ class Explorer(anywidget.AnyWidget):
         return [*_HEALTH[verdict], explorer_word(key, self._language)]
 
     def _opened(self, row: int) -> Answer:
+        found = self._evidence.pop(row, None)
         if isinstance(self._object, Dump):
-            evidence = self._located(row)
-            return opened_entry(self._object, row, evidence, self._language)
-        diff = self._object[self._number(row)]
-        return opened_pair(diff, self._located(row), self._language)
-
-    def _located(self, row: int) -> xr.Dataset | str:
-        found = self._evidence.get(row)
-        if found is None:
-            if isinstance(self._object, Dump):
-                found = located_entry(self._object, row)
-            else:
-                found = located(self._object[self._number(row)])
-            if len(self._evidence) >= _KEPT:
-                self._evidence.pop(next(iter(self._evidence)))
-            self._evidence[row] = found
-        return found
+            found = located_entry(self._object, row) if found is None else found
+            answer = opened_entry(self._object, row, found, self._language)
+        else:
+            diff = self._object[self._number(row)]
+            found = located(diff) if found is None else found
+            answer = opened_pair(diff, found, self._language)
+        self._evidence[row] = found
+        if len(self._evidence) > _KEPT:
+            del self._evidence[next(iter(self._evidence))]
+        return answer
 
     def _sources(self, row: int) -> tuple[ArraySource | None, ArraySource | None]:
         if isinstance(self._object, Dump):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ from troubleshooter_nb.widgets.words import words_of
 _HERE = Path(__file__).parent
 # The twin is drawn again after every change, so it is shorter than the repr it comes from.
 _TWIN_BYTES = 100_000
+# Seconds without a question before the twins are drawn, which takes longer than any answer.
+_QUIET = 0.15
 _TALLEST = 600  # pixels: with rows of 26 pixels, what is drawn stays below 60 rows
 
 
@@ -40,6 +45,8 @@ class MappingEditor(anywidget.AnyWidget):
         super().__init__(_height=max(130, min(int(height), _TALLEST)))
         self._session = session
         self._twins: list[Any] = []
+        self._due = False  # the twins show an older version
+        self._timer: asyncio.TimerHandle | None = None
         self._language = str(get_options()["language"])
         self.on_msg(self._heard)
 
@@ -90,25 +97,51 @@ class MappingEditor(anywidget.AnyWidget):
         finally:
             self.send(answer)
         if self._session.revision != before:
-            self._draw_twins()
+            self._due = True
+        self._soon()
+
+    def _soon(self) -> None:
+        """Draw the twins when the page has had its answers, at once where no kernel runs."""
+        if not self._due:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._show(self.value, self._twin(self.value))
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(_QUIET, self._draw_aside, loop)
+
+    def _draw_aside(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Draw in a thread, so that the page has its answers meanwhile; the value is frozen."""
+        value, context = self.value, contextvars.copy_context()
+
+        def draw() -> None:
+            bundle = context.copy().run(self._twin, value)
+            loop.call_soon_threadsafe(self._show, value, bundle, context=context)
+
+        threading.Thread(target=draw, daemon=True).start()
+
+    def _show(self, value: object, bundle: dict[str, str]) -> None:
+        if value is not self.value:
+            return  # a later change draws its own
+        self._due = False
+        for twin in self._twins:
+            twin.update(bundle, raw=True)
 
     def _tell(self, answer: dict[str, Any]) -> None:
         """Tell the page what changed without being asked."""
         if answer["type"] == "state":
             answer["words"] = words_of(self._language)
         self.send({**answer, "re": None, "revision": self._session.revision})
-        self._draw_twins()
+        self._due = True
+        self._soon()
 
-    def _twin(self) -> dict[str, str]:
+    def _twin(self, value: WeightMap | Pairing) -> dict[str, str]:
         budget = min(int(str(get_options()["html_bytes"])), _TWIN_BYTES)
         with option_context(html_bytes=budget):
-            return {"text/html": self.value._repr_html_(), "text/plain": repr(self.value)}
-
-    def _draw_twins(self) -> None:
-        if self._twins:
-            bundle = self._twin()
-            for twin in self._twins:
-                twin.update(bundle, raw=True)
+            return {"text/html": value._repr_html_(), "text/plain": repr(value)}
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widget, and a sentence for whatever cannot show one; the twin is its own output."""
@@ -120,11 +153,12 @@ class MappingEditor(anywidget.AnyWidget):
         return bundle, {}
 
     def _ipython_display_(self) -> None:
+        show: Any = display
         bundle, _ = self._repr_mimebundle_()
-        display(bundle, raw=True)
+        show(bundle, raw=True)
         number = len(self._twins) + 1
         # The id is for the messages of this session only; no file holds it.
-        handle = display(self._twin(), raw=True, display_id=f"{self.model_id}-{number}")
+        handle = show(self._twin(self.value), raw=True, display_id=f"{self.model_id}-{number}")
         if handle is not None:
             self._twins.append(handle)
 

@@ -13,7 +13,7 @@ from troubleshooter_nb.comparison import TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import decades, scientific
-from troubleshooter_nb.render.text import axis_ranges, parse_shape, scalar_row, worst_elements
+from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
 from troubleshooter_nb.render.words import reason_text, sentence
 from troubleshooter_nb.widgets.drill_down import Part, part, plane_of
 from troubleshooter_nb.widgets.explorer_words import explorer_word
@@ -39,14 +39,15 @@ def opened_pair(diff: TensorDiff, evidence: xr.Dataset | str, language: str) -> 
         What `drill_down.located` says of it.
     language : str
     """
-    values = scalar_row(diff.row)
-    labels = diff.labels
+    # Of the variables: a DataArray of every figure would take longer than reading a small tensor.
+    values = {str(n): v.values[()] for n, v in diff.row.variables.items() if not v.ndim}
     said: dict[str, Any] = {
         "name": _arrow(str(values["left"]), str(values["right"])),
         "verdict": str(values["verdict"]),
         "reason": reason_text(values, language),
         "facts": " · ".join(
-            f"{labels.get(f'{side}_label', side)} {values[f'{side}_dtype']} {values[f'{side}_shape']}"
+            f"{diff.labels.get(f'{side}_label', side)} {values[f'{side}_dtype']} "
+            f"{values[f'{side}_shape']}"
             for side in ("left", "right")
             if values[side]
         ),
@@ -76,7 +77,8 @@ def opened_pair(diff: TensorDiff, evidence: xr.Dataset | str, language: str) -> 
 
 def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str) -> Answer:
     """One entry of a dump for the page; takes what `drill_down.located_entry` says of it."""
-    values = {str(n): dump.index[n].values[row] for n in dump.index if dump.index[n].ndim == 1}
+    columns = dump.index.variables
+    values = {str(n): v.values[row] for n, v in columns.items() if v.dims == ("entry",)}
     facts = (values["kind"], values["layer"], values["role"], values["dtype"], values["shape"])
     figures = [[n, _number(values[n])] for n in _STATISTICS if _is_known(values[n])]
     said: dict[str, Any] = {
@@ -198,7 +200,8 @@ def _bars(counts: np.ndarray) -> dict[str, Any]:
 
 
 def _shares(values: np.ndarray) -> list[float]:
-    values = np.nan_to_num(np.asarray(values, float), posinf=np.finfo(float).max)
+    most = float(np.finfo(float).max)
+    values = np.nan_to_num(np.asarray(values, float), posinf=most)
     largest = float(values.max(initial=0.0))
     return [round(float(value / largest), 4) if largest else 0.0 for value in values]
 

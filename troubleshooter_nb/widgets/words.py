@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-# id -> (English, Chinese)
-_WORDS: dict[str, tuple[str, str]] = {
-    "title": ("Mapping editor", "映射编辑器"),
-    "static": (
-        "Interactive editor: run this cell to use it. Its last state is the table below.",
-        "交互式编辑器：运行此单元格即可使用。最后的状态见下表。",
-    ),
-    "gone": (
-        "The kernel that ran this cell does not answer. The table below shows the last state; "
-        "run the cell again to edit.",
-        "运行此单元格的内核没有响应。下表是最后的状态；重新运行单元格即可继续编辑。",
-    ),
-    "undo": ("Undo", "撤销"),
-    "redo": ("Redo", "重做"),
-    "nothing": ("nothing", "无"),
-    "rest": ("Auto-match rest", "自动匹配其余"),
-    "filter": ("Filter names", "筛选名称"),
-    "show": ("Show", "显示"),
-    "all": ("all pairs", "全部配对"),
-    "changed": ("renamed or transformed", "改名或变换"),
-    "attention": ("needs attention", "需要注意"),
-    "unmatched": ("Unmatched in", "未匹配："),
-    "none_left": ("every name has a partner", "所有名称都已配对"),
-    "no_hits": ("no name matches the filter", "没有符合筛选的名称"),
-    "pairs": ("Pairs", "配对"),
-    "transform": ("transform", "变换"),
-    "method": ("method", "方法"),
-    "shape": ("shape", "形状"),
-    "remark": ("remark", "备注"),
-    "closest": ("Closest to", "最接近"),
-    "no_candidates": ("nothing on the other side is close", "另一侧没有相近的名称"),
-    "pair_with": ("Pair", "配对"),
-    "drop": ("Drop on purpose", "有意丢弃"),
-    "expect": ("Expect no partner", "预期无对应"),
-    "expected": ("expected", "预期"),
-    "unpair": ("Unpair", "取消配对"),
-    "apply": ("Apply", "应用"),
-    "accept": ("Take suggestion", "采纳建议"),
-    "suggested": ("values suggest", "数值建议"),
-    "same_shape": ("same shape", "形状相同"),
-    "by": ("by", "经"),
-    "save": ("Save", "保存"),
-    "path": ("File to save: .yaml or .json", "保存到文件：.yaml 或 .json"),
-    "path_pairing": ("File to save: .yaml", "保存到文件：.yaml"),
-    "dropped": ("(dropped)", "（已丢弃）"),
-    "help": (
-        "Drag a name onto its partner, or: arrow keys choose, Enter goes to the partner and pairs, "
-        "Delete unpairs, Ctrl+Z undoes.",
-        "把名称拖到对应名称上；或用方向键选择，Enter 转到另一侧并配对，Delete 取消配对，Ctrl+Z 撤销。",
-    ),
-}
+import json
+from functools import lru_cache
+from importlib import resources
 
 
 def words_of(language: str) -> dict[str, str]:
-    """All words in one language."""
-    return {key: both[language == "zh"] for key, both in _WORDS.items()}
+    """All words in one language, by their id."""
+    return {key: both[language == "zh"] for key, both in _all().items()}
+
+
+@lru_cache(maxsize=1)
+def _all() -> dict[str, list[str]]:
+    """Id -> English and Chinese."""
+    folder = resources.files("troubleshooter_nb.widgets")
+    text = folder.joinpath("editor_words.json").read_text("utf-8")
+    return {key: [str(word) for word in both] for key, both in json.loads(text).items()}

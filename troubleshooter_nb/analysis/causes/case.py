@@ -36,6 +36,8 @@ class Twin:
         Norm of the error over the norm of the right side; nan where not measured.
     noise : float
         The same measure of what rounding may leave there.
+    bits : tuple of int
+        Precision that the stored values use, 0 or less where unknown.
     """
 
     pair: int
@@ -46,6 +48,7 @@ class Twin:
     sources: tuple[ArraySource | None, ArraySource | None] = (None, None)
     rel_l2: float = math.nan
     noise: float = 0.0
+    bits: tuple[int, int] = (0, 0)
 
     @property
     def left(self) -> np.ndarray | None:
@@ -123,6 +126,9 @@ class Suspicion:
         Number of the pair where it acts; -1: that of what the detector was given.
     independent : int
         How many independent values the explanation was held against, less those it fitted.
+    share : float
+        Of causes that act together, and whose `residual` is that of all of them undone: how much
+        of the difference this one accounts for, over what the chief one does.
     """
 
     cause: str
@@ -133,6 +139,7 @@ class Suspicion:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     pair: int = -1
     independent: int = 1 << 20
+    share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 # Residuals within this many floors are rounding.
 _ROUNDING = 4.0
 _MOST = 0.98
+# Proofs that say which side is off, and not that nothing else of that call could be.
+_AT_MOST = {"kernel_fault": 0.45}
 # Values that a coincidence would have to hit: with fewer, a fit proves little.
-_FEW = 12.0
+_FEW, _FEW_EXACT = 12.0, 2.0
 
 
 def confidence(suspicion: Suspicion) -> float:
@@ -18,16 +20,20 @@ def confidence(suspicion: Suspicion) -> float:
 
     Notes
     -----
-    The product of three shares: how much of the way from the difference to rounding the residual
-    has gone, on a logarithmic scale; how far the best rival stays behind; and how many independent
-    values the explanation was held against. Calibrated with ``benchmarks/faults.py``.
+    The product of four shares: how much of the way from the difference to rounding the residual
+    has gone, on a logarithmic scale; how far the best rival stays behind; how many independent
+    values the explanation was held against; and its part among causes that act together.
+    Calibrated with ``benchmarks/faults.py``.
     """
     floor = max(_ROUNDING * suspicion.floor, 1e-300)
     residual = max(suspicion.residual, floor)
     way = _share(suspicion.before, residual, floor)
     lead = 1.0 - min(1.0, residual / max(suspicion.rival, 1e-300)) ** 0.75
-    enough = suspicion.independent / (suspicion.independent + _FEW)
-    return float(_MOST * way * lead * enough)
+    # Integers that fit exactly hit each value by chance far more seldom than rounded ones.
+    few = _FEW_EXACT if suspicion.floor == 0 == suspicion.residual else _FEW
+    enough = suspicion.independent / (suspicion.independent + few)
+    sure = _MOST * way * lead * enough * min(suspicion.share, 1.0)
+    return min(float(sure), _AT_MOST.get(suspicion.cause, 1.0))
 
 
 def _share(before: float, residual: float, floor: float) -> float:

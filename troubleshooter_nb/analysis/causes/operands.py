@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Call, Operands, Twin
+from troubleshooter_nb.analysis.causes.case import Call, Operands, Suspicion, Twin
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import Origins
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import parameter_leaf
 
-# Where operators take their parameters as arguments: torch's positions and keywords.
-_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
-    "linear": ("", "weight", "bias"),
-    "conv1d": ("", "weight", "bias"),
-    "conv2d": ("", "weight", "bias"),
-    "conv3d": ("", "weight", "bias"),
-    "layernorm": ("", "", "weight", "bias"),
-    "rmsnorm": ("", "", "weight"),
-    "groupnorm": ("", "", "weight", "bias"),
-    "batchnorm": ("", "running_mean", "running_var", "weight", "bias"),
-    "embedding": ("", "weight"),
-}
-# Other names of arguments that are parameters.
-_KEYWORDS = frozenset(("weight", "bias", "running_mean", "running_var"))
+# Formats by the bits of precision that their values use.
+_FORMATS = {8: "bfloat16", 11: "float16"}
+# Bits that values lose in such a format, elements that all have lost them, and the error that is
+# then usual, in roundoffs of the format.
+_FEWER = 8
+_FEWEST = 16
+_ROUNDED = (0.05, 8.0)
 
 
 class Operators:
@@ -54,16 +48,64 @@ class Operators:
             direction=str(site["direction"][row]),
             slot=str(site["slot"][row]) if slot is None else slot,
             sources=(left, right),
+            bits=(
+                int(result["left_significand_bits"][row]),
+                int(result["right_significand_bits"][row]),
+            ),
             rel_l2=float(self.origins.error[row]),
             noise=float(self.origins.noise[row]),
         )
+
+    def root(self, row: int) -> Twin:
+        """A parameter, buffer or input; a parameter given as an argument is one as well."""
+        flow = self.flow
+        if row not in flow.node_of:
+            return self.twin(row, flow.module_of(row)[1])
+        name = flow.argument_of(flow.node_of[row], row)
+        twin = self.twin(row, name or None)
+        return replace(twin, role="parameter") if name else twin
+
+    def arguments(self) -> list[int]:
+        """Rows of parameters that operators were given, of the first step."""
+        return [
+            row
+            for node in self.flow.nodes
+            if node.place[0] == self.flow.first_step
+            for row in node.inputs
+            if self.flow.argument_of(node, row)
+        ]
+
+    def cast(self, node: Node) -> Suspicion | None:
+        """A call that gave values of a shorter format on one side, from operands of the longer."""
+        result, row = self.flow.result, node.outputs[0]
+        bits = [int(result[f"{side}_significand_bits"][row]) for side in ("left", "right")]
+        error, size = float(self.origins.error[row]), math.prod(self.flow.shape(row))
+        if min(bits) not in _FORMATS or max(bits) < min(bits) + _FEWER or size < _FEWEST:
+            return None
+        side = ("left", "right")[bits[1] < bits[0]]
+        given = [int(result[f"{side}_significand_bits"][r]) for r in node.inputs]
+        roundoff = 2.0 ** -min(bits)
+        if not given or max(given) < max(bits) or not self.origins.differs(row):
+            return None
+        if not _ROUNDED[0] * roundoff < error < _ROUNDED[1] * roundoff:
+            return None
+        number = int(self._numbers[row])
+        evidence = {
+            "side": side,
+            "format": _FORMATS[min(bits)],
+            "left": f"{bits[0]} bits",
+            "right": f"{bits[1]} bits",
+            "roundoff": roundoff,
+        }
+        floor = float(self.origins.typical[row])
+        return Suspicion("low_precision_cast", error, floor, error, floor, evidence, number, size)
 
     def call(self, node: Node) -> Call:
         """A call with its operands; parameters that came as arguments among the parameters."""
         inputs: list[Twin] = []
         parameters: dict[str, Twin] = {}
         for row in node.inputs:
-            name = self._parameter_of(node, str(self.flow.site["slot"][row]))
+            name = self.flow.argument_of(node, row)
             if name:
                 parameters[name] = self.twin(row, name)
             elif self._has_values(row):
@@ -83,14 +125,6 @@ class Operators:
             settings=(self._settings(node, 0), self._settings(node, 1)),
             forward=self.call(node.forward) if node.forward is not None else None,
         )
-
-    def _parameter_of(self, node: Node, slot: str) -> str:
-        if node.kind == "module" or node.direction == "backward":
-            return ""
-        if slot in _KEYWORDS:
-            return slot
-        positions = _ARGUMENTS.get(node.word, ())
-        return positions[int(slot)] if slot.isdigit() and int(slot) < len(positions) else ""
 
     def _has_values(self, row: int) -> bool:
         entries = [int(self.flow.result[f"{side}_entry"][row]) for side in ("left", "right")]
@@ -131,12 +165,16 @@ def operands(call: Call, side: int) -> Operands | None:
     if not inputs or inputs[0] is None:
         return None
     known = {name: _side(twin, side) for name, twin in parameters.items()}
-    dtype = call.outputs[0].dtypes[side]
+    dtype, bits = call.outputs[0].dtypes[side], call.outputs[0].bits[side]
+    roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
+    # Values may have passed through a shorter format than the one they are stored in.
+    if bits in _FORMATS and outputs[0].size >= _FEWEST:
+        roundoff = max(roundoff, 2.0**-bits)
     return Operands(
         inputs=inputs,
         parameters={name: values for name, values in known.items() if values is not None},
         output=outputs[0],
-        roundoff=unit_roundoff(dtype) if dtype is not None else 0.0,
+        roundoff=roundoff,
         known=call.settings[side],
     )
 

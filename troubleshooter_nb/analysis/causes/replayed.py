@@ -25,6 +25,9 @@ _OPEN = 0.25
 # Settings that say another one in words.
 _ONLY_SAID = frozenset(("scale_name", "padding_before"))
 _ALIKE = 10.0
+# Of formats this coarse the formula is rounded as the output was: few elements round otherwise.
+_HALF = 2.0**-20
+_LEFT_OF_HALF = 0.05
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,15 @@ def replay(call: Call, typical: float) -> Replay:
         if one is None:
             return Replay("unknown")
         fits.append(_fits(fitter, one))
-        floors.append(max(one.roundoff, typical))
+        floors.append(_floor(one.roundoff, typical))
     if not fits[0] or not fits[1]:
         return Replay("unknown")
     return _compared(call, fits, floors)
+
+
+def _floor(roundoff: float, typical: float) -> float:
+    """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
+    return _LEFT_OF_HALF * roundoff if roundoff > _HALF else max(roundoff, typical)
 
 
 def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
@@ -157,7 +165,7 @@ def _suspicion(
         cause=cause,
         before=output.rel_l2,
         residual=max(fit.residual for fit in best),
-        rival=min(rival, 1e3),
+        rival=min(rival, output.rel_l2),
         floor=floor,
         evidence=evidence,
         pair=output.pair,

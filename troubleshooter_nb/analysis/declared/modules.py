@@ -138,9 +138,11 @@ def _check_attributes(
         if rule in used and not on_right:
             text = f"nothing in {target.where} is called {shown(right)}"
             claims.lacks(rule.line, left, text, name=right, known=sorted(target.attributes))
-        elif rule not in used and not on_left and not on_right:
+        elif rule not in used and not on_left:
             here = _children(source, layers, rule.parent) or sorted(source.attributes)
-            text = f"neither dump has it or {shown(right)} below {rule.parent}"
+            text = f"nothing in {source.where} is called so"
+            if not on_right:
+                text = f"neither dump has it or {shown(right)} below {rule.parent}"
             claims.lacks(rule.line, left, text, name=left, known=here)
         else:
             claims.notes.append(

@@ -52,8 +52,9 @@ def declared_pairs(
     Raises
     ------
     MappingFileError
-        If a file cannot be read, names what neither dump has, counts beyond the arguments that
-        the dumps have, or gives one row two partners; with file, line and key.
+        If a file cannot be read, names what a dump lacks, says nothing about these dumps, counts
+        beyond the arguments that the dumps have, or gives one row two partners; with file, line
+        and key.
 
     Notes
     -----
@@ -108,31 +109,40 @@ def _fit(file: MappingFile, source: Side, target: Side) -> int:
 
 def _data_pairs(claims: Claims) -> None:
     """Rows named one by one."""
-    for rule in claims.file.names:
-        sides = ((claims.source, rule.left), (claims.target, rule.right))
-        rows = [side.rows_of(name) if name else {} for side, name in sides]
-        lacking = [
-            (side, name)
-            for (side, name), found in zip(sides, rows, strict=True)
-            if name and not found
-        ]
-        if lacking and all(side.rows_of(sampled_name(name)) for side, name in lacking):
-            continue  # the first values of a whole tensor: they follow it, wherever it goes
-        if lacking:
-            _lack(claims, rule, lacking)
-            continue
-        note = claims.where([rule])
-        if rule.left is None or rule.right is None:
-            for in_source, found in zip((True, False), rows, strict=True):
-                for row in found.values():
-                    claims.alone(row, f"expected to be missing ({note})", in_source=in_source)
-            continue
-        places = sorted(rows[0].keys() & rows[1].keys())
-        if not places:
-            text = f"it and {shown(rule.right)} are of different steps or ranks; remove the row"
-            claims.lacks(rule.line, rule.left, text)
-        for place in places:
-            claims.pair(rows[0][place], rows[1][place], note, rule=rule, key=rule.left)
+    rules = claims.file.names
+    before = len(claims.notes)
+    unused = sum(not _is_applied(claims, rule) for rule in rules)
+    if rules and unused == len(rules):
+        why = claims.notes[before].partition(": ")[2] if len(claims.notes) > before else ""
+        text = f"0 of {len(rules)} rows used" + (f" ({why})" if why else "")
+        claims.lacks(rules[0].line, "", f"{text}; take a mapping that was made for these dumps")
+
+
+def _is_applied(claims: Claims, rule: NameRule) -> bool:
+    """Declare what a row says; whether it met anything in the dumps."""
+    sides = ((claims.source, rule.left), (claims.target, rule.right))
+    rows = [side.rows_of(name) if name else {} for side, name in sides]
+    lacking = [
+        (side, name) for (side, name), found in zip(sides, rows, strict=True) if name and not found
+    ]
+    if lacking and all(side.rows_of(sampled_name(name)) for side, name in lacking):
+        return True  # the first values of a whole tensor: they follow it, wherever it goes
+    if lacking:
+        _lack(claims, rule, lacking)
+        return False
+    note = claims.where([rule])
+    if rule.left is None or rule.right is None:
+        for in_source, found in zip((True, False), rows, strict=True):
+            for row in found.values():
+                claims.alone(row, f"expected to be missing ({note})", in_source=in_source)
+        return True
+    places = sorted(rows[0].keys() & rows[1].keys())
+    if not places:
+        text = f"it and {shown(rule.right)} are of different steps or ranks; remove the row"
+        claims.lacks(rule.line, rule.left, text)
+    for place in places:
+        claims.pair(rows[0][place], rows[1][place], note, rule=rule, key=rule.left)
+    return bool(places)
 
 
 def _lack(claims: Claims, rule: NameRule, lacking: list[tuple[Side, str]]) -> None:

@@ -134,6 +134,38 @@ def same_values(parts: Sequence[ArraySource], crcs: Sequence[int] = ()) -> bool:
     return True
 
 
+def same_beginning(parts: Sequence[ArraySource]) -> bool:
+    """Whether all are of one shape and dtype and begin with the same bits.
+
+    Raises
+    ------
+    ReadError
+        If one cannot be read.
+    """
+    first = parts[0]
+    stop = min(math.prod(first.shape), _SAMPLE)
+    alike = all(p.shape == first.shape and same_dtype(p.dtype, first.dtype) for p in parts)
+    return alike and all(
+        np.array_equal(_bits(other, 0, stop), _bits(first, 0, stop)) for other in parts[1:]
+    )
+
+
+def is_constant(source: ArraySource) -> bool:
+    """Whether all elements are the same bits; True for none.
+
+    Raises
+    ------
+    ReadError
+        If it cannot be read.
+    """
+    size = math.prod(source.shape)
+    if size < 2:
+        return size == 0
+    first = _bits(source, 0, 1)
+    blocks = (_bits(source, low, min(low + _BLOCK, size)) for low in range(0, size, _BLOCK))
+    return all((block.reshape(-1, len(first)) == first).all() for block in blocks)
+
+
 def _bits(source: ArraySource, start: int, stop: int) -> np.ndarray:
     return np.ascontiguousarray(native_order(source.read(start, stop))).view(np.uint8)
 

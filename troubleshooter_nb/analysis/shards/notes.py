@@ -26,6 +26,7 @@ class Report:
     alone: Counter[int] = field(default_factory=Counter)
     left: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
     doubtful: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
+    equal: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
 
     def notes(self) -> list[str]:
         """The sentences, the summary first."""
@@ -41,6 +42,9 @@ class Report:
         notes = [f"{self.ranks} ranks merged: {', '.join(parts)}"]
         notes += self._listed("left under their ranks", self.left)
         notes += self._listed("merged as their shapes say", self.doubtful)
+        for words, names in self.equal.items():
+            why = "the same on all ranks; declare 'same' if they are replicas"
+            notes += self._listed(f"merged {words} as declared", {why: names})
         if len(notes) > _MOST_NOTES:
             notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes about merging"]
         return notes

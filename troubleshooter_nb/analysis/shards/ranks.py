@@ -11,8 +11,10 @@ from troubleshooter_nb.analysis.shards.layouts import (
     Found,
     Layout,
     axes_that_fit,
+    is_constant,
     layout_by_shapes,
     layout_by_values,
+    same_beginning,
     same_values,
 )
 from troubleshooter_nb.analysis.shards.notes import Report, numbered
@@ -22,6 +24,7 @@ from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import FormatError, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.metrics.floats import same_dtype
+from troubleshooter_nb.pairing import places_of
 from troubleshooter_nb.render.text import shape_text
 
 _DECLARE = "declare an axis, 'sum', 'mean' or 'same' for them in axes"
@@ -65,7 +68,8 @@ def merge_ranks(
         replicated; what differs stays under its ranks. So does what one of the ranks lacks, what
         cannot be read, and what has several dtypes; `notes` lists it with the reason, and counts
         what was merged and how. A constant such as a bias of zeros looks replicated although it
-        is sharded: `like` or `axes` tells.
+        is sharded: `like` or `axes` tells. What is declared to be parts of a tensor and is the
+        same on all ranks, though no constant, is merged as declared, and a note says so.
 
         What one rank only has is kept as of rank 0: together the stages of a pipeline, or the
         experts, are the network. Where the ranks fall into groups of equal size that hold
@@ -81,7 +85,8 @@ def merge_ranks(
     Notes
     -----
     To tell whether a tensor is replicated, all ranks are read as long as they are equal, unless
-    the CRC of all is known (msprobe's md5, `Dump.summarise`).
+    the CRC of all is known (msprobe's md5, `Dump.summarise`). Of declared parts of a tensor the
+    first 256 values of each rank are read, and more only if these are equal.
     """
     dump = as_dump(dump, "left")
     table = Table(dump)
@@ -184,6 +189,8 @@ def _layout(
             return (layout, "") if same else (None, "declared to be the same, but they differ")
         if not parts and layout.kind != "axis":
             return None, f"no statistics tell those of a {layout.kind}"
+        if _are_replicas(group, parts, crcs):
+            report.equal[layout.words][first.name].add(first.step)
         return layout, ""
     wanted = reference.of(first) if reference else []
     if wanted:
@@ -195,6 +202,27 @@ def _layout(
     if same:
         return Layout("same"), ""
     return None, f"the ranks differ, and nothing says how they belong together; {_DECLARE}"
+
+
+def _are_replicas(
+    group: Sequence[Entry], parts: Sequence[ArraySource], crcs: Sequence[int]
+) -> bool:
+    """Whether all ranks hold the same values, which are not one number only.
+
+    Shards of a constant such as a bias of zeros are equal as well. What cannot be read is for the
+    comparison to say.
+    """
+    low, high = (group[0].statistics.get(name, 0.0) for name in ("min", "max"))
+    if "min" in group[0].statistics and low == high:
+        return False
+    if not parts:
+        return same_statistics(group)
+    try:
+        if same_beginning(parts) and same_values(parts, crcs):
+            return not is_constant(parts[0])
+    except ReadError:
+        pass
+    return False
 
 
 def _by_reference(
@@ -307,19 +335,27 @@ def missing_places(left: Dump, right: Dump) -> list[str]:
     Returns
     -------
     list of str
-        ``steps 3-5 only on the left``; ``rank 7 only on the right``, if so in every step that
-        both have; ``rank 7 is missing in step 2 on the right``, or ``on both sides`` if it is
-        there in other steps. Empty if both have the same.
+        ``rank 1 on the left is compared with rank 0 on the right``, where each has one only, see
+        `pairing.places_of`. ``steps 3-5 only on the left``; ``rank 7 only on the right``, if so in
+        every step that both have; ``rank 7 is missing in step 2 on the right``, or ``on both
+        sides`` if it is there in other steps. Empty if both have the same.
     """
+    places = places_of(left, right)
+    said = []
+    for name, (numbers, paired_as) in places.items():
+        own = right.index[name].values
+        if len(own) and own[0] != paired_as[0]:
+            said.append(
+                f"{name} {numbers[0]} on the left is compared with {name} {own[0]} on the right"
+            )
     sides = []
-    for dump in (left, right):
+    for at in (0, 1):
         ranks: dict[int, set[int]] = defaultdict(set)
-        columns = (dump.index[name].values.tolist() for name in ("step", "rank"))
+        columns = (places[name][at].tolist() for name in ("step", "rank"))
         for step, rank in set(zip(*columns, strict=True)):
             ranks[step].add(rank)
         sides.append(ranks)
     mine, theirs = sides
-    said = []
     for side, here, there in (("left", mine, theirs), ("right", theirs, mine)):
         if alone := here.keys() - there.keys():
             said.append(f"{numbered('step', alone)} only on the {side}")

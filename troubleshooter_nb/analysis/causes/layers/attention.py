@@ -190,8 +190,8 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
     way, scale, best = trials[0]
     said = fits[0].settings
     if best > enough:
-        for cap in _CAPS[1:]:
-            for factor in {scale, usual}:
+        for factor in {scale, usual}:
+            for cap in {*_CAPS[1:], _fitted_cap(case, way, factor)}:
                 left = _residual(case, way, factor, cap=cap)
                 capped_said = _said(case, way, factor, size, left, known)
                 fits.append(Fit({**capped_said, "softcap": cap}, left))
@@ -291,6 +291,27 @@ def _fitted_scale(case: _Case, way: _Way, start: float) -> float:
         else:
             low = first
     return math.exp((low + high) / 2)
+
+
+def _fitted_cap(case: _Case, way: _Way, scale: float) -> float:
+    """The cap of the smallest residual, rounded where that is as good."""
+    grid = np.geomspace(0.5, 500, 16)
+    left = [_residual(case, way, scale, cap=float(cap)) for cap in grid]
+    place = int(np.argmin(left))
+    low = math.log(grid[max(place - 1, 0)])
+    high = math.log(grid[min(place + 1, len(grid) - 1)])
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(25):
+        first, second = high - ratio * (high - low), low + ratio * (high - low)
+        if _residual(case, way, scale, math.exp(first)) < _residual(
+            case, way, scale, math.exp(second)
+        ):
+            high = second
+        else:
+            low = first
+    cap = math.exp((low + high) / 2)
+    rounder = float(f"{cap:.2g}")
+    return rounder if abs(rounder - cap) < 0.01 * cap else float(f"{cap:.4g}")
 
 
 def _said(

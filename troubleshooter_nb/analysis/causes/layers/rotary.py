@@ -133,6 +133,8 @@ def _turned_fits(
         return []
     sign = 1.0 if float(np.median(rates[turning])) > 0 else -1.0
     theta, scale, width = _geometric(np.abs(rates), turning, case)
+    # Values rounded on the way, whatever they are stored in, say less of the angles.
+    width = max(width, 4 * theta * _left(case, factors))
     size = 1.0 if abs(magnitude - 1) < 2e-3 else float(f"{magnitude:.5g}")
     known = {**said, "direction": "forward" if sign > 0 else "backward", "magnitude": size}
     fits: list[Fit] = []
@@ -141,7 +143,8 @@ def _turned_fits(
         # The offset is the one that suits the fitted theta.
         steps = scale * frequencies(value, case.size)
         turn = {"theta": value, "frequency_scale": scale, "position_offset": offset}
-        tried = {"norm": "kept", **turn, **known}
+        # Another layout or direction fits other numbers: it decides.
+        tried = {"norm": "kept", **known, **turn}
         fits += _precise_fits(case, sign * steps, offset, size, tried, {"theta": width})
     return fits
 

@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.causes.tensors.distributions import (
     detect_random,
     detect_uninitialised,
 )
+from troubleshooter_nb.analysis.causes.tensors.frequencies import detect_frequencies
 from troubleshooter_nb.analysis.causes.tensors.inputs import (
     detect_data_order,
     detect_positions,
@@ -34,6 +35,7 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import (
     detect_wrong_layer,
 )
 from troubleshooter_nb.analysis.causes.tensors.overwritten import detect_inplace
+from troubleshooter_nb.analysis.causes.tensors.padding import detect_padding_row
 from troubleshooter_nb.analysis.causes.tensors.places import (
     detect_corruption,
     detect_vocabulary,
@@ -62,6 +64,8 @@ _LIMITS: tuple[Detector, ...] = (
 _ALONE: tuple[Detector, ...] = (
     detect_uninitialised,
     detect_plus_one,
+    detect_frequencies,
+    detect_padding_row,
     detect_vocabulary,
     detect_narrowing,
     detect_cast,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 
 _TAPS = 5  # of the filter that turns one resize into another, along each axis
 _LEAST_IMAGE = 16
+_COUNTED = 4
 
 
 def detect_data_order(sides: Sides) -> list[Suspicion]:
@@ -40,7 +42,9 @@ def detect_positions(sides: Sides) -> list[Suspicion]:
     within = [len(np.unique(row)) for row in rows]
     if len(offsets) == 1:
         evidence: dict[str, Any] = {"offset": float(offsets[0]), "kind": "constant"}
-        return [sides.suspicion("position_offset", 0.0, evidence, fitted=1)]
+        # A sequence that counts up on both sides is more than so many values of any kind.
+        found = sides.suspicion("position_offset", 0.0, evidence)
+        return [replace(found, independent=_COUNTED * (left.size - 1))]
     if max(within) == 1:
         per_sample = [float(row[0]) for row in rows[:8]]
         largest = float(np.abs(offsets).max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +32,7 @@ _SMALLEST = {
 }
 _REST = 0.05  # error of the other elements above which the whole is another matter
 _FEWEST_ZEROS = 8
+_LAST_PLACE = 2.0**-24
 
 
 def detect_overflow(sides: Sides) -> list[Suspicion]:
@@ -114,7 +116,9 @@ def detect_underflow(sides: Sides) -> list[Suspicion]:
                     "smallest_kept": smallest_kept,
                     "limit": least,
                 }
-                return [sides.suspicion("underflow", rest, evidence)]
+                # The elements that are left show how much of the error is rounding.
+                floor = min(sides.floor, max(rest, _LAST_PLACE))
+                return [replace(sides.suspicion("underflow", rest, evidence), floor=floor)]
     return []
 
 

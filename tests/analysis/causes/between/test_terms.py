@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+from troubleshooter_nb.analysis.causes.between.angles import angle_fits
+from troubleshooter_nb.analysis.causes.between.heads import attention_fits
+from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
+from troubleshooter_nb.analysis.causes.between.scores import score_fits
+from troubleshooter_nb.analysis.causes.between.terms import term_fits
+
+FLOOR = 2.0**-23
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def scene(target, masks=(), word="", **sources):
+    named = tuple(Source(name, n, "linear", v) for n, (name, v) in enumerate(sources.items()))
+    hidden = tuple(Source(f"mask {n}", n, "", v) for n, v in enumerate(masks))
+    return Scene(target, named, hidden, FLOOR, FLOOR / 2, word)
+
+
+def softmax(x):
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def attention(packed, heads, scale, causal=True, inside=False):
+    """Written out over a packed projection (items, rows, 3 * width)."""
+    items, rows, width = packed.shape
+    axes = (heads, 3) if inside else (3, heads)
+    laid = packed.reshape(items, rows, *axes, width // (3 * heads)).astype(np.float64)
+    q, k, v = laid.transpose((3, 0, 2, 1, 4) if inside else (2, 0, 3, 1, 4))
+    scores = scale * (q @ k.swapaxes(-1, -2))
+    if causal:
+        scores = np.where(np.tril(np.ones((rows, rows), bool)), scores, -np.inf)
+    mixed = softmax(scores) @ v
+    return mixed.swapaxes(1, 2).reshape(items, rows, -1).astype(np.float32)
+
+
+def test_the_two_terms_of_a_residual_are_told():
+    x, y, other = normal(2, 5, 16), normal(2, 5, 16, seed=1), normal(2, 5, 16, seed=2)
+    best = term_fits(scene(x + y, x=x, other=other, y=y))[0]
+    assert best.settings["sources"] == ("x", "y")
+    assert best.settings["first_factor"] == best.settings["second_factor"] == 1.0
+
+
+def test_a_sum_of_nothing_that_is_known_has_no_fit():
+    assert term_fits(scene(normal(2, 5, 16), x=normal(2, 5, 16, seed=1))) == []
+
+
+def test_a_factor_is_the_root_of_the_width():
+    x = normal(2, 5, 16)
+    assert term_fits(scene(x * np.float32(4.0), x=x))[0].settings["factor"] == 4.0
+
+
+@pytest.mark.parametrize(("axes", "order"), [((0, 1, 2, 3), "first"), ((0, 2, 3, 1), "last")])
+def test_the_order_of_flattened_features_is_told(axes, order):
+    x = normal(3, 6, 2, 2)
+    best = term_fits(scene(x.transpose(axes).reshape(3, -1), x=x))[0]
+    assert best.settings["orders"] == (f"channels {order}",)
+
+
+def test_the_gate_of_a_packed_product_is_told():
+    x = normal(2, 5, 32)
+    best = term_fits(scene(x[..., 16:], packed=x))[0]
+    assert best.settings["orders"] == ("part 1 of 2",)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 0.25])
+def test_the_scale_of_attention_is_told(scale):
+    packed = normal(2, 10, 96)
+    best = attention_fits(scene(attention(packed, 2, scale), packed=packed))[0]
+    assert best.residual < 1e-6
+    assert best.settings["scale"] == pytest.approx(scale, rel=1e-4)
+    assert best.settings["causal"]
+
+
+def test_attention_without_a_mask_is_told():
+    packed = normal(2, 10, 96)
+    best = attention_fits(scene(attention(packed, 2, 0.25, causal=False), packed=packed))[0]
+    assert best.settings["causal"] is False
+
+
+@pytest.mark.parametrize(("inside", "word"), [(True, "heads of parts"), (False, "parts of heads")])
+def test_the_packing_of_a_projection_is_told(inside, word):
+    packed = normal(2, 10, 96)
+    target = attention(packed, 2, 0.25, inside=inside)
+    best = attention_fits(scene(target, packed=packed))[0]
+    assert best.settings["packing"] == f"{word}, qkv"
+    assert best.settings["heads"] == 2
+
+
+def test_scores_say_the_mask_and_its_value():
+    earlier = normal(2, 2, 8, 8)
+    masked = np.where(np.tril(np.ones((8, 8), bool)), earlier * np.float32(0.5), -1e4)
+    best = score_fits(scene(masked.astype(np.float32), word="softmax", earlier=earlier))[0]
+    assert best.settings["mask"] == "causal"
+    assert best.settings["mask_value"] == "-1e+04"
+    assert best.settings["scale"] == 0.5
+
+
+def test_the_base_of_angles_is_told():
+    rates = np.float32(5e5) ** (-np.arange(0, 16, 2, dtype=np.float32) / 16)
+    target = np.outer(np.arange(3, 13, dtype=np.float32), rates).astype(np.float32)
+    best = angle_fits(scene(target))[0]
+    assert best.settings["theta"] == pytest.approx(5e5, rel=1e-4)
+    assert best.settings["position_offset"] == 3

@@ -1,0 +1,169 @@
+"""From two runs to the first difference and its cause, on small runs of known dataflow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.analysis.runs import Recorder, chain, draws, linear, relu
+from troubleshooter_nb import compare, measure_noise
+from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.confidence import confidence
+from troubleshooter_nb.analysis.diagnosis import findings_of
+from troubleshooter_nb.dump import Dump
+
+
+def layernorm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt(centred.var(-1, keepdims=True) + eps) * weight + bias
+
+
+def normed(eps: float, *, rounding: int = 0, bfloat16: bool = False) -> Dump:
+    """A dense layer, a normalisation with little variance, and another dense layer."""
+    recorder = Recorder(rounding=rounding)
+    values = draws(3, x=(64, 32), w0=(32, 32), b0=(32,), g=(32,), b=(32,), w1=(32, 32), b1=(32,))
+    if bfloat16:
+        values = {name: _bfloat16(array) for name, array in values.items()}
+    x = recorder.call("fc", "Linear", linear, values["x"], weight=values["w0"], bias=values["b0"])
+    x = recorder.call("act", "ReLU", lambda v: relu(v) * np.float32(0.01), x)
+    x = recorder.call(
+        "norm",
+        "LayerNorm",
+        lambda v, weight, bias: layernorm(v, weight, bias, eps),
+        x,
+        weight=values["g"],
+        bias=values["b"],
+    )
+    recorder.call("out", "Linear", linear, x, weight=values["w1"], bias=values["b1"])
+    return recorder.dump()
+
+
+def _bfloat16(values: np.ndarray) -> np.ndarray:
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x8000) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize("rounding", [0, 7])
+def test_the_eps_of_a_normalisation_is_fitted_on_both_sides(rounding):
+    comparison = compare(normed(1e-3, rounding=rounding), normed(1e-5))
+    finding = comparison.findings[0]
+    assert finding.cause == "norm_eps"
+    assert finding.confidence > 0.9
+    assert finding.evidence["left"] == pytest.approx(1e-3, rel=0.02)
+    assert finding.evidence["right"] == pytest.approx(1e-5, rel=0.1)
+    assert comparison[finding.pair].row["left_display"].item() == "norm output 0"
+    assert comparison.first_divergence.row["order"].item() == finding.pair
+    assert comparison.result["origin"].values[finding.pair] == "created"
+    json.dumps(finding.evidence)
+
+
+def test_a_weight_that_is_transposed_is_the_first_difference_and_its_cause():
+    left = chain(weights={"fc1": lambda w: np.ascontiguousarray(w.T)})
+    comparison = compare(left, chain())
+    assert comparison.first_divergence.row["left_display"].item() == "fc1.weight"
+    assert comparison.findings[0].cause == "linear_transposed"
+    later = comparison.result["origin"].values[comparison.result["rel_l2_error"].values > 1e-4]
+    assert set(later) == {"created", "carried"}
+
+
+def test_runs_that_round_differently_have_no_origin_and_no_finding():
+    comparison = compare(chain(rounding=3), chain())
+    assert comparison.findings == ()
+    assert comparison.first_divergence is None
+    assert not comparison.result["origin"].values.any()
+    assert np.nanmax(comparison.result["growth"].values) < 10
+
+
+def test_equal_runs_still_say_whether_they_could_be_compared():
+    checks = {check.what: check for check in compare(chain(), chain()).preflight}
+    assert checks["inputs"].status == checks["parameters"].status == "ok"
+    assert checks["parameters"].values["count"] == 8
+
+
+def test_a_difference_within_the_tolerance_is_found_and_fails_nothing():
+    comparison = compare(normed(1.002e-5, rounding=7), normed(1e-5))
+    assert comparison.passed
+    # two thousandths of eps change these outputs by less than 1e-4
+    assert comparison.first_divergence.row["left_display"].item() == "norm output 0"
+
+
+def test_without_diagnosis_there_is_no_origin():
+    comparison = compare(normed(1e-3), normed(1e-5), diagnose=False)
+    assert comparison.findings == comparison.preflight == ()
+    assert not comparison.result["origin"].values.any()
+    assert comparison.first_divergence.row["left_display"].item() == "norm output 0"
+
+
+def test_a_layer_that_does_something_else_has_an_origin_and_no_sure_cause():
+    def odd(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        y = linear(x, weight, bias)
+        y[:, 3], y[:, 5] = y[:, 5].copy(), y[:, 3].copy()
+        return y
+
+    comparison = compare(chain(changed={"fc2": odd}), chain())
+    assert comparison.first_divergence.row["left_display"].item() == "fc2 output 0"
+    assert all(finding.confidence < 0.5 for finding in comparison.findings)
+
+
+def test_one_factor_for_all_gradients_is_named():
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        for number in range(4):
+            values = draws(number, weight=(16, 16), bias=(16,))
+            for slot, array in values.items():
+                name = f"Module.fc{number}.Linear.parameters_grad.{slot}"
+                grad = (array * np.float32(factor)).astype(np.float32)
+                recorder.add(name, f"fc{number}", "backward", "parameter", slot, grad, "Linear")
+        return recorder.dump()
+
+    comparison = compare(run(1024.0), run(1.0))
+    assert comparison.findings[0].cause == "loss_scale_left"
+    assert comparison.findings[0].evidence["factor"] == pytest.approx(1024.0)
+
+
+def test_the_noise_of_a_repeated_run_hides_what_is_no_larger():
+    noise = measure_noise(compare(normed(1.002e-5, rounding=5), normed(1e-5)))
+    assert noise.self_noise
+    comparison = compare(normed(1.002e-5, rounding=7), normed(1e-5), noise=noise)
+    assert comparison.first_divergence is None
+
+
+def test_noise_is_not_measured_from_runs_that_differ():
+    with pytest.raises(ValueError, match="differ by more than noise"):
+        measure_noise(compare(chain(inputs=lambda x: x + 1), chain()))
+
+
+def test_swapped_sides_swap_the_fitted_values():
+    forth = compare(normed(1e-3), normed(1e-5)).findings[0]
+    back = compare(normed(1e-5), normed(1e-3)).findings[0]
+    assert (forth.evidence["left"], forth.evidence["right"]) == (
+        back.evidence["right"],
+        back.evidence["left"],
+    )
+
+
+def suspicion(cause: str, **changed: object) -> Suspicion:
+    given = {"before": 1e-2, "residual": 1e-7, "rival": 1e-2, "floor": 1e-7, "pair": 3}
+    return Suspicion(cause, **{**given, **changed})  # type: ignore[arg-type]
+
+
+def test_confidence_falls_with_what_is_left_with_rivals_and_with_few_values():
+    sure = confidence(suspicion("norm_eps"))
+    assert sure > 0.95
+    for worse in ({"residual": 5e-3}, {"rival": 2e-7}, {"independent": 3}, {"before": 1e-7}):
+        assert confidence(suspicion("norm_eps", **worse)) < 0.6 * sure
+
+
+def test_two_causes_that_explain_one_pair_alike_are_both_unsure():
+    both = [suspicion("norm_eps"), suspicion("bn_eps")]
+    assert all(finding.confidence < 0.5 for finding in findings_of(both, 3))
+
+
+def test_one_cause_at_several_places_is_one_finding_with_all_of_them():
+    places = [replace(suspicion("norm_eps"), pair=pair) for pair in (3, 9, 12)]
+    (finding,) = findings_of(places, 3)
+    assert finding.pair == 3
+    assert finding.evidence["pairs"] == [3, 9, 12]

@@ -1,0 +1,115 @@
+"""The template that goes from a red table to the cause, and what it plants and records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from example_nets.planted import PLANTED, make_left, make_recordings, repair_of
+
+import troubleshooter_nb as tnb
+
+TEMPLATE = Path(__file__).parents[2] / "notebooks" / "why_do_they_differ.ipynb"
+# fault -> cause, the first pair that created a difference; both "" where no cause is proven.
+FOUND = {
+    "ln_eps": ("norm_eps", "blocks.0.ln1 output 0"),
+    "gelu_tanh": ("gelu_variant", "blocks.0.act output 0"),
+    "linear_transposed": ("linear_transposed", "blocks.1.attn.proj.weight"),
+    "half_block": ("low_precision_cast", "blocks.3.fc output 0"),
+    "bn_eps": ("bn_eps", "bn1 output 0"),
+    "pad_mode": ("same_padding_side", "layer2.0.conv1 output 0"),
+}
+FRAMEWORKS = [
+    pytest.param("torch", marks=pytest.mark.torch),
+    pytest.param("mindspore", marks=[pytest.mark.torch, pytest.mark.mindspore]),
+]
+
+
+def shown(notebook):
+    """Everything displayed, in order; what is printed may come in any number of pieces."""
+    return [o["data"] for c in notebook.cells for o in c.get("outputs", []) if "data" in o]
+
+
+@pytest.mark.notebook
+@pytest.mark.torch
+def test_the_template_finds_the_cause_and_repairs_it(run_demo):
+    parameters = {"fault": "ln_eps", "framework": "torch"}
+    first, second = (run_demo.execute(TEMPLATE, parameters) for _ in range(2))
+    planted, found, cause, after = run_demo.verdict(first).splitlines()
+    assert "ln_eps" in planted
+    assert "first at blocks.0.ln1 output 0" in found
+    assert cause.startswith("norm_eps (")
+    assert after == "after the repair: ✓ 186 of 186 pairs agree"
+    assert shown(first) == shown(second)
+
+
+@pytest.mark.notebook
+@pytest.mark.torch
+def test_the_template_says_that_nothing_differs_and_takes_given_dumps(run_demo, tmp_path):
+    left, right = make_recordings(tmp_path, "none", "torch")
+    notebook = run_demo.execute(TEMPLATE, {"left": str(left), "right": str(right)})
+    assert run_demo.verdict(notebook).splitlines() == [
+        "✓ 186 of 186 pairs agree",
+        "no cause",
+        "after the repair: not tried",
+    ]
+
+
+@pytest.mark.notebook
+@pytest.mark.torch
+def test_without_a_known_cause_the_template_names_the_place(run_demo):
+    notebook = run_demo.execute(TEMPLATE, {"fault": "relu_order", "framework": "torch"})
+    printed = "".join(o.get("text", "") for c in notebook.cells for o in c.get("outputs", []))
+    last, _, first = printed.partition("do not:\n")
+    assert "layer3.0.bn2 output 0" in last.partition("agree:")[2]
+    assert first.split("\n")[0].strip().startswith("layer3.0.relu")
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("fault", FOUND)
+def test_a_planted_fault_is_found_and_gone_once_the_fitted_setting_is_set(
+    fault, framework, tmp_path
+):
+    left, right = make_recordings(tmp_path, fault, framework)
+    cmp = tnb.compare(left, right)
+    first = cmp.findings[0]
+    assert (first.cause, cmp[first.pair].row["right_display"].item()) == FOUND[fault]
+    assert not cmp.passed
+    repaired = make_left(tmp_path / "repaired", fault, framework, repair_of(first))
+    after = tnb.compare(repaired, right)
+    assert after.passed
+    assert after.findings == ()
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_faithful_pair_agrees_and_has_no_cause(framework, tmp_path):
+    for net in ("gpt", "resnet"):
+        fault = "none" if net == "gpt" else "bn_eps"
+        left = make_left(tmp_path / "left", fault, framework, {"bn_eps": 1e-5})
+        cmp = tnb.compare(left, make_recordings(tmp_path, fault, framework)[1])
+        assert cmp.passed
+        assert cmp.findings == ()
+
+
+@pytest.mark.torch
+def test_a_recording_lists_what_every_layer_reads_holds_and_gives(tmp_path):
+    dump = tnb.open_dump(make_recordings(tmp_path, "none", "torch")[1])
+    table = dump.to_dataframe()
+    of_layer = table[table["path"] == "blocks.2.fc"]
+    assert [*zip(of_layer["direction"], of_layer["role"], of_layer["slot"], strict=True)] == [
+        ("forward", "input", "0"),
+        ("forward", "parameter", "weight"),
+        ("forward", "parameter", "bias"),
+        ("forward", "output", "0"),
+        ("backward", "parameter", "bias"),
+        ("backward", "parameter", "weight"),
+    ]
+    assert set(of_layer["parent"]) >= {"Module.blocks.2.Block.forward.0"}
+    assert dump.notes == ()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("fault", "left"), [("typo", "torch"), ("none", "jax")])
+def test_an_unknown_fault_or_framework_is_refused(fault, left, tmp_path):
+    with pytest.raises(ValueError, match=", ".join(PLANTED) if fault == "typo" else "'jax'"):
+        make_recordings(tmp_path, fault, left)

@@ -1,0 +1,224 @@
+"""Where a difference comes from and why, as reprs show it: mark, picture, call-out, explanation."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+from tests.analysis.runs import chain, linear
+from troubleshooter_nb.comparison import Check, Finding
+from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
+from troubleshooter_nb.render.explanation import check_line
+
+
+def with_nan(x):
+    y = np.maximum(x, 0)
+    y[3, 5] = np.nan
+    return y
+
+
+@pytest.fixture(scope="module")
+def cmp():
+    """Another activation in act1 and, further on, NaN out of act3."""
+    return tnb.compare(chain(changed={"act1": np.tanh, "act3": with_nan}), chain())
+
+
+@pytest.fixture(scope="module")
+def within():
+    """A fault below the tolerance."""
+    right = chain()
+    left = chain(changed={"fc1": lambda x, weight, bias: linear(x, weight, bias * (1 + 1e-5))})
+    return tnb.compare(left, right, rtol=1e-2, atol=1e-2)
+
+
+@pytest.fixture(scope="module")
+def weight():
+    """A transposed weight, and settings that were not the same."""
+    done = tnb.compare(chain(weights={"fc1": lambda w: w.T.copy()}), chain())
+    setting = Check("settings", "bad", {"count": 9, "apart": 1, "names": "fc1.eps 1 / <2>"})
+    return replace(done, preflight=(*done.preflight, setting))
+
+
+def visible(text):
+    text = re.sub(r"<style>.*?</style>", "", text, flags=re.S)
+    return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]+>", "", text)))
+
+
+def pictures(text):
+    codes = re.findall(r"svg\+xml;base64,([^\"]+)", text)
+    return [base64.b64decode(code).decode() for code in codes]
+
+
+def short(value):
+    mantissa, power = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(power)}"
+
+
+def test_the_verdict_counts_what_created_and_what_carried(cmp):
+    differing = cmp.result["verdict"].isin(["differs", "unrelated", "reduced", "nan"])
+    count = int(differing.sum())
+    assert cmp.verdict.startswith(
+        f"✗ {count} of {len(cmp)} pairs differ: 2 created the error, {count - 2} carried it · "
+        "➤ first at act1 output 0 ("
+    )
+    with tnb.option_context(language="zh"):
+        assert f"不一致：2 对为误差源头，{count - 2} 对为传播" in cmp.verdict
+        assert "激活函数不同、缺失或重复。输出是" in visible(cmp._repr_html_())
+
+
+def test_the_call_out_says_where_how_much_why_and_what_to_do(cmp):
+    text = visible(cmp._repr_html_())
+    row = cmp["act1 output 0"].row
+    error, growth = (short(row[name].item()) for name in ("rel_l2_error", "growth"))
+    assert "➤ First difference: act1 output 0" in text
+    figures = f"its inputs are equal, its output differs by {error}, growth ×{growth} over rounding"
+    assert f"Created here: {figures}." in text
+    assert "So the cause is inside this layer or its weights, not upstream." in text
+    assert re.search(r"Likely cause \(\d\d% sure\): Another activation, or none", text)
+    assert "left tanh, right relu" in text
+    assert "What to do: Use the same function" in text
+    assert "cmp['act1 output 0']" in text
+    assert "cmp.explain()" in text
+
+
+def test_rows_show_what_was_created_and_what_was_carried(cmp):
+    text = cmp._repr_html_()
+    rows = {
+        number: visible(row)
+        for number, row in re.findall(r"<tr><td>(\d+)</td>(.*?)</tr>", text, flags=re.S)
+    }
+    for i in range(len(cmp)):
+        origin = str(cmp.result["origin"].values[i])
+        if origin == "created":
+            assert rows[str(i)].startswith("✗ created")
+        elif origin == "carried" and not cmp.result["passed"].values[i]:
+            assert rows[str(i)].startswith("↳ carried")
+    assert any("new NaN" in row for row in rows.values())
+    assert ">growth</th>" in text
+    assert "✗ 1 created" in visible(text)
+
+
+def test_worst_lists_what_created_a_difference_first(cmp):
+    origins = list(cmp.worst(5).result["origin"].values)
+    assert origins == ["created", "created", "carried", "carried", "carried"]
+
+
+def test_the_picture_and_its_words_name_the_origins_and_the_first_nan(cmp):
+    text = cmp._repr_html_()
+    (alt,) = re.findall(r'alt="(Largest absolute error[^"]*)"', text)
+    numbers = [int(n) for n in np.flatnonzero(cmp.result["origin"].values == "created")]
+    assert f"created at #{numbers[0]} act1 output 0, #{numbers[1]} act3 output 0" in alt
+    assert f"NaN or Inf first at #{numbers[1]} act3 output 0" in alt
+    (picture,) = pictures(text)
+    assert f"#{numbers[0]} act1 output 0" in picture
+    assert f"NaN/Inf #{numbers[1]} act3 output 0" in picture
+
+
+def test_text_holds_the_whole_answer_in_25_lines(cmp, weight):
+    for one, cause in ((cmp, "Another activation"), (weight, "Linear weight transposed")):
+        for language in ("en", "zh"):
+            with tnb.option_context(language=language):
+                lines = repr(one).splitlines()
+            assert len(lines) <= 25
+            assert sum("✗" in line or "↳" in line for line in lines) >= 4
+        assert cause in repr(one)
+        assert "What to do:" in repr(one)
+        with tnb.option_context(ascii=True):
+            assert repr(one).isascii()
+            assert str(one.explain()).isascii()
+
+
+def test_a_check_that_does_not_hold_is_spelled_out_and_escaped(weight):
+    text = weight._repr_html_()
+    assert "✗\N{NO-BREAK SPACE}1 of 9 layer settings differ: fc1.eps 1 / &lt;2&gt;" in text
+    assert "✓ inputs equal (1)" in visible(text)
+    assert "✗ parameters differ, 7 of 8 equal: fc1.weight" in visible(text)
+    assert "✗ 1 of 9 layer settings differ" in repr(weight)
+    # What holds is not worth a line of text.
+    assert "inputs equal" not in repr(weight)
+
+
+def test_a_difference_within_the_tolerance_is_called_so(within):
+    assert within.passed
+    assert within.verdict.startswith(f"✓ {len(within)} of {len(within)} pairs agree · ➤ within the")
+    assert "a difference begins at fc1 output 0" in within.verdict
+    text = visible(within._repr_html_())
+    assert "➤ Within the tolerance a difference begins: fc1 output 0" in text
+    assert "✗" not in text
+
+
+def test_without_diagnosis_nothing_is_said_of_origins():
+    cmp = tnb.compare(chain(changed={"act1": np.tanh}), chain(), diagnose=False)
+    text = visible(cmp._repr_html_())
+    for words in ("created", "carried", "growth", "Likely cause", "comparable", "No known cause"):
+        assert words not in text
+    assert "still agrees: act1 input 0" in text
+    assert "compare(..., diagnose=True)" in str(cmp.explain())
+
+
+def test_an_explanation_answers_four_questions_in_order(cmp):
+    text = str(cmp.explain())
+    headings = ["Can the runs be compared?", "Where", "Why", "What to do", "Findings"]
+    lines = text.splitlines()
+    assert [line for line in lines if line in headings] == headings
+    assert all(len(line) <= 100 for line in lines)
+    assert "(activation_changed, " in text
+    assert "left tanh; right relu" in text
+    page = cmp.explain()._repr_html_()
+    assert all(word in visible(page) for word in headings)
+    assert visible(page).count("What to do") == 1
+
+
+def test_an_explanation_of_equal_runs_says_that_nothing_begins():
+    text = str(tnb.compare(chain(), chain()).explain())
+    assert "✓ parameters equal (8)" in text
+    assert "No difference begins anywhere." in text
+
+
+def test_no_cause_is_said_where_none_is_known(cmp):
+    text = visible(replace(cmp, findings=())._repr_html_())
+    assert "No known cause explains the values." in text
+    assert "What to do" not in text
+
+
+def test_other_causes_are_named_with_their_confidence(cmp):
+    other = Finding("kernel_fault", 7, 0.31, {"before": 1e-3, "residual": 1e-4, "rival": 1e-3})
+    text = visible(replace(cmp, findings=(*cmp.findings, other))._repr_html_())
+    assert "Also possible: One side's kernel is not exact (31%, #7)." in text
+
+
+def test_a_pair_says_its_own_origin(cmp):
+    created, carried = cmp["act1 output 0"], cmp["fc2 input 0"]
+    for show in (repr, lambda pair: visible(pair._repr_html_())):
+        assert "Created here: its inputs are equal" in show(created)
+        assert "It carries on what it was given" in show(carried)
+
+
+def test_names_from_files_are_escaped_in_what_was_found(cmp):
+    hostile = "<img src=x>"
+    found = Finding("wrong_layer_loaded", 3, 0.9, {"side": "left", "other": hostile, "before": 1.0})
+    one = replace(cmp, findings=(found,))
+    for text in (one._repr_html_(), one.explain()._repr_html_()):
+        assert hostile not in text
+        assert html.escape(hostile) in text
+
+
+@pytest.mark.parametrize("key", sorted(k for k in EXPLANATIONS if k.startswith("check_")))
+def test_every_check_has_a_sentence_its_values_fill(key):
+    _, what, status = key.split("_")
+    names = ("count", "equal", "names", "of", "kinds", "apart", "alone")
+    values = {name: f"<{name}>" for name in names}
+    for language in ("en", "zh"):
+        text = check_line({"what": what, "status": status, "values": values}, language)
+        assert "{" not in text
+        assert text != key
+
+
+def test_an_unknown_check_is_named_rather_than_hidden():
+    assert check_line({"what": "moon", "status": "bad", "values": {}}, "en") == "check_moon_bad"

@@ -1,0 +1,427 @@
+"""The explorer without a page: which rows a view shows, what an opened row reads and says."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
+from troubleshooter_nb.naming import Site
+from troubleshooter_nb.widgets.columns import Table, View
+from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
+from troubleshooter_nb.widgets.explorer_words import _WORDS, explorer_words
+from troubleshooter_nb.widgets.opened_row import opened_entry, opened_pair, said_part
+
+
+class Counting:
+    """A source that remembers which flat ranges were read."""
+
+    def __init__(self, array):
+        self.array = np.ascontiguousarray(array)
+        self.shape, self.dtype = array.shape, array.dtype
+        self.size_bytes = array.nbytes
+        self.reads = []
+
+    def read(self, start, stop):
+        self.reads.append((start, stop))
+        return self.array.reshape(-1)[start:stop]
+
+    @property
+    def count(self):
+        return sum(stop - start for start, stop in self.reads)
+
+
+def entry(name, array, *, order, role="output", step=0, **known):
+    source = None if array is None else ArrayInMemory(np.asarray(array))
+    site = Site("module", name, 0, "forward", role, "")
+    return Entry(name, site, source, order=order, step=step, **known)
+
+
+STATISTICS = {"min": 0.0, "max": 1.0, "mean": 0.5, "l2": 2.0}
+
+
+@pytest.fixture(scope="module")
+def dumps():
+    rng = np.random.default_rng(3)
+    names = ["layers.2.attn", "layers.10.attn", "Layers.1.MLP", "shape", "recorded", "alone"]
+    arrays = [rng.normal(size=(20, 30)).astype(np.float32) for _ in names]
+    wrong = [array.copy() for array in arrays]
+    wrong[1][4, 7] += 5
+    wrong[2][3, 2] = np.nan
+    wrong[3] = wrong[3][:10]
+    roles = ["input", "output", "parameter", "output", "output", "output"]
+    left, right = [], []
+    for side, values in ((left, wrong), (right, arrays)):
+        for order, (name, value, role) in enumerate(zip(names, values, roles, strict=True)):
+            known = {}
+            if name == "recorded":
+                value, known = None, {"statistics": STATISTICS, "shape": (2, 2), "dtype": "float32"}
+            side.append(entry(name, value, order=order, role=role, step=order % 2, **known))
+    return Dump.from_entries(left, label="new"), Dump.from_entries(right[:-1], label="old")
+
+
+@pytest.fixture(scope="module")
+def cmp(dumps):
+    return tnb.compare(*dumps)
+
+
+@pytest.fixture(scope="module")
+def table(cmp):
+    return Table.of_result(cmp.result)
+
+
+def names(cmp, rows):
+    return [str(name) for name in cmp.result["left"].values[rows]]
+
+
+# Which rows are shown ----------------------------------------------------------------------------
+
+
+def test_without_filters_all_rows_are_shown_in_order(cmp, table):
+    assert table.numbers[table.shown(View())].tolist() == list(range(len(cmp)))
+
+
+def test_every_word_of_the_text_must_stand_in_a_name_in_any_case(cmp, table):
+    assert names(cmp, table.shown(View(text="LAYERS attn"))) == ["layers.2.attn", "layers.10.attn"]
+    assert names(cmp, table.shown(View(text="mlp"))) == ["Layers.1.MLP"]
+    assert names(cmp, table.shown(View(text="mlp attn"))) == []
+
+
+def test_names_sort_naturally_and_verdicts_as_in_the_truth_table(cmp, table):
+    shown = names(cmp, table.shown(View(text="layers", sort="left")))
+    assert shown == ["Layers.1.MLP", "layers.2.attn", "layers.10.attn"]
+    verdicts = cmp.result["verdict"].values[table.shown(View(sort="verdict"))]
+    assert list(dict.fromkeys(verdicts)) == [
+        "identical",
+        "differs",
+        "nan",
+        "shape",
+        "missing",
+        "undecidable",
+    ]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_rows_without_a_figure_come_last_in_both_directions(cmp, table, descending):
+    rows = table.shown(View(sort="rel_l2_error", descending=descending))
+    values = cmp.result["rel_l2_error"].values[rows]
+    known = values[~np.isnan(values)]
+    assert np.isnan(values[len(known) :]).all()
+    assert known.tolist() == sorted(known.tolist(), reverse=descending)
+
+
+def test_columns_and_pair_numbers_filter_together(cmp, table):
+    view = View().changed(step=1, role=["output", "input"], between=(1, 5))
+    rows = table.shown(view)
+    assert set(cmp.result["step"].values[rows]) == {1}
+    assert set(cmp.result["role"].values[rows]) <= {"output", "input"}
+    assert all(1 <= number <= 5 for number in table.numbers[rows])
+
+
+def test_a_filter_is_taken_back_by_none_and_an_unknown_one_is_refused():
+    view = View().changed(verdict="differs")
+    assert view.where == {"verdict": ["differs"]}
+    assert view.changed(verdict=None) == View(where={})
+    with pytest.raises(tnb.OptionError, match="cannot filter by 'verdicts'"):
+        view.changed(verdicts="differs")
+
+
+def test_a_view_survives_the_way_to_the_page_and_back():
+    view = View().changed(text="a", step=[0, np.int64(2)], between=(1, 9), sort="left")
+    assert View.of(json.loads(json.dumps(view.message()))) == view
+
+
+def test_columns_are_packed_as_the_page_unpacks_them(cmp, table):
+    described, buffers = table.message()
+    assert len(described) == len(buffers)
+    for column, buffer in zip(described, buffers, strict=True):
+        if column["texts"] is None:
+            values = np.frombuffer(buffer, "<f8")
+        else:
+            values = np.array(column["texts"], object)[np.frombuffer(buffer, "<i4")]
+        if column["name"] == "left":
+            assert values.tolist() == cmp.result["left"].values.tolist()
+        if column["name"] == "max_abs_error":
+            np.testing.assert_array_equal(values, cmp.result["max_abs_error"].values)
+
+
+def test_a_dump_has_its_health_in_place_of_a_verdict(dumps):
+    dump = dumps[0].summarise()
+    table = Table.of_index(dump.index)
+    column = table.columns["verdict"]
+    assert column.texts[column.values[2]] == "nan"
+    assert table.columns["largest"].values[1] == np.abs(dump.array("layers.10.attn")).max()
+    assert table.shown(View().changed(verdict="nan")).tolist() == [2]
+
+
+def test_an_empty_table_shows_nothing():
+    assert (
+        Table.of_index(Dump.from_entries([]).index).shown(View(text="a", sort="left")).tolist()
+        == []
+    )
+
+
+# Parts of a tensor -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (300,), (70, 300), (3, 40, 50), (2, 3, 4, 5)])
+def test_the_whole_picture_holds_the_largest_error_of_every_tile(shape):
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, *shape))
+    plane = plane_of(shape)
+    found = part(ArrayInMemory(left), ArrayInMemory(right), plane)
+    error = np.abs(left - right).reshape(plane.rows, plane.columns)
+    rows, columns = found.tile_max.shape
+    assert (rows, columns) == (min(plane.rows, TILE_ROWS), min(plane.columns, TILE_COLUMNS))
+    for r in range(rows):
+        top, bottom = (math.ceil(k * plane.rows / rows) for k in (r, r + 1))
+        for c in range(columns):
+            start, stop = (math.ceil(k * plane.columns / columns) for k in (c, c + 1))
+            assert found.tile_max[r, c] == error[top:bottom, start:stop].max()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"), [((5, 9), (100, 140)), ((0, 64), (0, 128)), ((69, 70), (0, 1))]
+)
+def test_a_window_gives_single_values(rows, columns):
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(2, 70, 300)).astype(np.float32)
+    found = part(ArrayInMemory(left), ArrayInMemory(right), plane_of((70, 300)), rows, columns)
+    window = (slice(*rows), slice(*columns))
+    np.testing.assert_array_equal(found.left, left[window])
+    np.testing.assert_array_equal(found.right, right[window])
+    wide = left[window].astype(float) - right[window].astype(float)
+    np.testing.assert_array_equal(found.tile_max, np.abs(wide))
+
+
+def test_only_the_window_is_read_of_a_wide_tensor():
+    left, right = Counting(np.zeros((50, 100_000), np.float32)), Counting(np.ones((50, 100_000)))
+    part(left, right, plane_of((50, 100_000)), (10, 14), (500, 540))
+    assert left.count == right.count == 2 * 4 * 40  # once for the tiles, once for the values
+    assert all(start >= 10 * 100_000 + 500 for start, _ in left.reads)
+
+
+def test_a_slice_of_leading_axes_is_read_alone():
+    values = np.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
+    left, right = Counting(values), Counting(values + 1)
+    plane = plane_of(values.shape, (1, 2))
+    found = part(left, right, plane)
+    np.testing.assert_array_equal(found.left, values[1, 2])
+    assert {read for read in left.reads} == {(100, 120)}
+    assert plane.index(3, 4) == (1, 2, 3, 4)
+
+
+def test_a_window_counts_what_is_not_finite_on_both_sides():
+    left = np.array([[1.0, np.nan], [np.inf, 2.0]])
+    right = np.array([[1.0, np.nan], [2.0, 2.0]])
+    found = part(ArrayInMemory(left), ArrayInMemory(right), plane_of((2, 2)))
+    assert found.tile_mismatch.tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "lead"), [((4, 5), (0,)), ((2, 4, 5), (2,)), ((2, 4, 5), (0, 0))]
+)
+def test_a_slice_that_does_not_fit_is_refused(shape, lead):
+    with pytest.raises(ValueError, match="a slice of shape"):
+        plane_of(shape, lead)
+
+
+def test_an_empty_window_and_an_empty_tensor_are_refused():
+    source = ArrayInMemory(np.zeros((4, 5)))
+    with pytest.raises(ValueError, match="no rows in"):
+        part(source, source, plane_of((4, 5)), (4, 9), (0, 5))
+    with pytest.raises(ValueError, match="no elements"):
+        plane_of((0, 5))
+
+
+# An opened row -----------------------------------------------------------------------------------
+
+
+def strict_json(said):
+    """JSON as the widget's channel asks for it: no NaN, no numpy."""
+    return json.loads(json.dumps(said, allow_nan=False))
+
+
+def test_an_opened_pair_says_where_the_planted_error_sits(cmp):
+    diff = cmp["layers.10.attn"]
+    said, buffers = opened_pair(diff, located(diff), "en")
+    said = strict_json(said)
+    assert said["worst"][0][0] == "[4, 7]"
+    assert said["places"][0] == 4 * 30 + 7
+    tiles = np.frombuffer(buffers[0], "<f8").reshape(said["map"]["tiles"])
+    assert np.unravel_index(tiles.argmax(), tiles.shape) == (4, 7)
+    assert [one["axis"] for one in said["profiles"] if one["concentrated"]] == [0, 1]
+    assert len(buffers) == 4  # tiles, mismatches, and the values of a tensor this small
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("shape", "shapes differ"), ("recorded", "Only statistics"), ("alone", "no partner")],
+)
+def test_what_cannot_be_drawn_says_so_in_a_sentence(cmp, name, sentence):
+    diff = cmp[name]
+    said, buffers = opened_pair(diff, located(diff), "en")
+    assert sentence in strict_json(said)["sentence"]
+    assert "map" not in said
+    assert buffers == []
+
+
+def test_files_that_are_gone_are_a_sentence(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {f"x{i}": rng.normal(size=(200, 200)).astype(np.float32) for i in range(12)}
+    moved = {name: array + np.float32(i) for i, (name, array) in enumerate(arrays.items())}
+    paths = tnb.save_dump(moved, tmp_path / "l"), tnb.save_dump(arrays, tmp_path / "r")
+    cmp = tnb.compare(*paths)
+    unstored = next(row for row in range(len(cmp)) if row not in cmp.evidence)
+    for file in tmp_path.rglob("*.npy"):
+        file.unlink()
+    diff = cmp[int(cmp.result["order"].values[unstored])]
+    said, _ = opened_pair(diff, located(diff), "en")
+    assert said["sentence"].startswith("The values can no longer be read: ")
+    # The evidence of the worst is stored: no file is needed for it.
+    kept = next(iter(cmp.evidence))
+    diff = cmp[int(cmp.result["order"].values[kept])]
+    said, buffers = opened_pair(diff, located(diff), "en")
+    assert "map" in said
+    assert len(buffers) == 2
+
+
+def test_an_opened_entry_shows_its_largest_values_before_and_after_a_summary(dumps):
+    for dump in (dumps[0], dumps[0].summarise()):
+        said, buffers = opened_entry(dump, 1, located_entry(dump, 1), "en")
+        array = dump.array("layers.10.attn")
+        place = np.unravel_index(np.abs(array).argmax(), array.shape)
+        assert strict_json(said)["worst"][0][0] == f"[{place[0]}, {place[1]}]"
+        assert len(buffers) == 3
+    said, _ = opened_entry(dump, 4, located_entry(dump, 4), "en")
+    assert "Only statistics" in said["sentence"]
+
+
+def test_a_part_says_its_place_and_shape():
+    values = np.arange(12.0).reshape(3, 4)
+    said, buffers = said_part(part(ArrayInMemory(values), None, plane_of((3, 4)), (1, 3), (0, 2)))
+    assert (said["rows"], said["columns"], said["tiles"]) == ([1, 3], [0, 2], [2, 2])
+    np.testing.assert_array_equal(np.frombuffer(buffers[0], "<f8"), [4, 5, 8, 9])
+    assert len(buffers) == 3
+
+
+def test_both_languages_have_the_same_gaps():
+    for english, chinese in _WORDS.values():
+        assert english
+        assert chinese
+        assert sorted(part.split("}")[0] for part in english.split("{")[1:]) == sorted(
+            part.split("}")[0] for part in chinese.split("{")[1:]
+        )
+    assert explorer_words("zh")["close"] == "关闭"
+
+
+# The widget --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explorer(cmp, monkeypatch):
+    pytest.importorskip("anywidget")
+    from troubleshooter_nb.widgets.explorer import Explorer
+
+    sent = []
+    monkeypatch.setattr(
+        Explorer, "send", lambda self, content, buffers=None: sent.append((content, buffers))
+    )
+    made = Explorer(cmp)
+    made.sent = sent
+    return made
+
+
+def asked(explorer, **question):
+    explorer._heard(explorer, {"id": 1, "from": "page", **question}, None)
+    content, buffers = explorer.sent[-1]
+    assert (content["kind"], content["id"], content["from"]) == ("answer", 1, "page")
+    return strict_json(content), buffers
+
+
+def test_what_the_page_tells_is_known_in_python(explorer):
+    view = {"text": "layers", "where": {}, "between": None, "sort": "left", "descending": True}
+    asked(explorer, kind="tell", view=view, selected=[2, 1])
+    assert explorer.selected == (1, 2)
+    assert explorer.shown == explorer._table.numbers[explorer._table.shown(View.of(view))].tolist()
+    assert len(explorer.value) == 2
+    assert isinstance(explorer.value, tnb.Comparison)
+    # Other pages hear of it; the one that told does not apply it again.
+    assert all(c["from"] == "page" for c, _ in explorer.sent if c["kind"] == "state")
+
+
+def test_what_python_sets_is_told_to_the_page(explorer):
+    explorer.show(verdict="differs", sort="max_abs_error", descending=True)
+    explorer.selected = [3, 0, 3]
+    content, _ = explorer.sent[-1]
+    assert content["kind"] == "state"
+    assert content["selected"] == [0, 3]
+    assert content["view"]["where"] == {"verdict": ["differs"]}
+
+
+def test_a_number_that_is_not_there_cannot_be_selected(explorer):
+    with pytest.raises(tnb.EntryNotFoundError, match="no row numbered 99"):
+        explorer.selected = [99]
+    assert explorer.selected == ()
+
+
+def test_every_kind_of_row_opens(explorer, cmp):
+    for row in range(len(cmp)):
+        said, _ = asked(explorer, kind="open", row=row)
+        assert ("map" in said) != ("sentence" in said)
+
+
+def test_a_question_that_fails_is_answered_all_the_same(explorer):
+    with pytest.raises(ValueError, match="a slice"):
+        explorer._heard(
+            explorer, {"id": 7, "from": "page", "kind": "part", "row": 0, "lead": [9]}, None
+        )
+    content, _ = explorer.sent[-1]
+    assert content["id"] == 7
+    assert "could not answer" in content["sentence"]
+
+
+def test_the_saved_state_holds_no_rows(explorer, cmp):
+    state = explorer.get_state()
+    assert len(json.dumps(state, default=str)) < 200_000
+    assert "layers.10.attn" not in json.dumps(state, default=str)
+
+
+def test_the_static_record_is_the_repr_folded_under_the_verdict(explorer, cmp):
+    page = explorer.static_html()
+    assert cmp._repr_html_() in page
+    assert page.index("<summary>") < page.index("<style>")
+    assert "<script" not in page
+
+
+def test_displaying_gives_the_widget_and_the_record(explorer, cmp, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "troubleshooter_nb.widgets.explorer.display", lambda data, raw: shown.append(data)
+    )
+    explorer._ipython_display_()
+    assert "application/vnd.jupyter.widget-view+json" in shown[0]
+    assert "running kernel" in shown[0]["text/plain"]
+    assert shown[1] == {"text/plain": repr(cmp), "text/html": explorer.static_html()}
+
+
+def test_a_dump_can_be_explored(dumps):
+    pytest.importorskip("anywidget")
+    from troubleshooter_nb.widgets.explorer import make_explorer
+
+    explorer = make_explorer(dumps[0])
+    explorer.selected = [1, 3]
+    assert explorer.value.names == ["layers.10.attn", "shape"]
+
+
+def test_only_a_comparison_or_a_dump_can_be_explored():
+    pytest.importorskip("anywidget")
+    from troubleshooter_nb.widgets.explorer import make_explorer
+
+    with pytest.raises(TypeError, match="takes a Comparison or a Dump, got list"):
+        make_explorer([])

@@ -1,0 +1,379 @@
+"""The editor without a browser: what it answers, the versions it keeps, and its static twin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+from troubleshooter_nb.convert.row_evidence import row_evidence
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import ExtraMissingError, WeightMapError
+from troubleshooter_nb.naming.closeness import NameIndex, rest_pairs
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.widgets import edit
+from troubleshooter_nb.widgets.editing import open_session
+from troubleshooter_nb.widgets.history import History
+
+F4 = np.dtype("f4")
+SOURCE = {
+    "net.0.fc.weight": Spec((4, 2), F4),
+    "net.0.norm.weight": Spec((4,), F4),
+    "net.1.fc.weight": Spec((4, 2), F4),
+    "counter": Spec((), np.dtype("i8")),
+}
+TARGET = {
+    "body.0.fc.weight": Spec((2, 4), F4),
+    "body.0.norm.gamma": Spec((4,), F4),
+    "body.1.fc.weight": Spec((2, 4), F4),
+    "head": Spec((3, 3), F4),
+}
+MAP = WeightMap((), SOURCE, TARGET, "net.pth", "net.ckpt")
+HOSTILE = '</script><img src=x onerror="alert(1)">'
+
+
+@pytest.fixture
+def session():
+    opened = open_session(MAP)
+    opened.answer({"op": "ready", "re": 1})
+    return opened
+
+
+@pytest.fixture
+def pairing():
+    left = Dump.from_arrays({"a": np.ones((2, 3)), "b": np.ones(4), "c": np.ones(5)}, label="l")
+    right = Dump.from_arrays({"a": np.ones((2, 3)), "z": np.ones(4), "y": np.ones(6)}, label="r")
+    return tnb.pair_dumps(left, right, method="name")
+
+
+# --- rules of the values themselves ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ((4, 2), (4, 2), ["copy"]),
+        ((3, 3), (3, 3), ["copy", "transpose"]),
+        ((4, 2), (2, 4), ["transpose", "reshape(2, 4)"]),
+        ((4, 2, 3), (4, 2, 1, 3), ["expand_dims(2)", "reshape(4, 2, 1, 3)"]),
+        ((4, 1), (4,), ["squeeze(1)", "reshape(4)"]),
+        ((2, 3, 4), (3, 2, 4), ["permute(1, 0, 2)", "reshape(3, 2, 4)"]),
+        ((4, 2), (3, 3), []),
+    ],
+)
+def test_transforms_that_fit_give_the_shape_of_the_target(source, target, expected):
+    pair = WeightMap((), {"s": Spec(source, F4)}, {"t": Spec(target, F4)})
+    found = pair.fitting("s", "t")
+    assert [str(one) for one in found] == expected
+    for one in found:
+        assert one.specs([Spec(source, F4)])[0].shape == target
+    assert bool(pair.misfit("s", "t")) == (not expected)
+
+
+def test_candidates_are_the_closest_names_and_say_why_they_fail():
+    taken = MAP.pair("net.1.fc.weight", "body.1.fc.weight", "transpose")
+    found = taken.candidates("net.0.fc.weight")
+    assert found[0] == ("body.0.fc.weight", "fits by transpose", True)
+    why = {one.name: one.why for one in found}
+    assert why["body.1.fc.weight"] == "fits by transpose; paired with net.1.fc.weight"
+    assert "4x2 has 8 values, 4 has 4" in why["body.0.norm.gamma"]
+
+
+def test_the_rest_is_matched_by_names_and_shapes_and_says_how():
+    matched = MAP.match_rest()
+    assert matched.names == {
+        "net.0.fc.weight": "body.0.fc.weight",
+        "net.0.norm.weight": "body.0.norm.gamma",
+        "net.1.fc.weight": "body.1.fc.weight",
+    }
+    assert all(row.note.startswith("auto-matched: ") for row in matched)
+    assert str(matched["net.0.fc.weight"].transform) == "transpose"
+    assert matched.unmatched_targets == ["head"]
+    assert matched.match_rest() is matched
+
+
+def test_names_that_are_equally_close_are_not_matched():
+    names = ["x.weight"], ["a.weight", "b.weight"]
+    assert rest_pairs(*names, ([1], [1, 1]), lambda i, j: True) == []
+    assert rest_pairs(*names, ([1], [1, 2]), lambda i, j: True)[0][:2] == (0, 0)
+
+
+def test_the_closest_name_shares_numbers_and_its_last_word():
+    index = NameIndex(["blocks.1.fc.weight", "blocks.11.fc.weight", "blocks.1.fc.bias"])
+    found = index.closest("layers.1.fc.weight")
+    assert found[0] == (0, pytest.approx(3 / 4 + 0.25 + 0.25))
+    assert index.closest("layers.1.fc.weight", 1) == found[:1]
+    assert index.closest("zzz") == []
+
+
+def test_a_preview_gives_shapes_or_says_why_not():
+    paired = MAP.pair("net.0.fc.weight", "body.0.fc.weight", "transpose")
+    assert paired.preview("net.0.fc.weight", "reshape(2, 4)") == "4x2 -> 2x4"
+    with pytest.raises(WeightMapError, match=r"\(4, 2\) for 'body.0.fc.weight' of shape \(2, 4\)"):
+        paired.preview("net.0.fc.weight", "copy")
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected"),
+    [("transpose", "values are equal"), ("reshape(2, 32)", "values are no more alike than chance")],
+)
+def test_values_say_which_transform_is_right(transform, expected):
+    array = np.random.default_rng(0).normal(size=(32, 2)).astype(F4)
+    row = WeightRow(("s",), ("t",), Transform.parse(transform))
+    said = row_evidence(row, Dump.from_arrays({"s": array}), Dump.from_arrays({"t": array.T}))
+    assert said.startswith(expected)
+
+
+def test_values_that_are_not_there_are_no_evidence():
+    row = WeightRow(("s",), ("t",))
+    said = row_evidence(row, Dump.from_arrays({}), Dump.from_arrays({"t": np.ones(9)}))
+    assert said.startswith("no values to compare")
+
+
+def test_the_rest_of_a_pairing_is_matched_by_the_user(pairing):
+    assert pairing.candidates("b")[0] == ("z", "same shape", True)
+    assert pairing.candidates("z")[0] == ("b", "same shape", True)
+    assert pairing.candidates("b")[-1].why == "shape 6"
+    matched = pairing.match_rest()
+    row = matched.to_dataframe().set_index("left").loc["b"]
+    assert (row["right"], row["method"], row["confidence"]) == ("z", "user", 1.0)
+    assert row["note"] == "auto-matched: the only ones of this shape"
+    assert (matched.unmatched_left, matched.unmatched_right) == (["c"], ["y"])
+    assert matched.match_rest() is matched
+
+
+def test_what_is_expected_to_be_missing_is_not_matched_and_may_be_named_by_side(pairing):
+    expected = pairing.expect_missing("z", side="right")
+    assert expected.match_rest() is expected
+    with pytest.raises(tnb.EntryNotFoundError, match="on the left"):
+        pairing.expect_missing("z", side="left")
+
+
+# --- the session ----------------------------------------------------------------------------
+
+
+def test_a_history_goes_back_and_forth_and_forgets_what_was_undone():
+    history = History("a")
+    history.do("b", "to b")
+    history.do("c", "to c")
+    assert (history.undo(), history.undo(), history.undo()) == ("b", "a", "a")
+    assert (history.redo_of, history.redo()) == ("to b", "b")
+    history.do("d", "to d")
+    assert (history.redo_of, history.redo(), history.undo_of) == (None, "d", "to d")
+
+
+def test_a_pair_is_answered_with_the_changed_rows_only(session):
+    answer = session.answer({"op": "pair", "left": 0, "right": 0, "re": 7})
+    assert (answer["type"], answer["re"], answer["gone"]) == ("rows", 7, [])
+    assert answer["put"] == [("0>0", [0], [0], "transpose", "4x2 → 2x4", "", "", "")]
+    assert session.value.names == {"net.0.fc.weight": "body.0.fc.weight"}
+    again = session.answer({"op": "pair", "left": 1, "right": 1})
+    assert [row[0] for row in again["put"]] == ["1>1"]
+    undone = session.answer({"op": "undo"})
+    assert (undone["put"], undone["gone"]) == ([], ["1>1"])
+    assert undone["undo"] == "pair net.0.fc.weight with body.0.fc.weight"
+    assert session.answer({"op": "redo"})["put"] == again["put"]
+
+
+def test_a_pair_that_cannot_be_is_a_sentence_and_changes_nothing(session):
+    answer = session.answer({"op": "pair", "left": 0, "right": 3})
+    assert answer["type"] == "error"
+    expected = "net.0.fc.weight cannot become head: 4x2 has 8 values, 3x3 has 9"
+    assert answer["text"] == expected
+    assert session.value is MAP
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"op": "pair", "left": 99, "right": 0},
+        {"op": "pair", "left": "x", "right": 0},
+        {"op": "unpair", "key": "none"},
+        {"op": "row", "key": "none"},
+        {"op": "fits", "side": "up", "number": 0},
+        {"op": "save", "path": " "},
+        {"op": "save", "path": "map.txt"},
+        {"op": "__init__"},
+        {},
+    ],
+)
+def test_whatever_a_page_sends_is_answered(session, message):
+    answer = session.answer({**message, "re": 3})
+    assert (answer["type"], answer["re"]) == ("error", 3)
+    assert session.value is MAP
+
+
+def test_fits_are_told_before_a_drop(session):
+    answer = session.answer({"op": "fits", "side": "left", "number": 0})
+    said = dict(zip(session._all_shapes, answer["fits"], strict=True))
+    assert (said["2x4"], said["4"], said["3x3"]) == ("transpose", "!8 ≠ 4 values", "!8 ≠ 9 values")
+    assert answer["candidates"][0] == [0, "fits by transpose", True]
+    back = session.answer({"op": "fits", "side": "right", "number": 1})
+    assert back["candidates"][0] == [1, "same shape", True]
+
+
+def test_transforms_are_changed_previewed_and_refused(session):
+    session.answer({"op": "pair", "left": 0, "right": 0})
+    shown = session.answer({"op": "row", "key": "0>0"})
+    assert shown["transforms"] == ["transpose", "reshape(2, 4)"]
+    bad = session.answer({"op": "preview", "key": "0>0", "transform": "transposed"})
+    assert (bad["ok"], "did you mean transpose?" in bad["text"]) == (False, True)
+    assert session.answer({"op": "transform", "key": "0>0", "transform": "copy"})["type"] == "error"
+    session.answer({"op": "transform", "key": "0>0", "transform": "reshape(2, 4)"})
+    assert str(session.value["net.0.fc.weight"].transform) == "reshape(2, 4)"
+
+
+def test_a_suggestion_of_values_is_taken():
+    row = WeightRow(("s",), ("t",))
+    better = WeightRow(("s",), ("t",), Transform("transpose"))
+    specs = {"s": Spec((3, 3), F4)}, {"t": Spec((3, 3), F4)}
+    session = open_session(WeightMap((row,), *specs, suggestions=(better,)))
+    cells = session.answer({"op": "ready"})["rows"][0]
+    assert (cells[6], cells[7]) == ("warn", "t by transpose")
+    changed = session.answer({"op": "accept", "key": "0>0"})["put"][0]
+    assert (changed[3], changed[6], changed[7]) == ("transpose", "", "")
+
+
+def test_a_map_of_which_nothing_is_known_is_edited_as_well():
+    session = open_session(WeightMap((WeightRow(("a",), ("b",)),), {}))
+    assert session.answer({"op": "ready"})["left"] == ["a"]
+    session.answer({"op": "unpair", "key": "0>0"})
+    assert len(session.value) == 0
+    assert session.answer({"op": "fits", "side": "left", "number": 0})["candidates"] == []
+    assert session.answer({"op": "pair", "left": 0, "right": 0})["type"] == "rows"
+
+
+def test_a_pairing_is_edited_by_entries(pairing):
+    session = open_session(pairing)
+    state = session.answer({"op": "ready"})
+    assert [row[0] for row in state["rows"]] == ["0>0"]
+    answer = session.answer({"op": "pair", "left": 1, "right": 2})
+    assert answer["put"][0][6] == "bad"
+    assert "1 of different shape" in answer["summary"]
+    assert session.answer({"op": "row", "key": "0>0"})["evidence"].startswith("values are equal")
+    session.answer({"op": "unpair", "key": "1>2"})
+    aside = session.answer({"op": "aside", "side": "left", "number": 2})
+    assert aside["expected"] == [[2], []]
+    assert session.answer({"op": "fits", "side": "left", "number": 1})["type"] == "fits"
+
+
+def test_saving_writes_what_can_be_read_again(session, pairing, tmp_path):
+    session.answer({"op": "rest"})
+    saved = session.answer({"op": "save", "path": str(tmp_path / "map.yaml")})
+    assert saved["text"] == "saved map.yaml"
+    assert tnb.read_weight_map(tmp_path / "map.yaml").names == session.value.names
+    refused = session.answer({"op": "save", "path": str(tmp_path / "map.json")})
+    assert "the json does not know transpose; use .yaml" in refused["text"]
+    other = open_session(pairing)
+    other.answer({"op": "save", "path": str(tmp_path / "pairs.yaml")})
+    assert tnb.read_mapping(tmp_path / "pairs.yaml").kind == "data"
+
+
+# --- the widget -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def editor():
+    pytest.importorskip("anywidget")
+    made = edit(MAP)
+    made.heard = []
+    made.send = made.heard.append
+    return made
+
+
+@pytest.mark.notebook
+def test_the_value_is_a_complete_frozen_object_after_every_message(editor):
+    editor._heard(editor, {"op": "ready", "re": 1})
+    editor._heard(editor, {"op": "pair", "left": 0, "right": 0, "re": 2})
+    assert isinstance(editor.value, WeightMap)
+    assert editor.value.names == {"net.0.fc.weight": "body.0.fc.weight"}
+    assert [answer["re"] for answer in editor.heard] == [1, 2]
+    editor.value = editor.value.match_rest()
+    assert editor.heard[-1]["re"] is None
+    assert len(editor.undo()) == 1
+    assert len(editor.redo()) == 3
+    with pytest.raises(TypeError, match="edits a WeightMap, got a int"):
+        editor.value = 3
+
+
+@pytest.mark.notebook
+def test_the_state_that_a_notebook_saves_is_small_and_holds_no_names(editor):
+    names = {f"layers.{k}.weight": Spec((4, 4), F4) for k in range(2000)}
+    large = edit(WeightMap((), names, names).match_rest())
+    state = json.dumps(large.get_state(), default=str)
+    assert len(state.encode()) < 100_000
+    assert "layers.7.weight" not in state
+
+
+@pytest.mark.notebook
+def test_where_no_widget_can_be_shown_stands_a_sentence(editor):
+    bundle, _ = editor._repr_mimebundle_()
+    assert "run this cell" in bundle["text/html"]
+    assert "run this cell" in bundle["text/plain"]
+    assert "<script" not in bundle["text/html"]
+
+
+@pytest.mark.notebook
+def test_the_twin_is_an_output_of_its_own_and_follows_every_change(editor, monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, bundle, *, raw):
+            shown.append(bundle["text/html"])
+
+    def display(bundle, *, raw, display_id=None):
+        shown.append(bundle["text/html"])
+        return Handle() if display_id else None
+
+    monkeypatch.setattr("troubleshooter_nb.widgets.mapping_editor.display", display)
+    editor._ipython_display_()
+    assert "application/vnd" not in shown[1]
+    editor._heard(editor, {"op": "rest", "re": 1})
+    assert len(shown) == 3
+    assert "auto-matched" in shown[2]
+    editor._heard(editor, {"op": "fits", "side": "left", "number": 3, "re": 2})
+    assert len(shown) == 3
+
+
+@pytest.mark.notebook
+def test_names_of_files_are_escaped_in_the_twin():
+    specs = {HOSTILE: Spec((2,), F4)}
+    made = edit(WeightMap((), specs, specs).match_rest())
+    assert "<img" not in made._twin(made.value)["text/html"].partition("</style>")[2]
+
+
+def test_the_page_never_writes_html():
+    from importlib import resources
+
+    text = resources.files("troubleshooter_nb.widgets").joinpath("mapping_editor.js").read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "http", "import "):
+        assert word not in text
+
+
+# --- the door -------------------------------------------------------------------------------
+
+
+def test_without_anywidget_the_door_says_what_to_do(monkeypatch):
+    monkeypatch.setattr("troubleshooter_nb.widgets.find_spec", lambda name: None)
+    with pytest.raises(ExtraMissingError, match=r"edit\(\) needs anywidget and ipywidgets") as info:
+        edit(MAP)
+    assert info.value._render_traceback_() == [str(info.value)]
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("value", ["map.yaml", None, 3])
+def test_only_maps_and_pairings_are_edited(value):
+    with pytest.raises(TypeError, match=r"edit\(\) takes a WeightMap or a Pairing"):
+        edit(value)
+
+
+def test_importing_the_door_loads_nothing_of_jupyter():
+    code = (
+        "import sys, troubleshooter_nb.widgets;"
+        "sys.exit(any(m in sys.modules for m in ('anywidget', 'ipywidgets', 'IPython')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0

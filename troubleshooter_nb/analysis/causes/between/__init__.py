@@ -1,0 +1,1 @@
+"""Differences that work between recorded calls made: sums, splits, attention, masks, rotation."""

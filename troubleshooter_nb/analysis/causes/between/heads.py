@@ -1,0 +1,310 @@
+"""Attention between recorded projections: which heads, which packing, which mask, which scale."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
+from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.layers.attention import fit_attention
+from troubleshooter_nb.analysis.causes.layers.trials import misfit, ranked, spread
+from troubleshooter_nb.metrics.operators.attention import causal, probabilities
+
+_LONGEST = 4096
+_SIZES = (4, 256)
+# Structures that are fitted in full, the best of a first look.
+_BEST = 2
+_MOST_STRUCTURES = 160
+_TRIAL_ROWS = 12
+# Heads that share nothing with the true ones leave about all of the output.
+_WORST = 0.9
+_MOST_FITS = 12
+_LONGEST_DECODED = 512
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Query, key and value with axes items, heads, rows, size, and what they were made of."""
+
+    said: dict[str, Any]
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+
+
+def attention_fits(scene: Scene) -> list[Fit]:
+    """How attention over earlier values made the target, its heads beside each other.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``formula`` "attention", ``sources``, ``packing``, ``heads``, those of
+        `fit_attention`, and ``padding`` (keys hidden in each item, where no mask was recorded).
+        Empty where the target is no sequence.
+    """
+    target = scene.target
+    if target.ndim != 3 or not 4 <= target.shape[1] <= _LONGEST or target.shape[2] < 8:
+        return []
+    if not np.isfinite(target).any() or not np.any(np.nan_to_num(target)):
+        return []
+    first = [(s, _first_look(scene, s)) for s in itertools.islice(_all(scene), _MOST_STRUCTURES)]
+    first = [pair for pair in first if pair[1] < _WORST]
+    first.sort(key=lambda pair: pair[1])
+    fits: list[Fit] = []
+    for structure, _ in first[:_BEST]:
+        found = _fits(scene, structure)
+        fits += found
+        if found and found[0].residual <= 4.0 * scene.floor:
+            break
+    return sorted(ranked(fits, 0.5), key=lambda fit: fit.residual)[:_MOST_FITS]
+
+
+def _all(scene: Scene) -> Iterator[Structure]:
+    """Structures, the likelier first."""
+    items, rows, width = scene.shape
+    sequences = [s for s in scene.sources if s.values.shape[:2] == (items, rows)]
+    sequences = [s for s in sequences if s.values.ndim == 3]
+    headed = [s for s in scene.sources if s.values.ndim == 4 and len(s.values) == items]
+    headed = [s for s in headed if s.values.shape[2] == rows]
+    yield from _separate(scene, headed, sequences)
+    # Earlier blocks have packed projections, too.
+    for source in [s for s in sequences if s.values.shape[2] == 3 * width][:1]:
+        yield from _packed(source, width)
+    # Projections of one width: the inputs of the block are among them.
+    plain = [s for s in sequences if s.values.shape[2] <= width and width % s.values.shape[2] == 0]
+    yield from _projected(scene, plain)
+
+
+def _counts(width: int) -> list[int]:
+    low, high = _SIZES
+    counts = [n for n in range(1, width + 1) if width % n == 0 and low <= width // n <= high]
+    # Sizes of heads are multiples of 8 nearly always.
+    return sorted(counts, key=lambda n: ((width // n) % 8 != 0, n == 1, n))
+
+
+def _packed(source: Source, width: int) -> Iterator[Structure]:
+    values = source.values
+    items, rows = values.shape[:2]
+    for order in itertools.permutations(range(3)):
+        for heads in _counts(width):
+            size = width // heads
+            outside = values.reshape(items, rows, 3, heads, size).transpose(2, 0, 3, 1, 4)
+            inside = values.reshape(items, rows, heads, 3, size).transpose(3, 0, 2, 1, 4)
+            name = "".join("qkv"[part] for part in order)
+            for word, parts in (("parts of heads", outside), ("heads of parts", inside)):
+                if word == "heads of parts" and (heads == 1 or name not in ("qkv", "kqv")):
+                    continue
+                query, key, value = (parts[order.index(n)] for n in range(3))
+                said = {"sources": (source.name,), "packing": f"{word}, {name}", "heads": heads}
+                yield Structure(said, query, key, value)
+
+
+def _separate(scene: Scene, headed: list[Source], sequences: list[Source]) -> Iterator[Structure]:
+    """Query and key in heads already, as after a rotation."""
+    width = scene.shape[2]
+    for query, key in itertools.permutations(headed[:6], 2):
+        q, k = query.values, key.values
+        heads, size = q.shape[1], q.shape[3]
+        fits = q.shape[3] == k.shape[3] and heads % k.shape[1] == 0 and heads * size == width
+        # Where both are alike the query is made first.
+        if not fits or (q.shape == k.shape and query.row > key.row):
+            continue
+        wide = k.shape[1] * size
+        for value in [*headed, *sequences]:
+            v = value.values
+            if v.ndim == 4 and v.shape == k.shape and value not in (query, key):
+                laid = v
+            elif v.ndim == 3 and v.shape[2] == wide:
+                laid = v.reshape(*v.shape[:2], k.shape[1], size).swapaxes(1, 2)
+            else:
+                continue
+            names = (query.name, key.name, value.name)
+            yield Structure({"sources": names, "packing": "apart", "heads": heads}, q, k, laid)
+
+
+def _projected(scene: Scene, sequences: list[Source]) -> Iterator[Structure]:
+    width = scene.shape[2]
+    for query, key, value in itertools.permutations(sequences[:7], 3):
+        q, k, v = query.values, key.values, value.values
+        made = all(source.word == "linear" for source in (query, key, value))
+        if not made or q.shape[2] != width or k.shape != v.shape or query.row > key.row > value.row:
+            continue
+        for heads in _counts(width):
+            size = width // heads
+            if k.shape[2] % size:
+                continue
+            laid = [a.reshape(*a.shape[:2], -1, size).swapaxes(1, 2) for a in (q, k, v)]
+            names = (query.name, key.name, value.name)
+            yield Structure({"sources": names, "packing": "apart", "heads": heads}, *laid)
+
+
+def _first_look(scene: Scene, structure: Structure) -> float:
+    """The least residual over the usual scales and masks, at a few rows of an item."""
+    heads = structure.query.shape[1]
+    shared = structure.key.shape[1]
+    item = scene.shape[0] - 1
+    rows = spread(scene.shape[1], _TRIAL_ROWS)
+    size = structure.query.shape[3]
+    target = scene.target[item].reshape(scene.shape[1], heads, size).swapaxes(0, 1)[:, rows]
+    if not np.isfinite(target).all():
+        return 0.5
+    chosen = spread(heads, 3)
+    best = math.inf
+    for group in {tuple(np.arange(heads) * shared // heads), tuple(np.arange(heads) % shared)}:
+        pick = np.array(group)[chosen]
+        q = structure.query[item, chosen][:, rows].astype(np.float64)
+        k = structure.key[item, pick].astype(np.float64)
+        v = structure.value[item, pick].astype(np.float64)
+        raw = q @ k.swapaxes(-1, -2)
+        wanted = target[chosen].astype(np.float64)
+        norm = float(np.linalg.norm(wanted)) or 1.0
+        seen = causal(rows, scene.shape[1], scene.shape[1], "top left")
+        for scale in (1 / math.sqrt(size), 1.0, 1 / size):
+            for mask in (seen, None):
+                formula = probabilities(scale * raw, mask) @ v
+                best = min(best, float(np.linalg.norm(formula - wanted)) / norm)
+    return best
+
+
+def _fits(scene: Scene, structure: Structure) -> list[Fit]:
+    items, rows, _ = scene.shape
+    heads, size = structure.query.shape[1], structure.query.shape[3]
+    output = scene.target.reshape(items, rows, heads, size).swapaxes(1, 2)
+    last = _last_token(scene, structure, output)
+    if last is not None:
+        return [last]
+    best: list[Fit] = []
+    for said, mask in _masks(scene, structure):
+        arrays = [structure.query, structure.key, structure.value, mask]
+        # A sum and a softmax round more than once.
+        fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
+        fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
+        named = [_named(fit, structure, said) for fit in fits]
+        best += named
+        if named and named[0].residual <= 4.0 * scene.floor:
+            break
+    if not best or min(fit.residual for fit in best) > 8.0 * scene.floor:
+        best += _padded_fits(scene, structure, output)
+    return sorted(best, key=lambda fit: fit.residual)
+
+
+def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit | None:
+    """Causal attention whose last token alone does not see all before it."""
+    rows, size = output.shape[2], output.shape[3]
+    heads, shared = structure.query.shape[1], structure.key.shape[1]
+    group = np.arange(heads) * shared // heads
+    if rows > _LONGEST_DECODED:
+        return None
+    key = structure.key[:, group].astype(np.float64)
+    value = structure.value[:, group].astype(np.float64)
+    raw = structure.query.astype(np.float64) @ key.swapaxes(-1, -2) / math.sqrt(size)
+    seen = causal(np.arange(rows), rows, rows, "top left")
+    formula = probabilities(raw[..., :-1, :], seen[:-1]) @ value
+    if misfit(output[..., :-1, :], formula, scene.roundoff) > 8.0 * scene.floor:
+        return None
+    wanted = output[..., -1:, :]
+
+    def left(hidden: int, width: int) -> float:
+        kept = np.ones((1, rows), bool)
+        kept[0, hidden : hidden + width] = False
+        return misfit(wanted, probabilities(raw[..., -1:, :], kept) @ value, scene.roundoff)
+
+    if left(0, 0) <= 8.0 * scene.floor:
+        return None
+    trials = {(n, 1): left(n, 1) for n in range(rows)}
+    trials |= {(0, n): left(0, n) for n in range(2, rows)}
+    (start, width), residual = min(trials.items(), key=lambda item: item[1])
+    if residual > 8.0 * scene.floor:
+        return None
+    said = {
+        "formula": "attention",
+        **structure.said,
+        "last_token": f"does not see {width} from token {start} on",
+        "scale": 1 / math.sqrt(size),
+        "causal": True,
+    }
+    return Fit(said, residual)
+
+
+def _named(fit: Fit, structure: Structure, said: dict[str, Any]) -> Fit:
+    settings = {k: v for k, v in fit.settings.items() if k != "layout"}
+    if "mask" in settings:
+        said = {
+            **said,
+            "mask_source": said.get("mask_source") if settings["mask"] == "used" else "",
+        }
+    last = {"last_token": "as the others"}
+    known = {"formula": "attention", **structure.said, **last, **said, **settings}
+    return replace(fit, settings=known)
+
+
+def _masks(
+    scene: Scene, structure: Structure
+) -> Iterator[tuple[dict[str, Any], np.ndarray | None]]:
+    """Masks that containers were given, over keys or over queries and keys; then none."""
+    items, rows, _ = scene.shape
+    used = False
+    for source in scene.masks:
+        values = source.values
+        shapes = {(items, rows), (items, 1, 1, rows), (items, 1, rows, rows), (rows, rows)}
+        if values.shape in shapes and values.min() >= 0 and values.max() <= 1 and rows > 1:
+            laid = values[:, None, None] if values.shape == (items, rows) else values
+            if laid.any() and not laid.all():
+                used = True
+                yield {"mask_source": source.name}, laid
+    if not used:
+        yield {}, None
+
+
+def _padded_fits(scene: Scene, structure: Structure, output: np.ndarray) -> list[Fit]:
+    """Keys at an end of the items that are hidden, where no mask was recorded."""
+    items, rows, _ = scene.shape
+    hidden = np.zeros((items, 1, 1, rows), bool)
+    for item in range(items):
+        hidden[item, 0, 0] = _hidden_keys(structure, output, item)
+    if not hidden.any():
+        return []
+    arrays = [structure.query, structure.key, structure.value, hidden]
+    fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
+    fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
+    said = {"padding": tuple(int(n) for n in hidden.sum(axis=(1, 2, 3)))}
+    return [_named(fit, structure, said) for fit in fits if fit.settings.get("mask") == "used"]
+
+
+def _hidden_keys(structure: Structure, output: np.ndarray, item: int) -> np.ndarray:
+    """Which keys of an item the last queries do not see, if they lie at an end."""
+    rows, size = output.shape[2], output.shape[3]
+    heads, shared = structure.query.shape[1], structure.key.shape[1]
+    head = spread(heads, 2)
+    pick = head * shared // heads
+    some = np.arange(max(rows - 4, 0), rows)
+    raw = structure.query[item, head][:, some].astype(np.float64) @ (
+        structure.key[item, pick].astype(np.float64).swapaxes(-1, -2)
+    )
+    raw /= math.sqrt(size)
+    value = structure.value[item, pick].astype(np.float64)
+    wanted = output[item, head][:, some]
+    best, found = math.inf, np.zeros(rows, bool)
+    for is_causal in (True, False):
+        allowed = causal(some, rows, rows, "top left") if is_causal else np.ones((4, rows), bool)
+        allowed = allowed[: len(some)]
+        for count in range(rows // 2 + 1):
+            for at_start in (True, False):
+                mask = np.zeros(rows, bool)
+                if count:
+                    mask[:count] = at_start
+                    mask[rows - count :] |= not at_start
+                seen = allowed & ~mask
+                if not seen.any(axis=1).all():
+                    continue
+                left = float(np.linalg.norm(probabilities(raw, seen) @ value - wanted))
+                # Of masks that do as well the smallest.
+                if left < 0.9 * best:
+                    best, found = left, mask
+    return found

@@ -1,0 +1,138 @@
+"""Attention scores between recorded calls: products of query and key, their scale and mask."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.between.scene import Scene
+from troubleshooter_nb.analysis.causes.between.views import views
+from troubleshooter_nb.analysis.causes.case import Fit
+from troubleshooter_nb.analysis.causes.layers.trials import (
+    coefficient,
+    half_width,
+    misfit,
+    named_factor,
+    ranked,
+    spread,
+)
+
+_CAPS = (50.0, 30.0, 20.0)
+_FEWEST = 64
+# A score this far down is masked, by whatever value.
+_MASKED = -1e3
+
+
+def score_fits(scene: Scene) -> list[Fit]:
+    """How scores (items, heads, rows, keys) came of a query and a key, or of earlier scores.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``formula`` "scores", ``sources``, ``orders``, ``scale`` with ``scale_name``,
+        ``causal``, ``mask`` ("none", "causal", "other") and ``mask_value`` ("-inf" or a number).
+        The residual is over the scores that nothing masks.
+    """
+    target = scene.target
+    if target.ndim != 4 or min(target.shape[2:]) < 4 or target.size < _FEWEST:
+        return []
+    hidden = ~np.isfinite(target) | (target < _MASKED)
+    if hidden.all() or np.isnan(target).any() or np.isposinf(target).any():
+        return []
+    said = _mask(target, hidden)
+    if said is None:
+        return []
+    fits = [*_earlier(scene, hidden, said), *_products(scene, hidden, said)]
+    return ranked(fits, max(12.0 * scene.floor, 1e-6))
+
+
+def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
+    if not hidden.any():
+        return {"mask": "none", "causal": False}
+    values = np.unique(target[hidden])
+    # Added masks leave the score on top of the value.
+    spread_ = float(np.ptp(values)) if np.isfinite(values).all() else math.inf
+    value = float(values[0])
+    if values.size > 1 and not spread_ <= 1e-2 * abs(value):
+        return None
+    rows, keys = target.shape[2:]
+    later = np.triu(np.ones((rows, keys), bool), 1)
+    is_causal = bool(hidden[..., later].all())
+    rest = hidden & ~later
+    kind = "other" if rest.any() or not is_causal else "causal"
+    if kind == "other" and is_causal and not rest[..., :-1, :].any():
+        kind = "causal, and more for the last token"
+    form = "written" if values.size == 1 else "added"
+    number = f"{value:.4g}" if np.isfinite(value) else "-inf"
+    return {"mask": kind, "causal": is_causal, "mask_form": form, "mask_value": number}
+
+
+def _scaled(
+    scene: Scene, formula: np.ndarray, wanted: np.ndarray, size: int, said: dict[str, Any]
+) -> Iterator[Fit]:
+    fitted = coefficient(wanted, formula)
+    if not math.isfinite(fitted) or fitted == 0:
+        return
+    residual = misfit(wanted, fitted * formula)
+    if residual > 0.1:
+        return
+    width = max(half_width(fitted, residual, scene.roundoff), 0.1 * scene.floor * abs(fitted))
+    value, name = named_factor(fitted, size, max(2 * width / abs(fitted), 1e-5))
+    left = misfit(wanted, value * formula, scene.roundoff)
+    known = {"formula": "scores", "scale": value, "scale_name": name, "softcap": "none", **said}
+    yield Fit(known, left, {"scale": width})
+    if left > 12.0 * scene.floor:
+        for cap in _CAPS:
+            for scale in (1.0, 1 / math.sqrt(size)):
+                bent = cap * np.tanh(scale * formula / cap)
+                done = {**known, "scale": scale, "scale_name": "", "softcap": cap}
+                yield Fit(done, misfit(wanted, bent, scene.roundoff))
+
+
+def _earlier(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:
+    """Scores that were recorded before, scaled or masked since."""
+    places = _places(hidden)
+    wanted = scene.target[places].astype(np.float64)
+    size = 1
+    for source in scene.sources:
+        if source.values.shape != scene.shape:
+            continue
+        values = source.values[places].astype(np.float64)
+        if np.isfinite(values).all() and (values > _MASKED).all():
+            more = {"sources": (source.name,), "orders": ("as it is",), **said}
+            yield from _scaled(scene, values, wanted, size, more)
+
+
+def _places(hidden: np.ndarray) -> tuple[np.ndarray, ...]:
+    free = np.flatnonzero(~hidden)
+    chosen = free[spread(len(free), 1 << 13)]
+    return np.unravel_index(chosen, hidden.shape)
+
+
+def _products(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:
+    """Every query and key in heads, at some items and heads."""
+    items, heads, rows, keys = scene.shape
+    item, head = items - 1, heads - 1
+    free = ~hidden[item, head]
+    wanted = scene.target[item, head][free].astype(np.float64)
+    laid = []
+    for source in scene.sources:
+        if source.values.ndim == 4 and source.values.shape[:2] == (items, heads):
+            laid.append((source.name, "heads", source.values[item, head]))
+        elif source.values.ndim == 3 and source.values.shape[:2] == (items, rows):
+            width = source.values.shape[2]
+            for count in (1, 3):
+                if width % (count * heads) == 0 and width // (count * heads) >= 4:
+                    shape = (items, heads, rows, width // (count * heads))
+                    for order, view in views(source.values.shape, shape):
+                        laid.append((source.name, order, view(source.values)[item, head]))
+    for (one, order, query), (other, its, key) in itertools.permutations(laid[:12], 2):
+        if query.shape[-1] != key.shape[-1] or len(query) != rows or len(key) != keys:
+            continue
+        products = (query.astype(np.float64) @ key.astype(np.float64).T)[free]
+        more = {"sources": (one, other), "orders": (order, its), **said}
+        yield from _scaled(scene, products, wanted, query.shape[-1], more)

@@ -1,0 +1,296 @@
+"""What caused a difference that no recorded call made, by explaining each side by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from troubleshooter_nb.analysis.causes.between.angles import angle_fits
+from troubleshooter_nb.analysis.causes.between.heads import attention_fits
+from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
+from troubleshooter_nb.analysis.causes.between.scores import score_fits
+from troubleshooter_nb.analysis.causes.between.terms import term_fits
+from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
+from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin
+from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.replayed import settings_apart
+from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
+from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
+from troubleshooter_nb.analysis.flow import Flow
+
+Outcome = Literal["same", "different", "unknown"]
+# A fit within this many floors is the formula.
+_EXPLAINS = 8.0
+# Attention rounds its scores, its shares and their sum.
+_EXPLAINS_ATTENTION = 16.0
+_CLEARLY = 3.0
+_NORMS = frozenset(
+    ("layernorm", "rmsnorm", "batchnorm", "batchnorm2d", "groupnorm", "instancenorm")
+)
+_ACTIVATIONS = frozenset(("relu", "gelu", "silu", "tanh", "sigmoid", "leakyrelu"))
+_FAMILIES: tuple[Callable[[Scene], list[Fit]], ...] = (
+    term_fits,
+    angle_fits,
+    rotary_fits,
+    score_fits,
+    attention_fits,
+)
+
+
+def between_suspicions(operators: Operators, row: int) -> tuple[Outcome, list[Suspicion]]:
+    """Explain a row that unrecorded work between calls made.
+
+    Parameters
+    ----------
+    operators : Operators
+    row : int
+        An input of a call, or an output of a call that contains others.
+
+    Returns
+    -------
+    outcome : {"same", "different", "unknown"}
+        "same": one formula with the same settings explains both sides, so that the difference was
+        carried there. "different": each side is explained, with other settings.
+    suspicions : list of Suspicion
+        The cause that the differing settings have; may be empty.
+    """
+    if positions := _positions(operators, row):
+        return "different", positions
+    found = scenes(operators, row)
+    if found is None:
+        return "unknown", []
+    twin, left, right = found
+    fits: tuple[list[Fit], list[Fit]] = ([], [])
+    # What a softmax is given are scores, even where they are a copy of earlier ones.
+    families = (score_fits, term_fits) if left.word == "softmax" else _FAMILIES
+    for family in families:
+        for scene, known in zip((left, right), fits, strict=True):
+            if not any(_explains(fit, scene) for fit in known):
+                known += family(scene)
+    sides = [
+        sorted((f for f in known if not math.isnan(f.residual)), key=lambda f: f.residual)
+        for known in fits
+    ]
+    return _judged(operators.flow, twin, (left, right), sides)
+
+
+def _positions(operators: Operators, row: int) -> list[Suspicion]:
+    """Causes of an input that counts positions."""
+    if row not in operators.flow.node_of[row].inputs:
+        return []
+    sides = sides_of(operators.twin(row))
+    return detect_positions(sides) if sides is not None and sides.integers else []
+
+
+def _explains(fit: Fit, scene: Scene) -> bool:
+    wide = fit.settings["formula"] in ("attention", "scores")
+    limit = _EXPLAINS_ATTENTION if wide else _EXPLAINS
+    return fit.residual <= limit * scene.floor
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A way of both sides and how they differ."""
+
+    left: Fit
+    right: Fit
+    apart: list[str]
+
+    @property
+    def residual(self) -> float:
+        return max(self.left.residual, self.right.residual)
+
+
+def _judged(
+    flow: Flow, twin: Twin, both: tuple[Scene, Scene], fits: Sequence[list[Fit]]
+) -> tuple[Outcome, list[Suspicion]]:
+    pairs = [_Pair(a, b, _apart(a, b)) for a in fits[0][:16] for b in fits[1][:16]]
+    good = [p for p in pairs if _explains(p.left, both[0]) and _explains(p.right, both[1])]
+    if not good:
+        return "unknown", []
+    best = min(pair.residual for pair in good)
+    floor = max(scene.floor for scene in both)
+    limit = _CLEARLY * max(best, floor)
+    alike = min((pair.residual for pair in pairs if not pair.apart), default=math.inf)
+    if alike <= limit:
+        return "same", []
+    likely = [pair for pair in good if pair.residual <= limit]
+    pair = min(likely, key=lambda p: (len(p.apart), p.residual))
+    cause = _cause(flow, twin, both, pair)
+    if cause is None:
+        return "different", []
+    return "different", [_suspicion(twin, pair, cause, min(alike, 1e3), floor)]
+
+
+def _apart(left: Fit, right: Fit) -> list[str]:
+    if left.settings["formula"] != right.settings["formula"]:
+        return ["formula"]
+    return settings_apart(left, right)
+
+
+def _cause(
+    flow: Flow, twin: Twin, both: tuple[Scene, Scene], pair: _Pair
+) -> tuple[str, str] | None:
+    """The cause and the setting that decides it."""
+    left, right = pair.left.settings, pair.right.settings
+    formula = str(left["formula"])
+    words = _words(both[0])
+    if pair.apart == ["formula"] or pair.apart[0] == "sources":
+        cause = _of_sources(flow, both[0], left, right)
+        return (cause, pair.apart[0]) if cause else None
+    if formula == "attention":
+        if "packing" in pair.apart:
+            return "qkv_packing", "packing"
+        if "last_token" in pair.apart:
+            return "kv_cache_path", "last_token"
+        if "padding" in pair.apart:
+            return "mask_missing", "padding"
+        return cause_of("scaleddotproductattention", pair.apart)
+    if formula in ("rotary", "angles"):
+        return cause_of("rotary", pair.apart)
+    if formula == "scores":
+        return _of_scores(pair.apart, left, right)
+    if "orders" in pair.apart:
+        cause = _of_orders(left, right)
+        return (cause, "orders") if cause else None
+    for place, name in enumerate(("first_factor", "second_factor")):
+        if name in pair.apart or "factor" in pair.apart:
+            name = name if name in pair.apart else "factor"
+            word = words.get(left["sources"][min(place, len(left["sources"]) - 1)], "")
+            if word == "embedding":
+                return "embedding_scale", name
+            if word == "matmul":
+                return "attention_scale", name
+            if word in ("sin", "cos"):
+                return "rope_kernel_fault", name
+            if name == "factor":
+                return None
+    return None
+
+
+def _words(scene: Scene) -> dict[str, str]:
+    return {source.name: source.word for source in scene.sources}
+
+
+def _of_scores(
+    apart: Sequence[str], left: Mapping[str, Any], right: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    masks = left["mask"], right["mask"]
+    if "mask" in apart and "causal" in masks and any("last token" in mask for mask in masks):
+        return "kv_cache_path", "mask"
+    if "mask" in apart or "causal" in apart:
+        return "mask_missing", "mask"
+    for name, cause in (
+        ("mask_value", "mask_value"),
+        ("scale", "attention_scale"),
+        ("softcap", "attention_scale"),
+    ):
+        if name in apart:
+            return cause, name
+    return None
+
+
+def _of_orders(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
+    for one, other in zip(left["orders"], right["orders"], strict=True):
+        if one == other:
+            continue
+        texts = one, other
+        if all("heads repeated" in text for text in texts):
+            return "grouped_heads"
+        if all("channels" in text for text in texts):
+            return "flatten_order"
+        if all("part" in text or "every" in text for text in texts):
+            return (
+                "qkv_packing"
+                if any("of 3" in t or "heads" in t for t in texts)
+                else ("gate_up_order")
+            )
+    return None
+
+
+def _of_sources(
+    flow: Flow, scene: Scene, left: Mapping[str, Any], right: Mapping[str, Any]
+) -> str | None:
+    """A residual taken before or behind a norm or an activation."""
+    formulas = {left["formula"], right["formula"]}
+    if not formulas <= {"copy", "sum"}:
+        return None
+    rows = {source.name: source.row for source in scene.sources}
+    mine = [name for name in left["sources"] if name not in right["sources"]]
+    theirs = [name for name in right["sources"] if name not in left["sources"]]
+    # The skip of a block on its way into the sum.
+    copied = formulas == {"copy"} and scene.word in ("add", "mul")
+    single = (formulas == {"sum"} or copied) and len(mine) == len(theirs) == 1
+    words = _NORMS | _ACTIVATIONS | {""}
+    if single and _across(flow, rows[mine[0]], rows[theirs[0]], words):
+        return "residual_order"
+    if formulas == {"copy", "sum"}:
+        summed = left if left["formula"] == "sum" else right
+        alone = right if summed is left else left
+        if set(alone["sources"]) <= set(summed["sources"]):
+            return "residual_order"
+        return "residual_order" if _bent(flow, rows, alone, summed) else None
+    return None
+
+
+def _bent(
+    flow: Flow, rows: Mapping[str, int], single: Mapping[str, Any], summed: Mapping[str, Any]
+) -> bool:
+    """Whether the single value went through an activation that a term of the sum did not."""
+    return any(
+        _across(flow, rows[one], rows[other], _ACTIVATIONS)
+        for one in single["sources"]
+        for other in summed["sources"]
+    )
+
+
+def _across(flow: Flow, one: int, other: int, words: frozenset[str]) -> bool:
+    """Whether one row is an output of a call whose input is, or equals, the other."""
+    for made, given in ((one, other), (other, one)):
+        node = flow.node_of.get(made)
+        if node is None or made not in node.outputs or node.word not in words:
+            continue
+        if given in node.inputs:
+            return True
+        if any(flow.producer.get(row) == given for row in node.inputs):
+            return True
+        if any(given in flow.same_input.get(row, ()) for row in node.inputs):
+            return True
+    return False
+
+
+def _suspicion(
+    twin: Twin, pair: _Pair, cause: tuple[str, str], rival: float, floor: float
+) -> Suspicion:
+    name, setting = cause
+    fits = {"left": pair.left, "right": pair.right}
+    evidence: dict[str, Any] = {
+        "setting": setting,
+        "layer": str(pair.left.settings["formula"]),
+        **{side: _plain(fit.settings.get(setting)) for side, fit in fits.items()},
+        **{f"{side}_residual": fit.residual for side, fit in fits.items()},
+        **{
+            f"{side}_settings": {k: _plain(v) for k, v in fit.settings.items()}
+            for side, fit in fits.items()
+        },
+        "one_setting_residual": rival if math.isfinite(rival) else 1e3,
+    }
+    return Suspicion(
+        cause=name,
+        before=twin.rel_l2,
+        residual=pair.residual,
+        rival=min(rival, twin.rel_l2) if math.isfinite(twin.rel_l2) else rival,
+        floor=max(floor, pair.residual / 4.0) if pair.residual <= 16 * floor else floor,
+        evidence=evidence,
+        pair=twin.pair,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it."""
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,201 @@
+"""Copies, sums and gated products of earlier values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
+from troubleshooter_nb.analysis.causes.between.views import views
+from troubleshooter_nb.analysis.causes.case import Fit
+from troubleshooter_nb.analysis.causes.layers.trials import (
+    coefficient,
+    half_width,
+    misfit,
+    named_factor,
+    spread,
+)
+from troubleshooter_nb.metrics.operators.activations import gelu_erf, gelu_tanh, sigmoid
+from troubleshooter_nb.metrics.operators.elementwise import weights_of
+
+_ELEMENTS = 1 << 13
+_PROBES = 192
+# A sampled candidate worse than this many floors is none.
+_NEAR = 12.0
+_FEWEST = 24
+# Squares that are smaller than this, relative to what they are left of, are rounding.
+_CANCELLED = 1e-11
+_MOST_PAIRS = 16
+
+
+@dataclass(frozen=True)
+class Term:
+    """A source in the layout of the target, at sampled places."""
+
+    source: Source
+    order: str
+    values: np.ndarray
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """Of what and how."""
+        return self.source.name, self.order
+
+
+def term_fits(scene: Scene) -> list[Fit]:
+    """Copies first, then sums of two, then products; the simplest that explain the target.
+
+    Returns
+    -------
+    list of Fit
+        Settings: ``formula`` ("copy", "sum", "product"); ``sources`` and ``orders`` of the terms;
+        ``factors``, or of products ``function``, what is applied to the first term.
+    """
+    if scene.target.size < _FEWEST or not np.isfinite(scene.target).all():
+        return []
+    places = np.unravel_index(spread(scene.target.size, _ELEMENTS), scene.shape)
+    target = scene.target[places].astype(np.float64)
+    if np.ptp(target) == 0:
+        return []
+    terms = list(_terms(scene, places))
+    for family in (_copies, _sums, _products):
+        found = list(family(scene, terms, target))
+        if found:
+            return found
+    return []
+
+
+def _terms(scene: Scene, places: tuple[np.ndarray, ...]) -> Iterator[Term]:
+    for source in scene.sources:
+        for order, view in views(source.values.shape, scene.shape):
+            laid = view(source.values)
+            if laid.shape != scene.shape:
+                continue
+            values = laid[places].astype(np.float64)
+            if np.isfinite(values).all() and np.any(values):
+                yield Term(source, order, values)
+
+
+def _copies(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
+    for term in terms:
+        factor, width = _factor(scene, term, target)
+        residual = misfit(target, factor * term.values, scene.roundoff)
+        if residual <= _NEAR * scene.floor:
+            yield Fit(
+                {"formula": "copy", "sources": (term.said[0],), "orders": (term.order,)}
+                | {"factor": factor},
+                residual,
+                {"factor": width},
+            )
+
+
+def _factor(scene: Scene, term: Term, target: np.ndarray) -> tuple[float, float]:
+    """The factor of one term, and half the width in which it is known."""
+    fitted = coefficient(target, term.values)
+    if not math.isfinite(fitted) or fitted == 0:
+        return 1.0, 0.0
+    residual = misfit(target, fitted * term.values)
+    width = max(half_width(fitted, residual, scene.roundoff), 0.1 * scene.floor * abs(fitted))
+    tolerance = max(2 * width / abs(fitted), 1e-5)
+    if abs(fitted - 1.0) <= tolerance:
+        return 1.0, width
+    size = scene.shape[-1]
+    for wide in (size, term.source.values.shape[-1]):
+        value, name = named_factor(fitted, wide, tolerance)
+        if name:
+            return value, width
+    return float(f"{fitted:.6g}"), width
+
+
+def _sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
+    """Two terms with any factors; those that are not 1 are few."""
+    plain = [term for term in terms if "not transposed" not in term.order]
+    for i, j in _likely_sums(scene, plain, target):
+        first, second = plain[i], plain[j]
+        weights = weights_of([first.values, second.values], target)
+        if not np.isfinite(weights).all() or np.any(np.abs(weights) < 1e-3):
+            continue
+        pair = sorted(
+            zip((first, second), (float(w) for w in weights), strict=True),
+            key=lambda item: item[0].source.row,
+        )
+        factors = [_likely(weight, term, scene) for term, weight in pair]
+        formula = sum(factor * term.values for factor, (term, _) in zip(factors, pair, strict=True))
+        residual = misfit(target, np.asarray(formula), scene.roundoff)
+        if residual <= _NEAR * scene.floor:
+            names = ("first_factor", "second_factor")
+            known = {
+                "formula": "sum",
+                "sources": tuple(term.source.name for term, _ in pair),
+                "orders": tuple(term.order for term, _ in pair),
+                **dict(zip(names, factors, strict=True)),
+            }
+            doubts = {n: abs(f) * scene.floor for n, f in zip(names, factors, strict=True)}
+            yield Fit(known, residual, doubts)
+
+
+def _likely_sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Pairs whose best weighted sum is near the target at some places."""
+    if len(terms) < 2:
+        return
+    some = spread(target.size, _PROBES)
+    matrix = np.stack([term.values[some] for term in terms])
+    norms = np.linalg.norm(matrix, axis=1)
+    matrix = matrix / np.where(norms > 0, norms, 1.0)[:, None]
+    wanted = target[some] / (float(np.linalg.norm(target[some])) or 1.0)
+    alike, along = matrix @ matrix.T, matrix @ wanted
+    free = 1.0 - alike**2
+    # What two directions of unit length hold of a vector of unit length.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        held = along[:, None] ** 2 + along**2 - 2 * along[:, None] * along * alike
+        left = 1.0 - held / free
+    near = (left <= max((_NEAR * scene.floor) ** 2, _CANCELLED)) & (free > _CANCELLED)
+    yield from ((int(i), int(j)) for i, j in np.argwhere(np.triu(near, 1))[:_MOST_PAIRS])
+
+
+def _likely(weight: float, term: Term, scene: Scene) -> float:
+    value, _ = named_factor(weight, term.source.values.shape[-1], max(1e-4, 4 * scene.floor))
+    return value
+
+
+def _products(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
+    """A term, or a function of it, times another one."""
+    if len(terms) < 2:
+        return
+    some = spread(target.size, _PROBES)
+    matrix = np.stack([term.values[some] for term in terms])
+    wanted = target[some]
+    norm = float(wanted @ wanted)
+    for name, function in _FUNCTIONS.items():
+        with np.errstate(over="ignore", invalid="ignore"):
+            bent = function(matrix)
+            left = norm - 2 * (bent * wanted) @ matrix.T + bent**2 @ (matrix**2).T
+        near = left <= norm * max((_NEAR * scene.floor) ** 2, _CANCELLED)
+        for i, j in np.argwhere(np.triu(near) if name == "none" else near)[:_MOST_PAIRS]:
+            formula = function(terms[i].values) * terms[j].values
+            residual = misfit(target, formula, scene.roundoff)
+            if residual <= _NEAR * scene.floor:
+                known = {
+                    "formula": "product",
+                    "sources": (terms[i].source.name, terms[j].source.name),
+                    "orders": (terms[i].order, terms[j].order),
+                    "function": name,
+                }
+                yield Fit(known, residual)
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x * sigmoid(x))
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "none": lambda x: x,
+    "silu": _silu,
+    "gelu": gelu_erf,
+    "gelu_tanh": gelu_tanh,
+    "sigmoid": sigmoid,
+}

@@ -1,0 +1,42 @@
+"""Rotary positions that a function between recorded calls applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.between.scene import Scene
+from troubleshooter_nb.analysis.causes.between.views import views
+from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.layers.rotary import fit_rotary
+
+_MOST = 6
+
+
+def rotary_fits(scene: Scene) -> list[Fit]:
+    """How a rotation of an earlier value made the target.
+
+    Returns
+    -------
+    list of Fit
+        Settings of `fit_rotary`, with ``formula`` "rotary", ``sources`` and ``orders``.
+    """
+    if scene.target.ndim != 4 or not np.isfinite(scene.target).all():
+        return []
+    fits: list[Fit] = []
+    tried = 0
+    for source in scene.sources:
+        for order, view in views(source.values.shape, scene.shape):
+            laid = view(source.values)
+            if laid.shape != scene.shape or tried >= _MOST:
+                continue
+            # A rotation keeps the norm of every vector, or nearly.
+            norms = [float(np.linalg.norm(v.astype(np.float64))) for v in (laid, scene.target)]
+            if not 0.5 < norms[0] / max(norms[1], 1e-300) < 2.0:
+                continue
+            tried += 1
+            given = {"formula": "rotary", "sources": (source.name,), "orders": (order,)}
+            for fit in fit_rotary(Operands([laid], {}, scene.target, scene.roundoff)):
+                fits.append(replace(fit, settings={**given, **fit.settings}))
+    return sorted(fits, key=lambda fit: fit.residual)[:12]

@@ -1,0 +1,181 @@
+"""Pairs of operators as the rules of an api mapping, as far as one can say them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.pairing import Pairing
+
+_COLUMNS = (*("name", "kind", "path", "call", "direction", "role", "slot"), "shape", "step", "rank")
+_Part = Literal["input", "output"]
+# Of gradients too: what leaves backward is of the inputs, what arrives of the outputs.
+_SECTIONS: tuple[tuple[str, str, _Part], ...] = (
+    ("forward", "input", "input"),
+    ("forward", "output", "output"),
+    ("backward", "output", "input"),
+    ("backward", "input", "output"),
+)
+_MOST_NAMED = 3
+_Row = dict[str, Any]
+_Slot = tuple[int, str]  # position, what stands behind it
+
+
+@dataclass
+class OperatorRule:
+    """One operator for another, with the positions that belong together; None: first for first."""
+
+    left: str
+    right: str
+    positions: dict[_Part, dict[int, int] | None] = field(
+        default_factory=lambda: {"input": None, "output": None}
+    )
+
+
+def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[str]]:
+    """The rules that say which operators are paired, and what they cannot say.
+
+    Parameters
+    ----------
+    pairing : Pairing
+
+    Returns
+    -------
+    rules : list of OperatorRule
+        In the order of the pairs; with positions where first for first says something else.
+    not_said : list of str
+        Pairs that follow from no position, such as those of keywords, and pairs that the rules
+        make beyond those of the pairing.
+
+    Raises
+    ------
+    MappingFileError
+        If no operators are paired; if a call is paired with one of another number, arguments in
+        one call otherwise than in another, or a rule would pair what has another partner.
+    """
+    sides = _rows(pairing.left), _rows(pairing.right)
+    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
+    partner: dict[int, int] = {}
+    groups: dict[tuple[str, str], list[tuple[_Row, _Row]]] = defaultdict(list)
+    for a, b in zip(*entries, strict=True):
+        if a >= 0 and b >= 0:
+            mine, theirs = sides[0][a], sides[1][b]
+            partner[a] = b
+            if mine["kind"] == theirs["kind"] == "api":
+                groups[mine["path"], theirs["path"]].append((mine, theirs))
+    forward = {ops: [p for p in of if p[0]["direction"] == "forward"] for ops, of in groups.items()}
+    groups = {ops: of for ops, of in groups.items() if forward[ops]}
+    if not groups:
+        msg = (
+            "no operator is paired with an operator, so there is nothing for an api mapping; "
+            'write kind="data"'
+        )
+        raise MappingFileError(msg)
+    taken = set(partner.values())
+    calls = _calls(sides[0]), _calls(sides[1])
+    rules: list[OperatorRule] = []
+    not_said: list[str] = []
+    wrong: list[str] = []
+    for (left, right), pairs in groups.items():
+        rule = OperatorRule(left, right)
+        wrong += _set_positions(rule, pairs, (calls[0][left], calls[1][right]), not_said)
+        rules.append(rule)
+        for mine, theirs in _said(rule, calls[0][left], calls[1][right]):
+            a, b = mine["row"], theirs["row"]
+            if partner.get(a) == b:
+                continue
+            text = f"{mine['name']}: {theirs['name']}"
+            if a in partner or b in taken:
+                wrong.append(f"{text} (would be paired, and has another partner)")
+            else:
+                not_said.append(f"said here, but not so paired: {text}")
+    if wrong:
+        more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+        msg = (
+            "an api mapping pairs the n-th call of an operator with the n-th, by position of the "
+            f"arguments, and cannot say {'; '.join(wrong[:_MOST_NAMED])}{more}; "
+            'write kind="data"'
+        )
+        raise MappingFileError(msg)
+    return rules, not_said
+
+
+def _rows(dump: Dump) -> list[_Row]:
+    columns = {name: dump.index[name].values.tolist() for name in _COLUMNS}
+    rows = [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+    for number, row in enumerate(rows):
+        row["row"] = number
+        row["at"] = (row["step"], row["rank"], row["call"])
+    return rows
+
+
+_Calls = dict[tuple[int, int, int], dict[tuple[str, str], dict[_Slot, _Row]]]
+
+
+def _calls(rows: list[_Row]) -> dict[str, _Calls]:
+    """Rows of operators with a position, by path, call, section and position."""
+    found: dict[str, _Calls] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    for row in rows:
+        if row["kind"] == "api" and (slot := _slot(row)):
+            found[row["path"]][row["at"]][row["direction"], row["role"]][slot] = row
+    return found
+
+
+def _slot(row: _Row) -> _Slot | None:
+    head, _, rest = row["slot"].partition(".")
+    return (int(head), rest) if head.isascii() and head.isdigit() else None
+
+
+def _set_positions(
+    rule: OperatorRule,
+    pairs: list[tuple[_Row, _Row]],
+    calls: tuple[_Calls, _Calls],
+    not_said: list[str],
+) -> Iterator[str]:
+    """Find the positions of a rule; what it cannot say."""
+    for direction, role, part in _SECTIONS[:2]:
+        there: dict[int, int] = {}
+        back: dict[int, int] = {}
+        wanted = set()
+        for mine, theirs in pairs:
+            if mine["direction"] != direction or mine["role"] != role:
+                continue
+            text = f"{mine['name']}: {theirs['name']}"
+            slots = _slot(mine), _slot(theirs)
+            if theirs["role"] != role or slots[0] is None or slots[1] is None:
+                not_said.append(f"not said here: {text}")
+                continue
+            (left, rest), (right, other) = slots[0], slots[1]
+            same = there.setdefault(left, right) == right and back.setdefault(right, left) == left
+            if mine["call"] != theirs["call"]:
+                yield f"{text} (calls {mine['call']} and {theirs['call']})"
+            elif rest != other or not same:
+                yield f"{text} (paired otherwise in another call)"
+            wanted.add((mine["row"], theirs["row"]))
+        said = {
+            (mine["row"], theirs["row"])
+            for mine, theirs in _said(rule, *calls)
+            if (mine["direction"], mine["role"]) == (direction, role)
+        }
+        if said != wanted:
+            rule.positions[part] = dict(sorted(there.items()))
+
+
+def _said(rule: OperatorRule, left: _Calls, right: _Calls) -> Iterator[tuple[_Row, _Row]]:
+    """The pairs that a rule makes, gradients of equal shapes included."""
+    for at in left.keys() & right.keys():
+        for direction, role, part in _SECTIONS:
+            positions = rule.positions[part]
+            theirs = right[at].get((direction, role), {})
+            for (number, rest), row in left[at].get((direction, role), {}).items():
+                place = number if positions is None else positions.get(number, -1)
+                other = theirs.get((place, rest))
+                if other is None or (direction == "backward" and row["shape"] != other["shape"]):
+                    continue
+                yield row, other

@@ -1,0 +1,71 @@
+"""Lines of text: at most 25 of at most 100 columns, Chinese characters two columns wide."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+COLUMNS, LINES = 100, 25
+_ASCII = str.maketrans(
+    {
+        **{"·": "|", "−": "-", "≤": "<", "–": "-", "◇": "N", "▲": "^", "×": "x", "∞": "inf"},
+        **{"✓": "ok", "✗": "x", "○": "-", "➤": ">", "↳": ">", "…": "...", "Δ": "d"},
+    }
+)
+_WIDE = "\u2e80-\u9fff\uff00-\uffef"
+_CLOSING = "\uff0c\u3002\uff1a\uff1b\u3001\uff09"  # comma, full stop, colon, semicolon, ...
+
+
+def width(text: str) -> int:
+    """Columns that the text takes."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def padded(text: str, columns: int) -> str:
+    """The text with spaces up to this many columns."""
+    return text + " " * max(0, columns - width(text))
+
+
+def wrapped(text: str, facts: Mapping[str, Any], *, indent: int = 0) -> list[str]:
+    """The text cut at spaces, or between Chinese characters, into lines of at most `COLUMNS`."""
+    # A Chinese character with what may not begin a line, a word with its space, or spaces.
+    pieces = re.findall(
+        f"\uff08*[{_WIDE}][{_CLOSING}]*|[^\\s{_WIDE}]+\\s*|\\s+", _plain(text, facts)
+    )
+    lines, line = [], ""
+    for piece in pieces:
+        if line and width(line + piece.rstrip()) > COLUMNS - indent:
+            lines.append(line)
+            line = ""
+        line += piece
+    return [f"{' ' * indent}{line.rstrip()}" for line in (*lines, line)]
+
+
+def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
+    """The lines as one text of at most `LINES` lines of at most `COLUMNS` columns.
+
+    Control characters of names are made visible.
+    """
+    shown = lines[:LINES]
+    if len(lines) > LINES:
+        shown[-1] = f"  ... {len(lines) - LINES + 1} more lines"
+    return "\n".join(_cut(_plain(line, facts), "..." if facts["ascii"] else "…") for line in shown)
+
+
+def _plain(line: str, facts: Mapping[str, Any]) -> str:
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return shown.translate(_ASCII) if facts["ascii"] else shown
+
+
+def _cut(line: str, end: str) -> str:
+    if width(line) <= COLUMNS:
+        return line
+    kept, used = [], 0
+    for character in line:
+        used += width(character)
+        if used > COLUMNS - len(end):
+            break
+        kept.append(character)
+    return "".join(kept) + end

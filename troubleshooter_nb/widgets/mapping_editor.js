@@ -1,0 +1,731 @@
+// The page of the mapping editor: it draws what the kernel says and asks the kernel for every rule.
+// Names come from files: they are only ever set as textContent.
+
+const ROW = 26; // pixels, as in the style sheet
+const POOL = 156; // height of a pool: six rows
+const SPARE = 2; // rows drawn beyond the visible ones
+const PATIENCE = 4000; // milliseconds until a kernel that has not answered is said to be silent
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// Only what is visible stands in the page; the rest is two spacers.
+class VirtualList {
+  constructor({ view, body, spacers, draw, height }) {
+    Object.assign(this, { view, body, spacers, draw, height });
+    this.items = [];
+    this.active = -1; // position of the item that the keyboard is on
+    this.top = 0; // what the view says, kept: asking it makes the browser lay the page out
+    view.addEventListener("scroll", () => {
+      this.top = view.scrollTop;
+      this.render();
+    });
+  }
+
+  set(items, keep) {
+    this.items = items;
+    const at = keep === undefined ? -1 : items.indexOf(keep);
+    this.active = at >= 0 ? at : Math.min(Math.max(this.active, 0), items.length - 1);
+    this.render();
+  }
+
+  render() {
+    const had = this.body.contains(this.view.ownerDocument.activeElement) ||
+      this.body.contains(this.view.getRootNode().activeElement);
+    const count = Math.ceil(this.height() / ROW) + 2 * SPARE;
+    const most = Math.max(this.items.length - count, 0);
+    const first = Math.min(Math.max(Math.floor(this.top / ROW) - SPARE, 0), most);
+    const last = Math.min(first + count, this.items.length);
+    const rows = [];
+    for (let position = first; position < last; position++) {
+      const row = this.draw(this.items[position], position);
+      row.tabIndex = position === this.active ? 0 : -1;
+      rows.push(row);
+    }
+    this.spacers[0].style.height = first * ROW + "px";
+    this.spacers[1].style.height = (this.items.length - last) * ROW + "px";
+    if (!this.spacers[0].parentNode) this.body.replaceChildren(...this.spacers);
+    // New rows come before the old ones go: a list that is empty for a moment scrolls to its top,
+    // and a focused row that is removed hands the focus to the notebook.
+    const gone = this.rows || [];
+    this.spacers[1].before(...rows);
+    this.first = first;
+    this.rows = rows;
+    // Where the active row was scrolled away, the list itself can still be reached by Tab.
+    const there = this.active >= first && this.active < last;
+    this.view.tabIndex = there ? -1 : 0;
+    if (had) (there ? rows[this.active - first] : this.view).focus({ preventScroll: true });
+    for (const row of gone) row.remove();
+  }
+
+  go(position, focus = true) {
+    if (!this.items.length) return;
+    this.active = Math.min(Math.max(position, 0), this.items.length - 1);
+    const top = this.active * ROW;
+    const visible = this.height() - ROW;
+    const wanted = Math.max(Math.min(this.top, top), top - visible);
+    if (wanted !== this.top) this.view.scrollTop = this.top = wanted;
+    this.render();
+    if (focus && this.rows[this.active - this.first])
+      this.rows[this.active - this.first].focus({ preventScroll: true });
+  }
+
+  get item() {
+    return this.items[this.active];
+  }
+}
+
+// Shapes read better so: 64x32 becomes 64×32.
+function times(text) {
+  return text.replace(/(\d)x(?=\d)/g, "$1×");
+}
+
+const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 6, PageUp: -6, Home: -1e9, End: 1e9 };
+
+function render({ model, el }) {
+  const root = make("div", { class: "tsnb-w", role: "group", "data-pending": 0 });
+  root.append(make("p", { class: "tsnb-w-wait", role: "status" }, "Waiting for the kernel …"));
+  el.append(root);
+  const editor = new Editor(model, root);
+  editor.ask("ready");
+  return () => {
+    editor.close();
+    root.remove();
+  };
+}
+
+class Editor {
+  constructor(model, root) {
+    this.model = model;
+    this.root = root;
+    this.asked = new Map(); // number of a question -> what to do with its answer
+    this.number = 0;
+    this.words = {};
+    this.hear = (message) => this.heard(message);
+    model.on("msg:custom", this.hear);
+    this.timer = setTimeout(() => this.lonely(), PATIENCE);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.model.off("msg:custom", this.hear);
+  }
+
+  // --- talking to the kernel ---------------------------------------------------------------
+
+  ask(op, more = {}, then = null) {
+    const re = ++this.number;
+    this.asked.set(re, then);
+    this.root.dataset.pending = this.asked.size;
+    this.model.send({ op, re, ...more });
+  }
+
+  heard(message) {
+    const mine = this.asked.has(message.re);
+    const then = this.asked.get(message.re);
+    if (mine) this.asked.delete(message.re);
+    // Another view of the same widget asked: its changes are ours, its questions are not.
+    const shared = message.type === "rows" || message.type === "state";
+    if (mine || shared) {
+      this.root.dataset.revision = message.revision;
+      const act = { state: "start", rows: "changed", error: "failed", saved: "saved" }[message.type];
+      if (act) this[act](message);
+      if (mine && then && message.type !== "error") then(message);
+    }
+    this.root.dataset.pending = this.asked.size;
+  }
+
+  lonely() {
+    if (this.state) return;
+    const text =
+      "The kernel does not answer: it is busy, or not the one that ran this cell. The table below " +
+      "shows the last state; run the cell again to edit.";
+    this.root.replaceChildren(make("p", { class: "tsnb-w-wait", role: "status" }, text));
+    this.asked.clear();
+    this.root.dataset.pending = 0;
+  }
+
+  // --- the state ---------------------------------------------------------------------------
+
+  start(message) {
+    clearTimeout(this.timer);
+    const first = !this.state;
+    this.state = message;
+    if (message.words) this.words = message.words;
+    this.names = [message.left, message.right];
+    this.lower = this.names.map((names) => names.map((name) => name.toLowerCase()));
+    this.shape = [message.left_shapes, message.right_shapes];
+    this.rows = new Map(message.rows.map((row) => [row[0], row]));
+    this.chosen = [null, null]; // number of the chosen unmatched name of each side
+    this.fits = [null, null]; // how the other side fits the chosen name
+    this.row = null; // key of the chosen row
+    this.history = message;
+    if (first) this.build();
+    this.arrange();
+    this.refresh();
+    this.say("");
+  }
+
+  changed(message) {
+    if (!this.state) return;
+    for (const key of message.gone) this.rows.delete(key);
+    for (const row of message.put) this.rows.set(row[0], row);
+    this.history = message;
+    if (this.row !== null && !this.rows.has(this.row)) this.row = null;
+    this.arrange();
+    this.refresh();
+    this.say(message.summary.join(" · "), "", true);
+    // What was known of the chosen names may have changed with the rows.
+    for (const side of [0, 1]) {
+      this.fits[side] = null;
+      const number = this.chosen[side];
+      if (number === null) continue;
+      if (this.open[side].has(number)) this.choose(side, number);
+      else this.chosen[side] = null;
+    }
+  }
+
+  failed(message) {
+    if (!this.state) this.root.replaceChildren(make("p", { class: "tsnb-w-wait" }, message.text));
+    else this.say(message.text, "bad");
+  }
+
+  saved(message) {
+    this.say(message.text, "ok");
+  }
+
+  say(text, tone = "", silent = false) {
+    this.message.textContent = silent ? "" : (tone === "bad" ? "✗ " : tone === "ok" ? "✓ " : "") + text;
+    this.message.className = "tsnb-w-say" + (tone ? " tsnb-w-" + tone : "");
+    this.live.textContent = text;
+  }
+
+  // --- the parts of the page ----------------------------------------------------------------
+
+  button(word, click, more = {}) {
+    const text = this.words[word] || word;
+    return make("button", { type: "button", onclick: click, ...more }, text);
+  }
+
+  build() {
+    const words = this.words;
+    const pairing = this.state.kind === "pairing";
+    this.root.replaceChildren();
+    this.root.setAttribute("aria-label", `${words.title}: ${this.state.labels.join(" → ")}`);
+    this.undo = this.button("undo", () => this.ask("undo"), { class: "tsnb-w-undo" });
+    this.redo = this.button("redo", () => this.ask("redo"), { class: "tsnb-w-redo" });
+    this.restButton = this.button("rest", () => this.ask("rest"), { class: "tsnb-w-rest" });
+    this.query = make("input", {
+      type: "search", class: "tsnb-w-filter", placeholder: words.filter,
+      "aria-label": words.filter, oninput: () => this.refresh(),
+    });
+    this.show = make("select", { "aria-label": words.show, class: "tsnb-w-show", onchange: () => this.refresh() },
+      ...["all", "changed", "attention"].map((one) => make("option", { value: one }, words[one])));
+    this.summary = make("p", { class: "tsnb-w-sum" });
+    this.message = make("p", { class: "tsnb-w-say" });
+    this.live = make("p", { class: "tsnb-w-live", role: "status", "aria-live": "polite" });
+    this.pools = [0, 1].map((side) => this.pool(side));
+    this.build_rows(pairing);
+    this.panel = make("div", { class: "tsnb-w-panel" });
+    this.path = make("input", {
+      type: "text", class: "tsnb-w-path", value: "mapping.yaml", spellcheck: "false",
+      "aria-label": pairing ? words.path_pairing : words.path,
+      title: pairing ? words.path_pairing : words.path,
+      onkeydown: (event) => { if (event.key === "Enter") this.save(); },
+    });
+    this.root.append(
+      make("div", { class: "tsnb-w-bar", role: "toolbar", "aria-label": words.title },
+        this.undo, this.redo, this.restButton,
+        make("span", { class: "tsnb-w-gap" }), this.query, this.show),
+      this.summary,
+      make("div", { class: "tsnb-w-pools" }, ...this.pools.map((pool) => pool.section)),
+      this.table_section,
+      this.panel,
+      make("div", { class: "tsnb-w-bar" }, this.path,
+        this.button("save", () => this.save(), { class: "tsnb-w-save" }), this.message),
+      make("p", { class: "tsnb-w-help" }, words.help),
+      this.live,
+    );
+    // The notebook's own shortcuts must not see what is typed or pressed here, but for saving.
+    this.root.setAttribute("data-lm-suppress-shortcuts", "true");
+    for (const kind of ["keydown", "keypress", "keyup"])
+      this.root.addEventListener(kind, (event) => {
+        event.stopPropagation();
+        const saves = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s";
+        if (!saves || kind !== "keydown") return;
+        event.preventDefault();
+        const { key, code, keyCode, which, ctrlKey, metaKey } = event;
+        this.root.parentElement.dispatchEvent(new KeyboardEvent("keydown", {
+          key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
+        }));
+      });
+    this.root.addEventListener("keydown", (event) => this.pressed(event));
+    this.root.addEventListener("dragend", () => this.dropped());
+  }
+
+  pool(side) {
+    const title = make("h4", {});
+    const body = make("ul", {
+      class: "tsnb-w-list", role: "listbox",
+      "aria-label": `${this.words.unmatched} ${this.state.labels[side]}`,
+    });
+    const view = make("div", { class: "tsnb-w-view", style: `height:${POOL}px` }, body);
+    const empty = make("p", { class: "tsnb-w-none" });
+    const section = make("section", { class: `tsnb-w-pool tsnb-w-side${side}` }, title, view, empty);
+    const spacer = () => make("li", { role: "presentation", class: "tsnb-w-space" });
+    const list = new VirtualList({
+      view, body, spacers: [spacer(), spacer()], height: () => POOL,
+      draw: (number, position) => this.option(side, number, position),
+    });
+    body.addEventListener("mousedown", (event) => {
+      const item = event.target.closest("[data-number]");
+      if (item) this.choose(side, Number(item.dataset.number), false);
+    });
+    body.addEventListener("click", (event) => {
+      const item = event.target.closest("[data-number]");
+      if (item) list.go(list.items.indexOf(Number(item.dataset.number)));
+    });
+    body.addEventListener("dblclick", () => this.pair());
+    body.addEventListener("dragstart", (event) => {
+      const item = event.target.closest("[data-number]");
+      if (!item) return;
+      this.drag = { side, number: Number(item.dataset.number) };
+      event.dataTransfer.setData("text/plain", this.names[side][this.drag.number]);
+      event.dataTransfer.effectAllowed = "link";
+      event.stopPropagation();
+      this.root.classList.add("tsnb-w-dragging");
+    });
+    this.droppable(body, (target) => {
+      const item = target.closest("[data-number]");
+      if (!item || !this.drag || this.drag.side === side) return null;
+      const number = Number(item.dataset.number);
+      return { element: item, pair: side ? [this.drag.number, number] : [number, this.drag.number] };
+    });
+    return { section, title, list, empty, view };
+  }
+
+  build_rows(pairing) {
+    const words = this.words;
+    const heads = [...this.state.labels, pairing ? words.method : words.transform, words.shape, words.remark];
+    const body = make("tbody", {});
+    const height = this.model.get("_height");
+    const head = make("tr", { "aria-rowindex": 1 },
+      ...heads.map((text) => make("th", { scope: "col" }, text)));
+    this.table = make("table", { class: "tsnb-w-rows", role: "grid", "aria-label": words.pairs },
+      make("colgroup", {}, ...["28%", "28%", "13%", "13%", "18%"].map((width) => make("col", { style: `width:${width}` }))),
+      make("thead", {}, head), body);
+    const view = make("div", { class: "tsnb-w-view", style: `height:${height}px` }, this.table);
+    const spacer = () => make("tr", { role: "presentation", class: "tsnb-w-space" });
+    this.list = new VirtualList({
+      view, body, spacers: [spacer(), spacer()], height: () => height - ROW,
+      draw: (key, position) => this.tr(this.rows.get(key), position),
+    });
+    const choose = (event) => {
+      const item = event.target.closest("tr[data-key]");
+      if (!item) return;
+      this.choose_row(item.dataset.key);
+      this.list.go(this.list.items.indexOf(item.dataset.key));
+    };
+    body.addEventListener("click", choose);
+    this.droppable(body, (target) => {
+      const item = target.closest("tr[data-key]");
+      if (!item || !this.drag) return null;
+      const row = this.rows.get(item.dataset.key);
+      const other = row[this.drag.side ? 1 : 2];
+      if (other.length !== 1) return null;
+      const pair = this.drag.side ? [other[0], this.drag.number] : [this.drag.number, other[0]];
+      return { element: item, pair };
+    });
+    this.pairs_title = make("h4", {});
+    this.table_section = make("section", { class: "tsnb-w-pairs" }, this.pairs_title, view);
+  }
+
+  droppable(body, find) {
+    body.addEventListener("dragover", (event) => {
+      const found = find(event.target);
+      if (this.over && (!found || this.over !== found.element)) this.over.classList.remove("tsnb-w-over", "tsnb-w-no");
+      this.over = found ? found.element : null;
+      if (!found) return;
+      event.preventDefault();
+      event.stopPropagation();
+      event.dataTransfer.dropEffect = "link";
+      const side = this.drag.side;
+      const other = found.pair[1 - side];
+      const fit = this.fit(1 - side, other);
+      found.element.classList.add(fit && fit[0] === "!" ? "tsnb-w-no" : "tsnb-w-over");
+      const said = this.fit_text(fit);
+      if (this.message.textContent !== said)
+        this.say(said, "");
+    });
+    body.addEventListener("drop", (event) => {
+      const found = find(event.target);
+      if (!found) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.send_pair(...found.pair);
+      this.dropped();
+    });
+  }
+
+  dropped() {
+    if (this.over) this.over.classList.remove("tsnb-w-over", "tsnb-w-no");
+    this.over = this.drag = null;
+    this.root.classList.remove("tsnb-w-dragging");
+  }
+
+  // How a name of this side fits the chosen one of the other: undefined where nothing is chosen.
+  fit(side, number) {
+    const fits = this.fits[1 - side];
+    return fits ? fits.fits[this.shape[side][number]] : undefined;
+  }
+
+  fit_text(fit) {
+    if (fit === undefined) return "";
+    if (fit === "") return "✓ " + this.words.same_shape;
+    return fit[0] === "!" ? "✗ " + fit.slice(1) : "⇄ " + fit;
+  }
+
+  option(side, number, position) {
+    const fit = this.fit(side, number);
+    const chosen = this.chosen[side] === number;
+    const expected = this.history.expected[side].includes(number);
+    const name = this.names[side][number];
+    const shape = this.state.shapes[this.shape[side][number]];
+    return make("li", {
+      role: "option", draggable: "true", "data-number": number, title: name,
+      "aria-selected": chosen, "aria-setsize": this.pools[side].list.items.length,
+      "aria-posinset": position + 1,
+      class: "tsnb-w-item" + (fit === undefined ? "" : fit[0] === "!" ? " tsnb-w-misfit" : " tsnb-w-fit"),
+    },
+      make("span", { class: "tsnb-w-name" }, name),
+      expected ? make("span", { class: "tsnb-w-tag" }, this.words.expected) : null,
+      make("span", { class: "tsnb-w-shape" }, times(shape)),
+      fit === undefined ? null : make("span", { class: "tsnb-w-why" }, this.fit_text(fit)));
+  }
+
+  tr(row, position) {
+    const [key, left, right, how, shapes, remark, tone, suggestion] = row;
+    const name = (side, numbers) => numbers.map((number) => this.names[side][number]).join(" + ");
+    const mark = tone === "bad" ? "✗ " : tone === "warn" ? "▲ " : "";
+    const note = suggestion ? `${this.words.suggested} ${suggestion}; ${remark}` : remark;
+    const target = right.length ? name(1, right) : this.words.dropped;
+    const cells = [name(0, left), target, how === "copy" || how === "drop" ? "" : how,
+      times(shapes), mark + note];
+    return make("tr", {
+      "data-key": key, "aria-selected": this.row === key, "aria-rowindex": position + 2,
+      class: tone ? "tsnb-w-" + tone : "",
+    }, ...cells.map((text, column) =>
+      make("td", { title: text, class: ["tsnb-w-name", "tsnb-w-name", "", "", "tsnb-w-note"][column] }, text)));
+  }
+
+  // --- drawing ------------------------------------------------------------------------------
+
+  // What depends on the rows alone, so that typing in the filter need not look at it again.
+  arrange() {
+    const used = [new Set(), new Set()];
+    const order = [];
+    for (const [key, row] of this.rows) {
+      for (const side of [0, 1]) for (const number of row[1 + side]) used[side].add(number);
+      order.push([row[1][0], key]);
+    }
+    order.sort((a, b) => a[0] - b[0]);
+    this.ordered = order.map(([, key]) => key);
+    this.open = [0, 1].map((side) => {
+      const open = new Set();
+      for (let number = 0; number < this.names[side].length; number++)
+        if (!used[side].has(number)) open.add(number);
+      return open;
+    });
+  }
+
+  refresh() {
+    const query = this.query.value.trim().toLowerCase();
+    const hit = (side, number) => this.lower[side][number].includes(query);
+    const show = this.show.value;
+    const keys = query || show !== "all" ? this.ordered.filter((key) => {
+      const row = this.rows.get(key);
+      if (query && !row[1].some((n) => hit(0, n)) && !row[2].some((n) => hit(1, n))) return false;
+      if (show === "attention") return Boolean(row[6]);
+      return show !== "changed" || this.is_changed(row);
+    }) : this.ordered;
+    for (const side of [0, 1]) {
+      const pool = this.pools[side];
+      const items = [...this.open[side]].filter((number) => !query || hit(side, number));
+      if (this.chosen[side] !== null && !this.open[side].has(this.chosen[side])) {
+        this.chosen[side] = null;
+        this.fits[side] = null;
+      }
+      const count = items.length === this.open[side].size ? items.length : `${items.length} / ${this.open[side].size}`;
+      pool.title.textContent = `○ ${this.words.unmatched} ${this.state.labels[side]} (${count})`;
+      pool.empty.textContent = items.length ? "" : this.words[this.open[side].size ? "no_hits" : "none_left"];
+      pool.list.set(items);
+    }
+    this.pairs_title.textContent = `${this.words.pairs} (${keys.length === this.rows.size ? keys.length : `${keys.length} / ${this.rows.size}`})`;
+    this.table.setAttribute("aria-rowcount", keys.length + 1);
+    this.list.set(keys, this.row === null ? undefined : this.row);
+    this.summary.textContent = this.history.summary.join(" · ");
+    for (const [button, word] of [[this.undo, "undo"], [this.redo, "redo"]]) {
+      const what = this.history[word];
+      // Not `disabled`: the button keeps the focus of whoever undoes by keyboard.
+      button.setAttribute("aria-disabled", what === null);
+      button.title = what === null ? this.words.nothing : `${this.words[word]}: ${what}`;
+    }
+    this.detail();
+  }
+
+  is_changed(row) {
+    const same = row[2].length === 1 && this.names[0][row[1][0]] === this.names[1][row[2][0]];
+    return !same || (this.state.kind === "weight_map" && row[3] !== "copy");
+  }
+
+  draw() {
+    for (const pool of this.pools) pool.list.render();
+    this.list.render();
+  }
+
+  // --- choosing -----------------------------------------------------------------------------
+
+  choose(side, number, focus = false) {
+    if (this.chosen[side] !== number) this.fits[side] = null;
+    this.chosen[side] = number;
+    this.row = null;
+    this.side = side;
+    const list = this.pools[side].list;
+    const at = list.items.indexOf(number);
+    if (at >= 0) list.active = at;
+    const sides = ["left", "right"];
+    this.mark();
+    if (focus) list.go(at);
+    this.ask("fits", { side: sides[side], number }, (answer) => {
+      if (this.chosen[side] !== number) return;
+      this.fits[side] = answer;
+      this.pools[1 - side].list.render();
+      this.detail();
+    });
+    this.detail();
+  }
+
+  choose_row(key) {
+    this.row = key;
+    this.chosen = [null, null];
+    this.fits = [null, null];
+    this.about = null;
+    for (const pool of this.pools) pool.list.render();
+    this.mark();
+    this.detail();
+    this.ask("row", { key }, (answer) => {
+      if (this.row !== key) return;
+      this.about = answer;
+      this.detail();
+    });
+  }
+
+  // The marks of what is chosen, on rows that stay where they are: a drag must not lose its row.
+  mark() {
+    for (const side of [0, 1])
+      for (const row of this.pools[side].list.rows) {
+        row.setAttribute("aria-selected", Number(row.dataset.number) === this.chosen[side]);
+        row.tabIndex = Number(row.dataset.number) === this.pools[side].list.item ? 0 : -1;
+      }
+    for (const row of this.list.rows) row.setAttribute("aria-selected", row.dataset.key === this.row);
+  }
+
+  detail() {
+    const panel = this.panel;
+    const typed = panel.querySelector(".tsnb-w-how");
+    const root = this.root.getRootNode();
+    if (typed && typed === root.activeElement && this.row === this.shown && this.row !== null) return;
+    this.shown = this.row;
+    const held = panel.contains(root.activeElement) && root.activeElement.dataset.do;
+    if (this.row !== null) panel.replaceChildren(...this.row_detail());
+    else if (this.side !== undefined && this.chosen[this.side] !== null)
+      panel.replaceChildren(...this.name_detail(this.side));
+    else panel.replaceChildren();
+    const again = held && [...panel.querySelectorAll("[data-do]")].find((one) => one.dataset.do === held);
+    if (again) again.focus({ preventScroll: true });
+  }
+
+  name_detail(side) {
+    const number = this.chosen[side];
+    const answer = this.fits[side];
+    const other = this.chosen[1 - side];
+    const parts = [make("p", {}, make("b", {}, this.words.closest + " "),
+      make("samp", {}, this.names[side][number]))];
+    const found = answer ? answer.candidates : [];
+    if (answer && !found.length) parts.push(make("p", { class: "tsnb-w-note" }, this.words.no_candidates));
+    for (const [candidate, why, fits] of found)
+      parts.push(make("p", { class: "tsnb-w-candidate" },
+        this.button("pair_with", () => this.send_pair(...(side ? [candidate, number] : [number, candidate])),
+          { "data-do": "c" + candidate, "aria-label": `${this.words.pair_with} ${this.names[1 - side][candidate]}: ${why}` }),
+        " ", make("samp", {}, this.names[1 - side][candidate]),
+        make("span", { class: fits ? "tsnb-w-ok" : "tsnb-w-warn" }, (fits ? " ✓ " : " ▲ ") + times(why))));
+    const actions = make("p", { class: "tsnb-w-actions" });
+    if (other !== null)
+      actions.append(this.button("pair_with", () => this.pair(), { class: "tsnb-w-pair", "data-do": "pair" }),
+        make("samp", {}, ` ${this.names[0][this.chosen[0]]} → ${this.names[1][this.chosen[1]]} `),
+        make("span", {}, this.fit_text(this.fit(1 - side, other)) + " "));
+    if (this.state.kind === "pairing" || side === 0) {
+      const word = this.state.kind === "pairing" ? "expect" : "drop";
+      actions.append(this.button(word, () => this.ask("aside", { side: ["left", "right"][side], number }),
+        { class: "tsnb-w-aside", "data-do": "aside" }));
+    }
+    parts.push(actions);
+    return parts;
+  }
+
+  row_detail() {
+    const key = this.row;
+    const row = this.rows.get(key);
+    const about = this.about;
+    const name = (side, numbers) => numbers.map((number) => this.names[side][number]).join(" + ");
+    const parts = [make("p", {}, make("samp", {}, name(0, row[1])), " → ",
+      make("samp", {}, row[2].length ? name(1, row[2]) : this.words.dropped))];
+    const actions = make("p", { class: "tsnb-w-actions" },
+      this.button("unpair", () => this.ask("unpair", { key }), { class: "tsnb-w-unpair", "data-do": "unpair" }));
+    if (row[7])
+      actions.append(this.button("accept", () => this.ask("accept", { key }), { "data-do": "accept" }),
+        make("span", { class: "tsnb-w-warn" }, ` ${this.words.suggested} ${row[7]} `));
+    if (this.state.kind === "weight_map" && row[2].length) {
+      const how = make("input", {
+        type: "text", class: "tsnb-w-how", value: row[3], spellcheck: "false", size: 18,
+        "aria-label": this.words.transform, "data-do": "how",
+        oninput: () => this.try_out(key, how.value),
+        onkeydown: (event) => { if (event.key === "Enter") this.apply(key, how.value); },
+      });
+      actions.append(make("label", {}, ` ${this.words.transform} `, how),
+        this.button("apply", () => this.apply(key, how.value), { class: "tsnb-w-apply", "data-do": "apply" }));
+      for (const one of about ? about.transforms : [])
+        if (one !== row[3])
+          actions.append(make("button", {
+            type: "button", class: "tsnb-w-choice", "data-do": "t" + one,
+            onmouseenter: () => this.try_out(key, one), onfocus: () => this.try_out(key, one),
+            onclick: () => this.apply(key, one),
+          }, one));
+    }
+    this.preview = make("p", { class: "tsnb-w-preview" });
+    parts.push(actions, this.preview);
+    if (row[5]) parts.push(make("p", { class: "tsnb-w-note" }, row[5]));
+    if (about) this.show_preview(about);
+    return parts;
+  }
+
+  try_out(key, transform) {
+    this.ask("preview", { key, transform }, (answer) => {
+      if (this.row === key) this.show_preview(answer);
+    });
+  }
+
+  show_preview(answer) {
+    const text = times(answer.text).replace("->", "→");
+    const said = answer.ok ? (answer.text ? "✓ " + text : "") : "✗ " + answer.text;
+    this.preview.replaceChildren(
+      make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, said),
+      answer.evidence ? make("span", {}, `${said ? " · " : ""}${answer.evidence}`) : "");
+    this.live.textContent = `${said} ${answer.evidence}`;
+  }
+
+  apply(key, transform) {
+    const focus = this.root.getRootNode().activeElement;
+    if (focus && focus.classList.contains("tsnb-w-how")) focus.blur();
+    this.ask("transform", { key, transform }, () => {
+      if (this.rows.has(key)) this.choose_row(key);
+    });
+  }
+
+  // --- acting -------------------------------------------------------------------------------
+
+  pair() {
+    const [left, right] = this.chosen;
+    if (left !== null && right !== null) this.send_pair(left, right);
+  }
+
+  send_pair(left, right) {
+    this.ask("pair", { left, right }, () => {
+      // The next name is ready for whoever pairs by keyboard.
+      const list = this.pools[0].list;
+      if (!this.keyboard || !list.items.length) return;
+      this.choose(0, list.items[Math.max(list.active, 0)], true);
+    });
+  }
+
+  save() {
+    this.ask("save", { path: this.path.value });
+  }
+
+  pressed(event) {
+    const command = event.ctrlKey || event.metaKey;
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    const key = event.key.toLowerCase();
+    this.keyboard = true;
+    this.root.addEventListener("mousedown", () => { this.keyboard = false; }, { once: true, capture: true });
+    if (command && !typing && (key === "z" || key === "y")) {
+      event.preventDefault();
+      this.ask(key === "y" || event.shiftKey ? "redo" : "undo");
+      return;
+    }
+    if (command || typing || event.altKey) return;
+    const side = this.pools.findIndex((pool) => pool.view.contains(event.target));
+    if (side >= 0) this.pressed_in_pool(event, side);
+    else if (this.list.view.contains(event.target)) this.pressed_in_rows(event);
+  }
+
+  pressed_in_pool(event, side) {
+    const list = this.pools[side].list;
+    const other = this.pools[1 - side].list;
+    if (event.key in STEPS) {
+      event.preventDefault();
+      list.go(list.active + STEPS[event.key]);
+      if (list.items.length) this.choose(side, list.item);
+    } else if (event.key === "Enter") {
+      event.preventDefault();
+      if (this.chosen[side] !== list.item) this.choose(side, list.item);
+      else if (this.chosen[1 - side] !== null && this.side_before === 1 - side) this.pair();
+      else this.cross(side, other);
+    } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      if ((event.key === "ArrowRight") === (side === 1)) return;
+      event.preventDefault();
+      this.cross(side, other);
+    } else if (event.key === "Escape") {
+      this.chosen = [null, null];
+      this.fits = [null, null];
+      this.side_before = undefined;
+      this.draw();
+      this.detail();
+    }
+  }
+
+  // To the other pool, onto the closest name that fits what is chosen here.
+  cross(side, other) {
+    if (!other.items.length) return;
+    if (this.chosen[side] === null) this.choose(side, this.pools[side].list.item);
+    this.side_before = side;
+    const found = this.fits[side] ? this.fits[side].candidates : [];
+    const near = found.map(([number]) => other.items.indexOf(number)).filter((at) => at >= 0);
+    other.go(near.length ? near[0] : Math.max(other.active, 0));
+    this.choose(1 - side, other.item);
+  }
+
+  pressed_in_rows(event) {
+    if (event.key in STEPS) {
+      event.preventDefault();
+      this.list.go(this.list.active + STEPS[event.key]);
+    } else if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      if (this.list.item !== undefined) this.choose_row(this.list.item);
+    } else if (event.key === "Delete" || event.key === "Backspace") {
+      event.preventDefault();
+      if (this.list.item !== undefined) this.ask("unpair", { key: this.list.item });
+    }
+  }
+}
+
+export default { render };
