@@ -38,6 +38,8 @@ _MOST_ROOTS = 24
 _MOST_ROWS = 12
 _MOST_PEERS = 24
 _MOST_BETWEEN = 24
+# Parameters that were recorded, and not the ones in use.
+_NOT_IN_USE = ("stale_weights", "ema_weights")
 _LEAST_CONFIDENCE = 0.1
 _MOST_FINDINGS = 12
 
@@ -220,10 +222,22 @@ class _Inquiry:
             for place, ratios in gradient_ratios(self.operators).items():
                 if place in places:
                     self._add(backward[0], detect_gradients(ratios, context))
-        later = [r for r in created if r not in self.flow.node_of and self._is_later(r)]
+        later = [r for r in created if self.flow.place(r)[0] > self.flow.first_step]
+        if later and later[0] == created[0]:
+            self._ask_steps(later)
+
+    def _ask_steps(self, later: Sequence[int]) -> None:
+        """Ask the steps what they made of parameters, and of values that began to differ."""
+        roots = [row for row in later if row not in self.flow.node_of]
+        values = [row for row in later if row in self.flow.node_of]
         for rank in sorted({self.flow.place(row)[1] for row in later}):
-            history = history_of(self.operators, rank)
-            self._add(later[0], _shared(_read(detect_updates, history)))
+            here = [row for row in values if self.flow.place(row)[1] == rank]
+            history = history_of(self.operators, rank, here[:_MOST_ROWS])
+            found = _read(detect_updates, history)
+            if roots and self.origins.vanishing[roots].all():
+                # The layers agree: what was recorded is not what they computed with.
+                found = [replace(s, rival=s.before) for s in found if s.cause in _NOT_IN_USE]
+            self._add(later[0], _shared(found))
 
     def _is_later(self, row: int) -> bool:
         """Whether a root is of a step before which it may have been updated."""

@@ -334,7 +334,9 @@ class _Harmless:
         for row in np.flatnonzero(origins.state == "created"):
             if self.is_harmless(int(row)):
                 origins.vanishing[row] = True
-                origins.state[row] = ""
+                # What steps made of a parameter is told even where its layer does not show it.
+                if origins.basis[row] != "update":
+                    origins.state[row] = ""
 
     def _used_between(self, node: Node) -> list[int]:
         """Rows that unrecorded work may have made of the results of a call, soon after it."""

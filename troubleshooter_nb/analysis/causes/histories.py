@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from troubleshooter_nb.analysis.causes.operands import Operators
@@ -66,8 +67,16 @@ def context_of(comparison: Comparison, flow: Flow) -> dict[str, Any]:
     return {name: values for name, values in found.items() if values}
 
 
-def history_of(operators: Operators, rank: int) -> History:
-    """Parameters and buffers of a rank over the steps, with their gradients."""
+def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) -> History:
+    """Parameters and buffers of a rank over the steps, with their gradients.
+
+    Parameters
+    ----------
+    operators : Operators
+    rank : int
+    computed : sequence of int
+        Rows of values that calls computed, to be followed over the steps as well.
+    """
     flow = operators.flow
     values: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     gradients: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
@@ -85,7 +94,24 @@ def history_of(operators: Operators, rank: int) -> History:
         for name, rows in values.items()
         if all(step in rows for step in steps)
     ]
+    tracks += _computed(operators, rank, computed)
     return History(tracks, tuple(steps), fresh=bool(steps) and steps[0] == 0)
+
+
+def _computed(operators: Operators, rank: int, rows: Sequence[int]) -> list[Track]:
+    """Values that calls computed anew at every step, by the name of their entry."""
+    flow, tracks = operators.flow, []
+    by_name: dict[str, dict[int, int]] = defaultdict(dict)
+    for row in range(flow.count):
+        step, own = flow.place(row)
+        if own == rank and row in flow.node_of:
+            by_name[str(flow.result["right"][row])][step] = row
+    for name in dict.fromkeys(str(flow.result["right"][row]) for row in rows):
+        steps = by_name[name]
+        if name and len(steps) > 1:
+            track = _track(operators, ("", name), [steps[s] for s in sorted(steps)], {}, [0])
+            tracks.append(replace(track, role="output"))
+    return tracks
 
 
 def _track(
