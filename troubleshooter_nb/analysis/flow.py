@@ -390,6 +390,8 @@ class Flow:
         low, high, norm = (float(self.result[f"{side}_{name}"][row]) for name in _VALUE)
         if self.result["verdict"][row] == "shape" and math.isnan(low):
             low, high, norm = self._summary(row, side)
+        if math.isnan(low):
+            return str(self.result[f"{side}_digest"][row]) or None
         # Sums of the same values in another layout differ in the last bits.
         return (low, high, f"{norm:.9e}") if low < high else None
 

@@ -369,9 +369,12 @@ class _Harmless:
             used = [n for n in flow.users.get(row, ()) if n.direction == "forward"]
             results = [out for user in used for out in user.outputs]
         elif row in node.inputs:
-            results = node.outputs
+            results = list(node.outputs)
+            if row not in flow.external:
+                # What was made between calls may go on past this one, as round a residual.
+                results += self._used_between(node)
         else:
-            results = flow.consumers.get(row, []) or self._used_between(node)
+            results = [*flow.consumers.get(row, []), *self._used_between(node)]
         known = [other for other in results if not math.isnan(origins.error[other])]
         return bool(known) and all(
             not origins.differs(other) or self.is_harmless(other) for other in known
@@ -396,7 +399,9 @@ def _errors(flow: Flow) -> np.ndarray:
     errors[mismatched | (verdicts == "shape")] = np.inf
     # Gradients that the frameworks define differently say nothing.
     silent = ("defined_differently", "nothing_shared", "digest_kinds", "digest_differs")
-    errors[np.isin(result["reason_id"], silent)] = np.nan
+    # Other bits of unknown size; where nothing else was recorded, all that is known is that.
+    errors[(result["reason_id"] == "digest_differs") & (verdicts == "differs")] = np.inf
+    errors[np.isin(result["reason_id"], silent) & (verdicts != "differs")] = np.nan
     return errors
 
 

@@ -147,7 +147,17 @@ def cause_sentences(
     sure = [finding for finding in findings if finding["confidence"] >= _POSSIBLE]
     if not sure:
         return [Said("cause", "", sentence("no_cause", language))]
-    best, *others = sure
+    here = [f for f in sure if number in f["evidence"].get("pairs", [f["pair"]])]
+    # What acts later in the order cannot be why the first difference is there.
+    earlier = [f for f in sure if f["pair"] < number]
+    if number >= 0 and not here and not earlier:
+        named = _named(sure, language)
+        return [
+            Said("cause", "", sentence("no_cause", language)),
+            Said("cause", "", sentence("causes_besides", language, causes=named)),
+        ]
+    best = (here or earlier or sure)[0]
+    others = [finding for finding in sure if finding is not best]
     key = "cause_likely" if best["confidence"] >= LIKELY else "cause_possible"
     title = cause_title(str(best["cause"]), language)
     lead = sentence(key, language, cause=title, confidence=f"{best['confidence']:.0%}")
@@ -161,12 +171,16 @@ def cause_sentences(
     if repair := cause_repair(best, language):
         found.append(Said("repair", sentence("repair", language), repair))
     if others:
-        named = "; ".join(
-            f"{cause_title(str(f['cause']), language)} ({f['confidence']:.0%}, #{f['pair']})"
-            for f in others[:_MOST_BESIDES]
-        )
+        named = _named(others, language)
         found.append(Said("cause", "", sentence("causes_besides", language, causes=named)))
     return found
+
+
+def _named(findings: Sequence[Mapping[str, Any]], language: str) -> str:
+    return "; ".join(
+        f"{cause_title(str(f['cause']), language)} ({f['confidence']:.0%}, #{f['pair']})"
+        for f in findings[:_MOST_BESIDES]
+    )
 
 
 def check_line(check: Mapping[str, Any], language: str) -> str:
@@ -206,7 +220,9 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
     said.append(Said("origin", name, reason_text(values, language)))
     if origin := origin_sentence(values, language):
         said.append(Said("origin", "", origin))
-    if values["origin"]:
+    if values["origin"] or facts["checks"]:
+        if values["origin"] != "created":
+            said.append(Said("origin", "", sentence("none_created", language)))
         said += cause_sentences(facts["findings"], language, int(values["order"]))
     else:
         said.append(Said("cause", "", sentence("nothing_asked", language)))

@@ -153,7 +153,7 @@ def operands(call: Call, side: int) -> Operands | None:
     call, and the output is the gradient that leaves.
     """
     outputs = [_side(twin, side) for twin in call.outputs]
-    if not outputs or outputs[0] is None:
+    if not outputs or outputs[0] is None or not outputs[0].size:
         return None
     inputs = [_side(twin, side) for twin in call.inputs]
     parameters = dict(call.parameters)

@@ -95,6 +95,8 @@ def _compared(call: Call, fits: Sequence[Sequence[Fit]], floors: Sequence[float]
     if together <= _CLEARLY * max(own, 1.0):
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
         alike = [f.residual / floor for f, floor in zip(best, floors, strict=True)]
+        if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
+            return Replay("different", _random(call, best, max(floors)))
         if all(explained) or max(alike) <= _ALIKE * max(min(alike), 1.0):
             return Replay("same" if max(f.residual for f in best) < _FARTHEST else "unknown")
     if differing and together > _CLEARLY * own and max(f.residual for f in best) < _FARTHEST:
@@ -108,6 +110,26 @@ def _compared(call: Call, fits: Sequence[Sequence[Fit]], floors: Sequence[float]
             found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
         return Replay("one_side", found, side="right" if explained[0] else "left")
     return Replay("unknown")
+
+
+def _is_random(call: Call, floors: Sequence[float]) -> bool:
+    """Whether outputs differ although the inputs agree and both sides do the same."""
+    given = max((twin.rel_l2 for twin in call.inputs), default=math.inf)
+    return given <= _ROUNDING * max(floors) and call.outputs[0].differs
+
+
+def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:
+    """Masks that were drawn apart: the same rule, other elements."""
+    output = call.outputs[0]
+    evidence: dict[str, Any] = {
+        "layer": call.word,
+        **{side: _plain(fit.settings.get("p")) for side, fit in _sides(best).items()},
+        **{f"{side}_settings": _all(fit.settings) for side, fit in _sides(best).items()},
+    }
+    size = output.right.size if output.right is not None else 0
+    return Suspicion(
+        "rng_differs", output.rel_l2, floor, output.rel_l2, floor, evidence, output.pair, size
+    )
 
 
 def _common(fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> float:
@@ -158,7 +180,6 @@ def _suspicion(
         **{side: _plain(fit.settings.get(setting)) for side, fit in _sides(best).items()},
         **{f"{side}_residual": fit.residual for side, fit in _sides(best).items()},
         **{f"{side}_settings": _all(fit.settings) for side, fit in _sides(best).items()},
-        "one_setting_residual": rival,
     }
     output = call.outputs[0]
     return Suspicion(

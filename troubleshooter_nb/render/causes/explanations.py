@@ -118,6 +118,11 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
         "{growth}.",
         "由上游传播：其输入相差 {source}，此处相差 {rel}，增长 {growth}。",
     ),
+    "none_created": (
+        "No row stands out as the one that created it: rounding that grew, or differences that "
+        "whatever uses the values does not see.",
+        "没有哪一项明显是源头：可能是逐渐放大的舍入误差，或后续计算并未体现的差异。",
+    ),
     "no_origin": ("No difference begins anywhere.", "没有发现差异的源头。"),
     "nothing_asked": (
         "Where it comes from was not asked: compare(..., diagnose=True).",
