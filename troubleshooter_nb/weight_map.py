@@ -592,8 +592,9 @@ class WeightMap:
         }
         near = name_index(others).closest(name, 8 * most)
         if len(near) < most:  # none is called alike: whatever is left over
-            free = (k for k, other in enumerate(others) if other not in owners)
-            near += [(k, 0.0) for k in itertools.islice(free, 8 * most) if (k, 0.0) not in near]
+            listed = {k for k, _ in near}
+            free = (k for k, n in enumerate(others) if n not in owners and k not in listed)
+            near += [(k, 0.0) for k in itertools.islice(free, 8 * most)]
         found = []
         for position, score in near:
             other = others[position]

@@ -103,3 +103,78 @@ def test_the_picture_has_both_curves():
     axes = compare_series(curve(0), curve(1)).plot()
     assert len(axes.lines) == 2
     assert axes.get_xlabel() == "step"
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_one_side_that_is_not_finite_parts_at_that_step(side, bad):
+    runs = [curve(0), curve(0)]
+    runs[side][20:22] = bad
+    found = compare_series({"loss": runs[0], "lr": curve(1)}, {"loss": runs[1], "lr": curve(1)})
+    assert found.first_step == 20
+    assert "one side is not finite" in repr(found)
+    assert any("return" in note for note in found.notes)
+    # Both alike are no difference.
+    runs[1 - side][20:22] = bad
+    assert compare_series(*runs).passed
+
+
+def test_a_nan_in_a_log_is_no_missing_value(tmp_path):
+    for name, loss in (("a", "nan"), ("b", "1.5")):
+        lines = [f"step {i} loss: {loss if i == 7 else 1.5} lr: 0.1\n" for i in range(20)]
+        lines.insert(3, "step 2 grad_norm: 2.0\n")
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+    found = compare_series(tmp_path / "a.log", tmp_path / "b.log")
+    assert (found.first_step, len(found)) == (7, 20)
+
+
+def test_a_spike_outside_a_given_noise_is_the_first_step():
+    right = curve(0)
+    left = right.copy()
+    left[5] += 0.3
+    rng = np.random.default_rng(1)
+    for noise in (right + 1e-4 * rng.normal(size=200), 1e-3):
+        found = compare_series(left, right, noise)
+        assert found.first_step == 5
+        assert "none of the later ones stays outside" in found.notes[0]
+        assert compare_series(right, right, noise).passed
+    left[100:] += 0.5
+    assert "from step 100 on" in compare_series(left, right, 1e-3).notes[0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_first_draws_of_a_repeated_run_are_no_limit_for_a_single_step(seed):
+    rng = np.random.default_rng(seed)
+    left, right, again = (curve(0) + 1e-3 * rng.normal(size=200) for _ in range(3))
+    assert compare_series(left, right, again).passed
+
+
+def test_all_measures_are_compared_and_named():
+    steps = np.arange(10.0)
+    left = {"norm_a": steps + 1, "norm_b": 2 * steps, "norm_c": steps}
+    right = {**left, "norm_b": 2 * steps + 0.5 * (steps > 4)}
+    found = compare_series(left, right)
+    assert (found.measure, found.first_step) == ("norm_b", 5)
+    assert found.notes == ("also compared, stay together: norm_a, norm_c",)
+    assert "stays as large" in repr(found)
+    found = compare_series({"loss": steps, **left}, {"loss": steps, **right})
+    assert (found.measure, found.passed) == ("loss", True)
+    assert found.notes[0] == "also part: norm_b at step 5"
+
+
+def test_whole_numbers_of_a_table_are_exact(tmp_path):
+    for name, more in (("a", 0), ("b", 0.5)):
+        rows = "".join(f"{i},{2 * i + more * (i > 4)}\n" for i in range(10))
+        (tmp_path / f"{name}.csv").write_text(f"step,norm\n{rows}")
+    found = compare_series(tmp_path / "a.csv", tmp_path / "b.csv")
+    assert found.first_step == 5
+    assert found.table["noise"].values.max() < 0.1
+
+
+def test_steps_without_a_partner_are_counted_and_the_largest_difference_has_no_sign():
+    right = curve(0, 60)
+    text = repr(compare_series(right[:10] - 1e-8, right))
+    assert "50 steps have no partner (only left: 0, only right: 50)" in text
+    assert "largest difference 1.0e-8" in text
+    with option_context(language="zh"):
+        assert "50 步没有对应" in repr(compare_series(right[:10], right))

@@ -123,8 +123,7 @@ def by_keyboard(harness, page, root):
     for _ in range(3):
         # Chooses the name, goes to its closest partner, pairs; then the next one is chosen.
         press("Home")
-        harness.settled(root)
-        press("Enter")
+        press("Enter")  # before the kernel has said which partner is the closest
         harness.settled(root)
         press("Enter")
         harness.settled(root)
@@ -139,7 +138,10 @@ def by_keyboard(harness, page, root):
 
 
 @pytest.mark.parametrize("act", [by_mouse, by_keyboard])
-@pytest.mark.parametrize("front_end", ["lab", "notebook7", "nbclassic"])
+@pytest.mark.parametrize(
+    "front_end",
+    ["lab", *(pytest.param(one, marks=pytest.mark.long) for one in ("notebook7", "nbclassic"))],
+)
 def test_a_person_pairs_three_undoes_one_saves_and_reopens(
     harness, server, page, contrast, front_end, act
 ):
@@ -185,6 +187,7 @@ def test_a_person_pairs_three_undoes_one_saves_and_reopens(
         notebook.close()
 
 
+@pytest.mark.long
 def test_each_interaction_is_fluid_and_few_rows_are_drawn(harness, server, page):
     name = "fluid.ipynb"
     server.write(name, [LARGE])
@@ -245,6 +248,7 @@ QUIET = """() => new Promise(resolve => {
 })"""
 
 
+@pytest.mark.long
 def test_shape_conflicts_are_shown_before_the_drop(harness, server, page):
     server.write("conflict.ipynb", [LARGE])
     with harness.opened(server, page, "conflict.ipynb") as notebook:
@@ -265,6 +269,7 @@ def test_shape_conflicts_are_shown_before_the_drop(harness, server, page):
         notebook.close()
 
 
+@pytest.mark.long
 def test_typing_does_not_reach_the_shortcuts_of_the_notebook(harness, server, page):
     server.write("typing.ipynb", [LARGE, "1 + 1"])
     with harness.opened(server, page, "typing.ipynb") as notebook:
@@ -287,6 +292,7 @@ def test_typing_does_not_reach_the_shortcuts_of_the_notebook(harness, server, pa
         notebook.close()
 
 
+@pytest.mark.long
 def test_a_dark_editor_of_a_pairing_can_be_read(harness, contrast, tmp_path):
     cells = [
         "import numpy as np, troubleshooter_nb as tnb\n"

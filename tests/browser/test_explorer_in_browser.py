@@ -110,7 +110,13 @@ def names_shown(element):
     return element.locator(".tnb-open").all_inner_texts()
 
 
-@pytest.mark.parametrize("front_end", harness.FRONT_ENDS)
+@pytest.mark.parametrize(
+    "front_end",
+    [
+        one if one == "lab" else pytest.param(one, marks=pytest.mark.long)
+        for one in harness.FRONT_ENDS
+    ],
+)
 def test_with_the_mouse_one_filters_sorts_opens_zooms_and_selects(root, front_end):
     if reason := harness.missing(front_end):
         pytest.skip(reason)
@@ -211,6 +217,7 @@ def test_with_the_mouse_one_filters_sorts_opens_zooms_and_selects(root, front_en
             assert errors == []
 
 
+@pytest.mark.long
 def test_with_the_keyboard_alone_one_finds_opens_and_selects(root):
     with harness.jupyter(root) as server, harness.browser_page() as page:
         server.write("x.ipynb", [cell()])
@@ -247,6 +254,20 @@ def test_with_the_keyboard_alone_one_finds_opens_and_selects(root):
             assert "columns 6:12" in element.locator(".tnb-map .tnb-small").inner_text()
             page.keyboard.press("Backspace")
             assert "columns 6:12" in element.locator(".tnb-readout").inner_text()
+            # What Python selects moves nothing.
+            page.keyboard.press("/")
+            page.keyboard.press("Escape")
+            told(element)
+            scroller = element.locator(".tnb-scroller")
+            scroller.evaluate("e => { e.scrollTop = 240; }")
+            notebook.ask(done="setattr(explorer, 'selected', (1, 2))")
+            element.locator(".tnb-count", has_text="2 selected").wait_for()
+            assert scroller.evaluate("e => e.scrollTop") == 240
+            # Only saving is meant for the notebook, wherever the focus is.
+            dirty = "() => window.jupyterapp.shell.currentWidget.context.model.dirty"
+            assert page.evaluate(dirty)
+            page.keyboard.press("Control+s")
+            page.wait_for_function(f"() => !({dirty})()")
             # No key reached the notebook: the cell is there and was not run again.
             assert known(notebook, count="len(In) - 1")["count"] == 1
             assert page.locator(".jp-Cell").count() == 1
@@ -307,6 +328,7 @@ def _main_thread(session):
     return 1000 * sum(metrics[part] for part in parts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", [True, False])
 def test_a_saved_notebook_opens_with_the_record_and_a_sentence(root, state):
     with harness.jupyter(root, widget_state=state) as server, harness.browser_page() as page:
@@ -333,6 +355,7 @@ def test_a_saved_notebook_opens_with_the_record_and_a_sentence(root, state):
             assert "running kernel" in page.locator(".jp-OutputArea").first.inner_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True])
 def test_words_can_be_read_in_both_themes(root, dark):
     with harness.jupyter(root, dark=dark) as server, harness.browser_page(dark=dark) as page:

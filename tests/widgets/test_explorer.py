@@ -131,6 +131,37 @@ def test_a_filter_is_taken_back_by_none_and_an_unknown_one_is_refused():
         view.changed(verdicts="differs")
 
 
+def test_none_takes_every_filter_back():
+    view = View(text="a", between=(1, 2), sort="left", descending=True).changed(
+        text=None, between=None, sort=None, descending=None, verdict=None
+    )
+    assert view == View(where={})
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [((0.5, 2.5), (1, 2)), ((None, 2), (0, 2)), ((1, None), (1, 2**31 - 1))],
+)
+def test_bounds_are_the_whole_numbers_between_them(between, expected):
+    assert View().changed(between=between).between == expected
+    assert View.of({"between": list(between)}).between == expected
+
+
+@pytest.mark.parametrize("between", [3, (1,), ("a", "b")])
+def test_bounds_that_are_no_two_numbers_are_refused(between):
+    with pytest.raises(tnb.OptionError, match="between takes two numbers"):
+        View().changed(between=between)
+
+
+def test_an_unknown_order_or_verdict_is_refused(table):
+    table.check(View(sort="growth" if "growth" in table.columns else "left"))
+    table.check(View().changed(verdict="nan"))
+    with pytest.raises(tnb.OptionError, match="cannot sort by 'size of it'"):
+        table.check(View(sort="size of it"))
+    with pytest.raises(tnb.OptionError, match="no verdict 'difers'; known: "):
+        table.check(View().changed(verdict="difers"))
+
+
 def test_a_view_survives_the_way_to_the_page_and_back():
     view = View().changed(text="a", step=[0, np.int64(2)], between=(1, 9), sort="left")
     assert View.of(json.loads(json.dumps(view.message()))) == view

@@ -11,8 +11,9 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.convert.row_evidence import row_evidence
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import ExtraMissingError, WeightMapError
+from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.closeness import NameIndex, rest_pairs
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets import edit
@@ -81,6 +82,13 @@ def test_candidates_are_the_closest_names_and_say_why_they_fail():
     why = {one.name: one.why for one in found}
     assert why["body.1.fc.weight"] == "fits by transpose; paired with net.1.fc.weight"
     assert "4x2 has 8 values, 4 has 4" in why["body.0.norm.gamma"]
+
+
+def test_no_candidate_is_listed_twice():
+    # One name is close; what fills the list up must not hold it again.
+    target = {"a.weight": Spec((2,), F4), "zzz": Spec((2,), F4)}
+    alike = WeightMap((), {"a.weight": Spec((2,), F4)}, target)
+    assert [one.name for one in alike.candidates("a.weight")] == ["a.weight", "zzz"]
 
 
 def test_the_rest_is_matched_by_names_and_shapes_and_says_how():
@@ -259,6 +267,66 @@ def test_a_pairing_is_edited_by_entries(pairing):
     aside = session.answer({"op": "aside", "side": "left", "number": 2})
     assert aside["expected"] == [[2], []]
     assert session.answer({"op": "fits", "side": "left", "number": 1})["type"] == "fits"
+
+
+def test_another_pairing_brings_its_own_names_and_can_be_undone(pairing):
+    session = open_session(pairing)
+    session.answer({"op": "ready"})
+    other = tnb.pair_dumps({"q": np.ones(3), "a": np.ones(2)}, {"q": np.ones(3)})
+    answer = session.replace(other, "set from Python")
+    assert answer["type"] == "state"
+    assert answer["left"] == ["q", "a"]
+    assert answer["rows"][0][0] == "0>0"
+    back = session.answer({"op": "undo"})
+    assert back["type"] == "state"
+    assert back["left"] == ["a", "b", "c"]
+    assert session.answer({"op": "pair", "left": 1, "right": 1})["type"] == "rows"
+
+
+def test_entries_of_several_steps_say_where_they_are():
+    site = Site("module", "a", 0, "forward", "output", "")
+    dumps = [
+        Dump.from_entries(
+            [
+                Entry("a", site, ArrayInMemory(np.ones(2)), order=step, step=step)
+                for step in range(2)
+            ]
+        )
+        for _ in range(2)
+    ]
+    state = open_session(tnb.pair_dumps(*dumps)).answer({"op": "ready"})
+    assert state["places"] == [{"step": 0}, {"step": 1}]  # one rank alone is not said
+    assert state["left_places"] == state["right_places"] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("stem", "kind", "expected"),
+    [
+        ("player", None, "data"),
+        ("net_layer", None, "layer"),
+        ("net.layer", None, "layer"),
+        ("layer", None, "layer"),
+        ("pairs", "cell", "cell"),
+        ("layer", "data", "data"),
+    ],
+)
+def test_a_pairing_is_saved_as_the_kind_that_is_meant(
+    pairing, tmp_path, monkeypatch, stem, kind, expected
+):
+    written = []
+    monkeypatch.setattr(
+        "troubleshooter_nb.widgets.editing.write_mapping",
+        lambda value, path, *, kind: written.append((path, kind)) or path,
+    )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    answer = open_session(pairing).answer({"op": "save", "path": f"~/{stem}.yaml", "kind": kind})
+    assert answer["text"] == f"saved {stem}.yaml"
+    assert written == [(tmp_path / f"{stem}.yaml", expected)]
+
+
+def test_a_weight_map_has_no_kinds(session, tmp_path):
+    with pytest.raises(ValueError, match="a weight map has no kinds"):
+        session.save(str(tmp_path / "map.yaml"), "cell")
 
 
 def test_saving_writes_what_can_be_read_again(session, pairing, tmp_path):

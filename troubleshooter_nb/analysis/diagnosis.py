@@ -327,7 +327,7 @@ def _with_rivals(suspicions: Sequence[Suspicion]) -> Iterator[Suspicion]:
             other.residual
             for other in suspicions
             if other.pair == suspicion.pair
-            and other.cause != suspicion.cause
+            and other.cause not in (suspicion.cause, "kernel_fault")
             and not _are_parts(suspicion, other)
         ]
         yield replace(suspicion, rival=min([suspicion.rival, *others]))

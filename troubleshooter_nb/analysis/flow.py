@@ -53,6 +53,8 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 }
 # Other names of arguments that are parameters.
 _KEYWORDS = frozenset(("weight", "bias", "running_mean", "running_var"))
+# The list of weights of a recurrent operator, for every layer of one direction with biases.
+_RECURRENT = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _LARGEST = 1 << 22
 _ENDINGS = ("rmsnorm", "layernorm", "groupnorm", "gelu", "silu", "swiglu")
 Place = tuple[int, int]  # step, rank
@@ -193,6 +195,9 @@ class Flow:
         slot = str(self.site["slot"][row])
         if slot in _KEYWORDS:
             return slot
+        if node.word in ("lstm", "gru") and slot.startswith("2.") and slot[2:].isdigit():
+            layer, part = divmod(int(slot[2:]), len(_RECURRENT))
+            return f"{_RECURRENT[part]}_l{layer}"
         positions = _ARGUMENTS.get(node.word, ())
         return positions[int(slot)] if slot.isdigit() and int(slot) < len(positions) else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import xarray as xr
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.series import Series, open_series
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.series_view import plot_series, series_html, series_text
@@ -32,6 +33,7 @@ _FLOAT32 = 2.0**-24
 _ROUNDINGS = 64.0
 _FEWEST = 4
 _BENDS = 16
+_MOST_MEASURES = 256
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +66,10 @@ class SeriesComparison:
 
     @property
     def first_step(self) -> int | None:
-        """First step whose difference leaves the self-noise for good; None where none does."""
+        """First step whose difference leaves the self-noise for good; None where none does.
+
+        With a self-noise that was given, and where one side is not finite, the first of all.
+        """
         return None if self.first < 0 else int(self.table["step"].values[self.first])
 
     @property
@@ -127,7 +132,8 @@ def compare_series(
         measure's unit. Default: estimated from that part of the local fluctuation of both series
         that they do not share, and from the digits that were written.
     measure : str, optional
-        Default ``loss``, else the first that both have.
+        Default ``loss``, else of all that both have the one that parts first; what the others do
+        is in the notes.
 
     Returns
     -------
@@ -139,7 +145,47 @@ def compare_series(
         If the two have no measure or no step in common.
     """
     one, other = _as_series(left, "left"), _as_series(right, "right")
-    names = _measures(one, other, measure)
+    pairs = _measures(one, other, measure)
+    found = [_compared(one, other, pairs[0], self_noise)]
+    # The numbers of a run without losses are alike; a float is in the unit of each.
+    alike = "loss" not in pairs[0][0]
+    for names in pairs[1:_MOST_MEASURES]:
+        noise = self_noise
+        if isinstance(noise, (int, float)) and not alike:
+            noise = None
+        if noise is not None and not isinstance(noise, (int, float)):
+            repeated = _as_series(noise, "repeat")
+            noise = repeated if names[1] in repeated.measures else None
+        try:
+            found.append(_compared(one, other, names, noise))
+        except FormatError:
+            continue
+    chief = found[0]
+    if alike:
+        parted = [each for each in found if each.first >= 0]
+        chief = min(parted, key=lambda each: each.first_step or 0, default=chief)
+    others = _of_others([each for each in found if each is not chief])
+    if len(pairs) > _MOST_MEASURES:
+        others.append(f"{len(pairs) - _MOST_MEASURES} more measures were not compared")
+    return replace(chief, notes=(*others, *chief.notes))
+
+
+def _of_others(found: Sequence[SeriesComparison]) -> list[str]:
+    """What the other measures say, those that part first."""
+    parted = sorted((each.first_step, each.measure) for each in found if each.first >= 0)
+    together = [each.measure for each in found if each.first < 0]
+    notes = []
+    if parted:
+        notes.append(f"also part: {listed([f'{name} at step {step}' for step, name in parted])}")
+    if together:
+        notes.append(f"also compared, stay together: {listed(together)}")
+    return notes
+
+
+def _compared(
+    one: Series, other: Series, names: tuple[str, str], self_noise: SeriesLike | float | None
+) -> SeriesComparison:
+    """Two runs by one measure."""
     pieces = [_column(series, name) for series, name in zip((one, other), names, strict=True)]
     steps = np.intersect1d(pieces[0][0], pieces[1][0])
     if not len(steps):
@@ -150,10 +196,13 @@ def compare_series(
         float(series.table[name].attrs.get("quantum", 0.0))
         for series, name in zip((one, other), names, strict=True)
     )
-    noise = _noise(ours, theirs, quantum, _repeat(self_noise, names[1], steps))
-    apart = ours - theirs
-    first = _first(apart, noise)
-    growth, kind = _growth(np.abs(apart), first, noise)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        noise = _noise(ours, theirs, quantum, _repeat(self_noise, names[1], steps))
+    apart = _apart(ours, theirs)
+    lasting = _first(apart, noise)
+    lone = _first_alone(apart, noise, given=self_noise is not None)
+    first = min((place for place in (lasting, lone) if place >= 0), default=-1)
+    growth, kind = _growth(np.abs(apart), lasting, noise)
     columns = {"left": ours, "right": theirs, "difference": apart, "noise": noise}
     table = xr.Dataset(
         {name: ("step", values) for name, values in columns.items()},
@@ -161,9 +210,13 @@ def compare_series(
         {"schema": "troubleshooter_nb.series_comparison/1", "measure": names[0]},
     )
     labels = (one.label or "left", other.label or "right")
+    table.attrs["alone"] = [len(at) - len(steps) for at, _ in pieces]
     notes = [f"{series.label}: {note}" for series in (one, other) for note in series.notes]
-    alone = max(len(pieces[0][0]), len(pieces[1][0])) - len(steps)
-    notes += [f"{alone} steps only on one side"] if alone else []
+    if first != lasting:
+        back = "none of the later ones stays outside"
+        if lasting >= 0:
+            back = f"from step {int(steps[lasting])} on they stay outside"
+        notes.insert(0, f"later steps return to the noise; {back}")
     return SeriesComparison(table, names[0], labels, first, growth, kind, tuple(notes))
 
 
@@ -184,8 +237,11 @@ def _as_series(value: SeriesLike, label: str) -> Series:
     else:
         numbers = {"value": np.asarray(value, float).ravel()}
         steps = np.arange(len(numbers["value"]))
-    table = xr.Dataset({name: ("step", one) for name, one in numbers.items()}, {"step": steps})
-    return Series(table, label)
+    columns = {
+        name: ("step", one, {"nan_steps": steps[np.isnan(one)].tolist()})
+        for name, one in numbers.items()
+    }
+    return Series(xr.Dataset(columns, {"step": steps}), label)
 
 
 def _norms(dump: Dump) -> Series:
@@ -200,8 +256,8 @@ def _norms(dump: Dump) -> Series:
     return Series(table, dump.label, dump.notes)
 
 
-def _measures(left: Series, right: Series, wanted: str | None) -> tuple[str, str]:
-    """The measure to compare, as each side calls it."""
+def _measures(left: Series, right: Series, wanted: str | None) -> list[tuple[str, str]]:
+    """The measures to compare, the chief one first, as each side calls them."""
     shared = [name for name in left.measures if name in right.measures]
     if wanted is not None:
         if wanted not in shared:
@@ -210,14 +266,14 @@ def _measures(left: Series, right: Series, wanted: str | None) -> tuple[str, str
                 f"right has {', '.join(right.measures)}"
             )
             raise FormatError(msg)
-        return wanted, wanted
+        return [(wanted, wanted)]
     if shared:
         name = next((one for one in shared if one == "loss"), None)
         name = name or next((one for one in shared if "loss" in one), shared[0])
-        return name, name
+        return [(name, name), *((one, one) for one in shared if one != name)]
     losses = [[one for one in side.measures if "loss" in one] for side in (left, right)]
     if all(len(names) == 1 for names in losses):
-        return losses[0][0], losses[1][0]
+        return [(losses[0][0], losses[1][0])]
     msg = (
         f"no measure in common: {', '.join(left.measures) or 'none'} and "
         f"{', '.join(right.measures) or 'none'}"
@@ -230,6 +286,7 @@ def _column(series: Series, name: str) -> tuple[np.ndarray, np.ndarray]:
     values = series.table[name].values.astype(float)
     several = len(series.measures) > 1
     known = ~np.isnan(values) if several else np.ones(len(values), bool)
+    known |= np.isin(series.steps, series.table[name].attrs.get("nan_steps", []))
     return series.steps[known], values[known]
 
 
@@ -302,6 +359,27 @@ def _first(apart: np.ndarray, noise: np.ndarray) -> int:
         if following.mean() >= 0.5:
             return int(place)
     return -1
+
+
+def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Left less right; 0 where both are NaN, or the same infinity."""
+    with np.errstate(invalid="ignore"):
+        apart: np.ndarray = left - right
+    apart[(np.isnan(left) & np.isnan(right)) | (left == right)] = 0.0
+    return apart
+
+
+def _first_alone(apart: np.ndarray, noise: np.ndarray, *, given: bool) -> int:
+    """Place of the first difference that needs no others to follow; -1 for none.
+
+    One side that is not finite is one; so is any outside a noise that was given. That of a
+    repeated run is one draw, small at first: a step alone has to leave the largest of it.
+    """
+    alone = ~np.isfinite(apart)
+    if given:
+        alone |= np.abs(apart) > noise.max(initial=0.0)
+    places = np.flatnonzero(alone)
+    return int(places[0]) if len(places) else -1
 
 
 def _growth(apart: np.ndarray, first: int, noise: np.ndarray) -> tuple[float, str]:

@@ -60,7 +60,8 @@ class Series:
     ----------
     table : xarray.Dataset, dimension ``step``
         One float64 variable per measure (``loss``, ``grad_norm``), nan where a step has none.
-        ``attrs["quantum"]`` of a variable is half a unit of the last digit that was printed.
+        ``attrs["quantum"]`` of a variable is half a unit of the last digit that was printed,
+        ``attrs["nan_steps"]`` the steps for which the run itself wrote nan.
     label : str
     notes : tuple of str
         What the reader wants the user to know.
@@ -264,6 +265,10 @@ def _series(records: list[Record], label: str, *, whole: bool) -> Series:
     columns = {
         name: _variable([by_step[step].get(name, math.nan) for step in order]) for name in names
     }
+    for name, variable in columns.items():
+        written = [step for step in order if math.isnan(by_step[step].get(name, 0.0))]
+        if written:
+            variable.attrs["nan_steps"] = written
     table = xr.Dataset(columns, {"step": np.array(order, np.int64)}, {"schema": SCHEMA})
     return Series(table, label, tuple(notes))
 
@@ -273,10 +278,10 @@ def _variable(values: Sequence[float]) -> xr.Variable:
 
 
 def _quantum(values: Sequence[float]) -> float:
-    """Half a unit of the last digit, from the digits that all values need."""
+    """Half a unit of the last digit, from the digits that all values need; counts are exact."""
     finite = [value for value in values if math.isfinite(value) and value != 0]
     digits = max((_digits(value) for value in finite), default=17)
-    return 0.5 * 10.0**-digits if digits < 12 else 0.0
+    return 0.5 * 10.0**-digits if 0 < digits < 12 else 0.0
 
 
 def _digits(value: float) -> int:

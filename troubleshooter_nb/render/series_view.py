@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MOST_POINTS = 400
 _AROUND = 4
 _WIDTH = 60
+_CONSTANT = 0.05  # exponent of a growth below which there is none
 
 # id -> (English, Chinese)
 # ruff: noqa: RUF001  full-width marks belong to Chinese sentences
@@ -53,10 +54,19 @@ _SENTENCES = {
         "largest difference {difference}, noise there {noise}",
         "最大差 {difference}，该处噪声 {noise}",
     ),
+    "alone": (
+        "{count} steps have no partner (only left: {left}, only right: {right})",
+        "{count} 步没有对应（仅左侧 {left}，仅右侧 {right}）",
+    ),
+    "infinite": (
+        "one side is not finite there",
+        "该处有一侧不是有限数",
+    ),
     "power": (
         "then the difference grows like steps^{growth}",
         "此后差值按 steps^{growth} 增长",
     ),
+    "constant": ("then the difference stays as large", "此后差值大致不变"),
     "exponential": (
         "then the difference grows by the factor {factor} per step",
         "此后差值每步增长 {factor} 倍",
@@ -104,11 +114,19 @@ def _details(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
         shown = {name: f"{figures[name][first]:.6g}" for name in ("left", "right")}
         shown |= {name: scientific(figures[name][first]) for name in ("difference", "noise")}
         found.append(_say("at", facts, **shown))
+        if not np.isfinite(figures["difference"][first]):
+            found.append(_say("infinite", facts))
     elif len(figures["step"]):
         at = int(np.nanargmax(np.abs(np.nan_to_num(figures["difference"]))))
-        shown = {name: scientific(figures[name][at]) for name in ("difference", "noise")}
+        shown = {name: scientific(abs(figures[name][at])) for name in ("difference", "noise")}
         found.append(_say("largest", facts, **shown))
+    left, right = series.attrs.get("alone", (0, 0))
+    if left or right:
+        found.append(_say("alone", facts, count=left + right, left=left, right=right))
     if facts["growth_kind"] == "power":
+        if abs(facts["growth"]) < _CONSTANT:
+            found.append(_say("constant", facts))
+            return found
         found.append(_say("power", facts, growth=f"{facts['growth']:.2g}"))
     elif facts["growth_kind"]:
         found.append(_say("exponential", facts, factor=f"{np.exp(facts['growth']):.3g}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ _OF_INDEX = (
 )
 _HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable")
 _COUNTS = ("size", "nan_count", "inf_count", "zero_count")
+_LAST = 2**31 - 1  # stands for no upper bound, in the page as well
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -59,12 +61,11 @@ class View:
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> View:
         """A view from what the page says."""
-        between = said.get("between")
         return cls(
-            str(said.get("text", "")),
+            str(said.get("text") or ""),
             {str(name): list(values) for name, values in dict(said.get("where") or {}).items()},
-            (int(between[0]), int(between[1])) if between else None,
-            str(said.get("sort", "number")),
+            _bounds(said.get("between")),
+            str(said.get("sort") or "number"),
             bool(said.get("descending", False)),
         )
 
@@ -75,8 +76,8 @@ class View:
         ----------
         **changes
             ``text``, ``between``, ``sort``, ``descending``; or a column to filter by
-            (``verdict, origin, role, direction, step, rank, dtype``) with a value or several,
-            None for all.
+            (``verdict, origin, role, direction, step, rank, dtype``) with a value or several.
+            None for all; of ``between`` also for one of the two bounds.
 
         Raises
         ------
@@ -95,7 +96,16 @@ class View:
         if unknown:
             msg = f"cannot filter by {unknown[0]!r}; known: {', '.join((*own, *_FILTERS))}"
             raise OptionError(msg)
-        return replace(self, where={k: v for k, v in where.items() if v}, **changes)
+        if "between" in changes:
+            changes["between"] = _bounds(changes["between"])
+        nothing: dict[str, Any] = {
+            "text": "",
+            "between": None,
+            "sort": "number",
+            "descending": False,
+        }
+        asked = {name: nothing[name] if v is None else v for name, v in changes.items()}
+        return replace(self, where={k: v for k, v in where.items() if v}, **asked)
 
     def message(self) -> dict[str, Any]:
         """The view as JSON."""
@@ -160,6 +170,17 @@ class Table:
             )
         return cls(columns)
 
+    def check(self, view: View) -> None:
+        """Raise `OptionError` for an order or a verdict that no table of this kind has."""
+        if view.sort not in self.columns:
+            msg = f"cannot sort by {view.sort!r}; known: {', '.join(self.columns)}"
+            raise OptionError(msg)
+        known = _HEALTH if "largest" in self.columns else tuple(TRUTH_TABLE)
+        for verdict in (view.where or {}).get("verdict", ()):
+            if verdict not in known:
+                msg = f"there is no verdict {verdict!r}; known: {', '.join(known)}"
+                raise OptionError(msg)
+
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.columns["number"].values)
@@ -220,6 +241,20 @@ class Table:
             for name, column in self.columns.items()
             if name in NAMES
         }
+
+
+def _bounds(between: Sequence[float | None] | None) -> tuple[int, int] | None:
+    """The whole numbers between two bounds; one that is missing bounds nothing."""
+    if between is None:
+        return None
+    try:
+        low, high = between
+        first = 0 if low is None or math.isnan(low) else math.ceil(min(max(low, 0), _LAST))
+        last = _LAST if high is None or math.isnan(high) else math.floor(max(min(high, _LAST), -1))
+    except (TypeError, ValueError):
+        msg = f"between takes two numbers, got {between!r}"
+        raise OptionError(msg) from None
+    return first, last
 
 
 def _column(values: np.ndarray, order: Sequence[str] = ()) -> Column:

@@ -6,6 +6,7 @@ everything the page can ask for can be asked for in a test as well.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ Cells = tuple[str, list[int], list[int], str, str, str, str, str]
 # Names and shapes of the left, then of the right.
 Sides = tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]
 _SIDES = ("left", "right")
+_KIND_IN_STEM = re.compile(r"(?:^|[._-])(api|cell|layer)$")
 
 
 class Session(ABC, Generic[Value]):
@@ -71,7 +73,18 @@ class Session(ABC, Generic[Value]):
         if value is not self.value:
             self.history.do(value, what)
             self.revision += 1
-        return self.changes()
+        return self._told()
+
+    def _told(self) -> dict[str, Any]:
+        """What changed; all of it where names changed, as those of a value from outside do."""
+        if self._has_names_of(self.value):
+            return self.changes()
+        self._names = self._named(self.value)
+        return self._on_ready({})
+
+    @abstractmethod
+    def _has_names_of(self, value: Value) -> bool:
+        """Whether the numbers in use hold for a value as well."""
 
     def changes(self) -> dict[str, Any]:
         """Rows that are not as they were when they were sent last."""
@@ -118,6 +131,7 @@ class Session(ABC, Generic[Value]):
             "left_shapes": [numbers[shape] for shape in left_shapes],
             "right_shapes": [numbers[shape] for shape in right_shapes],
             "rows": list(self._sent.values()),
+            **self._places(),
             **self._facts(),
         }
 
@@ -131,7 +145,11 @@ class Session(ABC, Generic[Value]):
         before = self.value
         if move() is not before:
             self.revision += 1
-        return self.changes()
+        return self._told()
+
+    def _places(self) -> dict[str, Any]:
+        """Where names are that occur in several steps or ranks; nothing where there is one."""
+        return {"places": [], "left_places": [], "right_places": []}
 
     def _on_pair(self, message: Message) -> dict[str, Any]:
         left, right = message["left"], message["right"]
@@ -180,7 +198,8 @@ class Session(ABC, Generic[Value]):
         if not path:
             msg = "give the file a name, such as mapping.yaml"
             raise ValueError(msg)
-        written = self.save(path)
+        kind = message.get("kind")
+        written = self.save(path, None if kind is None else str(kind))
         return {"type": "saved", "text": f"saved {written.name}"}
 
     def _row(self, message: Message) -> tuple[list[str], list[str]]:
@@ -241,7 +260,7 @@ class Session(ABC, Generic[Value]):
         """What another transform would make of a row."""
 
     @abstractmethod
-    def save(self, path: str) -> Path:
+    def save(self, path: str, kind: str | None = None) -> Path:
         """Write the value to a file."""
 
 
@@ -282,27 +301,7 @@ class WeightMapSession(Session[WeightMap]):
     def _number(self, side: str, candidate: Candidate) -> int:
         return self._at[_SIDES.index(side)][candidate.name]
 
-    def replace(self, value: WeightMap, what: str) -> dict[str, Any]:
-        """Make this the current version; the answer tells which rows changed."""
-        answer = super().replace(value, what) if self._has_names_of(value) else None
-        if answer is None:
-            # A value given from outside has names of its own: everything is sent again.
-            self._names = self._named(value)
-            super().replace(value, what)
-            answer = self._on_ready({})
-        return answer
-
-    def _moved(self, move: Any) -> dict[str, Any]:
-        move()
-        if not self._has_names_of(self.value):
-            self._names = self._named(self.value)
-            self.revision += 1
-            return self._on_ready({})
-        self.revision += 1
-        return self.changes()
-
     def _has_names_of(self, value: WeightMap) -> bool:
-        """Whether the numbers in use hold for a value as well."""
         if value.source is not self._known_as[0] or value.target is not self._known_as[1]:
             return False
         at = self._at
@@ -473,9 +472,12 @@ class WeightMapSession(Session[WeightMap]):
         left, _ = self._row(message)
         return self.replace(self.value.accept(left[0]), f"take what values suggest of {left[0]}")
 
-    def save(self, path: str) -> Path:
+    def save(self, path: str, kind: str | None = None) -> Path:
         """Write the map as ``.yaml``, or as TroubleShooter's ``.json``."""
-        return write_weight_map(self.value, path)
+        if kind is not None:
+            msg = f"a weight map has no kinds, got kind={kind!r}; a Pairing has"
+            raise ValueError(msg)
+        return write_weight_map(self.value, _from_home(path))
 
 
 class PairingSession(Session[Pairing]):
@@ -490,7 +492,30 @@ class PairingSession(Session[Pairing]):
             names = [str(name) for name in index["name"].values]
             shapes = [str(shape) or "?" for shape in index["shape"].values]
             sides.append((names, shapes))
+        self._known_as = value.left.index, value.right.index
         return sides[0], sides[1]
+
+    def _has_names_of(self, value: Pairing) -> bool:
+        return value.left.index is self._known_as[0] and value.right.index is self._known_as[1]
+
+    def _places(self) -> dict[str, Any]:
+        columns = [
+            {key: dump.index[key].values.astype(int).tolist() for key in ("step", "rank")}
+            for dump in (self.value.left, self.value.right)
+        ]
+        several = [k for k in ("step", "rank") if len({v for one in columns for v in one[k]}) > 1]
+        if not several:
+            return super()._places()
+        numbers: dict[tuple[int, ...], int] = {}
+        sides = [
+            [
+                numbers.setdefault(place, len(numbers))
+                for place in zip(*(one[key] for key in several), strict=True)
+            ]
+            for one in columns
+        ]
+        places = [dict(zip(several, place, strict=True)) for place in numbers]
+        return {"places": places, "left_places": sides[0], "right_places": sides[1]}
 
     def _labels(self) -> tuple[str, str]:
         return self.value.labels
@@ -598,10 +623,18 @@ class PairingSession(Session[Pairing]):
         """Pairs have no transforms."""
         return {"ok": False, "text": "pairs have no transforms", "evidence": ""}
 
-    def save(self, path: str) -> Path:
-        """Write the pairs as a data mapping; as a layer mapping where the name ends so."""
-        kind: Any = "layer" if Path(path).stem.endswith("layer") else "data"
-        return write_mapping(self.value, path, kind=kind)
+    def save(self, path: str, kind: str | None = None) -> Path:
+        """Write the pairs as this kind of mapping.
+
+        Without one as the last word of the file's name says (``net_layer.yaml``, ``cell.yaml``),
+        else as a data mapping.
+        """
+        where = _from_home(path)
+        if kind is None:
+            said = _KIND_IN_STEM.search(where.stem)
+            kind = said[1] if said else "data"
+        chosen: Any = kind
+        return write_mapping(self.value, where, kind=chosen)
 
 
 def open_session(
@@ -611,6 +644,15 @@ def open_session(
     if isinstance(value, WeightMap):
         return WeightMapSession(value, source, target)
     return PairingSession(value)
+
+
+def _from_home(path: str) -> Path:
+    """The path, ``~`` as the folder it stands for."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:  # of a user that is not there
+        msg = f"{path}: {error}"
+        raise ValueError(msg) from error
 
 
 def _shape(spec: Spec) -> str:

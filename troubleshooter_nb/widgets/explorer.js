@@ -2,6 +2,7 @@
 // Names come from files and are hostile: they reach the page as text nodes and never as markup.
 
 const ROW = 24; // px, height of a table row
+const SILENCE = 5000; // ms until a question that has no answer is said to have none
 const SPARE = 5; // rows kept above and below what is seen
 const DECADES = 4; // that the heat map's colours span
 const STOPS = [
@@ -18,10 +19,10 @@ const NAMES = ["left", "right", "left_display", "right_display"];
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === false || value == null) continue;
+    if (value == null || (value === false && !name.startsWith("aria-"))) continue;
     if (name === "class") node.className = value;
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else node.setAttribute(name, value === true ? "" : value);
+    else node.setAttribute(name, value);
   }
   node.append(...children.filter((child) => child != null));
   return node;
@@ -162,7 +163,10 @@ class Explorer {
     this.resized = new ResizeObserver(([{ contentRect }]) => {
       // Only the width decides what is drawn; the height changes with every opened row.
       if (!this.table || contentRect.width === this.width) return;
+      const shown = this.width === 0;
       this.width = contentRect.width;
+      if (this.width === 0) return; // collapsed: what was seen is shown again
+      if (shown) this.scroller.scrollTop = this.top;
       this.redraw();
     });
     this.themed = new MutationObserver(() => {
@@ -179,6 +183,7 @@ class Explorer {
     this.resized.disconnect();
     this.themed.disconnect();
     clearTimeout(this.painting);
+    for (const { timer } of this.waiting.values()) clearTimeout(timer);
     this.root.remove();
   }
 
@@ -187,7 +192,8 @@ class Explorer {
   ask(kind, content = {}) {
     const counter = kind === "tell" ? "untold" : "pending";
     const id = ++this.asked;
-    const answered = new Promise((resolve) => this.waiting.set(id, { resolve, counter }));
+    const timer = this.table ? setTimeout(() => this.unanswered(), SILENCE) : null;
+    const answered = new Promise((resolve) => this.waiting.set(id, { resolve, counter, timer }));
     this.count(counter, 1);
     try {
       this.model.send({ kind, id, from: this.token, ...content });
@@ -195,6 +201,14 @@ class Explorer {
       // Without a kernel there is nobody to ask; the hint that is shown says so.
     }
     return answered;
+  }
+
+  unanswered() {
+    this.silent.hidden = false;
+    this.silent.textContent = this.words.silent;
+    if (this.panel.getAttribute("aria-busy") !== "true") return;
+    this.panel.setAttribute("aria-busy", "false");
+    if (!this.map) this.panel.replaceChildren(make("p", { class: "tnb-sentence" }, this.words.silent));
   }
 
   count(name, change) {
@@ -207,12 +221,21 @@ class Explorer {
       const asked = this.waiting.get(message.id);
       if (!asked) return;
       this.waiting.delete(message.id);
+      clearTimeout(asked.timer);
+      if (this.silent) this.silent.hidden = true;
       asked.resolve({ ...message, buffers });
       // After those who wait for it have drawn.
       Promise.resolve().then(() => this.count(asked.counter, -1));
     } else if (message.kind === "state" && message.from !== this.token && this.table) {
+      const same = JSON.stringify(this.view) === JSON.stringify(message.view);
       this.view = message.view;
       this.selected = new Set(message.selected);
+      if (same) {
+        // The rows are those that were there: whoever looks at them stays where he is.
+        this.say();
+        this.draw();
+        return;
+      }
       this.refresh();
       this.showFilters();
     }
@@ -242,7 +265,9 @@ class Explorer {
     this.chart = new Chart(this);
     this.live = make("span", { class: "tnb-count", role: "status", "aria-live": "polite" });
     this.panel = make("section", { class: "tnb-panel", hidden: true });
-    this.hint.replaceWith(title, this.buildFilters(), this.chart.root, this.buildGrid());
+    this.silent = make("p", { class: "tnb-silent tnb-bad", role: "alert", hidden: true });
+    this.top = 0;
+    this.hint.replaceWith(title, this.silent, this.buildFilters(), this.chart.root, this.buildGrid());
     this.root.append(make("p", { class: "tnb-keys" }, this.words.keys), this.panel);
     this.panel.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.closePanel();
@@ -386,7 +411,11 @@ class Explorer {
     this.grid.style.minWidth = `${fixed + 160}px`;
     this.empty = make("p", { class: "tnb-empty", hidden: true }, words.nothing);
     this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1" }, this.grid, this.empty);
-    this.scroller.addEventListener("scroll", () => this.draw());
+    this.scroller.addEventListener("scroll", () => {
+      if (this.width === 0) return; // a collapsed output scrolls to its top
+      this.top = this.scroller.scrollTop;
+      this.draw();
+    });
     this.body.addEventListener("click", (event) => this.clicked(event));
     this.body.addEventListener("dblclick", (event) => {
       const at = this.placeOf(event.target);
@@ -413,10 +442,11 @@ class Explorer {
   }
 
   bounds() {
-    const parse = (input, other) => (input.value === "" ? other : Number(input.value));
+    const parse = (input, other) => (Number.isFinite(input.valueAsNumber) ? input.valueAsNumber : other);
     const unset = this.from.value === "" && this.to.value === "";
-    const low = parse(this.from, 0);
-    const high = parse(this.to, 2 ** 31 - 1);
+    // The whole numbers between the two, as columns.py has it.
+    const low = Math.ceil(Math.min(Math.max(parse(this.from, 0), 0), 2 ** 31 - 1));
+    const high = Math.floor(Math.max(Math.min(parse(this.to, 2 ** 31 - 1), 2 ** 31 - 1), -1));
     this.change({ between: unset ? null : [low, high] });
   }
 
@@ -462,7 +492,7 @@ class Explorer {
     this.current = Math.max(0, at);
     this.grid.setAttribute("aria-rowcount", this.rows.length + 1);
     this.empty.hidden = this.rows.length > 0;
-    this.scroller.scrollTop = at > 0 ? Math.max(0, at * ROW - 4 * ROW) : 0;
+    this.scroller.scrollTop = this.top = at > 0 ? Math.max(0, at * ROW - 4 * ROW) : 0;
     this.say();
     this.redraw();
   }
@@ -675,8 +705,14 @@ class Explorer {
       event.preventDefault();
       this.moveTo(this.current);
     }
-    // The notebook's own shortcuts would act on the cell.
+    // The notebook's own shortcuts would act on the cell; saving alone is meant for it.
     event.stopPropagation();
+    if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "s") return;
+    event.preventDefault();
+    const { key, code, keyCode, which, ctrlKey, metaKey } = event;
+    this.outside.dispatchEvent(new KeyboardEvent("keydown", {
+      key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
+    }));
   }
 
   gridKey(event) {

@@ -92,9 +92,12 @@ class Explorer(anywidget.AnyWidget):
     def show(self, **changes: Any) -> None:
         """Change filters or order, as the page does: see `View.changed`.
 
+        None takes a filter back; an order or verdict that is not known raises `OptionError`.
         ``explorer.show(verdict="differs", text="attn", sort="rel_l2_error", descending=True)``
         """
-        self.view = self.view.changed(**changes)
+        view = self.view.changed(**changes)
+        self._table.check(view)
+        self.view = view
 
     @traitlets.validate("selected")
     def _known(self, proposal: Any) -> tuple[int, ...]:

@@ -131,6 +131,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         "cell again; the static record below needs none.",
         "表格需要内核，内核尚未响应。若内核未运行，请重新执行单元格；下方的静态记录不需要内核。",
     ),
+    "silent": (
+        "the kernel does not answer: run the cell again (or wait where it is busy)",
+        "内核没有响应：请重新运行单元格（若内核正忙，请稍候）",
+    ),
     "static": (
         "The interactive table needs a running kernel and a trusted notebook: run this cell again. "
         "The static record follows.",

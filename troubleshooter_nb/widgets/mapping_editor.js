@@ -5,14 +5,16 @@ const ROW = 26; // pixels, as in the style sheet
 const POOL = 156; // height of a pool: six rows
 const SPARE = 2; // rows drawn beyond the visible ones
 const PATIENCE = 4000; // milliseconds until a kernel that has not answered is said to be silent
+const SILENCE = 5000; // the same for a question of an editor that had its rows
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === false || value === null || value === undefined) continue;
+    if (value === null || value === undefined) continue;
+    if (value === false && !name.startsWith("aria-")) continue;
     if (name === "class") element.className = value;
     else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, String(value));
   }
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
@@ -26,9 +28,17 @@ class VirtualList {
     this.active = -1; // position of the item that the keyboard is on
     this.top = 0; // what the view says, kept: asking it makes the browser lay the page out
     view.addEventListener("scroll", () => {
+      if (this.hidden) return; // a collapsed output scrolls to its top
       this.top = view.scrollTop;
       this.render();
     });
+    new ResizeObserver(([{ contentRect }]) => {
+      const shown = this.hidden && contentRect.height > 0;
+      this.hidden = contentRect.height === 0;
+      if (!shown) return;
+      view.scrollTop = this.top;
+      this.render();
+    }).observe(view);
   }
 
   set(items, keep) {
@@ -117,6 +127,7 @@ class Editor {
 
   close() {
     clearTimeout(this.timer);
+    for (const { timer } of this.asked.values()) clearTimeout(timer);
     this.model.off("msg:custom", this.hear);
   }
 
@@ -124,15 +135,31 @@ class Editor {
 
   ask(op, more = {}, then = null) {
     const re = ++this.number;
-    this.asked.set(re, then);
+    const timer = this.state ? setTimeout(() => this.unanswered(), SILENCE) : null;
+    this.asked.set(re, { then, timer });
     this.root.dataset.pending = this.asked.size;
-    this.model.send({ op, re, ...more });
+    try {
+      this.model.send({ op, re, ...more });
+    } catch {
+      // After a restart there is nobody to ask; what is said of an unanswered question says so.
+    }
+    return re;
+  }
+
+  unanswered() {
+    this.silent = true;
+    this.say(this.words.silent, "bad");
   }
 
   heard(message) {
     const mine = this.asked.has(message.re);
-    const then = this.asked.get(message.re);
+    const { then, timer } = this.asked.get(message.re) || {};
+    clearTimeout(timer);
     if (mine) this.asked.delete(message.re);
+    if (this.silent) {
+      this.silent = false;
+      this.say("");
+    }
     // Another view of the same widget asked: its changes are ours, its questions are not.
     const shared = message.type === "rows" || message.type === "state";
     if (mine || shared) {
@@ -161,18 +188,27 @@ class Editor {
     const first = !this.state;
     this.state = message;
     if (message.words) this.words = message.words;
-    this.names = [message.left, message.right];
+    this.place = [message.left_places, message.right_places];
+    this.names = [message.left, message.right].map((names, side) =>
+      message.places.length ? names.map((name, n) => name + this.place_text(this.place[side][n])) : names);
     this.lower = this.names.map((names) => names.map((name) => name.toLowerCase()));
     this.shape = [message.left_shapes, message.right_shapes];
     this.rows = new Map(message.rows.map((row) => [row[0], row]));
     this.chosen = [null, null]; // number of the chosen unmatched name of each side
     this.fits = [null, null]; // how the other side fits the chosen name
     this.row = null; // key of the chosen row
+    this.crossing = null; // side that Enter leaves when its closest names are known
     this.history = message;
     if (first) this.build();
     this.arrange();
     this.refresh();
     this.say("");
+  }
+
+  // Entries of several steps or ranks are called the same: their place is part of the name.
+  place_text(number) {
+    return Object.entries(this.state.places[number])
+      .map(([key, value]) => ` · ${this.words[key]} ${value}`).join("");
   }
 
   changed(message) {
@@ -242,6 +278,8 @@ class Editor {
       title: pairing ? words.path_pairing : words.path,
       onkeydown: (event) => { if (event.key === "Enter") this.save(); },
     });
+    this.kind = pairing ? make("select", { "aria-label": words.kind, title: words.kind, class: "tsnb-w-kind" },
+      ...["", "data", "layer", "cell", "api"].map((one) => make("option", { value: one }, one || words.by_name))) : null;
     this.root.append(
       make("div", { class: "tsnb-w-bar", role: "toolbar", "aria-label": words.title },
         this.undo, this.redo, this.restButton,
@@ -250,7 +288,7 @@ class Editor {
       make("div", { class: "tsnb-w-pools" }, ...this.pools.map((pool) => pool.section)),
       this.table_section,
       this.panel,
-      make("div", { class: "tsnb-w-bar" }, this.path,
+      make("div", { class: "tsnb-w-bar" }, this.path, this.kind,
         this.button("save", () => this.save(), { class: "tsnb-w-save" }), this.message),
       make("p", { class: "tsnb-w-help" }, words.help),
       this.live,
@@ -385,6 +423,8 @@ class Editor {
   // How a name of this side fits the chosen one of the other: undefined where nothing is chosen.
   fit(side, number) {
     const fits = this.fits[1 - side];
+    if (fits && this.state.places.length && this.place[1 - side][fits.number] !== this.place[side][number])
+      return "!" + this.words.another_place;
     return fits ? fits.fits[this.shape[side][number]] : undefined;
   }
 
@@ -495,7 +535,10 @@ class Editor {
   // --- choosing -----------------------------------------------------------------------------
 
   choose(side, number, focus = false) {
-    if (this.chosen[side] !== number) this.fits[side] = null;
+    if (this.chosen[side] !== number) {
+      this.fits[side] = null;
+      this.crossing = null;
+    }
     this.chosen[side] = number;
     this.row = null;
     this.side = side;
@@ -510,12 +553,14 @@ class Editor {
       this.fits[side] = answer;
       this.pools[1 - side].list.render();
       this.detail();
+      if (this.crossing === side) this.cross(side, this.pools[1 - side].list);
     });
     this.detail();
   }
 
   choose_row(key) {
     this.row = key;
+    this.crossing = null;
     this.chosen = [null, null];
     this.fits = [null, null];
     this.about = null;
@@ -645,11 +690,12 @@ class Editor {
 
   pair() {
     const [left, right] = this.chosen;
+    if (this.asked.has(this.pairing)) return; // the last pair is not made yet
     if (left !== null && right !== null) this.send_pair(left, right);
   }
 
   send_pair(left, right) {
-    this.ask("pair", { left, right }, () => {
+    this.pairing = this.ask("pair", { left, right }, () => {
       // The next name is ready for whoever pairs by keyboard.
       const list = this.pools[0].list;
       if (!this.keyboard || !list.items.length) return;
@@ -658,7 +704,7 @@ class Editor {
   }
 
   save() {
-    this.ask("save", { path: this.path.value });
+    this.ask("save", { path: this.path.value, kind: this.kind && this.kind.value ? this.kind.value : null });
   }
 
   pressed(event) {
@@ -695,6 +741,7 @@ class Editor {
       event.preventDefault();
       this.cross(side, other);
     } else if (event.key === "Escape") {
+      this.crossing = null;
       this.chosen = [null, null];
       this.fits = [null, null];
       this.side_before = undefined;
@@ -707,8 +754,11 @@ class Editor {
   cross(side, other) {
     if (!other.items.length) return;
     if (this.chosen[side] === null) this.choose(side, this.pools[side].list.item);
+    // Which name is the closest is for the kernel to say: whoever is faster waits for it.
+    this.crossing = this.fits[side] ? null : side;
+    if (this.crossing !== null) return;
     this.side_before = side;
-    const found = this.fits[side] ? this.fits[side].candidates : [];
+    const found = this.fits[side].candidates;
     const near = found.map(([number]) => other.items.indexOf(number)).filter((at) => at >= 0);
     other.go(near.length ? near[0] : Math.max(other.active, 0));
     this.choose(1 - side, other.item);

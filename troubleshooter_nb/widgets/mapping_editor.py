@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,17 @@ class MappingEditor(anywidget.AnyWidget):
         self._tell(self._session.answer({"op": "redo"}))
         return self.value
 
-    def save(self, path: str) -> Path:
-        """Write the current version; raises as `write_weight_map` or `write_mapping` does."""
-        return self._session.save(str(path))
+    def save(self, path: str | PathLike[str], kind: str | None = None) -> Path:
+        """Write the current version; raises as `write_weight_map` or `write_mapping` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            ``~`` is the home folder.
+        kind : {"data", "layer", "cell", "api"}, optional
+            Of a pairing; default the last word of the file's name (``net_layer.yaml``), else data.
+        """
+        return self._session.save(str(path), kind)
 
     def __repr__(self) -> str:
         """What is being edited."""

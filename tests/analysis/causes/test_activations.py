@@ -267,3 +267,23 @@ def test_a_random_relu_of_mindspore_stays_random():
     right = torch.nn.RReLU().eval()(torch.tensor(x)).numpy()
     fits = [FITTERS["rrelu"](Operands([x], {}, output, SINGLE)) for output in (left, right)]
     assert cause("rrelu", *fits) == "random_in_eval"
+
+
+@pytest.mark.parametrize("word", ["relu", "silu", "gelu"])
+def test_a_nan_that_became_a_number_is_swallowed(word):
+    x = normal(64, 32)
+    x[3], x[9, 4] = np.nan, np.nan
+    function = FUNCTIONS[word, "erf" if word == "gelu" else ""]
+    kept = fit(word, x, function)
+    zero = fit(word, x, lambda v: np.where(np.isnan(v), 0.0, function(np.nan_to_num(v))))
+    assert kept[0].settings["of_nan"] == "nan"
+    assert zero[0].settings["of_nan"] == 0.0
+    assert cause(word, zero, kept) == "nan_swallowed"
+    assert cause(word, kept, kept) is None
+
+
+def test_nan_that_became_various_numbers_says_nothing():
+    x = normal(64, 32)
+    x[3] = np.nan
+    found = fit("relu", x, lambda v: np.where(np.isnan(v), normal(64, 32, seed=1), v.clip(0)))
+    assert "of_nan" not in found[0].settings

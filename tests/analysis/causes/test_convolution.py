@@ -177,3 +177,16 @@ def test_mindspores_pad_modes_are_told_apart(size, stride, mode, padding, side_)
     output = layer(mindspore.Tensor(x)).asnumpy()
     best = fit_convolution(side([x], output, {"weight": layer.weight.asnumpy()}))[0]
     assert (best.settings["padding"], best.settings["padding_side"]) == (padding, side_)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("size", [3, 4, 6])
+def test_the_border_of_a_small_image_is_told(mode, size):
+    import torch
+
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(16, 16, 3, padding=1, bias=False, padding_mode=mode)
+    found = settings_of(torch.randn(3, 16, size, size), layer)
+    assert found["padding_mode"] == mode
+    assert found["padding"] == "2 rows, 2 columns"

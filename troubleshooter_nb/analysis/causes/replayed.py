@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from troubleshooter_nb.analysis.causes.case import Call, Fit, Fitter, Operands, Suspicion
 from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
@@ -182,6 +184,11 @@ def _suspicion(
         **{f"{side}_settings": _all(fit.settings) for side, fit in _sides(best).items()},
     }
     output = call.outputs[0]
+    if cause == "nan_swallowed":
+        side = "left" if best[1].settings[setting] == "nan" else "right"
+        other = output.right if side == "left" else output.left
+        count = int(np.isnan(other).sum()) if other is not None else 0
+        evidence |= {"side": side, "value": evidence[side], "count": count}
     return Suspicion(
         cause=cause,
         before=output.rel_l2,

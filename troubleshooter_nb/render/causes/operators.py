@@ -238,16 +238,17 @@ WORDS: dict[str, CauseWords] = {
         ),
     ),
     "residual_order": CauseWords(
-        ("The residual is taken at another place", "残差取自归一化的另一侧"),
+        ("The residual is taken at another place or left out", "残差取自另一处，或有一侧没有残差"),
         (
             "What is added round the layers is the {left} on the left and the {right} on the "
             "right; that leaves {residual} of {before}.",
             "残差相加的张量：左侧为 {left}，右侧为 {right}；由此差异由 {before} 降到 {residual}。",
         ),
         (
-            "Add the tensor in front of the normalisation on both sides, or the one behind it on "
-            "both (apply_residual_connection_post_layernorm).",
-            "两侧都取归一化之前（或都取之后）的张量作残差"
+            "If one side only copies, add its residual. Else add the tensor in front of the "
+            "normalisation on both sides, or the one behind it on both "
+            "(apply_residual_connection_post_layernorm).",
+            "若一侧只是复制，请补上残差相加；否则两侧都取归一化之前（或都取之后）的张量作残差"
             "（apply_residual_connection_post_layernorm）。",
         ),
     ),

@@ -337,8 +337,9 @@ WORDS: dict[str, CauseWords] = {
         ),
         (
             "Look for the first NaN before this operator: relu, clip and max hide it on the {side} "
-            "side.",
-            "查找该算子之前首个 NaN：relu、clip、max 在 {side} 侧掩盖了它。",
+            "side. If no input has one, the other side made it: 0/0, inf - inf, a root below 0.",
+            "查找该算子之前首个 NaN：relu、clip、max 在 {side} 侧掩盖了它。"
+            "若输入中没有 NaN，则是另一侧产生的：0/0、inf - inf、负数开方。",
         ),
     ),
     "int_narrowing": CauseWords(

@@ -20,12 +20,12 @@ def scene(target, masks=(), word="", **sources):
     return Scene(target, named, hidden, FLOOR, FLOOR / 2, word)
 
 
-def softmax(x):
-    powers = np.exp(x - x.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+def softmax(x, axis=-1):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def attention(packed, heads, scale, causal=True, inside=False):
+def attention(packed, heads, scale, causal=True, inside=False, axis=-1, shared=lambda s: s):
     """Written out over a packed projection (items, rows, 3 * width)."""
     items, rows, width = packed.shape
     axes = (heads, 3) if inside else (3, heads)
@@ -33,8 +33,8 @@ def attention(packed, heads, scale, causal=True, inside=False):
     q, k, v = laid.transpose((3, 0, 2, 1, 4) if inside else (2, 0, 3, 1, 4))
     scores = scale * (q @ k.swapaxes(-1, -2))
     if causal:
-        scores = np.where(np.tril(np.ones((rows, rows), bool)), scores, -np.inf)
-    mixed = softmax(scores) @ v
+        scores = np.where(np.tril(np.ones((rows, rows), bool)), scores, -1e4)
+    mixed = shared(softmax(shared(scores), axis)) @ v
     return mixed.swapaxes(1, 2).reshape(items, rows, -1).astype(np.float32)
 
 
@@ -106,3 +106,46 @@ def test_the_base_of_angles_is_told():
     best = angle_fits(scene(target))[0]
     assert best.settings["theta"] == pytest.approx(5e5, rel=1e-4)
     assert best.settings["position_offset"] == 3
+
+
+@pytest.mark.parametrize(("axis", "name"), [(-1, "keys"), (-2, "queries"), (-3, "heads")])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_axis_of_the_softmax_is_told(axis, name, causal):
+    packed = normal(2, 11, 96)
+    target = attention(packed, 4, 8**-0.5, causal, axis=axis)
+    best = attention_fits(scene(target, qkv=packed))[0]
+    assert best.settings["axis"] == name
+    assert best.settings["causal"] is causal
+    assert best.residual < FLOOR
+
+
+def test_attention_with_nothing_of_its_sources_has_no_axis():
+    assert not any(
+        fit.residual < 0.1
+        for fit in attention_fits(scene(normal(2, 11, 32, seed=1), qkv=normal(2, 11, 96)))
+    )
+
+
+def to_bfloat16(x):
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_softmax_in_bfloat16_is_told_from_another_scale(seed):
+    packed = normal(2, 13, 96, seed=seed)
+    target = attention(packed, 4, 8**-0.5, shared=to_bfloat16)
+    best = attention_fits(scene(target, qkv=packed))[0].settings
+    assert (best["score_dtype"], best["probability_dtype"]) == ("bfloat16", "bfloat16")
+    assert best["scale"] == pytest.approx(8**-0.5)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("beside", [True, False])
+def test_halves_of_heads_and_pairs_in_heads_are_told(part, beside):
+    x = normal(2, 7, 32)
+    heads = x.reshape(2, 7, 4, 8).swapaxes(1, 2)
+    target = heads[..., part::2] if beside else heads[..., 4 * part : 4 * part + 4]
+    best = term_fits(scene(np.ascontiguousarray(target), x=x))[0]
+    word = f"heads, every 2 from {part}" if beside else f"heads, part {part} of 2"
+    assert best.settings["orders"] == (word,)

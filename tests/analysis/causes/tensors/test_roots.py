@@ -452,3 +452,15 @@ def test_a_mask_that_equals_that_of_another_call_is_a_coincidence():
     left, right = np.eye(8, dtype=np.int64), np.tril(np.ones((8, 8), np.int64))
     other = data(right, left, "mask.1")
     assert detect_root(data(left, right, "mask"), [other]) == []
+
+
+@pytest.mark.parametrize("table", ["e.weight", "word.table"])
+def test_a_tie_is_seen_without_the_usual_name_of_an_embedding(table):
+    random = np.random.default_rng(0)
+    values, head = weights(random, 100, 32), weights(random, 100, 32)
+    other = twin(values, values, table)
+    only(detect_root(twin(values, head, "head.weight"), [other]), "tied_weights_broken")
+    # Layers of one list are filled twice by a wrong map.
+    layer = twin(values, values, "layers.2.weight")
+    found = detect_root(twin(values, head, "layers.7.weight"), [layer])
+    assert only(found, "wrong_layer_loaded").evidence["duplicates"] == ["layers.2.weight"]

@@ -297,3 +297,12 @@ def test_rows_that_are_masked_altogether_may_be_nan_for_another_reason():
     found = only(detect_values(output(np.nan_to_num(right), right)), "nan_swallowed")
     assert found.evidence["whole_rows"]
     assert found.rival == found.residual
+
+
+def test_nan_on_one_side_alone_may_be_what_that_side_made():
+    from troubleshooter_nb.analysis.causes.confidence import confidence
+
+    left = np.maximum(normal(0, 64, 64), 0)
+    right = np.where(left == 0, np.nan, left)
+    found = only(detect_values(output(left, right)), "nan_swallowed")
+    assert confidence(found) < 0.5

@@ -472,3 +472,18 @@ def test_optimizers_of_mindspore_against_torch(case):
     found = causes(left, right)
     # nn.Adam adds eps before the correction, which is a difference of its own where it shows.
     assert [one for one in found if one != "adam_epsilon_place" or one in expected] == expected
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_smaller_rate_over_few_steps_is_no_average(gradients):
+    from troubleshooter_nb.analysis.causes.training.trajectory import _are_of_one_average
+
+    data = Run(0, steps=2)
+    values = [data.run(sgd(rate)) for rate in (0.11, 0.1)]
+    found = detect_updates(history(*values, gradients=gradients))
+    assert [one.cause for one in found] == ["learning_rate"]
+    # Shares of each step's own are those of another rate: the gap grows with the steps.
+    assert not _are_of_one_average([0.909, 0.834], 1e-2)
+    assert not _are_of_one_average([1 / (1.1 + 0.1 * t) for t in range(6)], 1e-2)
+    assert _are_of_one_average([0.01] * 3, 1e-2)
+    assert _are_of_one_average([1 - min(0.5, (1 + t) / (10 + t)) for t in range(20)], 1e-2)

@@ -13,7 +13,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.layers.attention import fit_attention
-from troubleshooter_nb.analysis.causes.layers.trials import misfit, ranked, spread
+from troubleshooter_nb.analysis.causes.layers.trials import half_width, misfit, ranked, spread
 from troubleshooter_nb.metrics.operators.attention import causal, probabilities
 
 _LONGEST = 4096
@@ -24,8 +24,15 @@ _MOST_STRUCTURES = 160
 _TRIAL_ROWS = 12
 # Heads that share nothing with the true ones leave about all of the output.
 _WORST = 0.9
+# From here on the softmax may have been another one.
+_UNLIKELY = 0.1
 _MOST_FITS = 12
 _LONGEST_DECODED = 512
+# Softmaxes over another axis than the keys, and the longest sequences in which they are tried.
+_OTHER_AXES = {"queries": -2, "heads": -3}
+_LONGEST_TURNED = 160
+_MOST_TURNED = 32
+_HIDDEN = -1e4
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,9 @@ def attention_fits(scene: Scene) -> list[Fit]:
     Returns
     -------
     list of Fit
-        Settings: ``formula`` "attention", ``sources``, ``packing``, ``heads``, those of
-        `fit_attention`, and ``padding`` (keys hidden in each item, where no mask was recorded).
+        Settings: ``formula`` "attention", ``sources``, ``packing``, ``heads``, ``axis`` of the
+        softmax ("keys", "queries", "heads"), those of `fit_attention`, and ``padding`` (keys
+        hidden in each item, where no mask was recorded).
         Empty where the target is no sequence.
     """
     target = scene.target
@@ -53,7 +61,8 @@ def attention_fits(scene: Scene) -> list[Fit]:
         return []
     if not np.isfinite(target).any() or not np.any(np.nan_to_num(target)):
         return []
-    first = [(s, _first_look(scene, s)) for s in itertools.islice(_all(scene), _MOST_STRUCTURES)]
+    structures = itertools.islice(_all(scene), _MOST_STRUCTURES)
+    first = [(s, _first_look(scene, s, n < _MOST_TURNED)) for n, s in enumerate(structures)]
     first = [pair for pair in first if pair[1] < _WORST]
     first.sort(key=lambda pair: pair[1])
     fits: list[Fit] = []
@@ -144,8 +153,11 @@ def _projected(scene: Scene, sequences: list[Source]) -> Iterator[Structure]:
             yield Structure({"sources": names, "packing": "apart", "heads": heads}, *laid)
 
 
-def _first_look(scene: Scene, structure: Structure) -> float:
-    """The least residual over the usual scales and masks, at a few rows of an item."""
+def _first_look(scene: Scene, structure: Structure, turned: bool) -> float:
+    """The least residual over the usual scales and masks, at a few rows of an item.
+
+    With `turned`, also over the other axes of the softmax.
+    """
     heads = structure.query.shape[1]
     shared = structure.key.shape[1]
     item = scene.shape[0] - 1
@@ -169,7 +181,72 @@ def _first_look(scene: Scene, structure: Structure) -> float:
             for mask in (seen, None):
                 formula = probabilities(scale * raw, mask) @ v
                 best = min(best, float(np.linalg.norm(formula - wanted)) / norm)
+    if turned and best > _UNLIKELY and scene.shape[1] <= _LONGEST_TURNED:
+        best = min(best, _turned_look(scene, structure, item))
     return best
+
+
+def _turned_look(scene: Scene, structure: Structure, item: int) -> float:
+    """As `_first_look`, of softmaxes over queries and over heads."""
+    heads, length = structure.query.shape[1], scene.shape[1]
+    target = scene.target[item].reshape(length, heads, -1).swapaxes(0, 1)
+    every, best = np.arange(length), math.inf
+    for axis, (chosen, rows) in {
+        "queries": (spread(heads, 1), every),
+        "heads": (np.arange(heads), spread(length, 3)),
+    }.items():
+        raw, value = _products(structure, np.array([item]), chosen, rows)
+        for mask in (causal(rows, length, length, "top left"), None):
+            formula = _over(_OTHER_AXES[axis], raw, mask) @ value
+            best = min(best, misfit(target[None, chosen][:, :, rows], formula))
+    return best
+
+
+def _products(
+    structure: Structure, items: np.ndarray, heads: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scaled scores (items, heads, rows, keys), neighbours sharing a key; and the values."""
+    pick = heads * structure.key.shape[1] // structure.query.shape[1]
+    query = structure.query[items][:, heads][:, :, rows].astype(np.float64)
+    key = structure.key[items][:, pick].astype(np.float64)
+    value = structure.value[items][:, pick].astype(np.float64)
+    return query @ key.swapaxes(-1, -2) / math.sqrt(query.shape[-1]), value
+
+
+def _over(axis: int, scores: np.ndarray, seen: np.ndarray | None) -> np.ndarray:
+    """Softmax over an axis; what sees nothing along it is shared evenly."""
+    filled = scores if seen is None else np.where(seen, scores, _HIDDEN)
+    powers = np.exp(filled - filled.max(axis=axis, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
+
+
+def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iterator[Fit]:
+    """Softmaxes over queries and over heads, at the usual scale."""
+    items, heads, length, size = output.shape
+    if length > _LONGEST_TURNED:
+        return
+    some = spread(items, 2)
+    raw, value = _products(structure, some, np.arange(heads), np.arange(length))
+    later = causal(np.arange(length), length, length, "top left")
+    for given, mask in [*_masks(scene, structure), ({}, None)]:
+        shape = (items, heads, length, length)
+        wide = np.zeros(shape, bool) if mask is None else np.broadcast_to(mask != 0, shape)
+        seen_ways = [~wide[some]] if mask is None else [~wide[some], wide[some]]
+        for allowed, is_causal in itertools.product(seen_ways, (True, False)):
+            seen = allowed & later if is_causal else allowed
+            for axis, number in _OTHER_AXES.items():
+                formula = _over(number, raw, seen) @ value
+                said = {
+                    "formula": "attention",
+                    **structure.said,
+                    "axis": axis,
+                    "last_token": "as the others",
+                    **given,
+                    "mask": "ignored" if mask is None else "used",
+                    "scale": 1 / math.sqrt(size),
+                    "causal": is_causal,
+                }
+                yield Fit(said, misfit(output[some], formula, scene.roundoff))
 
 
 def _fits(scene: Scene, structure: Structure) -> list[Fit]:
@@ -185,12 +262,14 @@ def _fits(scene: Scene, structure: Structure) -> list[Fit]:
         # A sum and a softmax round more than once.
         fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
         fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
-        named = [_named(fit, structure, said) for fit in fits]
+        named = [_named(scene, fit, structure, said) for fit in fits]
         best += named
         if named and named[0].residual <= 4.0 * scene.floor:
             break
     if not best or min(fit.residual for fit in best) > 8.0 * scene.floor:
         best += _padded_fits(scene, structure, output)
+    if not best or min(fit.residual for fit in best) > 8.0 * scene.floor:
+        best += _turned_fits(scene, structure, output)
     return sorted(best, key=lambda fit: fit.residual)
 
 
@@ -232,16 +311,19 @@ def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit |
     return Fit(said, residual)
 
 
-def _named(fit: Fit, structure: Structure, said: dict[str, Any]) -> Fit:
+def _named(scene: Scene, fit: Fit, structure: Structure, said: dict[str, Any]) -> Fit:
     settings = {k: v for k, v in fit.settings.items() if k != "layout"}
     if "mask" in settings:
         said = {
             **said,
             "mask_source": said.get("mask_source") if settings["mask"] == "used" else "",
         }
-    last = {"last_token": "as the others"}
-    known = {"formula": "attention", **structure.said, **last, **said, **settings}
-    return replace(fit, settings=known)
+    usual = {"axis": "keys", "last_token": "as the others"}
+    known = {"formula": "attention", **structure.said, **usual, **said, **settings}
+    # What was computed before may be less exact than the target is stored.
+    width = half_width(float(settings["scale"]), fit.residual, scene.floor)
+    doubts = {**fit.uncertainty, "scale": max(width, fit.uncertainty.get("scale", 0.0))}
+    return replace(fit, settings=known, uncertainty=doubts)
 
 
 def _masks(
@@ -274,7 +356,8 @@ def _padded_fits(scene: Scene, structure: Structure, output: np.ndarray) -> list
     fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
     fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
     said = {"padding": tuple(int(n) for n in hidden.sum(axis=(1, 2, 3)))}
-    return [_named(fit, structure, said) for fit in fits if fit.settings.get("mask") == "used"]
+    used = [fit for fit in fits if fit.settings.get("mask") == "used"]
+    return [_named(scene, fit, structure, said) for fit in used]
 
 
 def _hidden_keys(structure: Structure, output: np.ndarray, item: int) -> np.ndarray:

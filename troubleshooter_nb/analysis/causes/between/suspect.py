@@ -30,6 +30,10 @@ _CLEARLY = 3.0
 _NORMS = frozenset(
     ("layernorm", "rmsnorm", "batchnorm", "batchnorm2d", "groupnorm", "instancenorm")
 )
+# Norms of recorded operators: x * rsqrt(...) * weight + bias.
+_SCALING = frozenset(("mul", "div", "add"))
+_ROOTS = frozenset(("rsqrt", "sqrt"))
+_NORM_STEPS = 3
 _ACTIVATIONS = frozenset(("relu", "gelu", "silu", "tanh", "sigmoid", "leakyrelu"))
 _FAMILIES: tuple[Callable[[Scene], list[Fit]], ...] = (
     term_fits,
@@ -144,6 +148,8 @@ def _cause(
     if formula == "attention":
         if "packing" in pair.apart:
             return "qkv_packing", "packing"
+        if "axis" in pair.apart:
+            return "softmax_axis", "axis"
         if "last_token" in pair.apart:
             return "kv_cache_path", "last_token"
         if "padding" in pair.apart:
@@ -202,6 +208,10 @@ def _of_orders(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
             return "grouped_heads"
         if all("channels" in text for text in texts):
             return "flatten_order"
+        # What a rotation turns together lies side by side, or half a head apart.
+        halves = ("heads, part", "heads, every 2 ")
+        if all(any(word in t for t in texts) for word in halves):
+            return "rope_interleave"
         if all("part" in text or "every" in text for text in texts):
             return (
                 "qkv_packing"
@@ -259,6 +269,19 @@ def _across(flow: Flow, one: int, other: int, words: frozenset[str]) -> bool:
             return True
         if any(given in flow.same_input.get(row, ()) for row in node.inputs):
             return True
+    return bool(words & _NORMS) and (_normed(flow, one, other) or _normed(flow, other, one))
+
+
+def _normed(flow: Flow, made: int, given: int) -> bool:
+    """Whether a value is another one divided by its own size, in recorded operators."""
+    rows, is_scaled = {made}, False
+    for _ in range(_NORM_STEPS):
+        nodes = [flow.node_of[row] for row in rows if row in flow.node_of]
+        nodes = [node for node in nodes if node.word in _SCALING and rows & set(node.outputs)]
+        rows = {flow.producer.get(row, row) for node in nodes for row in node.inputs}
+        is_scaled |= any(flow.node_of[row].word in _ROOTS for row in rows if row in flow.node_of)
+        if given in rows:
+            return is_scaled
     return False
 
 
@@ -276,7 +299,6 @@ def _suspicion(
             f"{side}_settings": {k: _plain(v) for k, v in fit.settings.items()}
             for side, fit in fits.items()
         },
-        "one_setting_residual": rival if math.isfinite(rival) else 1e3,
     }
     return Suspicion(
         cause=name,

@@ -20,7 +20,8 @@ def views(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     -----
     ``as it is``, ``part 1 of 2`` (of the last axis), ``every 2nd from 0`` (interleaved parts),
     ``heads``, ``heads not transposed``, ``keys transposed``, ``part 0 of 3, heads`` (parts outside
-    heads), ``heads, part 0 of 3`` (parts inside heads), ``transposed`` (the last two axes),
+    heads), ``heads, part 0 of 3`` (parts inside heads), ``heads, every 2 from 0`` (interleaved
+    inside heads), ``transposed`` (the last two axes),
     ``channels first``, ``channels last`` (flattened features), with ``, pooled to 2`` behind where
     features are averaged first.
     """
@@ -124,6 +125,13 @@ def _split(width: int, heads: int, size: int) -> Iterator[View]:
             yield (
                 f"heads, part {part} of {count}",
                 lambda v, p=part: v.reshape(*v.shape[:2], heads, count, size)[:, :, :, p].swapaxes(
+                    1, 2
+                ),
+            )
+        for part in range(count):
+            yield (
+                f"heads, every {count} from {part}",
+                lambda v, p=part: v.reshape(*v.shape[:2], heads, size, count)[..., p].swapaxes(
                     1, 2
                 ),
             )

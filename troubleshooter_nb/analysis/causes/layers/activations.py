@@ -65,7 +65,8 @@ def fit_activation(operands: Operands, word: str = "") -> list[Fit]:
     list of Fit
         Settings are ``random`` (slopes below zero drawn at random), ``function``, ``times`` (2:
         applied twice) and, where it has one, ``form`` ("erf", "tanh", "sigmoid" of GELU),
-        ``slope``, ``alpha`` or ``beta``. Empty for fewer than eight different inputs, and for
+        ``slope``, ``alpha`` or ``beta``; where the input has NaN, first ``of_nan``: "nan", or the
+        number that all became. Empty for fewer than eight different inputs, and for
         outputs that are zero.
     """
     sample = _forward_sample(operands)
@@ -79,7 +80,20 @@ def fit_activation(operands: Operands, word: str = "") -> list[Fit]:
     ]
     fits += list(_fitted(x, y, operands.roundoff))
     fits += list(_random_slopes(x, y, operands.roundoff))
+    kept = _of_nan(operands)
+    fits = [replace(fit, settings={**kept, **fit.settings}) for fit in fits]
     return ranked(_preferred(fits, word), y.size, operands.roundoff)
+
+
+def _of_nan(operands: Operands) -> dict[str, object]:
+    """What NaN of the input became; {} where there is none, or not one thing of all."""
+    x = operands.inputs[0]
+    if x is None or not np.isnan(x).any():
+        return {}
+    made = operands.output[np.isnan(x)].astype(np.float64)
+    if np.isnan(made).all():
+        return {"of_nan": "nan"}
+    return {"of_nan": float(made[0])} if (made == made[0]).all() else {}
 
 
 def _reached(name: str, word: str, x: np.ndarray) -> bool:
@@ -291,6 +305,7 @@ BACKWARD_FITTERS: dict[str, Fitter] = {
     word: partial(fit_activation_backward, word=word) for word in _WORDS
 }
 CAUSES: dict[tuple[str, str], str] = {
+    ("", "of_nan"): "nan_swallowed",
     ("", "random"): "random_in_eval",
     ("gelu", "form"): "gelu_variant",
     ("", "function"): "activation_changed",

@@ -32,6 +32,8 @@ from troubleshooter_nb.metrics.operators.products import UNIT_FORMATS, in_format
 
 _HEADS, _ROWS, _KEYS = 6, 40, 1 << 13
 _CAPS = (math.inf, 50.0, 30.0, 20.0)
+# A usual scale that leaves at most so many times what a fitted one does may be the layer's.
+_FITTED_BY_CHANCE = 3.0
 _SHARED = "neighbours share one"
 
 
@@ -197,6 +199,11 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
                 fits.append(Fit({**capped_said, "softcap": cap}, left))
     if best < UNLIKE:
         fits += _precision_fits(case, way, scale, said)
+    # A fitted scale takes up some of the rounding on the way.
+    plain = next((n for n, trial in enumerate(trials) if trial[1] in scales), 0)
+    if plain and best > enough and trials[plain][2] <= _FITTED_BY_CHANCE * best:
+        way, scale, _ = trials[plain]
+        fits += _precision_fits(case, way, scale, fits[plain].settings)
     return fits
 
 
@@ -385,16 +392,21 @@ def _path_fits(
     case: _Case, way: _Way, scale: float, name: str, said: Mapping[str, Any]
 ) -> Iterator[Fit]:
     """Scores and probabilities, or one of them, rounded to a format on the way."""
-    stored, before = name, f"{name}, before the division"
+    stored, before, unscaled = name, f"{name}, before the division", "unscaled"
+    whole = math.log2(scale).is_integer()
     for raw_name, shares_name in (
         (name, "as stored"),
         (name, stored),
+        *([] if whole else [(unscaled, "as stored"), (unscaled, stored)]),
         ("as stored", stored),
         ("as stored", before),
     ):
-        raw = in_format(case.raw, raw_name)
+        if raw_name == unscaled:
+            raw = scale * in_format(case.raw, name)
+        else:
+            raw = in_format(scale * case.raw, raw_name)
         with np.errstate(invalid="ignore", over="ignore"):
-            bent = scale * raw if way.added is None else scale * raw + way.added
+            bent = raw if way.added is None else raw + way.added
             shares = probabilities(bent, way.seen)
             if shares_name == before:
                 # Fused kernels round exp(score - largest) and divide by the sum at the end.
@@ -403,7 +415,8 @@ def _path_fits(
             elif shares_name == stored:
                 shares = in_format(shares, name)
             formula = shares @ case.values
-        path = {"score_dtype": raw_name, "probability_dtype": shares_name}
+        said_of = name if raw_name == unscaled else raw_name
+        path = {"score_dtype": said_of, "probability_dtype": shares_name}
         yield Fit({**said, **path}, _held(case, way, formula))
 
 

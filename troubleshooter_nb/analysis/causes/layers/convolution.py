@@ -33,8 +33,9 @@ from troubleshooter_nb.metrics.operators.products import in_format
 
 _STRIDES = (1, 2, 3, 4)
 _DILATIONS = (1, 2, 3, 4)
-# Geometries of one dilation that are tried.
+# Geometries of one dilation that are tried, and the best of them with other borders.
 _MOST = 60
+_MOST_BORDERED = 12
 _ITEMS, _LINES, _CHANNELS = 2, 8, 24
 _LONG_SUM = 1000
 # Another order of the kernel leaves about 1, another content of the border less than this.
@@ -101,6 +102,9 @@ def fit_convolution(operands: Operands) -> list[Fit]:
         if trials and min(trial[3] for trial in trials) < _OTHER_KERNEL:
             break
     trials.sort(key=lambda trial: trial[3])
+    if trials and trials[0][3] >= UNLIKE:
+        # In small images another border is most of the sum: any geometry may be the layer's.
+        trials = sorted([*_bordered(trials[:_MOST_BORDERED]), *trials], key=lambda t: t[3])
     return _finished(trials[:3], x.shape[2:], output.shape[2:])
 
 
@@ -309,7 +313,8 @@ def _finished(
         windows = case.windows(geometry)
         found = list(sum_fits(replace(_sums(case, windows), settings=said)))
         fits += found if number == 0 else [min(found, key=lambda fit: fit.residual)]
-        if number == 0 and sizes is not None and max(geometry.before) > 0:
+        known_border = "padding_mode" in settings or not max(geometry.before)
+        if number == 0 and sizes is not None and not known_border:
             fits += _other_borders(case, geometry, said)
     return ranked(fits)
 
@@ -324,17 +329,31 @@ def _sums(case: _Case, windows: np.ndarray) -> Sums:
 
 def _other_borders(case: _Case, geometry: Geometry, said: dict[str, Any]) -> Iterator[Fit]:
     """The same with another content of the padding than zeros."""
-    (up, left), (height, width) = case.margin, case.images.shape[2:]
-    inner = case.images[:, :, up : height - up, left : width - left]
-    for mode in _MODES[1:]:
-        if mode == "reflect" and min(inner.shape[2:]) < 2:
-            continue
-        other = replace(case, images=bordered(inner, case.margin, mode))
+    for mode, other in _borders(case):
         sums = _sums(other, other.windows(geometry))
         yield min(
             (_with_setting(fit, "padding_mode", mode) for fit in _exact_fits(sums, said)),
             key=lambda fit: fit.residual,
         )
+
+
+def _borders(case: _Case) -> Iterator[tuple[str, _Case]]:
+    """The case with every content of the padding but zeros."""
+    (up, left), (height, width) = case.margin, case.images.shape[2:]
+    inner = case.images[:, :, up : height - up, left : width - left]
+    for mode in _MODES[1:]:
+        if mode == "reflect" and min(inner.shape[2:]) < 2:
+            continue
+        yield mode, replace(case, images=bordered(inner, case.margin, mode))
+
+
+def _bordered(trials: list[_Rated]) -> Iterator[_Rated]:
+    """Trials again, with other contents of their padding."""
+    cases: dict[int, list[tuple[str, _Case]]] = {}
+    for case, geometry, said, _ in trials:
+        if max(geometry.before):
+            for mode, other in cases.setdefault(id(case), list(_borders(case))):
+                yield other, geometry, {**said, "padding_mode": mode}, _rough(other, geometry)
 
 
 def _exact_fits(sums: Sums, said: dict[str, Any]) -> list[Fit]:

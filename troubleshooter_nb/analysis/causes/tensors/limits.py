@@ -123,7 +123,11 @@ def detect_underflow(sides: Sides) -> list[Suspicion]:
 
 
 def detect_swallowed(sides: Sides) -> list[Suspicion]:
-    """nan_swallowed: NaN on one side where the other has one and the same bound."""
+    """nan_swallowed: NaN on one side where the other has one and the same bound.
+
+    Without the inputs of the call it is no more likely than a NaN that the other side made, 0/0:
+    the rival leaves as much.
+    """
     for side, one, other in _both(sides):
         lost = np.isnan(other) & np.isfinite(one)
         if not lost.any() or (np.isnan(one) & np.isfinite(other)).any():
@@ -143,8 +147,7 @@ def detect_swallowed(sides: Sides) -> list[Suspicion]:
                 "value": value,
                 "whole_rows": masked,
             }
-            rival = rest if masked else np.inf
-            return [sides.suspicion("nan_swallowed", rest, evidence, rival=rival)]
+            return [sides.suspicion("nan_swallowed", rest, evidence, rival=rest)]
     return []
 
 

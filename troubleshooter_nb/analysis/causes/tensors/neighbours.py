@@ -26,6 +26,7 @@ _PROBE = 256
 _EQUAL = 1e-3  # of a match; two layers of one network are further apart
 _HEAD = re.compile(r"lm_head|head|output|decoder|classifier|predictions|logits", re.IGNORECASE)
 _EMBEDDING = re.compile(r"emb|wte|tok|shared", re.IGNORECASE)
+_NUMBERED = re.compile(r"(^|[._/])\d+([._/]|$)")
 _VARIANCE = re.compile(r"(running_var|moving_variance|variance|\bvar)$")
 _BN_PARTS = {
     "mean": ("running_mean", "moving_mean", "mean"),
@@ -41,7 +42,9 @@ def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     if sides.left.ndim != 2 or sides.left.size < _FEWEST or not sides.same_shape:
         return []
     for other in others:
-        if other is sides.twin or not _are_tied_names(name, other.name):
+        if other is sides.twin or not (
+            _are_tied_names(name, other.name) or _may_be_tied(sides.left.shape, name, other.name)
+        ):
             continue
         partner = sides_of(other)
         if partner is None or partner.left.shape != sides.left.shape or not partner.same_shape:
@@ -151,6 +154,16 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
 def _are_tied_names(name: str, other: str) -> bool:
     pairs = ((name, other), (other, name))
     return any(_HEAD.search(head) and _EMBEDDING.search(table) for head, table in pairs)
+
+
+def _may_be_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
+    """Whether one is a head and the other, of whatever name, outside all numbered layers.
+
+    Square matrices are those of layers, and seldom a vocabulary's.
+    """
+    heads = [bool(_HEAD.search(one)) for one in (name, other)]
+    numbered = any(_NUMBERED.search(one) for one in (name, other))
+    return heads[0] != heads[1] and not numbered and shape[0] > shape[1]
 
 
 def _likely(values: np.ndarray, source: ArraySource) -> bool:

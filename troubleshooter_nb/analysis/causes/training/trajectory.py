@@ -16,6 +16,9 @@ from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
 _FEWEST = 8
 # Copies of earlier values are copies: at most this share of what a step moves is left.
 _COPIED = 1e-3
+# Shares of one average are equal to this, relative.
+_SAME_SHARE = 1e-2
+_FEWEST_WARM = 3
 _BITS = {"bfloat16": 8, "float16": 11, "float32": 24}
 _SIDES = ("left", "right")
 
@@ -222,6 +225,8 @@ def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:
         residual, rival = math.sqrt(rest / whole), math.sqrt(alone / whole)
         # Rounding of a small move.
         level = floor * float(np.linalg.norm(np.diff(fast, axis=0))) / math.sqrt(whole)
+        if not _are_of_one_average(shares, max(_SAME_SHARE, 10 * level)):
+            continue
         if residual > max(10 * level, 1e-4) or rival < 3 * max(residual, level):
             continue
         before = float(np.linalg.norm(slow[1:] - fast[1:]) / np.linalg.norm(np.diff(fast, axis=0)))
@@ -231,6 +236,24 @@ def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:
             Suspicion(*("ema_weights", before, residual, rival, level), evidence, independent=size)
         ]
     return []
+
+
+def _are_of_one_average(shares: Sequence[float], near: float) -> bool:
+    """Whether shares are one, or those of a decay that warms up as (1 + t) / (10 + t).
+
+    With a share of its own at every step, a smaller learning rate is such a path, too.
+    """
+    inverse = 1 / np.array(shares)
+    last = np.abs(inverse / inverse[-1] - 1) <= near
+    if last.all():
+        return True
+    warm = np.diff(inverse) * 9
+    # Once warm, the share is constant.
+    constant = last[1:] & last[:-1]
+    rising = np.abs(warm - 1) <= 5 * near
+    return len(warm) >= _FEWEST_WARM and bool(
+        rising[:_FEWEST_WARM].all() & (rising | constant).all()
+    )
 
 
 def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
