@@ -202,7 +202,16 @@ class _Inquiry:
         """Look at the values of rows that created a difference which nothing explains so far."""
         rows = self._unexplained()
         for row in rows[:_MOST_ROWS]:
-            self._add(row, _read(detect_values, self.operators.twin(row)))
+            found = _read(detect_values, self.operators.twin(row))
+            # NaN is swallowed where it went in; else the call made it on the other side.
+            went_in = self._is_given_nan(row)
+            self._add(
+                row,
+                [
+                    replace(s, rival=s.before) if s.cause == "nan_swallowed" and went_in else s
+                    for s in found
+                ],
+            )
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
         for row in [r for r in vanishing if r in self.flow.node_of][:_MOST_ROWS]:
             found = _read(detect_values, self.operators.twin(row))
@@ -211,6 +220,12 @@ class _Inquiry:
                 row,
                 [replace(s, rival=s.before) if s.cause == "recorder_inplace" else s for s in found],
             )
+
+    def _is_given_nan(self, row: int) -> bool:
+        """Whether an input of the call that a row belongs to holds NaN on a side."""
+        counts = [self.flow.result[f"{side}_nan_count"] for side in ("left", "right")]
+        inputs = self.flow.node_of[row].inputs
+        return any(count[other] > 0 for count in counts for other in inputs)
 
     def _ask_training(self) -> None:
         """Look at gradients as a set, and at what the steps made of the parameters."""
