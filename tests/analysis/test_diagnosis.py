@@ -167,3 +167,16 @@ def test_one_cause_at_several_places_is_one_finding_with_all_of_them():
     (finding,) = findings_of(places, 3)
     assert finding.pair == 3
     assert finding.evidence["pairs"] == [3, 9, 12]
+
+
+def test_the_first_difference_can_be_looked_into_even_where_others_are_worse():
+    def grows(x: np.ndarray) -> np.ndarray:
+        return np.sign(x) * np.abs(x) ** np.float32(1.5)
+
+    faults = {f"act{n}": grows for n in range(1, 12)}
+    right = chain(layers=12, changed=faults)
+    left = chain(layers=12, changed={**faults, "act0": lambda x: relu(x) * np.float32(1.001)})
+    comparison = compare(left, right)
+    first = comparison.first_divergence
+    assert first.row["left_display"].item() == "act0 output 0"
+    assert first.evidence is not None

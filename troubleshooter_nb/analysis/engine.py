@@ -181,7 +181,24 @@ def compare(
     measured = compare_pairing(pairing, tolerance, walk=walk, executor=executor, progress=progress)
     # What was interrupted has no order of events to be read from.
     interrupted = (measured.result["reason_id"].values == "interrupted").any()
-    return measured if interrupted or not diagnose else diagnosed(measured, noise)
+    if interrupted or not diagnose:
+        return measured
+    return _with_first_inside(diagnosed(measured, noise))
+
+
+def _with_first_inside(comparison: Comparison) -> Comparison:
+    """The comparison with what is inside the first difference, if that is not among the worst."""
+    first = comparison.first_divergence
+    if first is None or first.evidence is not None or first.verdict not in DIFFERING:
+        return comparison
+    try:
+        inside = first.located().evidence
+    except ReadError:
+        return comparison
+    if inside is None:
+        return comparison
+    number = int(first.row["order"].values)
+    return replace(comparison, evidence={**comparison.evidence, number: inside})
 
 
 def compare_pairing(

@@ -169,7 +169,10 @@ class Pairs:
         size = np.where(np.isnan(error), self._apart(), error)
         measured = ~np.isnan(size)
         answer = np.where(np.isin(verdict, DIFFERING), 1, np.where(self["passed"], 3, 2))
-        answer = np.where(self["origin"] == "created", 0, answer)
+        # One within the tolerance is nothing to look at first, unless it is the first difference.
+        created = (self["origin"] == "created") & (answer < 3)
+        created |= (self["order"] == self.first_order) & (self.first_order >= 0)
+        answer = np.where(created, 0, answer)
         rank = np.where(verdict == "nan", 0, np.where(measured, 1, 2))
         size = np.where(measured, size, -1.0)
         return np.asarray(np.lexsort((np.arange(len(self)), -size, rank, answer)))
