@@ -180,3 +180,35 @@ def test_the_first_difference_can_be_looked_into_even_where_others_are_worse():
     first = comparison.first_divergence
     assert first.row["left_display"].item() == "act0 output 0"
     assert first.evidence is not None
+
+
+def test_an_activation_that_was_replaced_is_paired_and_named():
+    def run(layer: str, function: object) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(64, 32), w=(32, 32), b=(32,), v=(32, 32), c=(32,))
+        x = recorder.call("fc", "Linear", linear, values["x"], weight=values["w"], bias=values["b"])
+        x = recorder.call("act", layer, function, x)  # type: ignore[arg-type]
+        recorder.call("out", "Linear", linear, x, weight=values["v"], bias=values["c"])
+        return recorder.dump()
+
+    left = run("SiLU", lambda x: x / (1 + np.exp(-x)))
+    comparison = compare(left, run("ReLU", relu))
+    assert comparison.first_divergence.row["left_display"].item() == "act output 0"
+    assert comparison.findings[0].cause == "activation_changed"
+    assert "another class" in comparison.pairing.to_dataframe()["note"].str.cat()
+
+
+def test_rows_before_the_first_difference_that_could_not_be_read_are_said(tmp_path):
+    random = np.random.default_rng(0)
+    arrays = {f"l{i}": random.standard_normal(64).astype(np.float32) for i in range(6)}
+    other = {
+        name: values * (1 + 1e-2 * (i >= 3)) for i, (name, values) in enumerate(arrays.items())
+    }
+    for folder, values in (("left", other), ("right", arrays)):
+        (tmp_path / folder).mkdir()
+        for i, (name, array) in enumerate(values.items()):
+            np.save(tmp_path / folder / f"{name}_float32_{i}.npy", array)
+    (tmp_path / "left" / "l3_float32_3.npy").write_bytes(b"damaged")
+    comparison = compare(tmp_path / "left", tmp_path / "right")
+    assert comparison.first_divergence.row["left_display"].item() == "l4"
+    assert any("from l3 on: it may begin there" in note for note in comparison.notes)

@@ -288,7 +288,28 @@ class _Inquiry:
             result=table,
             findings=findings_of(self.suspicions, first),
             preflight=preflight(self.comparison, self.flow),
+            notes=(*self.comparison.notes, *self._hidden_before(created[0] if created else None)),
         )
+
+    def _hidden_before(self, first: int | None) -> list[str]:
+        """A note on rows just before the first difference that could not be compared."""
+        if first is None or self.origins.basis[first] != "order":
+            return []
+        verdicts, passed = self.flow.result["verdict"], self.flow.result["passed"]
+        place, hidden = self.flow.place(first), []
+        for row in range(first - 1, -1, -1):
+            lost = verdicts[row] == "unreadable" or (verdicts[row] == "missing" and not passed[row])
+            if not lost or self.flow.place(row) != place:
+                break
+            hidden.append(row)
+        if not hidden:
+            return []
+        shown = self.flow.result
+        name = str(shown["left_display"][hidden[-1]] or shown["right_display"][hidden[-1]])
+        return [
+            f"{len(hidden)} just before the first difference could not be compared, from {name} "
+            "on: it may begin there"
+        ]
 
 
 def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Finding, ...]:

@@ -7,9 +7,13 @@ import functools
 from importlib import resources
 
 # Layers without parameters, which no table of parameters lists. Both frameworks call them so.
+_ACTIVATIONS = frozenset(
+    "relu relu6 gelu silu sigmoid tanh elu selu leakyrelu hardswish hardsigmoid hardtanh softplus "
+    "mish identity rrelu prelu".split()
+)
 _PLAIN = (
-    *("relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "softmax", "logsoftmax", "elu", "selu"),
-    *("leakyrelu", "hardswish", "hardsigmoid", "hardtanh", "softplus", "mish", "identity"),
+    *sorted(_ACTIVATIONS - {"rrelu", "prelu"}),
+    *("softmax", "logsoftmax"),
     *("dropout", "dropout2d", "flatten", "unfold", "upsample", "pixelshuffle"),
     *("maxpool1d", "maxpool2d", "maxpool3d", "avgpool1d", "avgpool2d", "avgpool3d"),
     *("adaptiveavgpool1d", "adaptiveavgpool2d", "adaptivemaxpool2d", "zeropad2d"),
@@ -38,6 +42,20 @@ def kinds_differ(left: str, right: str) -> bool:
     """Whether the two classes are known and not counterparts."""
     (mine, sure), (theirs, certain) = layer_kind(left), layer_kind(right)
     return sure and certain and mine != theirs
+
+
+def one_may_replace(left: str, right: str) -> bool:
+    """Whether two known classes do the same kind of work: activations, or normalisations."""
+    kinds = layer_kind(left)[0], layer_kind(right)[0]
+    return any(all(family(kind) for kind in kinds) for family in (_is_activation, _is_norm))
+
+
+def _is_activation(kind: str) -> bool:
+    return kind in _ACTIVATIONS
+
+
+def _is_norm(kind: str) -> bool:
+    return kind.rstrip("123d").endswith("norm")
 
 
 @functools.cache

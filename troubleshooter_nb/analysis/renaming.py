@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from troubleshooter_nb.analysis.fused import with_fused
-from troubleshooter_nb.analysis.layer_kinds import kinds_differ
+from troubleshooter_nb.analysis.layer_kinds import kinds_differ, one_may_replace
 from troubleshooter_nb.analysis.visit_order import in_order
 from troubleshooter_nb.analysis.visit_pairs import (
     DOUBTFUL,
@@ -111,13 +111,19 @@ def _doubting_crossed(pairs: list[VisitPair]) -> list[VisitPair]:
 
 
 def _same_path_at_least(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
-    """Leftovers of equal paths: a layer of another size, or one that was visited less often."""
+    """Leftovers of equal paths: a layer of another size, one visited less often, one replaced."""
     theirs = {(v.path, v.call): v for v in right}
-    return [
-        VisitPair(v, other, "name", DOUBTFUL)
-        for v in left
-        if (other := theirs.get((v.path, v.call))) and not kinds_differ(v.layer, other.layer)
-    ]
+    pairs = []
+    for visit in left:
+        other = theirs.get((visit.path, visit.call))
+        if other is None:
+            continue
+        if not kinds_differ(visit.layer, other.layer):
+            pairs.append(VisitPair(visit, other, "name", DOUBTFUL))
+        elif visit.outputs == other.outputs and one_may_replace(visit.layer, other.layer):
+            note = f"another class of layer at the same place: {visit.layer} / {other.layer}"
+            pairs.append(VisitPair(visit, other, "name", DOUBTFUL, note))
+    return pairs
 
 
 def _numbers(visits: Iterable[Visit]) -> dict[str, set[tuple[str, ...]]]:
