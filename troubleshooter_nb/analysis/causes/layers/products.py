@@ -163,8 +163,10 @@ def _fit_dense(
     *,
     turn: bool = True,
 ) -> list[Fit]:
-    features = x.shape[-1]
     output = operands.output
+    if not x.ndim:
+        return []
+    features = x.shape[-1]
     if weight.shape[-1] != features or output.shape != (*x.shape[:-1], weight.shape[0]):
         return []
     if bias is not None and bias.shape != (weight.shape[0],):
