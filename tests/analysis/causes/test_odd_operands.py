@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
 import warnings
 
 import numpy as np
 import pytest
 
+from tests.analysis.runs import Recorder
+from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.causes.case import Operands, Twin
 from troubleshooter_nb.analysis.causes.layers.table import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.analysis.causes.tensors.detect import detect_root, detect_values
-from troubleshooter_nb.dump import ArrayInMemory
+from troubleshooter_nb.dump import ArrayInMemory, Dump
 
 _SHAPES = (
     (),
@@ -52,7 +55,10 @@ def arrays() -> dict[str, np.ndarray]:
     return found
 
 
+_SOME = ("scalar", "0", "7", "4x5", "2x3x4x5", "int", "complex", "zeros", "nan", "huge")
 ARRAYS = arrays()
+if os.environ.get("TNB_LONG") != "1":
+    ARRAYS = {name: ARRAYS[name] for name in _SOME}
 
 
 @pytest.mark.parametrize("word", sorted(FITTERS))
@@ -89,3 +95,40 @@ def test_detectors_of_tensors_take_any_pair(role):
             )
             assert isinstance(detect_root(twin, [twin]), list)
             assert isinstance(detect_values(twin), list)
+
+
+_LAYERS = ("Linear", "Conv2d", "LayerNorm", "BatchNorm2d", "GELU", "Softmax", "Embedding", "LSTM")
+
+
+@pytest.mark.parametrize("layer", [*_LAYERS, "Attention", "Rotary", "Dropout", "MaxPool2d"])
+def test_a_diagnosis_takes_any_arrays(layer):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, values in ARRAYS.items():
+            other = ~values if values.dtype == bool else (values * 2 + values.dtype.type(1))
+            comparison = compare(_run(layer, values, other), _run(layer, values, values))
+            assert isinstance(repr(comparison), str), name
+            assert comparison._repr_html_(), name
+            assert str(comparison.explain()), name
+
+
+def _run(layer: str, given: np.ndarray, made: np.ndarray) -> Dump:
+    """A container with two calls, of which the second is given something made between them."""
+    recorder = Recorder()
+    for number, (x, y) in enumerate(((given, given), (made, made))):
+        path = f"block.{number}"
+        base = f"Module.{path}.{layer}.forward.0"
+        recorder.add(f"{base}.input.0", path, "forward", "input", "0", x, layer)
+        recorder.add(f"{base}.parameters.weight", path, "forward", "parameter", "weight", x, layer)
+        recorder.add(f"{base}.output.0", path, "forward", "output", "0", y, layer)
+    base = "Module.block.Block.forward.0"
+    recorder.add(f"{base}.input.0", "block", "forward", "input", "0", given, "Block")
+    recorder.add(f"{base}.output.0", "block", "forward", "output", "0", made, "Block")
+    for number in (1, 0):
+        path = f"block.{number}"
+        base = f"Module.{path}.{layer}.backward.0"
+        recorder.add(f"{base}.input.0", path, "backward", "input", "0", made, layer)
+        recorder.add(f"{base}.output.0", path, "backward", "output", "0", given, layer)
+        name = f"Module.{path}.{layer}.parameters_grad.weight"
+        recorder.add(name, path, "backward", "parameter", "weight", made, layer)
+    return recorder.dump()

@@ -79,7 +79,8 @@ def replay(call: Call, typical: float) -> Replay:
 
 def _floor(roundoff: float, typical: float) -> float:
     """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
-    return _LEFT_OF_HALF * roundoff if roundoff > _HALF else max(roundoff, typical)
+    # Formulas are float64, so that even integers are not reproduced more exactly than that.
+    return _LEFT_OF_HALF * roundoff if roundoff > _HALF else max(roundoff, typical, 2.0**-53)
 
 
 def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
