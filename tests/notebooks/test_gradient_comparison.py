@@ -31,7 +31,10 @@ def test_the_example_finds_the_planted_fault_and_writes_record_and_page(run_demo
     assert run_demo.main(["--records", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     # detached_norm spoils everything upstream of block 2's ln2: its attention comes first.
-    assert lines[0].startswith("✗ 32 of 53 pairs differ · ➤ first at blocks.2.attn.proj.bias")
+    assert lines[0].startswith(
+        "✗ 32 of 53 pairs differ: 1 created the error, 31 carried it · ➤ first at "
+        "blocks.2.attn.proj.bias"
+    )
     record, page = (Path(line) for line in lines[1:])
     assert record.suffix == ".ipynb"
     text = record.read_text("utf-8")
@@ -56,7 +59,9 @@ def test_given_folders_are_used_and_two_runs_give_the_same_outputs(run_demo, tmp
     right = tnb.save_dump(good, tmp_path / "old_grads", card=tnb.RunCard({"seed": 1}))
     parameters = {"left": str(left), "right": str(right), "language": "zh"}
     first, second = (run_demo.execute(TEMPLATE, parameters) for _ in range(2))
-    assert run_demo.verdict(first) == "✗ 4 对中 1 对不一致 · ➤ 首个差异： fc1.weight (#2)"
+    assert run_demo.verdict(first) == (
+        "✗ 4 对中 1 对不一致：1 对为误差源头 · ➤ 首个差异： fc1.weight (#2)"
+    )
     assert "new_grads" in outputs(first)
     assert outputs(first) == outputs(second)
     assert not re.search("(?i)error", outputs(first, "application/vnd.jupyter.stderr"))
