@@ -351,9 +351,6 @@ def test_both_languages_have_the_same_gaps():
     assert explorer_words("zh")["close"] == "关闭"
 
 
-# The widget --------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def explorer(cmp, monkeypatch):
     pytest.importorskip("anywidget")
@@ -375,6 +372,7 @@ def asked(explorer, **question):
     return strict_json(content), buffers
 
 
+@pytest.mark.notebook
 def test_what_the_page_tells_is_known_in_python(explorer):
     view = {"text": "layers", "where": {}, "between": None, "sort": "left", "descending": True}
     asked(explorer, kind="tell", view=view, selected=[2, 1])
@@ -386,6 +384,7 @@ def test_what_the_page_tells_is_known_in_python(explorer):
     assert all(c["from"] == "page" for c, _ in explorer.sent if c["kind"] == "state")
 
 
+@pytest.mark.notebook
 def test_what_python_sets_is_told_to_the_page(explorer):
     explorer.show(verdict="differs", sort="max_abs_error", descending=True)
     explorer.selected = [3, 0, 3]
@@ -395,18 +394,21 @@ def test_what_python_sets_is_told_to_the_page(explorer):
     assert content["view"]["where"] == {"verdict": ["differs"]}
 
 
+@pytest.mark.notebook
 def test_a_number_that_is_not_there_cannot_be_selected(explorer):
     with pytest.raises(tnb.EntryNotFoundError, match="no row numbered 99"):
         explorer.selected = [99]
     assert explorer.selected == ()
 
 
+@pytest.mark.notebook
 def test_every_kind_of_row_opens(explorer, cmp):
     for row in range(len(cmp)):
         said, _ = asked(explorer, kind="open", row=row)
         assert ("map" in said) != ("sentence" in said)
 
 
+@pytest.mark.notebook
 def test_a_question_that_fails_is_answered_all_the_same(explorer):
     with pytest.raises(ValueError, match="a slice"):
         explorer._heard(
@@ -417,12 +419,14 @@ def test_a_question_that_fails_is_answered_all_the_same(explorer):
     assert "could not answer" in content["sentence"]
 
 
+@pytest.mark.notebook
 def test_the_saved_state_holds_no_rows(explorer, cmp):
     state = explorer.get_state()
     assert len(json.dumps(state, default=str)) < 200_000
     assert "layers.10.attn" not in json.dumps(state, default=str)
 
 
+@pytest.mark.notebook
 def test_the_static_record_is_the_repr_folded_under_the_verdict(explorer, cmp):
     page = explorer.static_html()
     assert cmp._repr_html_() in page
@@ -430,6 +434,7 @@ def test_the_static_record_is_the_repr_folded_under_the_verdict(explorer, cmp):
     assert "<script" not in page
 
 
+@pytest.mark.notebook
 def test_displaying_gives_the_widget_and_the_record(explorer, cmp, monkeypatch):
     shown = []
     monkeypatch.setattr(
@@ -441,6 +446,7 @@ def test_displaying_gives_the_widget_and_the_record(explorer, cmp, monkeypatch):
     assert shown[1] == {"text/plain": repr(cmp), "text/html": explorer.static_html()}
 
 
+@pytest.mark.notebook
 def test_a_dump_can_be_explored(dumps):
     pytest.importorskip("anywidget")
     from troubleshooter_nb.widgets.explorer import make_explorer
@@ -450,6 +456,7 @@ def test_a_dump_can_be_explored(dumps):
     assert explorer.value.names == ["layers.10.attn", "shape"]
 
 
+@pytest.mark.notebook
 def test_only_a_comparison_or_a_dump_can_be_explored():
     pytest.importorskip("anywidget")
     from troubleshooter_nb.widgets.explorer import make_explorer

@@ -341,9 +341,6 @@ def test_saving_writes_what_can_be_read_again(session, pairing, tmp_path):
     assert tnb.read_mapping(tmp_path / "pairs.yaml").kind == "data"
 
 
-# --- the widget -----------------------------------------------------------------------------
-
-
 @pytest.fixture
 def editor():
     pytest.importorskip("anywidget")
