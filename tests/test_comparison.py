@@ -334,3 +334,10 @@ def test_the_pair_before_a_parameter_is_the_last_that_agrees_before_its_copies()
     assert cmp.first_divergence.evidence is not None
     page = re.sub("<[^>]+>", "", cmp._repr_html_())
     assert "still agrees: Functional.linear input 0, relative error 0" in page
+
+
+def test_a_comparison_and_a_selection_can_be_gone_through():
+    arrays = {name: np.arange(4.0) for name in "abc"}
+    cmp = tnb.compare(arrays, arrays)
+    assert [diff.row["left"].item() for diff in cmp] == ["a", "b", "c"]
+    assert [diff.row["left"].item() for diff in cmp.select(left=["a", "c"])] == ["a", "c"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -266,6 +266,10 @@ class Comparison:
     def __len__(self) -> int:
         """Number of pairs, unmatched entries included."""
         return int(self.result.sizes["pair"])
+
+    def __iter__(self) -> Iterator[TensorDiff]:
+        """The pairs, in order."""
+        return (self[int(number)] for number in self.result["order"].values)
 
     def __getitem__(self, key: str | int) -> TensorDiff:
         """One pair, by left name, right name or pair number (also in a selection).

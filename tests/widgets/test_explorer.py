@@ -79,9 +79,6 @@ def names(cmp, rows):
     return [str(name) for name in cmp.result["left"].values[rows]]
 
 
-# Which rows are shown ----------------------------------------------------------------------------
-
-
 def test_without_filters_all_rows_are_shown_in_order(cmp, table):
     assert table.numbers[table.shown(View())].tolist() == list(range(len(cmp)))
 
@@ -197,9 +194,6 @@ def test_an_empty_table_shows_nothing():
     )
 
 
-# Parts of a tensor -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", [(), (1,), (300,), (70, 300), (3, 40, 50), (2, 3, 4, 5)])
 def test_the_whole_picture_holds_the_largest_error_of_every_tile(shape):
     rng = np.random.default_rng(0)
@@ -268,9 +262,6 @@ def test_an_empty_window_and_an_empty_tensor_are_refused():
         part(source, source, plane_of((4, 5)), (4, 9), (0, 5))
     with pytest.raises(ValueError, match="no elements"):
         plane_of((0, 5))
-
-
-# An opened row -----------------------------------------------------------------------------------
 
 
 def strict_json(said):

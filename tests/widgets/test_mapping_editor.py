@@ -51,9 +51,6 @@ def pairing():
     return tnb.pair_dumps(left, right, method="name")
 
 
-# --- rules of the values themselves ---------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
@@ -159,9 +156,6 @@ def test_what_is_expected_to_be_missing_is_not_matched_and_may_be_named_by_side(
     assert expected.match_rest() is expected
     with pytest.raises(tnb.EntryNotFoundError, match="on the left"):
         pairing.expect_missing("z", side="left")
-
-
-# --- the session ----------------------------------------------------------------------------
 
 
 def test_a_history_goes_back_and_forth_and_forgets_what_was_undone():
@@ -417,9 +411,6 @@ def test_the_page_never_writes_html():
     text = resources.files("troubleshooter_nb.widgets").joinpath("mapping_editor.js").read_text()
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "http", "import "):
         assert word not in text
-
-
-# --- the door -------------------------------------------------------------------------------
 
 
 def test_without_anywidget_the_door_says_what_to_do(monkeypatch):
