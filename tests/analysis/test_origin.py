@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -159,3 +161,33 @@ def test_the_noise_of_a_repeated_run_is_a_floor():
     left = chain(changed={"act1": lambda x: relu(x) * np.float32(1 + 3e-6)}, rounding=5)
     model = NoiseModel(self_noise=dict.fromkeys(chain().names, 1e-5))
     assert not origins_of(left, chain(), model).doubtful
+
+
+def test_a_difference_is_followed_through_a_network_of_any_depth():
+    # Every layer carries it on, so that the last one decides whether the first is harmless.
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        x = recorder.call(
+            "first", "Block", lambda v: v * np.float32(factor), draws(3, x=(8, 4))["x"]
+        )
+        for number in range(1500):
+            x = recorder.call(f"layers.{number}", "Block", lambda v: v[::-1] * np.float32(1.01), x)
+            x = x / np.float32(1.01)
+        return recorder.dump()
+
+    origins = origins_of(run(1.5), run(1.0))
+    assert names(origins, origins.created()) == ["first output 0"]
+
+
+def test_calls_that_a_damaged_dump_puts_inside_each_other_end_the_search():
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        x = draws(3, x=(8, 4))["x"]
+        recorder.call("a", "Block", lambda v: v * np.float32(factor), x)
+        recorder.call("b", "Block", lambda v: v * np.float32(2), x)
+        around = {"a": "Module.b.Block.forward.0", "b": "Module.a.Block.forward.0"}
+        entries = [replace(e, parent=around[e.site.path]) for e in recorder.entries]
+        return Dump.from_entries(entries)
+
+    origins = origins_of(run(1.5), run(1.0))
+    assert names(origins, origins.created()) == ["a output 0"]

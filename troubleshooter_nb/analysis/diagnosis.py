@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from troubleshooter_nb.analysis.causes.histories import (
 )
 from troubleshooter_nb.analysis.causes.layers.table import FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
-from troubleshooter_nb.analysis.causes.replayed import replay
+from troubleshooter_nb.analysis.causes.replayed import Replay, replay
 from troubleshooter_nb.analysis.causes.tensors.detect import detect_root, detect_values
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
@@ -32,6 +32,8 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.noise import NoiseModel
 
+_Answer = TypeVar("_Answer")
+_NONE: list[Suspicion] = []
 # Calls that are computed again, roots and other rows whose values are searched for a cause.
 _MOST_CALLS = 64
 _MOST_ROOTS = 24
@@ -110,7 +112,7 @@ class _Inquiry:
         for row in sorted(rows, key=origins.time)[:_MOST_ROOTS]:
             twin = self.operators.root(row)
             alike = [t for t in others if t.role == twin.role and t.pair != twin.pair]
-            self._add(row, _read(detect_root, twin, alike))
+            self._add(row, _read(detect_root, twin, alike, otherwise=_NONE))
 
     def _doubtful(self) -> list[Node]:
         """Calls whose results differ more than what they were given."""
@@ -143,19 +145,19 @@ class _Inquiry:
             return
         cast = self.operators.cast(node)
         typical = float(self.origins.typical[node.outputs[0]])
-        try:
-            found = replay(self.operators.call(node), typical) if cast is None else None
-        except ReadError:
-            return
-        suspicion = cast if found is None else found.suspicion
+        found = Replay("different", cast)
+        if cast is None:
+            call = self.operators.call(node)
+            found = _read(replay, call, typical, otherwise=Replay("unknown"))
+        suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
-        if found is not None and found.outcome == "same":
+        if found.outcome == "same":
             self.origins.acquit(node)
         elif suspicion is not None:
             self.origins.convict(node)
             self._add(node.outputs[0], [suspicion])
-        elif found is not None and found.outcome != "unknown" and node in self.origins.doubtful:
+        elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.convict(node)
 
     def _unexplained(self) -> list[int]:
@@ -179,10 +181,9 @@ class _Inquiry:
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
-            try:
-                outcome, found = between_suspicions(self.operators, row)
-            except ReadError:
-                continue
+            outcome, found = _read(
+                between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
+            )
             if outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
             self._add(row, found)
@@ -190,36 +191,26 @@ class _Inquiry:
     def _ask_unknown(self, node: Node, row: int) -> None:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
         typical = float(self.origins.typical[row])
-        try:
-            outcome, found = unknown_layer_suspicions(self.operators.call(node), typical)
-        except ReadError:
-            return
+        call = self.operators.call(node)
+        outcome, found = _read(
+            unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
+        )
         if outcome == "same":
             self.origins.acquit(node)
         self._add(row, found)
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
-        rows = self._unexplained()
-        for row in rows[:_MOST_ROWS]:
-            found = _read(detect_values, self.operators.twin(row))
+        for row in self._unexplained()[:_MOST_ROWS]:
+            found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
             # NaN is swallowed where it went in; else the call made it on the other side.
-            went_in = self._is_given_nan(row)
-            self._add(
-                row,
-                [
-                    replace(s, rival=s.before) if s.cause == "nan_swallowed" and went_in else s
-                    for s in found
-                ],
-            )
+            proved = ("nan_swallowed",) if self._is_given_nan(row) else ()
+            self._add(row, _without_rival(found, proved))
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
         for row in [r for r in vanishing if r in self.flow.node_of][:_MOST_ROWS]:
-            found = _read(detect_values, self.operators.twin(row))
+            found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
             # What uses the value agrees: an activation that is missing would have been seen.
-            self._add(
-                row,
-                [replace(s, rival=s.before) if s.cause == "recorder_inplace" else s for s in found],
-            )
+            self._add(row, _without_rival(found, ("recorder_inplace",)))
 
     def _is_given_nan(self, row: int) -> bool:
         """Whether an input of the call that a row belongs to holds NaN on a side."""
@@ -248,10 +239,11 @@ class _Inquiry:
         for rank in sorted({self.flow.place(row)[1] for row in later}):
             here = [row for row in values if self.flow.place(row)[1] == rank]
             history = history_of(self.operators, rank, here[:_MOST_ROWS])
-            found = _read(detect_updates, history)
+            found = _read(detect_updates, history, otherwise=_NONE)
             if roots and self.origins.vanishing[roots].all():
                 # The layers agree: what was recorded is not what they computed with.
-                found = [replace(s, rival=s.before) for s in found if s.cause in _NOT_IN_USE]
+                found = [s for s in found if s.cause in _NOT_IN_USE]
+                found = _without_rival(found, _NOT_IN_USE)
             self._add(later[0], _shared(found))
 
     def _is_later(self, row: int) -> bool:
@@ -386,10 +378,14 @@ def _are_parts(one: Suspicion, other: Suspicion) -> bool:
     return "form" in one.evidence and "form" in other.evidence
 
 
-def _read(detector: Any, *arguments: Any) -> list[Suspicion]:
-    """What a detector says; nothing where a file went away meanwhile."""
+def _without_rival(suspicions: Iterable[Suspicion], causes: Collection[str]) -> list[Suspicion]:
+    """Suspicions of which these causes have no rival left: what surrounds them excludes it."""
+    return [replace(s, rival=s.before) if s.cause in causes else s for s in suspicions]
+
+
+def _read(question: Callable[..., _Answer], *arguments: Any, otherwise: _Answer) -> _Answer:
+    """What a question about values is answered; `otherwise` where a file went away meanwhile."""
     try:
-        found: list[Suspicion] = detector(*arguments)
+        return question(*arguments)
     except ReadError:
-        return []
-    return found
+        return otherwise

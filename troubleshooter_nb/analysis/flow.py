@@ -283,10 +283,12 @@ class Flow:
                 modules[node.place, node.direction, node.path].append(node)
         for node in self.nodes:
             for path, call in _ancestors(node):
-                found = modules.get((node.place, node.direction, path))
-                if found:
-                    node.parent = found[min(call, len(found) - 1)]
-                    node.parent.children.append(node)
+                found = modules.get((node.place, node.direction, path), [])
+                around = found[min(call, len(found) - 1)] if found else None
+                # A damaged dump may say that two calls ran inside each other.
+                if around is not None and around is not node and not _within(around, node):
+                    node.parent = around
+                    around.children.append(node)
                     break
             if node.direction == "backward":
                 key = (*node.place, node.kind, node.path, node.call, "forward")
@@ -406,12 +408,12 @@ def _sites(comparison: Comparison, result: Mapping[str, np.ndarray], count: int)
     found: dict[str, Any] = {}
     indexes = comparison.pairing.left.index, comparison.pairing.right.index
     entries = result["left_entry"], result["right_entry"]
+    sides = [np.flatnonzero(entry >= 0) for entry in entries]
     for column in _SITE:
-        values = [index[column].values for index in indexes]
         merged = np.empty(count, object)
-        for row in range(count):
-            side = 1 if entries[1][row] >= 0 else 0
-            merged[row] = values[side][entries[side][row]]
+        # The reference last: it overwrites the other side.
+        for rows, entry, index in zip(sides, entries, indexes, strict=True):
+            merged[rows] = index[column].values[entry[rows]]
         found[column] = merged
     return found
 

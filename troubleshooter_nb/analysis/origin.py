@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.flow import Flow, Node, Place
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
-from troubleshooter_nb.metrics.noise import NoiseModel, noise_bound
+from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel, noise_bound
 from troubleshooter_nb.render.words import DIFFERING
 
 # An output whose error is this many times that of its inputs, or what rounding leaves if that is
@@ -28,8 +28,6 @@ _SOON = 8
 # The precision of a side is that of most of its rows.
 _MOST_ROWS = 0.6
 _FEWEST_FOR_PRECISION = 4
-# A value rounded on both sides: two errors that are uniform within half a unit.
-_ROUNDED_TWICE = 0.8
 
 
 @dataclass(eq=False)
@@ -54,6 +52,8 @@ class Origins:
         the call was given.
     vanishing : ndarray of bool
         The row differs, but whatever uses it agrees.
+    doubtful : dict of Node to float
+        Calls that contain no others and differ more than what they were given, and how many times.
     """
 
     flow: Flow
@@ -145,19 +145,24 @@ def _execution(node: Node) -> tuple[Any, ...]:
 
 
 class _Before:
-    """The largest error so far, by place and direction; backward goes on from forward."""
+    """The largest error so far, by place and inside each call; backward goes on from forward."""
 
     def __init__(self) -> None:
-        self._worst: dict[Place, float] = defaultdict(float)
-        self._seen: dict[Place, bool] = defaultdict(bool)
+        self._worst: dict[Place | tuple[Node, str], float] = {}
 
-    def add(self, place: Place, error: float) -> None:
-        if not math.isnan(error):
-            self._worst[place] = max(self._worst[place], error)
-            self._seen[place] = True
+    def add(self, node: Node, row: int, error: float) -> None:
+        """Enter a result of a call."""
+        if math.isnan(error):
+            return
+        keys: list[Place | tuple[Node, str]] = [node.place]
+        if node.parent is not None and row in node.outputs:
+            keys.append((node.parent, node.direction))
+        for key in keys:
+            self._worst[key] = max(self._worst.get(key, 0.0), error)
 
-    def error(self, place: Place) -> float:
-        return self._worst[place] if self._seen[place] else math.nan
+    def error(self, key: Place | tuple[Node, str]) -> float:
+        """Largest error of a place, or inside a call in a direction; nan where none is known."""
+        return self._worst.get(key, math.nan)
 
 
 def _judge_roots(origins: Origins) -> None:
@@ -212,7 +217,7 @@ def _judge_inputs(origins: Origins, node: Node, before: _Before) -> None:
             if origins.differs(row):
                 origins.state[row] = "created"
         else:
-            error = _largest(origins.error, _around(node))
+            error = _error_around(origins, node, before)
             if math.isnan(error):
                 _judge(origins, row, before.error(node.place), "order")
             else:
@@ -264,7 +269,7 @@ def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
         if not node.children and _ratio(origins, row) > _WORTH_A_LOOK:
             origins.doubtful[node] = max(origins.doubtful.get(node, 0.0), _ratio(origins, row))
     for row in [*node.outputs, *node.gradients]:
-        before.add(node.place, origins.error[row])
+        before.add(node, row, float(origins.error[row]))
 
 
 def _judge(origins: Origins, row: int, source_error: float, basis: str) -> None:
@@ -285,7 +290,7 @@ def _ratio(origins: Origins, row: int) -> float:
 def _sources(origins: Origins, node: Node) -> list[int]:
     """Rows that the results of a call are computed from."""
     if node.children:
-        return [*_around_inside(node), *node.inputs]
+        return [row for child in node.children for row in child.outputs] + node.inputs
     rows = [*node.inputs, *node.parameters]
     if not node.inputs:
         # Parameters alone say nothing about what arrived.
@@ -295,90 +300,120 @@ def _sources(origins: Origins, node: Node) -> list[int]:
     return rows
 
 
-def _around_inside(container: Node) -> list[int]:
-    return [row for child in container.children for row in child.outputs]
-
-
-def _around(node: Node) -> list[int]:
-    """Rows from which unrecorded work between calls may have made an input."""
+def _error_around(origins: Origins, node: Node, before: _Before) -> float:
+    """Largest error of what unrecorded work between calls may have made an input from."""
     container = node.parent
     if container is None:
-        return []
-    siblings = [c for c in container.children if c is not node and c.finished < node.finished]
-    rows = [row for sibling in siblings for row in sibling.outputs]
-    rows += [row for row in container.inputs if row not in node.inputs]
+        return math.nan
+    rows = [row for row in container.inputs if row not in node.inputs]
+    errors = [before.error((container, node.direction))]
     if node.direction == "backward" and node.forward is not None and container.forward is not None:
         rows += container.forward.inputs
-        rows += [row for child in container.forward.children for row in child.outputs]
-    return rows
+        errors.append(before.error((container.forward, "forward")))
+    known = [error for error in [*errors, _largest(origins.error, rows)] if not math.isnan(error)]
+    return max(known, default=math.nan)
+
+
+@dataclass
+class _Uses:
+    """What is known of rows that use a value: whether there are any, and whether all agree."""
+
+    known: bool = False
+    agree: bool = True
+
+    def add(self, agrees: bool) -> None:
+        self.known = True
+        self.agree &= agrees
 
 
 class _Harmless:
     """Differences that whatever uses the value does not see.
 
     A record before an operator that works in place, another layout, a parameter that is defined
-    another way: the values differ, and what is computed from them agrees.
+    another way: the values differ, and what is computed from them agrees, at once or further on.
+    Calls are gone through from the last to the first, as what uses a value comes after it.
     """
 
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
-        self._known: dict[int, bool] = {}
-        self._outermost: dict[Place, list[Node]] = defaultdict(list)
-        for node in origins.flow.nodes:
-            if node.parent is None:
-                self._outermost[node.place].append(node)
+        self._harmless: set[int] = set()
+        # Of the calls seen so far, those in each container and direction, and the next few of
+        # those in none: what unrecorded work may have made of a result.
+        self._inside: dict[tuple[Node, str], _Uses] = defaultdict(_Uses)
+        self._soon: dict[tuple[Place, str], deque[list[int]]] = defaultdict(
+            lambda: deque(maxlen=_SOON)
+        )
 
     def find(self) -> None:
         """Take the state from rows that created a difference which goes no further."""
-        origins = self.origins
-        for row in np.flatnonzero(origins.state == "created"):
-            if self.is_harmless(int(row)):
+        origins, flow = self.origins, self.origins.flow
+        created = [int(row) for row in np.flatnonzero(origins.state == "created")]
+        if not created:
+            return
+        for node in sorted(flow.nodes, key=_execution, reverse=True):
+            self._visit(node)
+        for row in created:
+            if row not in flow.node_of:
+                self._decide(row, _Uses(), self._results_of_root(row))
+            if row in self._harmless:
                 origins.vanishing[row] = True
                 # What steps made of a parameter is told even where its layer does not show it.
                 if origins.basis[row] != "update":
                     origins.state[row] = ""
 
-    def _used_between(self, node: Node) -> list[int]:
-        """Rows that unrecorded work may have made of the results of a call, soon after it."""
+    def _visit(self, node: Node) -> None:
+        """Decide the rows of a call, and keep its inputs for the calls before it."""
         flow = self.origins.flow
-        around = node.parent.children if node.parent is not None else self._outermost[node.place]
-        later = [n for n in around if n.direction == node.direction and n.finished > node.finished]
+        between = self._between(node)
+        for row in [*node.outputs, *node.gradients]:
+            self._decide(row, between, flow.consumers.get(row, []))
+        for row in node.inputs:
+            # What was made between calls may go on past this one, as round a residual.
+            uses = _Uses() if row in flow.external else between
+            self._decide(row, uses, node.outputs)
+        made = self._made_between(node.inputs)
         if node.parent is None:
-            later = sorted(later, key=lambda n: n.finished)[:_SOON]
-        rows = [row for other in later for row in other.inputs]
-        if node.parent is not None:
-            rows += [row for row in node.parent.outputs if row not in flow.passed_on]
-        made = ("between", "order")
-        return [r for r in rows if self.origins.basis[r] in made and r not in flow.external]
-
-    def is_harmless(self, row: int) -> bool:
-        """Whether all that uses the value of a row agrees, at once or further on."""
-        if row not in self._known:
-            # A row that is asked for while it is being decided is no evidence.
-            self._known[row] = False
-            self._known[row] = self._decide(row)
-        return self._known[row]
-
-    def _decide(self, row: int) -> bool:
-        origins, flow = self.origins, self.origins.flow
-        node = flow.node_of.get(row)
-        if node is None:
-            if flow.site["role"][row] == "buffer":
-                # Only written in training: nothing need differ for it.
-                return False
-            used = [n for n in flow.users.get(row, ()) if n.direction == "forward"]
-            results = [out for user in used for out in user.outputs]
-        elif row in node.inputs:
-            results = list(node.outputs)
-            if row not in flow.external:
-                # What was made between calls may go on past this one, as round a residual.
-                results += self._used_between(node)
+            self._soon[node.place, node.direction].append(made)
         else:
-            results = [*flow.consumers.get(row, []), *self._used_between(node)]
-        known = [other for other in results if not math.isnan(origins.error[other])]
-        return bool(known) and all(
-            not origins.differs(other) or self.is_harmless(other) for other in known
-        )
+            self._count(made, self._inside[node.parent, node.direction])
+
+    def _between(self, node: Node) -> _Uses:
+        """Rows that unrecorded work may have made of the results of a call, soon after it."""
+        uses = _Uses()
+        if node.parent is None:
+            for rows in self._soon[node.place, node.direction]:
+                self._count(rows, uses)
+            return uses
+        inside = self._inside[node.parent, node.direction]
+        uses = _Uses(inside.known, inside.agree)
+        flow = self.origins.flow
+        outputs = [row for row in node.parent.outputs if row not in flow.passed_on]
+        self._count(self._made_between(outputs), uses)
+        return uses
+
+    def _made_between(self, rows: Iterable[int]) -> list[int]:
+        made, external = ("between", "order"), self.origins.flow.external
+        return [r for r in rows if self.origins.basis[r] in made and r not in external]
+
+    def _results_of_root(self, row: int) -> list[int]:
+        flow = self.origins.flow
+        if flow.site["role"][row] == "buffer":
+            # Only written in training: nothing need differ for it.
+            return []
+        used = [node for node in flow.users.get(row, ()) if node.direction == "forward"]
+        return [output for node in used for output in node.outputs]
+
+    def _decide(self, row: int, between: _Uses, results: Iterable[int]) -> None:
+        if self.origins.differs(row):
+            uses = _Uses(between.known, between.agree)
+            self._count(results, uses)
+            if uses.known and uses.agree:
+                self._harmless.add(row)
+
+    def _count(self, rows: Iterable[int], uses: _Uses) -> None:
+        for row in rows:
+            if not math.isnan(self.origins.error[row]):
+                uses.add(row in self._harmless or not self.origins.differs(row))
 
 
 def _largest(errors: np.ndarray, rows: Iterable[int]) -> float:
@@ -397,10 +432,10 @@ def _errors(flow: Flow) -> np.ndarray:
     _weigh_cancelled(flow, errors)
     mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
     errors[mismatched | (verdicts == "shape")] = np.inf
-    # Gradients that the frameworks define differently say nothing.
-    silent = ("defined_differently", "nothing_shared", "digest_kinds", "digest_differs")
     # Other bits of unknown size; where nothing else was recorded, all that is known is that.
     errors[(result["reason_id"] == "digest_differs") & (verdicts == "differs")] = np.inf
+    # Gradients that the frameworks define differently say nothing.
+    silent = ("defined_differently", "nothing_shared", "digest_kinds", "digest_differs")
     errors[np.isin(result["reason_id"], silent) & (verdicts != "differs")] = np.nan
     return errors
 
@@ -493,7 +528,7 @@ def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:
         dtypes = [dtype if unit_roundoff(dtype) <= coarse else finest for dtype in dtypes]
     typical = model.typical(dtypes[0], dtypes[-1], word, length=length, backward=backward)
     if arithmetic_of(dtypes[0]) == "float":
-        typical = max(typical, _ROUNDED_TWICE * coarse if coarse > 2.0**-23 else 0.0)
+        typical = max(typical, ROUNDED_TWICE * coarse if coarse > 2.0**-23 else 0.0)
     if is_root:
         # Copied, not computed.
         return 4.0 * typical, typical

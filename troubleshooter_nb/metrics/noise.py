@@ -113,7 +113,7 @@ _PRODUCTS = frozenset(
     "scaleddotproductattention".split()
 )
 # A value rounded on both sides: two errors that are uniform within half a unit.
-_ROUNDED_TWICE = 0.8
+ROUNDED_TWICE = 0.8
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,6 @@ class NoiseModel:
         *,
         length: int = 1,
         backward: bool = False,
-        name: str = "",
     ) -> float:
         """Relative L2 error that is usual; ten times of it is not.
 
@@ -154,8 +153,6 @@ class NoiseModel:
             Products summed into one element.
         backward : bool
             Gradients pass through twice the arithmetic.
-        name : str
-            Entry whose self-noise is a floor.
         """
         stored = max(unit_roundoff(left_dtype), unit_roundoff(right_dtype))
         accumulated = min(stored, _FLOAT32_ROUNDOFF)
@@ -164,5 +161,5 @@ class NoiseModel:
             many = _TYPICAL + _GROWTH * max(length, 1) ** 0.5
         noise = accumulated * many * (2.0 if backward else 1.0)
         if stored > _FLOAT32_ROUNDOFF:
-            noise += _ROUNDED_TWICE * stored
-        return max(noise, self.self_noise.get(name, 0.0))
+            noise += ROUNDED_TWICE * stored
+        return noise
