@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import statistics
-import sys
 from pathlib import Path
 
 import nbformat
@@ -45,23 +44,8 @@ _TIMES = 3
 
 
 @pytest.fixture(scope="module")
-def harness():
-    return _module("widget_harness")
-
-
-@pytest.fixture(scope="module")
 def contrast():
-    return _module("test_reprs_in_browser").CONTRAST
-
-
-def _module(file):
-    name = f"troubleshooter_nb_test_{file}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, HERE / f"{file}.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return importlib.import_module("tests.browser.test_reprs_in_browser").CONTRAST
 
 
 @pytest.fixture(scope="module")

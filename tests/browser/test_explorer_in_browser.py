@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,7 @@ pytest.importorskip("playwright")
 pytest.importorskip("jupyter_client")
 pytest.importorskip("anywidget")
 
-sys.path.insert(0, str(Path(__file__).parent))
-import widget_harness as harness
-
-sys.path.pop(0)
+from tests.browser import harness
 
 pytestmark = [
     pytest.mark.browser,

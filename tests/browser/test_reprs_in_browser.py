@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import nbformat
@@ -73,16 +71,6 @@ root => {
 
 
 @pytest.fixture(scope="module")
-def browser():
-    name = "troubleshooter_nb_test_jupyter_browser"
-    spec = importlib.util.spec_from_file_location(name, HERE / "jupyter_browser.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
 def cmp(tmp_path_factory):
     rng = np.random.default_rng(0)
     left, right = {}, {}
@@ -146,12 +134,12 @@ def record(cmp, others, tmp_path_factory):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_an_untrusted_record_is_drawn_readable_and_foldable(browser, record, dark):
+def test_an_untrusted_record_is_drawn_readable_and_foldable(harness, record, dark):
     with (
-        browser.jupyter_lab(record, dark=dark) as base,
-        browser.browser_page(dark=dark, height=7000) as page,
+        harness.jupyter(record, dark=dark) as server,
+        harness.browser_page(dark=dark, height=7000) as page,
     ):
-        browser.open_in_lab(page, base, "record.ipynb")
+        harness.shown(server, page, "record.ipynb")
         page.wait_for_selector(f".tsnb >> nth={SHOWN - 1}")
         theme = f'body[data-jp-theme-light="{str(not dark).lower()}"]'
         page.wait_for_selector(theme, state="attached")
@@ -174,10 +162,10 @@ def test_an_untrusted_record_is_drawn_readable_and_foldable(browser, record, dar
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_an_exported_page_is_readable_and_fits_the_window(browser, cmp, tmp_path, dark):
+def test_an_exported_page_is_readable_and_fits_the_window(harness, cmp, tmp_path, dark):
     path = tnb.export(cmp, tmp_path / "page.html")
     asked = []
-    with browser.browser_page(dark=dark, width=1120) as page:
+    with harness.browser_page(dark=dark, width=1120) as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(path.as_uri())
         PICTURES.mkdir(exist_ok=True)

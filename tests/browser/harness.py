@@ -1,4 +1,4 @@
-"""One harness for the widgets: a throw-away Jupyter, three front ends, and the kernel's own word.
+"""One harness for all browser tests: a throw-away Jupyter, three front ends, the kernel's own word.
 
 A test writes a notebook, opens it in ``lab``, ``notebook7`` or ``nbclassic``, acts with mouse or
 keyboard, waits for what the page shows and then asks the kernel. Nothing sleeps and nothing is
@@ -298,6 +298,13 @@ def opened(server: Server, page: Page, name: str, front_end: str = "lab") -> Ite
         yield notebook
     finally:
         notebook._disconnect()
+
+
+def shown(server: Server, page: Page, name: str) -> None:
+    """Show a notebook in JupyterLab as it was stored, until its outputs are drawn."""
+    page.goto(f"{server.base}/lab/tree/{name}?reset")
+    page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
+    page.wait_for_function("() => window.jupyterapp && window.jupyterapp.restored")
 
 
 def measured(root: Locator, act: Callable[[], object]) -> float:
