@@ -14,8 +14,9 @@ from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.widgets.columns import Table, View
 from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
-from troubleshooter_nb.widgets.explorer_words import _WORDS, explorer_words
+from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS
 from troubleshooter_nb.widgets.opened_row import opened_entry, opened_pair, said_part
+from troubleshooter_nb.widgets.words import in_language
 
 
 class Counting:
@@ -333,13 +334,13 @@ def test_a_part_says_its_place_and_shape():
 
 
 def test_both_languages_have_the_same_gaps():
-    for english, chinese in _WORDS.values():
+    for english, chinese in EXPLORER_WORDS.values():
         assert english
         assert chinese
         assert sorted(part.split("}")[0] for part in english.split("{")[1:]) == sorted(
             part.split("}")[0] for part in chinese.split("{")[1:]
         )
-    assert explorer_words("zh")["close"] == "关闭"
+    assert in_language(EXPLORER_WORDS, "zh")["close"] == "关闭"
 
 
 @pytest.fixture

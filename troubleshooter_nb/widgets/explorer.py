@@ -22,8 +22,9 @@ from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
 from troubleshooter_nb.widgets.columns import Table, View
 from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
-from troubleshooter_nb.widgets.explorer_words import explorer_word, explorer_words
+from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS, explorer_word
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
+from troubleshooter_nb.widgets.words import in_language
 
 _HERE = Path(__file__).parent
 _KEPT = 32  # opened rows whose evidence is remembered
@@ -181,7 +182,7 @@ class Explorer(anywidget.AnyWidget):
         return {
             **self._state(),
             "columns": columns,
-            "words": explorer_words(self._language),
+            "words": in_language(EXPLORER_WORDS, self._language),
             "marks": marks,
             "title": self._headline(),
             "dump": is_dump,

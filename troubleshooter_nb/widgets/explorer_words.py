@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_WORDS: Mapping[str, tuple[str, str]] = {
+EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     # Columns.
     "number": ("#", "#"),
     "verdict": ("verdict", "结论"),
@@ -165,10 +165,5 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 
 def explorer_word(key: str, language: str = "en", **values: object) -> str:
     """The words of an id, gaps filled; gaps without a value stay as they are."""
-    text = _WORDS[key][language == "zh"]
+    text = EXPLORER_WORDS[key][language == "zh"]
     return text.format(**values) if values else text
-
-
-def explorer_words(language: str = "en") -> dict[str, str]:
-    """All words of one language, for the page."""
-    return {key: texts[language == "zh"] for key, texts in _WORDS.items()}

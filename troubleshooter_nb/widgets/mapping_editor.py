@@ -19,7 +19,8 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.html import element, fragment, paragraph
 from troubleshooter_nb.weight_map import WeightMap
 from troubleshooter_nb.widgets.editing import PairingSession, WeightMapSession, open_session
-from troubleshooter_nb.widgets.words import words_of
+from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS
+from troubleshooter_nb.widgets.words import in_language
 
 _HERE = Path(__file__).parent
 # The twin is drawn again after every change, so it is shorter than the repr it comes from.
@@ -102,7 +103,7 @@ class MappingEditor(anywidget.AnyWidget):
         try:
             answer = self._session.answer(message)
             if message.get("op") == "ready":
-                answer["words"] = words_of(self._language)
+                answer["words"] = in_language(EDITOR_WORDS, self._language)
         finally:
             self.send(answer)
         if self._session.revision != before:
@@ -142,7 +143,7 @@ class MappingEditor(anywidget.AnyWidget):
     def _tell(self, answer: dict[str, Any]) -> None:
         """Tell the page what changed without being asked."""
         if answer["type"] == "state":
-            answer["words"] = words_of(self._language)
+            answer["words"] = in_language(EDITOR_WORDS, self._language)
         self.send({**answer, "re": None, "revision": self._session.revision})
         self._due = True
         self._soon()
@@ -156,7 +157,7 @@ class MappingEditor(anywidget.AnyWidget):
         """The widget, and a sentence for whatever cannot show one; the twin is its own output."""
         shown = super()._repr_mimebundle_()
         bundle = dict(shown[0] if isinstance(shown, tuple) else shown or {})
-        words = words_of(self._language)
+        words = in_language(EDITOR_WORDS, self._language)
         bundle["text/html"] = str(fragment(paragraph(element("em", words["static"]))))
         bundle["text/plain"] = words["static"]
         return bundle, {}
