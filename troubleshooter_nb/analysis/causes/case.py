@@ -182,6 +182,31 @@ class Fit:
 Fitter = Callable[[Operands], list[Fit]]
 
 
+def evidence_of(best: tuple[Fit, Fit], setting: str, layer: str) -> dict[str, Any]:
+    """What the fits of left and right prove: the setting that decides, residuals, all settings."""
+    sides = dict(zip(("left", "right"), best, strict=True))
+    return {
+        "setting": setting,
+        "layer": layer,
+        **{side: plain(fit.settings.get(setting)) for side, fit in sides.items()},
+        **{f"{side}_residual": fit.residual for side, fit in sides.items()},
+        **{f"{side}_settings": plain(fit.settings) for side, fit in sides.items()},
+    }
+
+
+def plain(value: Any) -> Any:
+    """The same in numbers, texts, lists and dictionaries that JSON knows."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
 def _values(source: ArraySource | None) -> np.ndarray | None:
     if source is None or math.prod(source.shape) > LARGEST:
         return None

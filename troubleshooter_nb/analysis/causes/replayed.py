@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Call, Fit, Fitter, Operands, Suspicion
+from troubleshooter_nb.analysis.causes.case import (
+    Call,
+    Fit,
+    Fitter,
+    Operands,
+    Suspicion,
+    evidence_of,
+)
 from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
 from troubleshooter_nb.analysis.causes.layers.table import BACKWARD_FITTERS, FITTERS, cause_of
@@ -124,11 +131,7 @@ def _is_random(call: Call, floors: Sequence[float]) -> bool:
 def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:
     """Masks that were drawn apart: the same rule, other elements."""
     output = call.outputs[0]
-    evidence: dict[str, Any] = {
-        "layer": call.word,
-        **{side: _plain(fit.settings.get("p")) for side, fit in _sides(best).items()},
-        **{f"{side}_settings": _all(fit.settings) for side, fit in _sides(best).items()},
-    }
+    evidence = evidence_of(best, "p", call.word)
     size = output.right.size if output.right is not None else 0
     return Suspicion(
         "rng_differs", output.rel_l2, floor, output.rel_l2, floor, evidence, output.pair, size
@@ -177,13 +180,7 @@ def _suspicion(
     if found is None:
         return None
     cause, setting = found
-    evidence: dict[str, Any] = {
-        "setting": setting,
-        "layer": call.word,
-        **{side: _plain(fit.settings.get(setting)) for side, fit in _sides(best).items()},
-        **{f"{side}_residual": fit.residual for side, fit in _sides(best).items()},
-        **{f"{side}_settings": _all(fit.settings) for side, fit in _sides(best).items()},
-    }
+    evidence = evidence_of(best, setting, call.word)
     output = call.outputs[0]
     if cause == "nan_swallowed":
         side = "left" if best[1].settings[setting] == "nan" else "right"
@@ -200,18 +197,3 @@ def _suspicion(
         pair=output.pair,
         independent=output.right.size if output.right is not None else 0,
     )
-
-
-def _sides(best: tuple[Fit, Fit]) -> dict[str, Fit]:
-    return {"left": best[0], "right": best[1]}
-
-
-def _all(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in settings.items()}
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value

@@ -13,7 +13,7 @@ from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
 from troubleshooter_nb.analysis.causes.between.scores import score_fits
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
-from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
 from troubleshooter_nb.analysis.causes.layers.table import cause_of
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.replayed import settings_apart
@@ -289,30 +289,13 @@ def _suspicion(
     twin: Twin, pair: _Pair, cause: tuple[str, str], rival: float, floor: float
 ) -> Suspicion:
     name, setting = cause
-    fits = {"left": pair.left, "right": pair.right}
-    evidence: dict[str, Any] = {
-        "setting": setting,
-        "layer": str(pair.left.settings["formula"]),
-        **{side: _plain(fit.settings.get(setting)) for side, fit in fits.items()},
-        **{f"{side}_residual": fit.residual for side, fit in fits.items()},
-        **{
-            f"{side}_settings": {k: _plain(v) for k, v in fit.settings.items()}
-            for side, fit in fits.items()
-        },
-    }
+    layer = str(pair.left.settings["formula"])
     return Suspicion(
         cause=name,
         before=twin.rel_l2,
         residual=pair.residual,
         rival=min(rival, twin.rel_l2) if math.isfinite(twin.rel_l2) else rival,
         floor=max(floor, pair.residual / 4.0) if pair.residual <= 16 * floor else floor,
-        evidence=evidence,
+        evidence=evidence_of((pair.left, pair.right), setting, layer),
         pair=twin.pair,
     )
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it."""
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value.item() if hasattr(value, "item") else value

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import Suspicion, Twin, plain
 from troubleshooter_nb.analysis.causes.tensors.distributions import (
     detect_initial,
     detect_random,
@@ -27,7 +27,7 @@ from troubleshooter_nb.analysis.causes.tensors.limits import (
     detect_swallowed,
     detect_underflow,
 )
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, plain, sides_of
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, sides_of
 from troubleshooter_nb.analysis.causes.tensors.neighbours import (
     detect_folded,
     detect_summed_bias,
@@ -220,7 +220,8 @@ def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[s
         "shift": observed_shift(sides),
         "moments": observed_moments(sides),
     }
-    return plain({key: value for key, value in seen.items() if value})
+    found: dict[str, Any] = plain({key: value for key, value in seen.items() if value})
+    return found
 
 
 def observed_shift(sides: Sides) -> dict[str, Any]:

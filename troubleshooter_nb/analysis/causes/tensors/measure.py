@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import Suspicion, Twin, plain
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
 from troubleshooter_nb.metrics.signatures import remainder_norm, values_of
 
@@ -146,23 +146,6 @@ def correlation(left: np.ndarray, right: np.ndarray) -> float:
 def transform(kind: str, *arguments: int | str) -> dict[str, Any]:
     """A transform of the closed list of `troubleshooter_nb.weight_map`, as evidence."""
     return {"kind": kind, "arguments": list(arguments)}
-
-
-def plain(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """The same evidence in numbers, texts, lists and dictionaries that JSON knows."""
-    return {key: _plain(value) for key, value in evidence.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return plain(value)
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
 
 
 def is_whole(values: np.ndarray) -> bool:
