@@ -52,8 +52,8 @@ class Origins:
         the call was given.
     vanishing : ndarray of bool
         The row differs, but whatever uses it agrees.
-    doubtful : dict of Node to float
-        Calls that contain no others and differ more than what they were given, and how many times.
+    doubtful : set of Node
+        Calls that contain no others and differ clearly more than what they were given.
     """
 
     flow: Flow
@@ -64,7 +64,7 @@ class Origins:
     state: np.ndarray = field(init=False)
     basis: np.ndarray = field(init=False)
     vanishing: np.ndarray = field(init=False)
-    doubtful: dict[Node, float] = field(default_factory=dict)
+    doubtful: set[Node] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         count = self.flow.count
@@ -267,7 +267,7 @@ def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
         given = before.error(node.place) if by_order else error
         _judge(origins, row, given, "order" if by_order else "inputs")
         if not node.children and _ratio(origins, row) > _WORTH_A_LOOK:
-            origins.doubtful[node] = max(origins.doubtful.get(node, 0.0), _ratio(origins, row))
+            origins.doubtful.add(node)
     for row in [*node.outputs, *node.gradients]:
         before.add(node, row, float(origins.error[row]))
 

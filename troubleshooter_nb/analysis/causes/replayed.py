@@ -50,13 +50,10 @@ class Replay:
         explained at all; neither is.
     suspicion : Suspicion or None
         The cause, where the differing settings have one.
-    side : {"", "left", "right"}
-        Of "one_side": the one that nothing explains.
     """
 
     outcome: Outcome
     suspicion: Suspicion | None = None
-    side: str = ""
 
 
 def replay(call: Call, typical: float) -> Replay:
@@ -97,17 +94,16 @@ def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
 
 def _compared(call: Call, fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> Replay:
     best = fits[0][0], fits[1][0]
-    own = max(fit.residual / floor for fit, floor in zip(best, floors, strict=True))
-    together = _common(fits, floors)
-    explained = [f.residual <= _ROUNDING * floor for f, floor in zip(best, floors, strict=True)]
+    units = [fit.residual / floor for fit, floor in zip(best, floors, strict=True)]
+    own, together = max(units), _common(fits, floors)
+    explained = [residual <= _ROUNDING for residual in units]
     differing = settings_apart(best[0], best[1])
     # Rounding may make one side look better with other settings: only a clear lead counts.
     if together <= _CLEARLY * max(own, 1.0):
-        # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
-        alike = [f.residual / floor for f, floor in zip(best, floors, strict=True)]
         if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
             return Replay("different", _random(call, best, max(floors)))
-        if all(explained) or max(alike) <= _ALIKE * max(min(alike), 1.0):
+        # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
+        if all(explained) or own <= _ALIKE * max(min(units), 1.0):
             return Replay("same" if max(f.residual for f in best) < _FARTHEST else "unknown")
     if differing and together > _CLEARLY * own and max(f.residual for f in best) < _FARTHEST:
         floor = max(floors)
@@ -118,7 +114,7 @@ def _compared(call: Call, fits: Sequence[Sequence[Fit]], floors: Sequence[float]
         found = None
         if not differing:
             found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
-        return Replay("one_side", found, side="right" if explained[0] else "left")
+        return Replay("one_side", found)
     return Replay("unknown")
 
 
