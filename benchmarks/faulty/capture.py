@@ -15,6 +15,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.naming import Site
 
 # What operator-level dumps of msprobe hold; views and indexing are not in its list.
@@ -332,14 +333,15 @@ def is_kept(record: Record, keep: str) -> bool:
 
 
 def statistics_of(array: np.ndarray) -> dict[str, float]:
-    """The four figures that msprobe keeps."""
+    """The four figures that msprobe keeps, as its files are read here."""
     wide = array.astype(np.float64)
     if not wide.size:
         return {}
     with np.errstate(all="ignore"):
-        return {
+        figures = {
             "max": float(wide.max()),
             "min": float(wide.min()),
             "mean": float(np.float32(wide.mean())),
             "l2": float(np.float32(np.sqrt((wide**2).sum()))),
         }
+    return with_nonfinite(figures)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from faulty import layers, limits, loading, mindspore_side, outside, sequences, training  # noqa: F401 they register
-from faulty.capture import Record, dump_of, is_kept
+from faulty.capture import Record, dump_of, is_kept, statistics_of
 from faulty.families import FAMILIES, draw_side
 from faulty.noise import amplify, cast, harmless, reorder
 from faulty.registry import FAULTS, Fault, Truth
 from faulty.side import Side
 from troubleshooter_nb import Dump
+from troubleshooter_nb.metrics.floats import unit_roundoff
 
 CONTROLS = ("same", "reordered", "half reordered", "other precision", "amplified", "layout")
 OTHER_CONTROLS = ("same", "amplified", "layout")
 HARD = ("half noise", "other precision", "small", "amplified", "harmless first", "statistics")
 NOT_SAME = ("half noise", "other precision", "amplified", "harmless first", "layout")
 HALVES = (torch.bfloat16, torch.float16)
+# Faults of less than this share of the noise are none.
+BURIED = 0.05
+# Sums over the same values in another order are this close.
+_ROUNDED = 1e-5
 
 
 @dataclass
@@ -277,49 +282,82 @@ def _recorded(
     run.left = dump_of(left, run.keep, "left", is_widened)
     run.right = dump_of(right, run.keep, "right", is_widened)
     if run.fault:
-        measure(run, left, clean, right)
-        buried = run.hard in ("half noise", "other precision", "amplified") and run.strength < 0.05
-        if buried or not run.touches:
+        measure(run, left, clean, right, options[0])
+        if run.strength < BURIED or not run.touches:
             return None
     return run
 
 
 def measure(
-    run: Run, left: Iterable[Record], clean: Iterable[Record], right: Iterable[Record]
+    run: Run,
+    left: Sequence[Record],
+    clean: Iterable[Record],
+    right: Iterable[Record],
+    in_backward_order: bool,
 ) -> None:
     """Where the fault first changes a recorded value, and how much against the noise there."""
-    without = {(r.step, r.name): r.array for r in clean}
+    without = {(r.step, r.name): r for r in clean if is_kept(r, run.keep)}
     other = {(r.step, r.name): r.array for r in right}
-    run.touches = False
-    lost = [r for r in clean if is_kept(r, run.keep)]
-    have = {(r.step, r.name) for r in left}
-    lost = [r for r in lost if (r.step, r.name) not in have]
-    for record in left:
-        key = record.step, record.name
-        if not is_kept(record, run.keep):
-            continue
-        own = without.get(key)
-        if own is not None and own.shape == record.array.shape and _same(own, record.array):
-            continue
-        run.touches = True
-        run.first = f"{record.step}:{record.name}"
-        run.strength = _strength(record.array, own, other.get(key))
-        if run.truth.is_glue:
-            run.truth.origins.add(record.where)
+    kept = [r for r in left if is_kept(r, run.keep)]
+    changed = [r for r in kept if not _same(without.get((r.step, r.name)), r, run.keep)]
+    run.touches = bool(changed)
+    if changed:
+        first = changed[0]
+        own = without.get((first.step, first.name))
+        run.first = f"{first.step}:{first.name}"
+        run.strength = _strength(first, own, other.get((first.step, first.name)))
+        run.truth.origins |= first_readers(run, changed, in_backward_order)
         return
+    have = {(r.step, r.name) for r in left}
+    lost = [key for key in without if key not in have]
     if lost:
         run.touches = run.truth.is_absent = True
-        run.first, run.strength = f"{lost[0].step}:{lost[0].name}", float("inf")
+        run.first, run.strength = f"{lost[0][0]}:{lost[0][1]}", float("inf")
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+def first_readers(run: Run, changed: Sequence[Record], in_backward_order: bool) -> set[str]:
+    """Who first shows a fault that lies in work of which the dump holds no result."""
+    truth, first = run.truth, changed[0]
+    if truth.origins and truth.direction == "backward" and first.site.role == "parameter":
+        # Gradients of parameters alone, computed from the last layer back.
+        step = [r for r in changed if r.step == first.step]
+        return {step[0 if in_backward_order else -1].where}
+    # A call that was given what no recorded one made.
+    is_between = first.site.role == "input"
+    # Of statistics the result of the fault may be the same: those of reordered values are.
+    if truth.is_glue or is_between or run.keep == "statistics":
+        return {first.where}
+    return set()
 
 
-def _strength(a: np.ndarray, own: np.ndarray | None, other: np.ndarray | None) -> float:
-    if own is None or other is None or not a.shape == own.shape == other.shape:
+def _same(own: Record | None, record: Record, keep: str) -> bool:
+    """Whether the dump holds the same of a record with the fault and without it."""
+    if own is None:
+        return False
+    a, b = own.array, record.array
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if keep == "statistics" and a.dtype.kind not in "b":
+        first, second = statistics_of(a), statistics_of(b)
+        if first.keys() != second.keys():
+            return False
+        # A mean of what cancels is rounding.
+        figures = [np.array([one[n] for n in ("min", "max", "l2")]) for one in (first, second)]
+        return bool(np.allclose(*figures, rtol=_ROUNDED, atol=0, equal_nan=True))
+    return a.tobytes() == b.tobytes()
+
+
+def _strength(record: Record, own: Record | None, other: np.ndarray | None) -> float:
+    """Effect over what the sides differ by without it; 0 where it is less than rounding."""
+    if own is None or other is None or not own.array.shape == other.shape == record.array.shape:
         return float("inf")
-    a, own, other = (x.astype(np.float64) for x in (a, own, other))
-    with np.errstate(all="ignore"):
-        effect, noise = np.linalg.norm(a - own), np.linalg.norm(own - other)
-        return float(effect / noise) if noise else float("inf")
+    roundoff = unit_roundoff(record.array.dtype) if record.array.dtype.kind != "b" else 0.0
+    a, b, c = (x.astype(np.float64) for x in (record.array, own.array, other))
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    if not finite.all() and not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return float("inf")
+    a, b, c = a[finite], b[finite], c[finite]
+    effect, noise = np.linalg.norm(a - b), np.linalg.norm(b - c)
+    if effect <= 2 * roundoff * np.linalg.norm(b):
+        return 0.0
+    return float(effect / noise) if noise else float("inf")

@@ -212,3 +212,50 @@ def test_rows_before_the_first_difference_that_could_not_be_read_are_said(tmp_pa
     comparison = compare(tmp_path / "left", tmp_path / "right")
     assert comparison.first_divergence.row["left_display"].item() == "l4"
     assert any("from l3 on: it may begin there" in note for note in comparison.notes)
+
+
+def convolved(*, is_folded: bool) -> Dump:
+    """A pointwise convolution and its batch norm in evaluation, folded into one or not."""
+    recorder = Recorder()
+    values = draws(5, x=(64, 16), weight=(16, 16), bias=(16,), gamma=(16,), beta=(16,), mean=(16,))
+    x, mean, beta = values["x"], values["mean"], values["beta"]
+    gamma, variance = np.abs(values["gamma"]) + 0.5, np.abs(values["mean"]) + np.float32(0.1)
+    factor = gamma / np.sqrt(variance + 1e-5)
+    weight, bias = values["weight"], values["bias"]
+    if is_folded:
+        weight, bias = weight * factor[:, None], beta + (bias - mean) * factor
+    norm = {"weight": gamma, "bias": beta, "running_mean": mean, "running_var": variance}
+    h = recorder.call("conv", "Linear", linear, x, weight=weight, bias=bias.astype(np.float32))
+
+    def normalise(v: np.ndarray, **known: np.ndarray) -> np.ndarray:
+        return v if is_folded else (v - mean) * factor + beta
+
+    y = recorder.call("bn", "BatchNorm1d", normalise, h, **({} if is_folded else norm))
+    recorder.call("act", "ReLU", relu, y)
+    return recorder.dump()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_norm_that_is_folded_into_the_layer_before_it_is_said_and_no_missing_bias(side):
+    sides = convolved(is_folded=side == "left"), convolved(is_folded=side == "right")
+    comparison = compare(*sides)
+    assert comparison.findings[0].cause == "bn_folded"
+    assert comparison.findings[0].confidence > 0.9
+    assert comparison.findings[0].evidence["side"] == side
+    assert comparison.findings[0].evidence["bias"] == "folded"
+    assert "bias_missing" not in {finding.cause for finding in comparison.findings}
+
+
+def test_a_second_output_is_not_acquitted_with_the_first_which_was_computed_again():
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(32, 16), weight=(16, 16), bias=(16,))
+        x = values.pop("x")
+        y = recorder.call("fc", "Linear", linear, x, **values)
+        name = "Module.fc.Linear.forward.0.output.1"
+        recorder.add(name, "fc", "forward", "output", "1", y * np.float32(factor), "Linear")
+        return recorder.dump()
+
+    comparison = compare(run(1.1), run(1.0))
+    assert comparison.first_divergence.row["right"].item().endswith("output.1")
+    assert comparison.first_divergence.row["origin"].item() == "created"

@@ -209,6 +209,26 @@ def test_parameter_gradients_are_walked_from_the_loss_backwards(tmp_path):
     assert str(cmp.first_divergence.row["left_display"].values) == "fc1.bias"
 
 
+@pytest.mark.parametrize("leads", ["as computed", "as registered"])
+def test_gradients_of_calls_are_walked_back_whichever_way_the_sides_save_them(leads):
+    def side(paths):
+        entries = [
+            Entry(
+                f"Module.{path}.Linear.parameters_grad.weight",
+                Site("module", path, 0, "backward", "parameter", "weight"),
+                ArrayInMemory(np.ones(4)),
+                order=order,
+            )
+            for order, path in enumerate(paths)
+        ]
+        return Dump.from_entries(entries)
+
+    paths = [f"layers.{number}" for number in range(4)]
+    sides = side(paths[::-1]), side(paths)
+    cmp = tnb.compare(*(sides if leads == "as computed" else sides[::-1]))
+    assert [str(name).split(".")[2] for name in cmp.result["left"].values] == ["3", "2", "1", "0"]
+
+
 def test_forward_values_are_walked_in_the_order_of_saving(tmp_path):
     good = {"z_in": np.ones(4), "a_mid": np.ones(4), "b_out": np.ones(4)}
     bad = good | {"a_mid": np.zeros(4), "b_out": np.zeros(4)}

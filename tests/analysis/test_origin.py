@@ -11,7 +11,7 @@ from tests.analysis.runs import Recorder, chain, draws, linear, relu
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import Origins, find_origins
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import ArrayInMemory, Dump
 from troubleshooter_nb.metrics.noise import NoiseModel
 
 
@@ -61,6 +61,26 @@ def test_a_parameter_stored_in_another_layout_is_no_origin_where_its_layer_agree
     origins = origins_of(left, chain())
     assert origins.created() == []
     assert names(origins, list(np.flatnonzero(origins.vanishing))) == ["fc2.weight"]
+
+
+def test_the_gradient_of_a_parameter_in_another_layout_is_no_origin_either():
+    def run(*, is_turned: bool) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(8, 16), weight=(16, 16), bias=(16,))
+        weight = values["weight"].T if is_turned else values["weight"]
+        recorder.call(
+            "fc",
+            "Linear",
+            lambda x, weight, bias: linear(x, weight.T if is_turned else weight, bias),
+            values["x"],
+            weight=weight,
+            bias=values["bias"],
+        )
+        name = "Module.fc.Linear.parameters_grad.weight"
+        recorder.add(name, "fc", "backward", "parameter", "weight", weight * np.float32(2))
+        return recorder.dump()
+
+    assert created(run(is_turned=True), run(is_turned=False)) == []
 
 
 def _squeezed(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -191,3 +211,116 @@ def test_calls_that_a_damaged_dump_puts_inside_each_other_end_the_search():
 
     origins = origins_of(run(1.5), run(1.0))
     assert names(origins, origins.created()) == ["a output 0"]
+
+
+def test_a_layout_is_harmless_where_its_first_user_agrees_and_another_origin_comes_later():
+    def run(*, is_reversed: bool, factor: float) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(8, 16), weight=(16, 16), bias=(16,))
+        x = values.pop("x")
+        stored = {name: array[::-1] if is_reversed else array for name, array in values.items()}
+        h = recorder.call("attn.qkv", "Linear", linear, x, **stored)
+        mixed = np.tanh(h[:, ::-1] if is_reversed else h)
+        y = recorder.call("attn.proj", "Linear", linear, mixed, **values)
+        z = recorder.call("act", "ReLU", lambda v: relu(v) * np.float32(factor), y)
+        recorder.call("fc", "Linear", linear, z * np.float32(0.5) + x, **values)
+        return recorder.dump()
+
+    origins = origins_of(run(is_reversed=True, factor=1.1), run(is_reversed=False, factor=1.0))
+    assert names(origins, origins.created()) == ["act output 0"]
+    harmless = names(origins, sorted(origins.harmless))
+    assert harmless == ["attn.qkv.weight", "attn.qkv.bias", "attn.qkv output 0"]
+
+
+def _block_and_layer(inner: float, block: float, layer: float) -> Dump:
+    """Outputs alone of a layer in a block, of the block and of a layer behind it."""
+    values = draws(3, x=(8, 16), inner=(8, 16))
+    recorder = Recorder()
+    outputs = {"block.q": values["inner"], "block": values["x"], "fc": values["x"]}
+    for (path, array), factor in zip(outputs.items(), (inner, block, layer), strict=True):
+        name = f"Module.{path}.Linear.forward.0.output.0"
+        scaled = array * np.float32(factor)
+        recorder.add(name, path, "forward", "output", "0", scaled, "Linear")
+    return recorder.dump()
+
+
+def test_of_outputs_alone_what_is_gone_outside_a_module_hides_no_later_origin():
+    right = _block_and_layer(1, 1, 1)
+    assert created(_block_and_layer(-1, 1, 1.1), right) == ["fc output 0"]
+    # A residual dilutes what is small: that is not gone.
+    assert created(_block_and_layer(1 + 1e-4, 1 + 5e-6, 1 + 5e-6), right) == ["block.q output 0"]
+
+
+def test_in_a_checkpoint_that_was_cast_what_differs_by_more_is_the_origin():
+    def cast(values: np.ndarray) -> np.ndarray:
+        return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+    names_of = [f"layer{i}.weight" for i in range(6)]
+    right = draws(4, **{name: (16, 16) for name in names_of})
+    left = {name: cast(array) for name, array in right.items()}
+    other = left | {"layer3.weight": np.ascontiguousarray(left["layer3.weight"].T)}
+
+    def checkpoint(arrays: dict[str, np.ndarray]) -> Dump:
+        recorder = Recorder()
+        for name, array in arrays.items():
+            recorder.add(name, name[:6], "forward", "parameter", "weight", array, "Linear")
+        return recorder.dump()
+
+    assert len(created(checkpoint(left), checkpoint(right))) == 6
+    assert created(checkpoint(other), checkpoint(right)) == ["layer3.weight"]
+
+
+def test_growth_is_unknown_where_the_inputs_differ_without_bound():
+    def run(value: float) -> Dump:
+        recorder = Recorder()
+        x = draws(3, x=(8, 16))["x"]
+        x[0, 0] = value
+        recorder.call("act", "ReLU", lambda v: np.abs(v), x)
+        return recorder.dump()
+
+    origins = origins_of(run(np.nan), run(1.0))
+    row = next(row for row in range(2) if origins.flow.site["role"][row] == "output")
+    assert np.isinf(origins.source_error[row])
+    assert np.isnan(origins.growth[row])
+
+
+def test_a_difference_that_fades_below_the_bound_of_rounding_is_not_harmless():
+    # Each layer halves it: at the end it is within the bound, and still there.
+    def run(error: float) -> Dump:
+        recorder = Recorder()
+        x, spoilt = draws(3, x=(64, 16), e=(64, 16)).values()
+        x = recorder.call("stem", "Linear", lambda v, weight: v, x, weight=np.eye(16))
+        y = (x + np.float32(error) * spoilt).astype(np.float32)
+        recorder.entries[-1] = replace(recorder.entries[-1], source=ArrayInMemory(y))
+        for number in range(4):
+            error = 0.5 * error
+            given = y
+            y = (x + np.float32(error) * spoilt).astype(np.float32)
+            recorder.call(f"act{number}", "Custom", lambda v, y=y: y, given)
+        return recorder.dump()
+
+    assert created(run(6e-5), run(0.0)) == ["stem output 0"]
+
+
+def test_the_gradient_of_a_parameter_is_used_by_no_call_that_could_acquit_it():
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(8, 16), w=(16, 16))
+        for number in (1, 0):
+            name = f"Module.fc{number}.Linear.backward.0"
+            path = f"fc{number}"
+            for role in ("input", "output"):
+                full = f"{name}.{role}.0"
+                recorder.add(full, path, "backward", role, "0", values["x"], "Linear")
+            recorder.add(
+                f"Module.fc{number}.Linear.parameters_grad.weight",
+                path,
+                "backward",
+                "parameter",
+                "weight",
+                values["w"] * np.float32(factor),
+                "Linear",
+            )
+        return recorder.dump()
+
+    assert created(run(0.5), run(1.0)) == ["fc1.weight (grad)", "fc0.weight (grad)"]

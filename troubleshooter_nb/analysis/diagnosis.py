@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.histories import (
     gradient_ratios,
     history_of,
 )
+from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
 from troubleshooter_nb.analysis.causes.layers.table import FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.replayed import Replay, replay
@@ -42,6 +43,8 @@ _MOST_PEERS = 24
 _MOST_BETWEEN = 24
 # Parameters that were recorded, and not the ones in use.
 _NOT_IN_USE = ("stale_weights", "ema_weights")
+# Settings that a layer has in the forward and the backward pass alike.
+_OF_BOTH_WAYS = ("norm_eps", "bn_eps")
 _LEAST_CONFIDENCE = 0.1
 _MOST_FINDINGS = 12
 
@@ -77,9 +80,11 @@ class _Inquiry:
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins)
         self.suspicions: list[Suspicion] = []
+        self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
     def ask(self) -> None:
         """Put all questions, the roots before what follows from them."""
+        self._ask_folded()
         self._ask_roots()
         self._ask_calls(self._doubtful())
         if not self.origins.created() and self._fails():
@@ -90,6 +95,21 @@ class _Inquiry:
 
     def _fails(self) -> bool:
         return not self.comparison.passed
+
+    def _ask_folded(self) -> None:
+        """Look for weights that hold the norm which follows them on the other side."""
+        layers = self.operators.layers()
+        if not any("running_var" in layer for _, layer in layers):
+            return
+        places = [n for n, (_, one) in enumerate(layers) if "weight" in one]
+        places = [n for n in places if layers[n][1]["weight"].differs]
+        for number in places[:_MOST_CALLS]:
+            layer = layers[number][1]
+            norms = [*layers[number + 1 :], *layers[:number]]
+            found = _read(detect_folding, layer, norms, otherwise=None)
+            if found is not None:
+                self.folded[layer["weight"].pair] = found
+        self.suspicions += self.folded.values()
 
     def _ask_roots(self) -> None:
         origins = self.origins
@@ -104,7 +124,8 @@ class _Inquiry:
         ]
         rows += [int(row) for row in np.flatnonzero(origins.vanishing) if row in self.flow.users]
         # What steps made of a parameter is asked of the steps.
-        rows = [row for row in rows if not self._is_later(row)]
+        numbers = self.flow.result["order"]
+        rows = [r for r in rows if not self._is_later(r) and int(numbers[r]) not in self.folded]
         if not rows:
             return
         arguments = self.operators.arguments()
@@ -154,11 +175,30 @@ class _Inquiry:
             return
         if found.outcome == "same":
             self.origins.acquit(node)
-        elif suspicion is not None:
+        elif suspicion is not None and self._is_credible(node, suspicion):
             self.origins.convict(node)
-            self._add(node.outputs[0], [suspicion])
+            self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.convict(node)
+
+    def _is_credible(self, node: Node, suspicion: Suspicion) -> bool:
+        """Whether a cause is worth being told, and what the forward call did does not belie it."""
+        if confidence(suspicion) < _LEAST_CONFIDENCE:
+            return False
+        forward = node.forward
+        if forward is None or suspicion.cause not in _OF_BOTH_WAYS or not forward.outputs:
+            return True
+        typical = float(self.origins.typical[forward.outputs[0]])
+        call = self.operators.call(forward)
+        return _read(replay, call, typical, otherwise=Replay("unknown")).outcome != "same"
+
+    def _unless_folded(self, node: Node, suspicion: Suspicion) -> Suspicion:
+        """A folded norm in place of the bias that came with it."""
+        weight = self.operators.call(node).parameters.get("weight")
+        folded = self.folded.get(weight.pair) if weight is not None else None
+        if folded is None or suspicion.cause != "bias_missing":
+            return suspicion
+        return replace(folded, pair=-1) if folded.evidence["bias"] == "folded" else suspicion
 
     def _unexplained(self) -> list[int]:
         """Rows of calls that created a difference which nothing explains so far."""
@@ -173,7 +213,7 @@ class _Inquiry:
         origins, asked = self.origins, set[Node]()
         for row in self._unexplained()[:_MOST_BETWEEN]:
             node = self.flow.node_of[row]
-            if self.flow.is_value[row] or node.direction == "backward":
+            if self.flow.is_value[row]:
                 continue
             is_result = row in node.outputs and not node.children
             if is_result and (node.kind == "module" or not node.inputs):
@@ -273,8 +313,9 @@ class _Inquiry:
             {name: ("pair", values, result[name].attrs) for name, values in columns.items()}
         )
         first = int(result["order"].values[created[0]]) if created else None
-        if first is not None:
-            table.attrs["first_divergence"] = first
+        beyond = created[:1] or self._beyond_noise()
+        if beyond:
+            table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
         return replace(
             self.comparison,
             result=table,
@@ -282,6 +323,18 @@ class _Inquiry:
             preflight=preflight(self.comparison, self.flow),
             notes=(*self.comparison.notes, *self._hidden_before(created[0] if created else None)),
         )
+
+    def _beyond_noise(self) -> list[int]:
+        """Rows that differ by more than rounding explains, where none stands out from its sources.
+
+        In the order of execution; what is harmless is left out.
+        """
+        origins = self.origins
+        carried = [int(row) for row in np.flatnonzero(origins.state == "carried")]
+        if origins.vanishing.any():
+            # What fails is harmless: rounding in the backward pass is not what was asked about.
+            carried = [r for r in carried if self.flow.site["direction"][r] != "backward"]
+        return sorted((row for row in carried if row not in origins.harmless), key=origins.time)
 
     def _hidden_before(self, first: int | None) -> list[str]:
         """A note on rows just before the first difference that could not be compared."""

@@ -292,13 +292,18 @@ class _Row:
         if self.walk == "forward":
             return False
         wanted = ("backward", "") if self.walk == "backward" else ("backward",)
+        if self.walk == "auto" and self._leading.saves_gradients_as_computed:
+            return False
         return any(
-            self.text(side, "role") == "parameter"
-            and self.text(side, "direction") in wanted
-            and not (self.walk == "auto" and self.sides[side].saves_gradients_as_computed)
+            self.text(side, "role") == "parameter" and self.text(side, "direction") in wanted
             for side in (0, 1)
             if self.entries[side] >= 0
         )
+
+    @property
+    def _leading(self) -> _Side:
+        """The side whose order the rows have."""
+        return self.sides[0] if self.sides[0].leads else self.sides[1]
 
     @property
     def order(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,17 @@ GROWTH = 10.0
 _WORTH_A_LOOK = 3.0
 # Without inputs only neighbours can be asked, and parallel branches are no inputs.
 _GROWTH_BY_ORDER = 20.0
+# A norm takes a large mean away, and what rounding left of it becomes large.
+_GROWTH_OF_NORMS = 200.0
 _RANGE = ("min", "max")
 # Calls after an operator within which its results are used.
 _SOON = 8
+# What is harmless explains nothing that comes later, which may then be an origin itself.
+_PASSES = 3
+# Share of a difference below which it is gone, and not diluted by a residual.
+_GONE = 1e-3
+# What agrees is closer than the bound of rounding, which a difference reaches as it fades.
+_CLOSE_TYPICAL, _CLOSE_NOISE = 2.0, 0.1
 # The precision of a side is that of most of its rows.
 _MOST_ROWS = 0.6
 _FEWEST_FOR_PRECISION = 4
@@ -51,7 +59,9 @@ class Origins:
         "input", which nothing recorded computed; "update", the step before; "setting", a number
         the call was given.
     vanishing : ndarray of bool
-        The row differs, but whatever uses it agrees.
+        The row would have created a difference, but whatever uses it agrees.
+    harmless : set of int
+        All rows that differ where whatever uses them agrees.
     doubtful : set of Node
         Calls that contain no others and differ clearly more than what they were given.
     """
@@ -64,10 +74,16 @@ class Origins:
     state: np.ndarray = field(init=False)
     basis: np.ndarray = field(init=False)
     vanishing: np.ndarray = field(init=False)
-    doubtful: set[Node] = field(default_factory=set)
+    doubtful: set[Node] = field(init=False)
+    harmless: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew with what is known of errors, and of what is harmless."""
         count = self.flow.count
+        self.doubtful = set()
         self.source_error = np.full(count, np.nan)
         self.state = np.full(count, "", object)
         self.basis = np.full(count, "", object)
@@ -75,9 +91,13 @@ class Origins:
 
     @property
     def growth(self) -> np.ndarray:
-        """Error over the error of what a row was computed from, or over what rounding leaves."""
+        """Error over the error of what a row was computed from, or over what rounding leaves.
+
+        nan where either is unknown, or the row was computed from NaN, infinities or other shapes.
+        """
         with np.errstate(invalid="ignore", divide="ignore"):
             growth: np.ndarray = self.error / np.maximum(self.source_error, self.typical)
+        growth[np.isinf(self.source_error)] = np.nan
         return growth
 
     def differs(self, row: int) -> bool:
@@ -90,10 +110,15 @@ class Origins:
         return sorted(rows, key=self.time)
 
     def acquit(self, node: Node) -> None:
-        """A call that computed the same on both sides only carried what it was given."""
+        """A call that computed the same on both sides only carried what it was given.
+
+        Only the first output was computed again; others are acquitted that differ about as much.
+        """
+        limit = GROWTH * max(self.error[node.outputs[0]], self.typical[node.outputs[0]])
         for row in node.outputs:
             # New NaN come from somewhere, whatever the finite values say.
-            if self.state[row] == "created" and math.isfinite(self.error[row]):
+            is_carried = math.isfinite(self.error[row]) and self.error[row] <= limit
+            if self.state[row] == "created" and is_carried:
                 self.state[row] = "carried"
 
     def convict(self, node: Node) -> None:
@@ -131,12 +156,18 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     """
     model = model or NoiseModel()
     origins = Origins(flow, _errors(flow), *_noise(flow, model))
-    _judge_roots(origins)
-    by_order = _Before()
-    for node in sorted(flow.nodes, key=_execution):
-        _judge_inputs(origins, node, by_order)
-        _judge_results(origins, node, by_order)
-    _Harmless(origins).find()
+    nodes = sorted(flow.nodes, key=_execution)
+    for _ in range(_PASSES):
+        origins.forget()
+        _judge_roots(origins)
+        by_order = _Before()
+        for node in nodes:
+            _judge_inputs(origins, node, by_order)
+            _judge_results(origins, node, by_order)
+        found = _Harmless(origins).find(nodes)
+        if found <= origins.harmless:
+            break
+        origins.harmless |= found
     return origins
 
 
@@ -189,6 +220,20 @@ def _judge_roots(origins: Origins) -> None:
         # An update moves a parameter by little: whatever differs in it came from there.
         carried = before and origins.source_error[row] > origins.noise[row]
         origins.state[row] = "carried" if carried else "created"
+    _leave_out_casts(origins)
+
+
+def _leave_out_casts(origins: Origins) -> None:
+    """Where most of a checkpoint was cast, what differs by more than that is its difference."""
+    flow = origins.flow
+    if flow.nodes:
+        return
+    created = [row for row in flow.roots if origins.state[row] == "created"]
+    coarse = max(_precision(flow, side, created) for side in ("left", "right"))
+    casts = {row for row in created if origins.error[row] <= 4.0 * ROUNDED_TWICE * coarse}
+    if len(casts) < len(created):
+        for row in casts:
+            origins.state[row] = ""
 
 
 def _worst_by_place(origins: Origins) -> dict[Place, float]:
@@ -257,7 +302,7 @@ def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
     flow = origins.flow
     made_inside = {row for row in node.outputs if row in flow.passed_on}
     sources = _sources(origins, node)
-    error = _largest(origins.error, sources)
+    error = _largest(origins, sources)
     for row in [*node.outputs, *node.gradients]:
         if row in made_inside:
             # As with inputs, one side may have gone on with the value.
@@ -269,15 +314,21 @@ def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
         if not node.children and _ratio(origins, row) > _WORTH_A_LOOK:
             origins.doubtful.add(node)
     for row in [*node.outputs, *node.gradients]:
-        before.add(node, row, float(origins.error[row]))
+        if row not in origins.harmless:
+            before.add(node, row, float(origins.error[row]))
 
 
 def _judge(origins: Origins, row: int, source_error: float, basis: str) -> None:
     origins.basis[row] = basis
     origins.source_error[row] = 0.0 if math.isnan(source_error) else source_error
     if origins.differs(row):
-        limit = _GROWTH_BY_ORDER if basis == "order" else GROWTH
+        limit = _by_order(origins.flow.node_of[row]) if basis == "order" else GROWTH
         origins.state[row] = "created" if _ratio(origins, row) > limit else "carried"
+
+
+def _by_order(node: Node) -> float:
+    """How much an error may grow over those before it in order."""
+    return _GROWTH_OF_NORMS if "norm" in node.word else _GROWTH_BY_ORDER
 
 
 def _ratio(origins: Origins, row: int) -> float:
@@ -310,20 +361,24 @@ def _error_around(origins: Origins, node: Node, before: _Before) -> float:
     if node.direction == "backward" and node.forward is not None and container.forward is not None:
         rows += container.forward.inputs
         errors.append(before.error((container.forward, "forward")))
-    known = [error for error in [*errors, _largest(origins.error, rows)] if not math.isnan(error)]
+    known = [error for error in [*errors, _largest(origins, rows)] if not math.isnan(error)]
     return max(known, default=math.nan)
 
 
 @dataclass
 class _Uses:
-    """What is known of rows that use a value: whether there are any, and whether all agree."""
+    """How many rows that use a value agree, and how many differ as the value does."""
 
-    known: bool = False
-    agree: bool = True
+    agree: int = 0
+    differ: int = 0
 
-    def add(self, agrees: bool) -> None:
-        self.known = True
-        self.agree &= agrees
+    def __add__(self, other: _Uses) -> _Uses:
+        return _Uses(self.agree + other.agree, self.differ + other.differ)
+
+    @property
+    def see_nothing(self) -> bool:
+        """Whether something uses the value and does not see the difference."""
+        return self.agree > 0 and not self.differ
 
 
 class _Harmless:
@@ -331,7 +386,8 @@ class _Harmless:
 
     A record before an operator that works in place, another layout, a parameter that is defined
     another way: the values differ, and what is computed from them agrees, at once or further on.
-    Calls are gone through from the last to the first, as what uses a value comes after it.
+    Calls are gone through from the last to the first, as what uses a value comes after it. What
+    differs after another origin may do so because of that one, and says nothing of what was before.
     """
 
     def __init__(self, origins: Origins) -> None:
@@ -340,56 +396,94 @@ class _Harmless:
         # Of the calls seen so far, those in each container and direction, and the next few of
         # those in none: what unrecorded work may have made of a result.
         self._inside: dict[tuple[Node, str], _Uses] = defaultdict(_Uses)
-        self._soon: dict[tuple[Place, str], deque[list[int]]] = defaultdict(
-            lambda: deque(maxlen=_SOON)
-        )
+        self._soon: dict[tuple[Place, str], deque[_Uses]] = defaultdict(lambda: deque(maxlen=_SOON))
 
-    def find(self) -> None:
-        """Take the state from rows that created a difference which goes no further."""
+    def find(self, nodes: Sequence[Node]) -> set[int]:
+        """Take the state from rows that created a difference which goes no further.
+
+        Parameters
+        ----------
+        nodes : sequence of Node
+            In the order of execution.
+        """
         origins, flow = self.origins, self.origins.flow
         created = [int(row) for row in np.flatnonzero(origins.state == "created")]
         if not created:
-            return
-        for node in sorted(flow.nodes, key=_execution, reverse=True):
+            return set()
+        for node in reversed(nodes):
             self._visit(node)
+        roots = [row for row in created if row not in flow.node_of]
+        for row in roots:
+            self._decide(row, self._uses(self._results_of_root(row)))
+        self._add_gradients([row for row in roots if row in self._harmless])
         for row in created:
-            if row not in flow.node_of:
-                self._decide(row, _Uses(), self._results_of_root(row))
             if row in self._harmless:
                 origins.vanishing[row] = True
                 # What steps made of a parameter is told even where its layer does not show it.
                 if origins.basis[row] != "update":
                     origins.state[row] = ""
+        return self._harmless
+
+    def _add_gradients(self, roots: Sequence[int]) -> None:
+        """The gradient of what is laid out otherwise is laid out like it."""
+        flow, harmless = self.origins.flow, self._harmless
+        laid_out = {(flow.place(row), flow.module_of(row)) for row in roots}
+        for node in flow.nodes:
+            if node.direction == "forward":
+                continue
+            for row in node.gradients:
+                if (node.place, flow.module_of(row)) in laid_out:
+                    harmless.add(row)
+            forward = node.forward
+            if forward is not None and forward.outputs and harmless.issuperset(forward.outputs):
+                harmless.update(filter(self.origins.differs, node.inputs))
 
     def _visit(self, node: Node) -> None:
         """Decide the rows of a call, and keep its inputs for the calls before it."""
         flow = self.origins.flow
         between = self._between(node)
-        for row in [*node.outputs, *node.gradients]:
-            self._decide(row, between, flow.consumers.get(row, []))
+        # What uses the gradient of a parameter is the optimizer.
+        for row in node.outputs:
+            self._decide(row, between + self._uses(flow.consumers.get(row, [])))
+            if not node.inputs and self._is_gone_outside(node, row):
+                self._harmless.add(row)
         for row in node.inputs:
             # What was made between calls may go on past this one, as round a residual.
-            uses = _Uses() if row in flow.external else between
-            self._decide(row, uses, node.outputs)
-        made = self._made_between(node.inputs)
-        if node.parent is None:
-            self._soon[node.place, node.direction].append(made)
-        else:
-            self._count(made, self._inside[node.parent, node.direction])
+            past = _Uses() if row in flow.external else between
+            self._decide(row, past + self._uses(node.outputs))
+        if any(self._is_origin(row) for row in (*node.outputs, *node.gradients)):
+            self._forget_differences(node)
+        made = self._uses(self._made_between(node.inputs))
+        self._soon[node.place, node.direction].append(made)
+        if node.parent is not None:
+            self._inside[node.parent, node.direction] += made
+
+    def _is_gone_outside(self, node: Node, row: int) -> bool:
+        """Whether nothing is left of a difference in what the call around it gives."""
+        around = [] if node.parent is None else node.parent.outputs
+        left = [float(self.origins.error[other]) for other in around]
+        gone = all(error < _GONE * self.origins.error[row] for error in left)
+        return bool(left) and gone and not any(map(self.origins.differs, around))
+
+    def _is_origin(self, row: int) -> bool:
+        is_created = self.origins.state[row] == "created" and row not in self._harmless
+        return bool(is_created) and math.isfinite(self.origins.source_error[row])
+
+    def _forget_differences(self, node: Node) -> None:
+        """What was seen to differ after an origin says nothing of what came before it."""
+        soon = self._soon[node.place, node.direction]
+        inside = [uses for (other, _), uses in self._inside.items() if other.place == node.place]
+        for uses in (*soon, *inside):
+            uses.differ = 0
 
     def _between(self, node: Node) -> _Uses:
-        """Rows that unrecorded work may have made of the results of a call, soon after it."""
-        uses = _Uses()
+        """What unrecorded work may have made of the results of a call, soon after it."""
         if node.parent is None:
-            for rows in self._soon[node.place, node.direction]:
-                self._count(rows, uses)
-            return uses
-        inside = self._inside[node.parent, node.direction]
-        uses = _Uses(inside.known, inside.agree)
+            return sum(self._soon[node.place, node.direction], _Uses())
         flow = self.origins.flow
         outputs = [row for row in node.parent.outputs if row not in flow.passed_on]
-        self._count(self._made_between(outputs), uses)
-        return uses
+        inside = self._inside[node.parent, node.direction]
+        return inside + self._uses(self._made_between(outputs))
 
     def _made_between(self, rows: Iterable[int]) -> list[int]:
         made, external = ("between", "order"), self.origins.flow.external
@@ -403,22 +497,27 @@ class _Harmless:
         used = [node for node in flow.users.get(row, ()) if node.direction == "forward"]
         return [output for node in used for output in node.outputs]
 
-    def _decide(self, row: int, between: _Uses, results: Iterable[int]) -> None:
-        if self.origins.differs(row):
-            uses = _Uses(between.known, between.agree)
-            self._count(results, uses)
-            if uses.known and uses.agree:
-                self._harmless.add(row)
+    def _decide(self, row: int, uses: _Uses) -> None:
+        if uses.see_nothing and self.origins.differs(row):
+            self._harmless.add(row)
 
-    def _count(self, rows: Iterable[int], uses: _Uses) -> None:
+    def _uses(self, rows: Iterable[int]) -> _Uses:
+        """Rows by whether they agree, or see nothing themselves; nearly apart is neither."""
+        uses, origins = _Uses(), self.origins
         for row in rows:
-            if not math.isnan(self.origins.error[row]):
-                uses.add(row in self._harmless or not self.origins.differs(row))
+            close = max(_CLOSE_TYPICAL * origins.typical[row], _CLOSE_NOISE * origins.noise[row])
+            if row in self._harmless or origins.error[row] <= close:
+                uses.agree += 1
+            elif origins.differs(row):
+                uses.differ += 1
+        return uses
 
 
-def _largest(errors: np.ndarray, rows: Iterable[int]) -> float:
-    known = [float(errors[row]) for row in rows if not math.isnan(errors[row])]
-    return max(known) if known else math.nan
+def _largest(origins: Origins, rows: Iterable[int]) -> float:
+    """Largest known error of rows, but of those that are harmless; nan where none is known."""
+    errors, harmless = origins.error, origins.harmless
+    known = [0.0 if row in harmless else float(errors[row]) for row in rows]
+    return max((error for error in known if not math.isnan(error)), default=math.nan)
 
 
 def _errors(flow: Flow) -> np.ndarray:
@@ -481,7 +580,7 @@ def _of_statistics(result: Mapping[str, np.ndarray], row: int) -> float:
 
 def _noise(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
     bound, typical = np.zeros(flow.count), np.zeros(flow.count)
-    coarse = max(_precision(flow, "left"), _precision(flow, "right"))
+    coarse = max(_precision(flow, side, flow.node_of) for side in ("left", "right"))
     known: dict[tuple[Any, ...], tuple[float, float]] = {}
     names = flow.result["right"]
     for row in range(flow.count):
@@ -500,15 +599,17 @@ def _noise(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
     return bound, typical
 
 
-def _precision(flow: Flow, side: str) -> float:
-    """Unit roundoff of the format in which most of a side was computed, whatever it is stored in.
+def _precision(flow: Flow, side: str, rows: Collection[int]) -> float:
+    """Unit roundoff of the format in which most of these rows were computed on a side.
 
-    Values that passed through bfloat16 and were stored as float32 use 8 bits of precision.
+    Whatever it is stored in: values that passed through bfloat16 and were stored as float32 use 8
+    bits of precision.
     """
     bits = flow.result[f"{side}_significand_bits"]
     floats = (bits > 1) & np.isfinite(flow.result["rel_l2_error"])
-    results = np.array([flow.node_of.get(row) is not None for row in range(flow.count)], bool)
-    chosen = bits[floats & results]
+    among = np.zeros(flow.count, bool)
+    among[list(rows)] = True
+    chosen = bits[floats & among]
     if len(chosen) < _FEWEST_FOR_PRECISION:
         return 0.0
     return float(2.0 ** -int(np.quantile(chosen, _MOST_ROWS)))

@@ -126,17 +126,16 @@ def _settings(comparison: Comparison, flow: Flow) -> Check | None:
 
 def _paired_paths(comparison: Comparison, flow: Flow) -> list[tuple[str, str]]:
     """Places in the two networks that rows of the comparison bring together."""
-    indexes = comparison.pairing.left.index, comparison.pairing.right.index
+    left, right = comparison.pairing.left, comparison.pairing.right
+    if not (left.settings and right.settings):
+        return []
     entries = flow.result["left_entry"], flow.result["right_entry"]
-    found: dict[tuple[str, str], None] = {}
-    for row in range(flow.count):
-        if entries[0][row] >= 0 and entries[1][row] >= 0:
-            left, right = (
-                str(index["path"].values[entry[row]])
-                for index, entry in zip(indexes, entries, strict=True)
-            )
-            found[left, right] = None
-    return list(found)
+    both = (entries[0] >= 0) & (entries[1] >= 0)
+    lefts, rights = (
+        dump.index["path"].values[entry[both]].astype(str).tolist()
+        for dump, entry in zip((left, right), entries, strict=True)
+    )
+    return list(dict.fromkeys(zip(lefts, rights, strict=True)))
 
 
 def _cards(comparison: Comparison) -> Check | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.layers import activations
 from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, CAUSES, FITTERS
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
 from troubleshooter_nb.analysis.causes.layers.ranking import differing, separation
@@ -287,3 +288,31 @@ def test_nan_that_became_various_numbers_says_nothing():
     x[3] = np.nan
     found = fit("relu", x, lambda v: np.where(np.isnan(v), normal(64, 32, seed=1), v.clip(0)))
     assert "of_nan" not in found[0].settings
+
+
+@pytest.mark.parametrize("roundoff", [SINGLE, HALF, BRAIN])
+def test_random_slopes_are_seen_in_every_precision(roundoff):
+    x = normal(64, 64, roundoff=roundoff)
+    slopes = np.random.default_rng(3).uniform(0.1, 0.3, x.shape)
+    found = fit("rrelu", x, lambda v: np.where(v < 0, slopes * v, v), roundoff)
+    assert found[0].settings["random"] is True
+    plain = fit("rrelu", x, functools.partial(formulas.leaky_relu, slope=0.2), roundoff)
+    assert all(one.settings["random"] is False for one in plain)
+
+
+def test_where_the_sides_are_far_apart_is_no_sample_of_random_slopes(monkeypatch):
+    monkeypatch.setattr(activations, "_SAMPLE", 1 << 10)
+    x = normal(64, 64)
+    slopes = np.random.default_rng(3).uniform(0.1, 0.3, x.shape)
+    output = np.where(x < 0, slopes * x, x).astype(np.float32)
+    apart = np.abs(output - formulas.leaky_relu(x, 0.2)).astype(np.float32)
+    found = FITTERS["rrelu"](Operands([x], {}, output, SINGLE, apart=apart))
+    assert found[0].settings["random"] is True
+
+
+def test_a_first_look_tries_the_layers_own_function_only():
+    x = normal(16, 16)
+    output = formulas.gelu_erf(x.astype(np.float64)).astype(np.float32)
+    found = FITTERS["gelu"](Operands([x], {}, output, SINGLE, thorough=False))
+    assert {one.settings["function"] for one in found} == {"gelu"}
+    assert found[0].settings["form"] == "erf"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from troubleshooter_nb.analysis.causes.layers.convolution import (
     fit_convolution_backward,
     fit_transposed_convolution,
 )
+from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.replayed import settings_apart
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -133,6 +137,23 @@ def test_transposed_convolutions_are_found(arguments):
     assert best.residual < 1e-6
     assert best.settings["stride"] == f"{stride}, {stride}"
     assert best.settings["padding"] == f"{padding} rows, {padding} columns in front"
+    behind = padding - arguments.get("output_padding", 0)
+    assert best.settings["padding_behind"] == f"{behind} rows, {behind} columns behind"
+
+
+@pytest.mark.torch
+def test_another_padding_of_the_output_is_no_equal_transposed_convolution():
+    import torch
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 8, 9, 9)
+    layer = torch.nn.ConvTranspose2d(8, 12, 3, stride=2, padding=1)
+    fits = []
+    for extra in (0, 1):
+        layer.output_padding = (extra, extra)
+        output = layer(x).detach().numpy()
+        fits.append(fit_transposed_convolution(side([x.numpy()], output, parameters(layer)))[0])
+    assert cause_of("convtranspose2d", settings_apart(*fits)) == ("pad_mode", "padding_behind")
 
 
 @pytest.mark.torch
@@ -190,3 +211,43 @@ def test_the_border_of_a_small_image_is_told(mode, size):
     found = settings_of(torch.randn(3, 16, size, size), layer)
     assert found["padding_mode"] == mode
     assert found["padding"] == "2 rows, 2 columns"
+
+
+@pytest.mark.torch
+def test_a_border_is_told_where_zeros_are_far_from_it():
+    import torch
+
+    torch.manual_seed(1)
+    places = torch.arange(4.0)
+    # Large values wrap around to small ones: with zeros there, any geometry is as far.
+    x = (1 + 0.3 * torch.randn(3, 8, 4, 4)).relu() * (places[:, None] + places)
+    weight = torch.randn(16, 8, 3, 3)
+    padded = torch.nn.functional.pad(x, (1, 1, 1, 1), mode="circular")
+    output = torch.nn.functional.conv2d(padded, weight, stride=2).numpy()
+    found = fit_convolution(side([x.numpy()], output, {"weight": weight.numpy()}))[0].settings
+    assert (found["padding_mode"], found["stride"]) == ("circular", "2, 2")
+
+
+@pytest.mark.torch
+def test_a_dilation_is_not_told_as_its_padding():
+    import torch
+
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 8, 20, 20), torch.randn(12, 8, 3, 3)
+    outputs = [torch.nn.functional.conv2d(x, weight, padding=n, dilation=n).numpy() for n in (2, 1)]
+    fits = [fit_convolution(side([x.numpy()], y, {"weight": weight.numpy()}))[0] for y in outputs]
+    assert cause_of("conv2d", settings_apart(*fits)) == ("argument_order", "dilation")
+
+
+@pytest.mark.torch
+def test_one_odd_element_is_in_the_sample():
+    import torch
+
+    layer, x = torch.nn.Conv2d(8, 32, 3, padding=1), torch.randn(5, 8, 40, 40)
+    output = layer(x).detach().numpy()
+    broken = output.copy()
+    broken[2, 17, 23, 29] += 100.0
+    given = side([x.numpy()], broken, parameters(layer))
+    assert fit_convolution(given)[0].residual < 1e-6
+    apart = np.abs(broken - output) / 100.0
+    assert not fit_convolution(replace(given, apart=apart))

@@ -7,6 +7,7 @@ from troubleshooter_nb.analysis.causes.layers.elementwise import (
     fit_masked_fill,
     match_addend,
 )
+from troubleshooter_nb.analysis.causes.layers.table import cause_of
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -70,3 +71,21 @@ def test_unrelated_values_fit_nothing():
     assert FITTERS["add"](side([A, B], other)) == []
     assert FITTERS["mul"](side([A, B], other)) == []
     assert fit_masked_fill(side([A, B > 1], other)) == []
+
+
+def shift(x, output):
+    return FITTERS["add"](Operands([np.asarray(x)], {}, np.asarray(output), 0.0))
+
+
+def test_a_number_added_to_positions_is_their_offset():
+    found = shift(np.arange(12), np.arange(12) + 2)
+    assert [fit.settings for fit in found] == [{"position_offset": 2}]
+    assert cause_of("add", ["position_offset"]) == ("position_offset", "position_offset")
+
+
+def test_a_number_added_to_other_whole_numbers_is_no_offset_of_positions():
+    ids = np.array([7, 7, 3, 9])
+    assert shift(ids, ids + 1)[0].settings == {"offset": 1}
+    assert cause_of("add", ["offset"]) is None
+    assert shift(ids, ids * 2) == []
+    assert shift(ids, np.ones(4)) == []

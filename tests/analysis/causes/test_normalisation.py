@@ -5,6 +5,8 @@ from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers import normalisation
 from troubleshooter_nb.analysis.causes.layers.normalisation import BACKWARD_FITTERS, CAUSES, FITTERS
 from troubleshooter_nb.analysis.causes.layers.ranking import differing
+from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.replayed import settings_apart
 from troubleshooter_nb.metrics.operators.normalisation import normalise
 from troubleshooter_nb.metrics.operators.rounding import rounded
 
@@ -163,6 +165,54 @@ def test_batch_normalisation_in_both_modes(shape):
     assert cause(word, other, other) is None
 
 
+def stored(x, seed, weight, bias=0.0):
+    """A batch normalisation by statistics of other batches."""
+    random = np.random.default_rng(seed)
+    shape = (1, -1, 1, 1)
+    mean = x.mean((0, 2, 3), keepdims=True) + random.normal(0, 0.1, (1, x.shape[1], 1, 1))
+    variance = x.var((0, 2, 3)).reshape(shape) * random.uniform(0.5, 2, (1, x.shape[1], 1, 1))
+    return ((x - mean) / np.sqrt(variance + 1e-5) * weight.reshape(shape) + bias).astype(np.float32)
+
+
+def test_the_mode_is_told_where_running_statistics_were_not_recorded():
+    x, weight = 1 + 0.5 * normal(6, 16, 5, 7), normal(16, seed=1)
+    shaped = weight.reshape(1, -1, 1, 1)
+    outputs = layer(x, 1e-5, axes=(0, 2, 3), weight=shaped), stored(x, 1, weight)
+    fits = [fit("batchnorm2d", x, output, weight=weight) for output in outputs]
+    assert [found[0].settings["statistics"] for found in fits] == ["batch", "running"]
+    assert cause("batchnorm2d", *fits) == "eval_train_mode"
+
+
+def test_unknown_running_statistics_are_held_against_each_other():
+    x, weight = 1 + 0.5 * normal(6, 16, 5, 7), normal(16, seed=1)
+    noisy = x * (1 + 1e-3 * normal(*x.shape, seed=5))
+    scale = (1 + np.arange(16.0)).reshape(1, -1, 1, 1) / 7
+    same = [fit("batchnorm2d", one, (one * scale + 2).astype(np.float32), weight=weight)[0]
+            for one in (x, noisy)]  # fmt: skip
+    assert settings_apart(*same) == []
+    other = fit("batchnorm2d", x, stored(x, 2, weight), weight=weight)[0]
+    apart = settings_apart(same[0], other)
+    assert apart
+    assert cause_of("batchnorm2d", apart) is None
+
+
+@pytest.mark.parametrize("word", ["batchnorm2d", "layernorm"])
+def test_a_layer_that_passes_all_on_is_no_normalisation_with_a_large_eps(word):
+    x, gradient = 0.1 * normal(6, 16, 5, 7), normal(6, 16, 5, 7, seed=1)
+    operands = Operands([gradient, x], {}, gradient, SINGLE, {})
+    assert all(one.residual > 0.03 for one in BACKWARD_FITTERS[word](operands))
+
+
+def test_batch_statistics_with_something_else_are_no_running_ones():
+    x, weight, bias = normal(6, 16, 5, 7), normal(16, seed=1), normal(16, seed=2)
+    twice = layer(x, 1e-5, axes=(0, 2, 3), weight=weight.reshape(1, -1, 1, 1)) * 2
+    shifted = layer(x, 1e-5, axes=(0, 2, 3)) * weight.reshape(1, -1, 1, 1)
+    shifted = shifted + 2 * bias.reshape(1, -1, 1, 1)
+    for output in (twice, shifted):
+        fits = fit("batchnorm2d", x, output, weight=weight, bias=bias)
+        assert not any(one.settings["statistics"] == "running" for one in fits)
+
+
 def test_channels_last_are_found_by_the_parameters():
     x = normal(4, 5, 6, 16)
     output = normalise(x, (0, 1, 2), 1e-3, W[:16]).astype(np.float32)
@@ -284,3 +334,15 @@ def test_every_cause_is_of_a_setting_that_fits_have():
         *("bias", "weight_cast", "through_statistics", "eps"),
     }
     assert set(normalisation.BACKWARD_FITTERS) == set(FITTERS)
+
+
+@pytest.mark.parametrize("word", ["batchnorm2d", "layernorm", "groupnorm"])
+def test_rounding_becomes_large_where_a_large_mean_is_taken_away(word):
+    x = np.random.default_rng(0).standard_normal((4, 8, 6, 6))
+    assert normalisation.cancellation(Operands([x], {}, x, SINGLE), word) == pytest.approx(
+        1, rel=0.15
+    )
+    far = Operands([x + 300], {}, x, SINGLE)
+    assert normalisation.cancellation(far, word) == pytest.approx(300, rel=0.15)
+    assert normalisation.cancellation(far, "rmsnorm") == 1.0
+    assert normalisation.cancellation(far, "linear") == 1.0

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.layers import products
 from troubleshooter_nb.analysis.causes.layers.products import (
     fit_addmm,
     fit_linear,
@@ -10,7 +13,7 @@ from troubleshooter_nb.analysis.causes.layers.products import (
     fit_matmul_backward,
     fit_weight_gradient,
 )
-from troubleshooter_nb.metrics.operators.products import in_format
+from troubleshooter_nb.metrics.operators.products import in_format, product
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -171,3 +174,21 @@ def test_mindspores_dense_without_bias_differs_from_torchs():
     layer.weight.set_data(mindspore.Tensor(weight))
     best = fit_linear(side([x], layer(mindspore.Tensor(x)).asnumpy(), {"weight": weight}))[0]
     assert best.settings == {**STANDARD, "bias": False}
+
+
+def test_a_first_look_at_sums_tries_them_as_they_are_stored(monkeypatch):
+    formats = []
+
+    def counted(left, right, *, operands="exact"):
+        formats.append(operands)
+        return product(left, right, operands=operands)
+
+    monkeypatch.setattr(products, "product", counted)
+    x, weight, bias = dense()
+    operands = side([x], x @ weight.T + bias, {"weight": weight, "bias": bias})
+    first = fit_linear(replace(operands, thorough=False))
+    assert set(formats) == {"exact"}
+    assert first[0].settings == STANDARD
+    # The same as the best of all ways.
+    assert fit_linear(operands)[0].residual == first[0].residual
+    assert len(set(formats)) > 4

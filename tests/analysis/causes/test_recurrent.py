@@ -71,3 +71,14 @@ def test_several_layers_and_unrelated_values_fit_nothing():
     x, output, known = torch_case("GRU")
     assert fit_gru(side([x], output, {**known, "weight_ih_l1": known["weight_hh_l0"]})) == []
     assert fit_gru(side([x], normal(*output.shape), known)) == []
+
+
+def test_a_late_step_is_held_against_the_formula_as_well():
+    x, given, seen = normal(80, 3, 5), normal(24, 5, seed=1), normal(24, 8, seed=2)
+    gates = Gates(*(v.astype(np.float64) for v in (given, seen, np.zeros(24), np.zeros(24))))
+    right = gru(x.astype(np.float64), np.zeros((3, 8)), gates).astype(np.float32)
+    known = {"weight_ih_l0": given, "weight_hh_l0": seen}
+    assert fit_gru(side([x], right, known))[0].residual < 1e-6
+    left = right.copy()
+    left[70] = 0.0
+    assert fit_gru(side([x], left, known)) == []

@@ -148,7 +148,9 @@ class Operands:
 
     `inputs` and `output` are arrays of any real dtype numpy computes with, None where unknown;
     `parameters` by torch's names; `roundoff` is the unit roundoff of the stored output;
-    `known` the recorded settings.
+    `known` the recorded settings. `apart`, of the output's shape and in [0, 1], grows with the
+    distance of the two sides' outputs: samples hold the places where it is largest; None where it
+    is unknown. Where not `thorough`, only the plainest ways are asked for.
     """
 
     inputs: Sequence[np.ndarray | None]
@@ -156,6 +158,8 @@ class Operands:
     output: np.ndarray
     roundoff: float
     known: Mapping[str, Any] = field(default_factory=dict)
+    apart: np.ndarray | None = None
+    thorough: bool = True
 
 
 @dataclass(frozen=True)

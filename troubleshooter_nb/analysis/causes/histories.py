@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow, Place
 from troubleshooter_nb.comparison import Comparison
 
+_SIDES = ("left", "right")
 # Facts of a run card that factors are named after, by the detectors' words.
 _FACTS = {
     "world_size": "world_size",
@@ -34,6 +37,7 @@ def gradient_ratios(operators: Operators) -> dict[Place, list[Ratio]]:
         figures = {
             name: float(flow.result[name][row]) for name in ("cosine", "left_l2", "right_l2")
         }
+        figures |= _norm_alone(operators, row)
         found[flow.place(row)].append(
             Ratio.of_figures(
                 pair=int(flow.result["order"][row]),
@@ -44,6 +48,17 @@ def gradient_ratios(operators: Operators) -> dict[Place, list[Ratio]]:
             )
         )
     return found
+
+
+def _norm_alone(operators: Operators, row: int) -> dict[str, float]:
+    """The norm of a gradient that the other side does not have, which no comparison measures."""
+    twin = operators.twin(row)
+    for side, other in ((0, 1), (1, 0)):
+        if twin.sources[side] is None and twin.sources[other] is not None:
+            values = twin.right if side == 0 else twin.left
+            if values is not None and values.dtype.kind == "f":
+                return {f"{_SIDES[other]}_l2": float(np.linalg.norm(values.astype(np.float64)))}
+    return {}
 
 
 def context_of(comparison: Comparison, flow: Flow) -> dict[str, Any]:

@@ -75,6 +75,18 @@ class Operators:
             if self.flow.argument_of(node, row)
         ]
 
+    def layers(self) -> list[tuple[str, dict[str, Twin]]]:
+        """Parameters and buffers of the first step by torch's names, layer by layer, in order."""
+        found: dict[Any, tuple[str, dict[str, Twin]]] = {}
+        for row in [*self.flow.roots, *self.arguments()]:
+            node, place = self.flow.node_of.get(row), self.flow.place(row)
+            path = node.path if node is not None else self.flow.module_of(row)[0]
+            if place[0] == self.flow.first_step:
+                twin = self.root(row)
+                name = parameter_leaf(twin.slot) or twin.slot
+                found.setdefault(node or (place, path), (path, {}))[1].setdefault(name, twin)
+        return list(found.values())
+
     def cast(self, node: Node) -> Suspicion | None:
         """A call that gave values of a shorter format on one side, from operands of the longer."""
         result, row = self.flow.result, node.outputs[0]
@@ -146,12 +158,35 @@ class Operators:
         return found
 
 
-def operands(call: Call, side: int) -> Operands | None:
-    """One side of a call; None where its values are not there.
+def operands(call: Call) -> tuple[Operands, Operands] | None:
+    """Both sides of a call; None where values of one are not there.
 
     Of a backward call the inputs are the gradient that arrives, then the inputs of the forward
     call, and the output is the gradient that leaves.
     """
+    left, right = (_one_side(call, side) for side in (0, 1))
+    if left is None or right is None:
+        return None
+    apart = _apart(left.output, right.output)
+    return replace(left, apart=apart), replace(right, apart=apart)
+
+
+def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """Fourth power of the distance over the largest one: single elements stand out in sums of it.
+
+    0 where one side is not finite, None where nothing differs or shapes do.
+    """
+    if left.shape != right.shape:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        wide = np.result_type(left, right, np.float64)
+        gap = np.array(np.abs(np.subtract(left, right, dtype=wide)))
+    gap[~np.isfinite(gap)] = 0.0
+    largest = float(gap.max(initial=0.0))
+    return np.asarray(np.square(np.square(gap / largest)), np.float32) if largest else None
+
+
+def _one_side(call: Call, side: int) -> Operands | None:
     outputs = [_side(twin, side) for twin in call.outputs]
     if not outputs or outputs[0] is None or not outputs[0].size:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,13 @@ from troubleshooter_nb.analysis.causes.case import (
 )
 from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
-from troubleshooter_nb.analysis.causes.layers.table import BACKWARD_FITTERS, FITTERS, cause_of
+from troubleshooter_nb.analysis.causes.layers.normalisation import cancellation
+from troubleshooter_nb.analysis.causes.layers.table import (
+    BACKWARD_FITTERS,
+    FITTERS,
+    PLAIN_FIRST,
+    cause_of,
+)
 from troubleshooter_nb.analysis.causes.operands import operands
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
@@ -37,6 +43,10 @@ _ALIKE = 10.0
 # Of formats this coarse the formula is rounded as the output was: few elements round otherwise.
 _HALF = 2.0**-20
 _LEFT_OF_HALF = 0.05
+# A fault is local where it has at most this share of the elements, so many times further apart
+# than the others.
+_FEW, _FAR_APART = 0.25, 8.0
+_FEWEST, _SAMPLE = 64, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -50,10 +60,13 @@ class Replay:
         explained at all; neither is.
     suspicion : Suspicion or None
         The cause, where the differing settings have one.
+    left_over : tuple of float
+        Residual of the best fit of each side, in what rounding leaves; inf where none is a fit.
     """
 
     outcome: Outcome
     suspicion: Suspicion | None = None
+    left_over: tuple[float, float] = (math.inf, math.inf)
 
 
 def replay(call: Call, typical: float) -> Replay:
@@ -66,22 +79,77 @@ def replay(call: Call, typical: float) -> Replay:
         Relative L2 error that is usual of the operator between two right implementations.
     """
     fitter = (BACKWARD_FITTERS if call.direction == "backward" else FITTERS).get(call.word)
-    if fitter is None:
+    sides = operands(call) if fitter is not None else None
+    if fitter is None or sides is None:
         return Replay("unknown")
-    fits: list[list[Fit]] = []
-    floors: list[float] = []
-    for side in (0, 1):
-        one = operands(call, side)
-        if one is None:
-            return Replay("unknown")
-        fits.append(_fits(fitter, one))
-        floors.append(_floor(one.roundoff, typical))
-    if not fits[0] or not fits[1]:
-        return Replay("unknown")
-    return _compared(call, fits, floors)
+    floors = [_floor(one.roundoff, typical) for one in sides]
+    if call.direction == "forward":
+        floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
+    found = _fitted(call, fitter, sides, floors)
+    worse, better = max(found.left_over), max(min(found.left_over), 1.0)
+    if worse > _CLEARLY * better and _is_local(call, fitter, sides, floors, worse):
+        return Replay("one_side", None, found.left_over)
+    return found
 
 
-def _floor(roundoff: float, typical: float) -> float:
+def _fitted(
+    call: Call, fitter: Fitter, sides: Sequence[Operands], floors: Sequence[float]
+) -> Replay:
+    """Both sides by their fits: the plainest ways first, which most calls went."""
+    if call.word in PLAIN_FIRST:
+        plain = [_fits(fitter, replace(one, thorough=False)) for one in sides]
+        # As good as any other way can make it: trying them would change nothing.
+        if all(plain) and _common(plain, floors) <= _CLEARLY:
+            return _compared(call, sides, plain, floors)
+    fits = [_fits(fitter, one) for one in sides]
+    return _compared(call, sides, fits, floors)
+
+
+def _is_local(
+    call: Call,
+    fitter: Fitter,
+    sides: Sequence[Operands],
+    floors: Sequence[float],
+    worse: float,
+) -> bool:
+    """Whether one formula explains both sides but for few elements, where they are far apart.
+
+    `worse` is what all elements leave over on the side that is explained worse.
+    """
+    loud = _loud(sides[0].apart)
+    if loud is None:
+        return False
+    rest = [_without(one, loud) for one in sides]
+    found = _fitted(call, fitter, rest, floors)
+    return found.outcome == "same" and max(found.left_over) <= worse / _CLEARLY
+
+
+def _loud(apart: np.ndarray | None) -> np.ndarray | None:
+    """Mask of the elements that are much further apart than most; None where many are or none."""
+    if apart is None or apart.size < _FEWEST:
+        return None
+    usual = float(np.quantile(apart.ravel()[:: -(-apart.size // _SAMPLE)], 1.0 - _FEW))
+    mask = apart > max(_FAR_APART**4 * usual, np.finfo(np.float32).tiny)
+    if not mask.any():
+        return None
+    # All of a block, a row or a channel, with the elements in it that happen to be alike.
+    touched = [
+        mask.any(tuple(other for other in range(mask.ndim) if other != axis))
+        for axis in range(mask.ndim)
+    ]
+    if math.prod(float(one.mean()) for one in touched) <= _FEW:
+        mask[np.ix_(*touched)] = True
+    return mask if mask.mean() <= _FEW else None
+
+
+def _without(one: Operands, loud: np.ndarray) -> Operands:
+    """The side without some elements of its output: fitters pass over what is not finite."""
+    output = np.where(loud, np.nan, one.output.astype(np.result_type(one.output, np.float32)))
+    apart = None if one.apart is None else np.where(loud, np.float32(0), one.apart)
+    return replace(one, output=output, apart=apart)
+
+
+def _floor(roundoff: float, typical: float = 0.0) -> float:
     """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
     # Formulas are float64, so that even integers are not reproduced more exactly than that.
     return _LEFT_OF_HALF * roundoff if roundoff > _HALF else max(roundoff, typical, 2.0**-53)
@@ -92,30 +160,52 @@ def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
     return sorted(found, key=lambda fit: fit.residual)
 
 
-def _compared(call: Call, fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> Replay:
+def _compared(
+    call: Call,
+    sides: Sequence[Operands],
+    fits: Sequence[Sequence[Fit]],
+    floors: Sequence[float],
+) -> Replay:
+    left, right = (
+        found[0].residual / floor if found else math.inf
+        for found, floor in zip(fits, floors, strict=True)
+    )
+    units = left, right
+    if not all(fits):
+        return Replay("unknown", None, units)
     best = fits[0][0], fits[1][0]
-    units = [fit.residual / floor for fit, floor in zip(best, floors, strict=True)]
     own, together = max(units), _common(fits, floors)
     explained = [residual <= _ROUNDING for residual in units]
     differing = settings_apart(best[0], best[1])
     # Rounding may make one side look better with other settings: only a clear lead counts.
     if together <= _CLEARLY * max(own, 1.0):
         if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
-            return Replay("different", _random(call, best, max(floors)))
+            return Replay("different", _random(call, best, max(floors)), units)
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
         if all(explained) or own <= _ALIKE * max(min(units), 1.0):
-            return Replay("same" if max(f.residual for f in best) < _FARTHEST else "unknown")
+            related = max(f.residual for f in best) < _FARTHEST
+            return Replay("same" if related else "unknown", None, units)
     if differing and together > _CLEARLY * own and max(f.residual for f in best) < _FARTHEST:
-        floor = max(floors)
+        floor = _reached(best, floors, sides)
         given = argument_order(best, call.settings, call.outputs[0].rel_l2, floor)
-        found = given or _suspicion(call, best, differing, together * floor, floor)
-        return Replay("different", found)
+        found = given or _suspicion(call, best, differing, together * max(floors), floor)
+        return Replay("different", found, units)
     if explained[0] != explained[1]:
         found = None
         if not differing:
             found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
-        return Replay("one_side", found)
-    return Replay("unknown")
+        return Replay("one_side", found, units)
+    return Replay("unknown", None, units)
+
+
+def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Operands]) -> float:
+    """What rounding leaves on either side: no more than the right formula is seen to leave."""
+    reached = []
+    for fit, floor, one in zip(best, floors, sides, strict=True):
+        # Whole numbers are not rounded at all.
+        least = _floor(one.roundoff) if one.roundoff else 0.0
+        reached.append(min(floor, max(fit.residual, least)))
+    return max(reached)
 
 
 def _is_random(call: Call, floors: Sequence[float]) -> bool:

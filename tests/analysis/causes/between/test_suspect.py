@@ -93,6 +93,21 @@ def test_a_scene_holds_what_was_there_before_the_latest_first():
     assert not np.array_equal(left.sources[0].values, right.sources[0].values)
 
 
+def test_a_soft_cap_is_told_from_scores_that_the_other_side_copies():
+    def scores(function):
+        recorder = Recorder()
+        q, k = draws(5, q=(2, 2, 8, 4), k=(2, 2, 8, 4)).values()
+        made = recorder.call("mm", "MatMul", lambda a, b: a @ b.swapaxes(-1, -2), q, k)
+        recorder.call("more", "Own", np.cos, function(made).astype(np.float32))
+        return recorder.dump()
+
+    operators, row = asked(
+        scores(lambda x: 4 * np.tanh(x / 4)), scores(lambda x: x), "more input 0"
+    )
+    outcome, (found,) = between_suspicions(operators, row)
+    assert (outcome, found.cause, found.evidence["left"]) == ("different", "attention_scale", 4.0)
+
+
 def test_a_row_of_whole_numbers_has_no_scene():
     def dump():
         recorder = Recorder()

@@ -149,3 +149,20 @@ def test_halves_of_heads_and_pairs_in_heads_are_told(part, beside):
     best = term_fits(scene(np.ascontiguousarray(target), x=x))[0]
     word = f"heads, every 2 from {part}" if beside else f"heads, part {part} of 2"
     assert best.settings["orders"] == (word,)
+
+
+@pytest.mark.parametrize("cap", [2.0, 30.0, 87.5])
+def test_the_soft_cap_of_scores_is_fitted(cap):
+    earlier = 3 * normal(2, 2, 8, 8)
+    bent = (cap * np.tanh(earlier / np.float32(cap))).astype(np.float32)
+    best = score_fits(scene(bent, word="maskedfill", earlier=earlier))[0]
+    assert best.settings["softcap"] == pytest.approx(cap, rel=0.01)
+    assert best.residual < 4 * FLOOR
+
+
+def test_a_factor_without_a_name_is_as_exact_as_the_values():
+    earlier = normal(2, 2, 9, 9)
+    target = earlier * np.float32(1 / np.sqrt(13.0))
+    for fits in (term_fits, score_fits):
+        best = fits(scene(target, word="mul", earlier=earlier))[0]
+        assert best.residual < FLOOR

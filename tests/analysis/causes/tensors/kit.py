@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.dump import ArrayInMemory
 
 
-def twin(left, right, name="fc.weight", role="parameter", slot="weight", noise=0.0):
+def twin(
+    left, right, name="fc.weight", role="parameter", slot="weight", noise=0.0, rel_l2=math.nan
+):
     """A pair of arrays, None for a side without values."""
     sources = [None if one is None else ArrayInMemory(np.asarray(one)) for one in (left, right)]
-    return Twin(3, name, role, "forward", slot, tuple(sources), noise=noise)
+    return Twin(3, name, role, "forward", slot, tuple(sources), rel_l2, noise)
 
 
 def data(left, right, name="x"):

@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.analysis.causes.tensors.kit import causes, output, weights
+from tests.analysis.causes.tensors.kit import causes, output, twin, weights
 from troubleshooter_nb.analysis.causes.tensors import (
     detect_observed,
     detect_repeat,
+    detect_root,
     detect_values,
     observations,
 )
@@ -44,6 +45,15 @@ def test_overflow_is_where_the_other_side_is_beyond_the_limit(seed, side):
     wide[3, 3] = 1.0
     narrow[3, 3] = np.inf
     assert detect_values(output(narrow, wide)) == []
+
+
+@SEEDS
+def test_overflow_is_said_before_the_rounding_that_comes_with_it(seed):
+    wide = normal(seed, 64, 64, scale=4e4)
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float16).astype(np.float32)
+    only(detect_values(output(narrow, wide)), "fp16_overflow")
+    only(detect_root(twin(narrow, wide)), "fp16_overflow")
 
 
 @SEEDS
@@ -188,6 +198,50 @@ def test_rows_channels_and_ends_are_not_memory():
         assert detect_values(output(left, right)) == []
 
 
+@SEEDS
+@pytest.mark.parametrize("noise", [0.0, 4e-3])
+def test_a_block_of_memory_across_rows_or_in_one_of_many(seed, noise):
+    random = np.random.default_rng(seed)
+    right = normal(seed, 4, 16, 24)
+    # From the begin of a row to the middle of another one, and the end of one row alone.
+    for start, stop, fill in [(192, 256, 0.0), (40, 48, 900.0)]:
+        left = right * (1 + noise * random.standard_normal(right.shape).astype(np.float32))
+        left.reshape(-1)[start:stop] = fill * random.standard_normal(stop - start)
+        found = only(detect_values(output(left, right, 2 * noise)), "memory_corruption")
+        assert (found.evidence["start"], found.evidence["stop"]) == (start, stop)
+
+
+def test_whole_rows_are_memory_where_their_values_are_far_from_all_others():
+    right = normal(0, 4, 16, 32)
+    left = right.copy()
+    left[1, 3:5] = 1000 * normal(1, 2, 32)
+    only(detect_values(output(left, right)), "memory_corruption")
+    # A multiple of what belongs there is a scale.
+    left[1, 3:5] = 1000 * right[1, 3:5]
+    assert detect_values(output(left, right)) == []
+
+
+def test_one_bit_of_one_element():
+    right = normal(0, 16, 32)
+    left = right.copy()
+    left.view(np.uint32)[3, 5] ^= np.uint32(1 << 28)
+    found = only(detect_values(output(left, right)), "memory_corruption")
+    assert found.evidence["offset_bytes"] == 4 * (3 * 32 + 5)
+    for other in (-right[3, 5], 2 * right[3, 5], 1.7 * right.max(), right[3, 5] * (1 + 2**-20)):
+        left[3, 5] = other
+        assert "memory_corruption" not in causes(detect_values(output(left, right)))
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_angles_of_an_uninitialised_buffer(twice):
+    steps, frequencies = np.arange(10)[:, None], 1 / 10000 ** (np.arange(8) / 8)
+    memory = np.random.default_rng(0).uniform(0, 1e-38, 8)
+    left, right = (np.tile(steps * one, 1 + twice).astype("f4") for one in (memory, frequencies))
+    only(detect_values(output(left, right)), "buffer_uninitialised")
+    # Small values beside others than angles are no memory.
+    assert "buffer_uninitialised" not in causes(detect_values(output(left, 1 + right)))
+
+
 def test_features_that_were_flattened_in_another_layout():
     right = normal(0, 4, 8 * 25)
     left = right.reshape(4, 8, 25).swapaxes(1, 2).reshape(4, -1)
@@ -306,3 +360,9 @@ def test_nan_on_one_side_alone_may_be_what_that_side_made():
     right = np.where(left == 0, np.nan, left)
     found = only(detect_values(output(left, right)), "nan_swallowed")
     assert confidence(found) < 0.5
+
+
+def test_blocks_that_changed_places_are_no_corruption():
+    right = normal(3, 512)
+    left = np.concatenate([right[:128], right[256:384], right[128:256], right[384:]])
+    assert "memory_corruption" not in causes(detect_values(output(left, right)))

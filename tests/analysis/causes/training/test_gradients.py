@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.analysis.runs import Recorder, draws
+from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio, detect_gradients
 from troubleshooter_nb.analysis.causes.training.mixture import detect_mixture
 from troubleshooter_nb.render.causes.training import WORDS
@@ -187,3 +190,31 @@ def test_the_words_are_filled_by_the_evidence():
                     before=one.before, residual=one.residual, rival=one.rival, **one.evidence
                 )
                 assert "{" not in said
+
+
+def test_rounding_that_a_long_backward_pass_adds_up_hides_no_clipping():
+    norm = math.sqrt(sum(float((a**2).sum()) for a in gradients(0)))
+    found = ratios([a * 0.01 / norm * (1 + 1e-6 * np.cos(a)) for a in gradients(0)], gradients(0))
+    # A tenth of what this pass leaves is taken for rounding.
+    found = [replace(one, misfit=2e-6) for one in found]
+    found = detect_gradients(found, {})
+    assert [one.cause for one in found] == ["gradient_clipping"]
+    assert found[0].evidence["limit"] == 0.01
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_gradients_that_a_side_lacks_are_measured_on_the_other(side):
+    def run(last):
+        recorder = Recorder()
+        for number in range(last):
+            for slot, array in draws(number, weight=(16, 16), bias=(16,)).items():
+                name = f"Module.fc{number}.Linear.parameters_grad.{slot}"
+                # What lies before the cut gets a part of its gradient only.
+                values = array[::-1] if (number, last) == (0, 3) else array
+                recorder.add(name, f"fc{number}", "backward", "parameter", slot, values, "Linear")
+        return recorder.dump()
+
+    runs = (run(3), run(4)) if side == "left" else (run(4), run(3))
+    finding = compare(*runs).findings[0]
+    assert (finding.cause, finding.evidence["side"]) == ("frozen_part", side)
+    assert finding.evidence["part"] == "fc3.*"

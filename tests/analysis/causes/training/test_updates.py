@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.training.history import History, Track, sample
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.dump import ArrayInMemory
@@ -487,3 +488,122 @@ def test_a_smaller_rate_over_few_steps_is_no_average(gradients):
     assert not _are_of_one_average([1 / (1.1 + 0.1 * t) for t in range(6)], 1e-2)
     assert _are_of_one_average([0.01] * 3, 1e-2)
     assert _are_of_one_average([1 - min(0.5, (1 + t) / (10 + t)) for t in range(20)], 1e-2)
+
+
+def sure(found):
+    return [one.cause for one in found if confidence(one) > 0.5]
+
+
+def steps_of(rule, steps=2, seed=0, scale=1.0):
+    """Two steps of a rule on gradients of which some are far below the usual eps."""
+    data = Run(seed, steps)
+    rng = np.random.default_rng(seed + 7)
+    for target in data.targets:
+        for name, shape in SHAPES.items():
+            target[name] = scale * rng.normal(size=shape) * 10.0 ** rng.uniform(-8, 0, shape)
+    return data.run(rule)
+
+
+def late_by_one(values):
+    return {name: [one[max(t - 1, 0)] for t in range(len(one))] for name, one in values.items()}
+
+
+def test_values_of_the_step_before_are_stale_and_no_late_schedule():
+    values, gradients = Run(0, 2).run(sgd(0.1, momentum=0.9))
+    runs = (late_by_one(values), gradients), (values, gradients)
+    assert sure(detect_updates(history(*runs, gradients=False))) == ["stale_weights"]
+    assert sure(detect_updates(history(*runs[::-1], gradients=False))) == ["stale_weights"]
+
+
+def test_on_one_batch_a_late_copy_and_a_first_rate_of_zero_are_the_same():
+    data = Run(0, 3)
+    data.targets = [data.targets[0]] * 3
+    runs = data.run(sgd(rates=[0.0, 0.1, 0.1])), data.run(sgd(0.1))
+    found = detect_updates(history(*runs, gradients=False))
+    assert [one.cause for one in found] == ["stale_weights"]
+    assert sure(found) == []
+    # Gradients decide it.
+    assert sure(detect_updates(history(*runs))) == ["schedule_off_by_one"]
+
+
+@pytest.mark.torch
+def test_nesterov_over_two_steps_is_no_other_rate():
+    # Rate 0.19 and momentum 0.81 / 1.9 make the same two steps.
+    left, right, expected = TORCH["nesterov"]
+    found = detect_updates(history(torch_run(left, steps=2), torch_run(right, steps=2)))
+    assert sure(found) == expected
+    assert found[0].evidence["right_nesterov"]
+
+
+def test_squares_that_start_at_one_are_no_other_optimizer():
+    # With small gradients that is plain SGD, at the very rates that the other side's betas give.
+    betas = {"betas": (0.9, 0.99), "rate": 1e-2}
+    runs = [Run(0, 2).run(adam(**betas, start=start)) for start in (1.0, 0.0)]
+    assert sure(detect_updates(history(*runs))) == ["optimizer_start_state"]
+
+
+def test_decay_that_outweighs_the_gradients_is_fitted_to_the_end():
+    rules = sgd(0.05, 0.9, 0.1, only_matrices=True), sgd(0.05, 0.9, 0.1)
+    runs = [steps_of(rule, scale=1e-2) for rule in rules]
+    assert sure(detect_updates(history(*runs))) == ["weight_decay_selection"]
+
+
+def dampened(step, value, gradient, state):
+    old = state.get("m")
+    state["m"] = gradient if old is None else 0.9 * old + 0.1 * gradient
+    return value - 0.1 * state["m"]
+
+
+def test_dampening_shows_without_gradients_in_the_second_step():
+    runs = Run(0, 2).run(dampened), Run(0, 2).run(sgd(0.1, momentum=0.9))
+    found = detect_updates(history(*runs, gradients=False))
+    assert sure(found) == ["momentum_convention"]
+    assert found[0].evidence["new_gradient"] == pytest.approx(0.1, abs=1e-4)
+    # A rate that changes in the second step is no momentum.
+    runs = Run(0, 2).run(sgd(rates=[0.1, 0.2], momentum=0.9)), Run(0, 2).run(sgd(momentum=0.9))
+    assert sure(detect_updates(history(*runs, gradients=False))) == []
+
+
+def adam_with_decay(rate, decay, decoupled):
+    plain = adam(rate)
+
+    def update(step, value, gradient, state):
+        if decoupled:
+            return plain(step, value, gradient, state) - rate * decay * value
+        return plain(step, value, gradient + decay * value, state)
+
+    return update
+
+
+ADAM_WITHOUT_GRADIENTS = {
+    "coupling": (
+        adam_with_decay(1e-2, 0.1, False),
+        adam_with_decay(1e-2, 0.1, True),
+        ["weight_decay_coupling"],
+    ),
+    "inside": (adam(1e-2, inside=True), adam(1e-2), ["adam_epsilon_place"]),
+    "no correction": (
+        adam(1e-2, (0.9, 0.99), correct=False),
+        adam(1e-2, (0.9, 0.99)),
+        ["adam_epsilon_place"],
+    ),
+    # Smaller gradients do the same as a larger eps.
+    "another eps": (adam(1e-2, eps=1e-6), adam(1e-2), []),
+    "alike": (adam(1e-2), adam(1e-2), []),
+    "another optimizer": (sgd(1e-3), adam(1e-2), []),
+    "another rate": (adam(2e-2), adam(1e-2), []),
+}
+
+
+@pytest.mark.parametrize("case", ADAM_WITHOUT_GRADIENTS)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_first_updates_of_adam_without_gradients(case, swapped):
+    *rules, expected = ADAM_WITHOUT_GRADIENTS[case]
+    runs = [steps_of(rule) for rule in (rules[::-1] if swapped else rules)]
+    found = detect_updates(history(*runs, gradients=False))
+    assert sure(found) == expected
+    for one in found if expected else ():
+        for text in (*WORDS[one.cause].proof, *WORDS[one.cause].repair):
+            assert "{" not in text.format(
+                before=one.before, residual=one.residual, rival=one.rival, **one.evidence
+            )

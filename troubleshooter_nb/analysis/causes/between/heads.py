@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ _OTHER_AXES = {"queries": -2, "heads": -3}
 _LONGEST_TURNED = 160
 _MOST_TURNED = 32
 _HIDDEN = -1e4
+_LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ def attention_fits(scene: Scene) -> list[Fit]:
     -------
     list of Fit
         Settings: ``formula`` "attention", ``sources``, ``packing``, ``heads``, ``axis`` of the
-        softmax ("keys", "queries", "heads"), those of `fit_attention`, and ``padding`` (keys
-        hidden in each item, where no mask was recorded).
+        softmax ("keys", "queries", "heads"), those of `fit_attention`, ``mask_source`` (the name of
+        a recorded mask, "found" for keys at an end of the items, empty without a mask) and
+        ``hidden``, the places that such a mask hides.
         Empty where the target is no sequence.
     """
     target = scene.target
@@ -228,12 +231,14 @@ def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iter
     some = spread(items, 2)
     raw, value = _products(structure, some, np.arange(heads), np.arange(length))
     later = causal(np.arange(length), length, length, "top left")
-    for given, mask in [*_masks(scene, structure), ({}, None)]:
+    for source, mask in [*_masks(scene, structure), ("", None)]:
         shape = (items, heads, length, length)
         wide = np.zeros(shape, bool) if mask is None else np.broadcast_to(mask != 0, shape)
-        seen_ways = [~wide[some]] if mask is None else [~wide[some], wide[some]]
-        for allowed, is_causal in itertools.product(seen_ways, (True, False)):
-            seen = allowed & later if is_causal else allowed
+        ways = {"": ~wide[some]}
+        if mask is not None:
+            ways = {"true is dropped": ~wide[some], "true is kept": wide[some]}
+        for meaning, is_causal in itertools.product(ways, (True, False)):
+            seen = ways[meaning] & later if is_causal else ways[meaning]
             for axis, number in _OTHER_AXES.items():
                 formula = _over(number, raw, seen) @ value
                 said = {
@@ -241,7 +246,7 @@ def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iter
                     **structure.said,
                     "axis": axis,
                     "last_token": "as the others",
-                    **given,
+                    **_hiding(source, mask, meaning),
                     "mask": "ignored" if mask is None else "used",
                     "scale": 1 / math.sqrt(size),
                     "causal": is_causal,
@@ -257,12 +262,12 @@ def _fits(scene: Scene, structure: Structure) -> list[Fit]:
     if last is not None:
         return [last]
     best: list[Fit] = []
-    for said, mask in _masks(scene, structure):
+    for source, mask in _masks(scene, structure):
         arrays = [structure.query, structure.key, structure.value, mask]
         # A sum and a softmax round more than once.
         fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
         fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
-        named = [_named(scene, fit, structure, said) for fit in fits]
+        named = [_named(scene, fit, structure, source, mask) for fit in fits]
         best += named
         if named and named[0].residual <= 4.0 * scene.floor:
             break
@@ -311,24 +316,38 @@ def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit |
     return Fit(said, residual)
 
 
-def _named(scene: Scene, fit: Fit, structure: Structure, said: dict[str, Any]) -> Fit:
+def _named(
+    scene: Scene, fit: Fit, structure: Structure, source: str, mask: np.ndarray | None
+) -> Fit:
     settings = {k: v for k, v in fit.settings.items() if k != "layout"}
-    if "mask" in settings:
-        said = {
-            **said,
-            "mask_source": said.get("mask_source") if settings["mask"] == "used" else "",
-        }
     usual = {"axis": "keys", "last_token": "as the others"}
-    known = {"formula": "attention", **structure.said, **usual, **said, **settings}
+    hiding = _hiding(source, mask, settings.get("mask_meaning", ""))
+    known = {"formula": "attention", **structure.said, **usual, **hiding, **settings}
     # What was computed before may be less exact than the target is stored.
     width = half_width(float(settings["scale"]), fit.residual, scene.floor)
     doubts = {**fit.uncertainty, "scale": max(width, fit.uncertainty.get("scale", 0.0))}
     return replace(fit, settings=known, uncertainty=doubts)
 
 
-def _masks(
-    scene: Scene, structure: Structure
-) -> Iterator[tuple[dict[str, Any], np.ndarray | None]]:
+def _hiding(source: str, mask: np.ndarray | None, meaning: str) -> dict[str, str]:
+    """Which mask, and what it hides: the keys of each item, or how many places."""
+    if mask is None or not meaning:
+        return {"mask_source": "", "hidden": "nothing"}
+    hides = mask == 0 if meaning == "true is kept" else mask != 0
+    text = "; ".join(map(_ranges, hides[:, 0, 0])) if hides.shape[1:3] == (1, 1) else ""
+    if not 0 < len(text) <= _LONGEST_TEXT:
+        text = f"{int(hides.sum())} places, {zlib.crc32(np.packbits(hides).tobytes()):08x}"
+    return {"mask_source": source, "hidden": text}
+
+
+def _ranges(hides: np.ndarray) -> str:
+    """Where it is true: ``0-2, 7``."""
+    bounds = np.flatnonzero(np.diff(hides.astype(np.int8), prepend=0, append=0))
+    spans = [(int(a), int(b) - 1) for a, b in bounds.reshape(-1, 2)]
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or "none"
+
+
+def _masks(scene: Scene, structure: Structure) -> Iterator[tuple[str, np.ndarray | None]]:
     """Masks that containers were given, over keys or over queries and keys; then none."""
     items, rows, _ = scene.shape
     used = False
@@ -339,9 +358,9 @@ def _masks(
             laid = values[:, None, None] if values.shape == (items, rows) else values
             if laid.any() and not laid.all():
                 used = True
-                yield {"mask_source": source.name}, laid
+                yield source.name, laid
     if not used:
-        yield {}, None
+        yield "", None
 
 
 def _padded_fits(scene: Scene, structure: Structure, output: np.ndarray) -> list[Fit]:
@@ -355,9 +374,8 @@ def _padded_fits(scene: Scene, structure: Structure, output: np.ndarray) -> list
     arrays = [structure.query, structure.key, structure.value, hidden]
     fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
     fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
-    said = {"padding": tuple(int(n) for n in hidden.sum(axis=(1, 2, 3)))}
     used = [fit for fit in fits if fit.settings.get("mask") == "used"]
-    return [_named(scene, fit, structure, said) for fit in used]
+    return [_named(scene, fit, structure, "found", hidden) for fit in used]
 
 
 def _hidden_keys(structure: Structure, output: np.ndarray, item: int) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +52,7 @@ class Scene:
     sources : tuple of Source
         Real numbers, the latest first.
     masks : tuple of Source
-        Booleans and whole numbers that containers were given.
+        Booleans and whole numbers that containers were given, now and at the first step.
     word : str
         What the call does that uses the target, or made it.
     floor : float
@@ -84,6 +84,8 @@ def scenes(operators: Operators, row: int) -> tuple[Twin, Scene, Scene] | None:
     rows, masks = _earlier(flow, row)
     pairs = _read(operators, rows, "f")
     hidden = _read(operators, masks, "biu")
+    if (first := at_first_step(flow, row)) is not None:
+        hidden += _of_first_step(_read(operators, _earlier(flow, first)[1], "biu"))
     typical = float(operators.origins.typical[row])
     sides = []
     for side, target in enumerate(targets):
@@ -102,6 +104,25 @@ def scenes(operators: Operators, row: int) -> tuple[Twin, Scene, Scene] | None:
             )
         )
     return twin, sides[0], sides[1]
+
+
+def at_first_step(flow: Flow, row: int) -> int | None:
+    """The row of the same value at the first step; None for a row of that step."""
+    step, rank = flow.place(row)
+    if step == flow.first_step:
+        return None
+    same = (flow.result["step"] == flow.first_step) & (flow.result["rank"] == rank)
+    for column in ("kind", "path", "call", "direction", "role", "slot"):
+        same &= flow.site[column] == flow.site[column][row]
+    found = np.flatnonzero(same)
+    return int(found[0]) if len(found) else None
+
+
+def _of_first_step(pairs: list[tuple[Source, Source]]) -> list[tuple[Source, Source]]:
+    def named(source: Source) -> Source:
+        return replace(source, name=f"{source.name} of the first step")
+
+    return [(named(left), named(right)) for left, right in pairs]
 
 
 def _earlier(flow: Flow, row: int) -> tuple[list[int], list[int]]:

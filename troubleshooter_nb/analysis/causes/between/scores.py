@@ -21,7 +21,10 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     spread,
 )
 
-_CAPS = (50.0, 30.0, 20.0)
+_LEAST_CAP, _LARGEST_CAP = 0.5, 500.0
+_STEPS = 25
+# A cap bends scores away from any multiple of them by less than this.
+_BENT = 0.5
 _FEWEST = 64
 # A score this far down is masked, by whatever value.
 _MASKED = -1e3
@@ -78,19 +81,40 @@ def _scaled(
     if not math.isfinite(fitted) or fitted == 0:
         return
     residual = misfit(wanted, fitted * formula)
-    if residual > 0.1:
+    if residual > _BENT:
         return
     width = max(half_width(fitted, residual, scene.roundoff), 0.1 * scene.floor * abs(fitted))
     value, name = named_factor(fitted, size, max(2 * width / abs(fitted), 1e-5))
+    value = value if name else fitted
     left = misfit(wanted, value * formula, scene.roundoff)
     known = {"formula": "scores", "scale": value, "scale_name": name, "softcap": "none", **said}
     yield Fit(known, left, {"scale": width})
     if left > 12.0 * scene.floor:
-        for cap in _CAPS:
-            for scale in (1.0, 1 / math.sqrt(size)):
-                bent = cap * np.tanh(scale * formula / cap)
-                done = {**known, "scale": scale, "scale_name": "", "softcap": cap}
-                yield Fit(done, misfit(wanted, bent, scene.roundoff))
+        for scale in {1.0, 1 / math.sqrt(size)}:
+            cap, bent = _capped(scale * formula, wanted)
+            done = {**known, "scale": scale, "scale_name": "", "softcap": cap}
+            yield Fit(done, misfit(wanted, bent, scene.roundoff))
+
+
+def _capped(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, np.ndarray]:
+    """The soft cap that brings scores nearest to the wanted ones, and what it makes of them."""
+
+    def left(power: float) -> float:
+        cap = math.exp(power)
+        return float(np.linalg.norm(cap * np.tanh(scores / cap) - wanted))
+
+    powers = np.linspace(math.log(_LEAST_CAP), math.log(_LARGEST_CAP), _STEPS)
+    place = int(np.argmin([left(power) for power in powers]))
+    low, high = powers[max(place - 1, 0)], powers[min(place + 1, _STEPS - 1)]
+    for _ in range(2 * _STEPS):
+        first, second = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, second) if left(first) < left(second) else (first, high)
+    fitted = math.exp((low + high) / 2)
+    # The roundest one that does as well.
+    enough = 2.0 * left(math.log(fitted))
+    rounder = [float(f"{fitted:.{digits}g}") for digits in (1, 2, 3, 4)]
+    cap = next((value for value in rounder if left(math.log(value)) <= enough), fitted)
+    return cap, cap * np.tanh(scores / cap)
 
 
 def _earlier(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from troubleshooter_nb.analysis.causes.between.angles import angle_fits
+from troubleshooter_nb.analysis.causes.between.frozen import frozen_mask, frozen_values
 from troubleshooter_nb.analysis.causes.between.heads import attention_fits
+from troubleshooter_nb.analysis.causes.between.leaving import leaving_suspicions
+from troubleshooter_nb.analysis.causes.between.rounded import rounded_suspicions
 from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
 from troubleshooter_nb.analysis.causes.between.scores import score_fits
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
@@ -61,24 +64,40 @@ def between_suspicions(operators: Operators, row: int) -> tuple[Outcome, list[Su
     suspicions : list of Suspicion
         The cause that the differing settings have; may be empty.
     """
-    if positions := _positions(operators, row):
-        return "different", positions
+    if operators.flow.node_of[row].direction == "backward":
+        return "unknown", leaving_suspicions(operators, row)
+    if known := _positions(operators, row) or frozen_values(operators, row):
+        return "different", known
     found = scenes(operators, row)
     if found is None:
         return "unknown", []
     twin, left, right = found
+    if rounded := rounded_suspicions(twin, left, right):
+        return "different", rounded
+    return _judged(operators, row, (left, right), _fitted((left, right)))
+
+
+def _fitted(both: tuple[Scene, Scene]) -> list[list[Fit]]:
+    """How each side may have come about, the best first."""
     fits: tuple[list[Fit], list[Fit]] = ([], [])
     # What a softmax is given are scores, even where they are a copy of earlier ones.
-    families = (score_fits, term_fits) if left.word == "softmax" else _FAMILIES
+    families = (score_fits, term_fits) if both[0].word == "softmax" else _FAMILIES
     for family in families:
-        for scene, known in zip((left, right), fits, strict=True):
+        for scene, known in zip(both, fits, strict=True):
             if not any(_explains(fit, scene) for fit in known):
                 known += family(scene)
-    sides = [
+    if any(map(_are_scores, fits)):
+        # Scores that one side copies are scores on the other one, too.
+        for scene, known in zip(both, fits, strict=True):
+            known += [] if _are_scores(known) else score_fits(scene)
+    return [
         sorted((f for f in known if not math.isnan(f.residual)), key=lambda f: f.residual)
         for known in fits
     ]
-    return _judged(operators.flow, twin, (left, right), sides)
+
+
+def _are_scores(fits: Sequence[Fit]) -> bool:
+    return any(fit.settings["formula"] == "scores" for fit in fits)
 
 
 def _positions(operators: Operators, row: int) -> list[Suspicion]:
@@ -109,7 +128,7 @@ class _Pair:
 
 
 def _judged(
-    flow: Flow, twin: Twin, both: tuple[Scene, Scene], fits: Sequence[list[Fit]]
+    operators: Operators, row: int, both: tuple[Scene, Scene], fits: Sequence[list[Fit]]
 ) -> tuple[Outcome, list[Suspicion]]:
     pairs = [_Pair(a, b, _apart(a, b)) for a in fits[0][:16] for b in fits[1][:16]]
     good = [p for p in pairs if _explains(p.left, both[0]) and _explains(p.right, both[1])]
@@ -122,22 +141,30 @@ def _judged(
     if alike <= limit:
         return "same", []
     likely = [pair for pair in good if pair.residual <= limit]
-    pair = min(likely, key=lambda p: (len(p.apart), p.residual))
-    cause = _cause(flow, twin, both, pair)
-    if cause is None:
+    # Two settings of one formula are nearer to each other than two formulas.
+    pair = min(likely, key=lambda p: (p.apart == ["formula"], len(p.apart), p.residual))
+    found = _cause(operators.flow, both, pair)
+    if found is None:
         return "different", []
-    return "different", [_suspicion(twin, pair, cause, min(alike, 1e3), floor)]
+    suspicion = _suspicion(operators.twin(row), pair, found, min(alike, 1e3), floor)
+    if "hidden" in pair.apart and (proof := frozen_mask(operators, row, (pair.left, pair.right))):
+        evidence = {**suspicion.evidence, **proof}
+        suspicion = replace(suspicion, cause="constant_baked", evidence=evidence)
+    return "different", [suspicion]
 
 
 def _apart(left: Fit, right: Fit) -> list[str]:
     if left.settings["formula"] != right.settings["formula"]:
         return ["formula"]
-    return settings_apart(left, right)
+    names = [name for name in settings_apart(left, right) if name != "mask_source"]
+    sources = {fit.settings.get("mask_source", "") for fit in (left, right)}
+    if len(sources) == 1 and "found" not in sources:
+        # The mask that was recorded: where it differs, that came from elsewhere.
+        names = [name for name in names if name != "hidden"]
+    return names
 
 
-def _cause(
-    flow: Flow, twin: Twin, both: tuple[Scene, Scene], pair: _Pair
-) -> tuple[str, str] | None:
+def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str] | None:
     """The cause and the setting that decides it."""
     left, right = pair.left.settings, pair.right.settings
     formula = str(left["formula"])
@@ -152,8 +179,9 @@ def _cause(
             return "softmax_axis", "axis"
         if "last_token" in pair.apart:
             return "kv_cache_path", "last_token"
-        if "padding" in pair.apart:
-            return "mask_missing", "padding"
+        if "hidden" in pair.apart:
+            is_missing = "nothing" in (left["hidden"], right["hidden"])
+            return "mask_missing" if is_missing else "mask_shape", "hidden"
         return cause_of("scaleddotproductattention", pair.apart)
     if formula in ("rotary", "angles"):
         return cause_of("rotary", pair.apart)

@@ -108,7 +108,7 @@ def _factor(scene: Scene, term: Term, target: np.ndarray) -> tuple[float, float]
         value, name = named_factor(fitted, wide, tolerance)
         if name:
             return value, width
-    return float(f"{fitted:.6g}"), width
+    return fitted, width
 
 
 def _sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
@@ -158,8 +158,8 @@ def _likely_sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterato
 
 
 def _likely(weight: float, term: Term, scene: Scene) -> float:
-    value, _ = named_factor(weight, term.source.values.shape[-1], max(1e-4, 4 * scene.floor))
-    return value
+    value, name = named_factor(weight, term.source.values.shape[-1], max(1e-4, 4 * scene.floor))
+    return value if name else weight
 
 
 def _products(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:

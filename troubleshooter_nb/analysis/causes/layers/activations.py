@@ -11,9 +11,10 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
+from troubleshooter_nb.analysis.causes.layers.trials import places
 from troubleshooter_nb.metrics.operators import activations as formulas
 
-_SAMPLE = 1 << 16  # elements, evenly spread
+_SAMPLE = 1 << 16  # elements
 _FEWEST = 8  # elements that differ from each other
 # A fitted number this close to one in use is that one, if the fit allows it.
 _USUAL = (0.0, 0.01, 0.02, 0.1, 0.2, 0.25, 0.3, 0.5, 1.0, 2.0, 11.0 / 48.0)
@@ -22,7 +23,10 @@ _BETAS = np.geomspace(0.05, 20.0, 60)
 _UNIFORM = 1.95
 _FEWEST_SLOPES = 48
 _BEYOND = 4.0  # times rounding
+_SPREAD_OUT = 16.0  # roundoffs of the steepest slope
 
+# Functions with a number that is fitted.
+_WITH_NUMBER = ("leaky_relu", "elu", "softplus")
 # Names of the words that are not those of the formulas.
 _FUNCTION_OF = {
     "swish": "silu", "leakyrelu": "leaky_relu", "rrelu": "leaky_relu", "prelu": "leaky_relu",
@@ -39,14 +43,17 @@ def fit_activation_backward(operands: Operands, word: str = "") -> list[Fit]:
     if sample is None:
         return []
     gradient, x, y = sample
+    plain = "" if operands.thorough else _FUNCTION_OF.get(word, word)
     fits = [
         Fit(settings, residual_of(y, gradient * formulas.slope_of(function, x), operands.roundoff))
-        for settings, function in _fixed()
+        for settings, function in _fixed(plain)
         if _reached(str(settings["function"]), word, x)
     ]
-    fits += list(_fitted_backward(gradient, x, y, operands.roundoff))
+    if operands.thorough or plain in _WITH_NUMBER:
+        fits += list(_fitted_backward(gradient, x, y, operands.roundoff))
     fits = [replace(fit, settings={**fit.settings, "derivative": "at the input"}) for fit in fits]
-    fits += list(_faulty_backward(gradient, x, y, operands.roundoff))
+    if operands.thorough:
+        fits += list(_faulty_backward(gradient, x, y, operands.roundoff))
     return ranked(_preferred(fits, word), y.size, operands.roundoff)
 
 
@@ -73,13 +80,16 @@ def fit_activation(operands: Operands, word: str = "") -> list[Fit]:
     if sample is None:
         return []
     x, y = sample
+    plain = "" if operands.thorough else _FUNCTION_OF.get(word, word)
     fits = [
         Fit(settings, residual_of(y, function(x), operands.roundoff))
-        for settings, function in _fixed()
+        for settings, function in _fixed(plain)
         if _reached(str(settings["function"]), word, x)
     ]
-    fits += list(_fitted(x, y, operands.roundoff))
-    fits += list(_random_slopes(x, y, operands.roundoff))
+    if operands.thorough or plain in _WITH_NUMBER:
+        fits += list(_fitted(x, y, operands.roundoff))
+    if operands.thorough:
+        fits += list(_random_slopes(operands))
     kept = _of_nan(operands)
     fits = [replace(fit, settings={**kept, **fit.settings}) for fit in fits]
     return ranked(_preferred(fits, word), y.size, operands.roundoff)
@@ -111,13 +121,11 @@ def _preferred(fits: list[Fit], word: str) -> list[Fit]:
     )
 
 
-def _spread(arrays: list[np.ndarray]) -> list[np.ndarray] | None:
+def _taken(arrays: list[np.ndarray], apart: np.ndarray | None) -> list[np.ndarray] | None:
     """The arrays flat, at places finite in all, at most a sample; None where too few differ."""
     flat = [np.ravel(array) for array in arrays]
-    step = -(-flat[0].size // _SAMPLE)
-    if step > 1 and step % 2 == 0:
-        step += 1  # an even stride meets one column of most shapes only
-    taken = [values[::step].astype(np.float64) for values in flat]
+    chosen = places(flat[0].size, _SAMPLE, None if apart is None else apart.ravel())
+    taken = [values[chosen].astype(np.float64) for values in flat]
     finite = np.logical_and.reduce([np.isfinite(values) for values in taken])
     taken = [values[finite] for values in taken]
     if taken[0].size < _FEWEST or not np.any(taken[-1]):
@@ -129,7 +137,7 @@ def _forward_sample(operands: Operands) -> tuple[np.ndarray, np.ndarray] | None:
     x = operands.inputs[0] if operands.inputs else None
     if x is None or x.shape != operands.output.shape:
         return None
-    taken = _spread([x, operands.output])
+    taken = _taken([x, operands.output], operands.apart)
     if taken is None or np.unique(taken[0][:4096]).size < _FEWEST:
         return None
     return taken[0], taken[1]
@@ -141,15 +149,18 @@ def _backward_sample(
     given = list(operands.inputs[:2])
     if len(given) < 2 or any(v is None or v.shape != operands.output.shape for v in given):
         return None
-    taken = _spread([v for v in given if v is not None] + [operands.output])
+    arrays = [v for v in given if v is not None] + [operands.output]
+    taken = _taken(arrays, operands.apart)
     if taken is None or np.unique(taken[1][:4096]).size < _FEWEST:
         return None
     return taken[0], taken[1], taken[2]
 
 
-def _fixed() -> Iterator[tuple[dict[str, object], formulas.Function]]:
-    """Settings and formula of what has no free number, once and twice."""
+def _fixed(only: str = "") -> Iterator[tuple[dict[str, object], formulas.Function]]:
+    """Settings and formula of what has no free number, once and twice; of all or one function."""
     for (name, form), function in formulas.CATALOGUE.items():
+        if only not in ("", name):
+            continue
         settings: dict[str, object] = {"random": False, "function": name, "times": 1}
         if form:
             settings["form"] = form
@@ -265,18 +276,24 @@ def _softplus(
     return Fit(settings, residual_of(y, formula(value), roundoff), {"beta": width})
 
 
-def _random_slopes(x: np.ndarray, y: np.ndarray, roundoff: float) -> Iterator[Fit]:
+def _random_slopes(operands: Operands) -> Iterator[Fit]:
     """Slopes below zero that are uniform in a range and have nothing to do with the input.
 
     The residual is that of the part above zero: below, every element has a slope of its own, so
     nothing is left over. What proves it is the distribution of the slopes.
     """
+    # Of an even sample: where the sides are furthest apart, slopes are not those of most places.
+    sample = _forward_sample(replace(operands, apart=None))
+    if sample is None:
+        return
+    (x, y), roundoff = sample, operands.roundoff
     below = (x < 0) & (np.abs(x) > 1e-3 * np.abs(x).max())
     slopes = np.divide(y[below], x[below])
     if slopes.size < _FEWEST_SLOPES or slopes.min() < 0.0 or slopes.max() > 1.0:
         return
     low, high = float(slopes.min()), float(slopes.max())
-    if high - low < max(0.01, 64.0 * roundoff):
+    # Of one slope for all, rounding makes a range of two roundoffs of it.
+    if high - low < max(0.01, _SPREAD_OUT * roundoff * high):
         return
     above = x >= 0
     if np.any(above) and residual_of(y[above], x[above]) > 4.0 * roundoff:

@@ -15,6 +15,7 @@ from troubleshooter_nb.analysis.causes.layers.ranking import (
     ranked,
     residual_of,
 )
+from troubleshooter_nb.analysis.causes.layers.trials import places
 
 _SAMPLE = 1 << 18
 _FEWEST = 8
@@ -48,9 +49,10 @@ def fit_order(operands: Operands, operation: _Operation) -> list[Fit]:
         whole = [np.broadcast_to(value, shape).ravel() for value in given]
     except ValueError:
         return []
-    step = -(-operands.output.size // _SAMPLE)
-    first, second = (value[::step].astype(np.float64) for value in whole)
-    output = operands.output.ravel()[::step].astype(np.float64)
+    energy = None if operands.apart is None else operands.apart.ravel()
+    chosen = places(operands.output.size, _SAMPLE, energy)
+    first, second = (value[chosen].astype(np.float64) for value in whole)
+    output = operands.output.ravel()[chosen].astype(np.float64)
     fits = []
     for name, pair in (("in order", (first, second)), ("swapped", (second, first))):
         with np.errstate(all="ignore"):

@@ -13,13 +13,14 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
     FEWEST,
     UNLIKE,
+    energies,
     formats_for,
     half_width,
     misfit,
     named_factor,
     noise,
+    places,
     ranked,
-    spread,
     tells_apart,
 )
 from troubleshooter_nb.metrics.operators.attention import (
@@ -80,17 +81,18 @@ def fit_attention(operands: Operands) -> list[Fit]:
     if query is None or key is None or value is None:
         return []
     fits: list[Fit] = []
-    for layout, turned in _layouts(query, key, value, operands.output):
+    for layout, turned in _layouts(query, key, value, operands):
         for heads, case in _cases(turned, mask, operands):
             fits += _case_fits(case, {**heads, "layout": layout}, operands)
     return ranked(fits)
 
 
 def _layouts(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, output: np.ndarray
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, operands: Operands
 ) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """The four arrays with axes items, heads, places, size."""
-    arrays = [query, key, value, output]
+    """The three arrays, the output and, if known, `apart` with axes items, heads, places, size."""
+    arrays = [query, key, value, operands.output]
+    arrays += [] if operands.apart is None else [operands.apart]
     if any(values.ndim != query.ndim for values in arrays) or query.ndim not in (3, 4):
         return
     if query.ndim == 3:
@@ -103,7 +105,7 @@ def _layouts(
 def _cases(
     arrays: list[np.ndarray], mask: np.ndarray | None, operands: Operands
 ) -> Iterator[tuple[dict[str, Any], _Case]]:
-    query, key, value, output = arrays
+    query, key, value, output, *apart = arrays
     items, heads, queries, size = query.shape
     shared, keys = key.shape[1:3]
     fits = (
@@ -113,10 +115,11 @@ def _cases(
     )
     if not fits or heads % shared or keys > _KEYS or keys < 2:
         return
+    energy = apart[0].reshape(items * heads, queries, -1).sum(-1) if apart else None
     for word, group in _head_groups(heads, shared):
-        chosen = spread(items * heads, _HEADS)
+        chosen = places(items * heads, _HEADS, energies(energy, (items * heads, queries)))
         item, head = np.divmod(chosen, heads)
-        rows = _some_rows(output, item, head)
+        rows = _some_rows(output, item, head, None if energy is None else energy[chosen])
         target = output[item[:, None], head[:, None], rows].astype(np.float64)
         if target.size < FEWEST:
             return
@@ -140,9 +143,12 @@ def _head_groups(heads: int, shared: int) -> list[tuple[str, np.ndarray]]:
     ]
 
 
-def _some_rows(output: np.ndarray, item: np.ndarray, head: np.ndarray) -> np.ndarray:
+def _some_rows(
+    output: np.ndarray, item: np.ndarray, head: np.ndarray, energy: np.ndarray | None
+) -> np.ndarray:
     """Places of queries, and those of the first that are not finite or zero."""
-    rows = spread(output.shape[2], _ROWS)
+    count = output.shape[2]
+    rows = places(count, _ROWS, energies(energy, (-1, count), 1))
     first = output[item[0], head[0]]
     odd = np.flatnonzero(~np.isfinite(first).all(axis=-1) | ~np.any(first != 0, axis=-1))
     return np.asarray(np.unique(np.concatenate([rows, odd[:4]])))
@@ -181,7 +187,7 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
     trials.sort(key=lambda trial: trial[2])
     way, scale, best = trials[0]
     enough = noise(operands, size) * 4
-    if best > enough:
+    if best > enough and operands.thorough:
         fitted = _fitted_scale(case, way, scale)
         trials.append((way, fitted, _residual(case, way, fitted)))
         trials.sort(key=lambda trial: trial[2])
@@ -189,6 +195,8 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
         Fit(_said(case, way, scale, size, residual, known), residual, _width(case, scale, residual))
         for way, scale, residual in trials
     ]
+    if not operands.thorough:
+        return fits
     way, scale, best = trials[0]
     said = fits[0].settings
     if best > enough:
@@ -461,22 +469,34 @@ def fit_attention_module(operands: Operands) -> list[Fit]:
     inner = np.linalg.solve(
         last.astype(np.float64), (operands.output - after).reshape(-1, width).T
     ).T.reshape(operands.output.shape)
-    return _module_fits(operands, projected, inner)
+    apart = operands.apart
+    if apart is not None:
+        # The last projection spreads what a head did over all features.
+        apart = np.broadcast_to(apart.sum(-1, keepdims=True), inner.shape)
+    return _module_fits(replace(operands, output=inner, apart=apart), projected)
 
 
-def _module_fits(operands: Operands, projected: list[np.ndarray], inner: np.ndarray) -> list[Fit]:
+def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
+    inner = operands.output
     width = inner.shape[-1]
     asked = operands.known.get("num_heads")
     counts = [asked] if isinstance(asked, int) else [n for n in range(1, 33) if width % n == 0]
     fits: list[Fit] = []
     for axes in ("items first", "rows first"):
-        arrays = [*projected, inner]
+        arrays = [*projected, inner, *([] if operands.apart is None else [operands.apart])]
         if axes == "rows first":
             arrays = [values.swapaxes(0, 1) for values in arrays]
         for count in counts:
             split = [a.reshape(*a.shape[:2], count, -1).swapaxes(1, 2) for a in arrays]
             # Solving back multiplies rounding by the condition of the projection.
-            heads = Operands(split[:3], {}, split[3], 8 * operands.roundoff, operands.known)
+            heads = replace(
+                operands,
+                inputs=split[:3],
+                parameters={},
+                output=split[3],
+                roundoff=8 * operands.roundoff,
+                apart=split[4] if len(split) > 4 else None,
+            )
             for fit in fit_attention(heads):
                 if fit.settings["layout"] == "heads first":
                     said = {**fit.settings, "heads": count, "layout": axes}

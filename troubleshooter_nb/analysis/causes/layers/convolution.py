@@ -15,7 +15,9 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     UNLIKE,
     Sums,
     coefficient,
+    energies,
     misfit,
+    places,
     ranked,
     spread,
     sum_fits,
@@ -60,6 +62,7 @@ class _Case:
     target: np.ndarray
     bias: np.ndarray | None
     roundoff: float
+    thorough: bool
 
     def windows(self, geometry: Geometry) -> np.ndarray:
         taps = (self.kernels.shape[2], self.kernels.shape[3])
@@ -67,6 +70,27 @@ class _Case:
 
 
 _Rated = tuple[_Case, Geometry, dict[str, Any], float]
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """A call with two axes of space: x and output (items, channels, height, width).
+
+    `apart` as in `Operands`, in the shape of the output.
+    """
+
+    x: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray | None
+    output: np.ndarray
+    apart: np.ndarray | None
+    roundoff: float
+    thorough: bool
+
+    def places(self, axis: int, count: int) -> np.ndarray:
+        """Some places of an axis of the output, those furthest apart among them."""
+        energy = energies(self.apart, self.output.shape, axis)
+        return places(self.output.shape[axis], count, energy)
 
 
 def fit_convolution(operands: Operands) -> list[Fit]:
@@ -88,24 +112,25 @@ def fit_convolution(operands: Operands) -> list[Fit]:
     arrays = _arrays(operands)
     if arrays is None:
         return []
-    x, weight, bias, output = arrays
-    groups, odd = divmod(x.shape[1], weight.shape[1])
-    if odd or not groups or weight.shape[0] % groups or output.shape[1] != weight.shape[0]:
+    weight = arrays.weight
+    image, output = arrays.x.shape[2:], arrays.output.shape[2:]
+    groups, odd = divmod(arrays.x.shape[1], weight.shape[1])
+    if odd or not groups or weight.shape[0] % groups or arrays.output.shape[1] != weight.shape[0]:
         return []
     trials: list[_Rated] = []
     for word, kernels in _kernel_orders(weight):
-        case = _sampled(x, kernels, bias, output, groups, operands.roundoff)
+        case = _sampled(arrays, kernels, groups)
         if case is None:
             return []
-        sizes = (x.shape[2:], kernels.shape[2:], output.shape[2:])
-        trials += _search(case, _geometries(*sizes, operands.known), {"kernel": word})
-        if trials and min(trial[3] for trial in trials) < _OTHER_KERNEL:
+        ways = _geometries(image, kernels.shape[2:], output, operands.known)
+        trials += _search(case, ways, {"kernel": word})
+        if not arrays.thorough or min((trial[3] for trial in trials), default=1.0) < _OTHER_KERNEL:
             break
     trials.sort(key=lambda trial: trial[3])
-    if trials and trials[0][3] >= UNLIKE:
+    if arrays.thorough and trials and trials[0][3] >= UNLIKE:
         # In small images another border is most of the sum: any geometry may be the layer's.
-        trials = sorted([*_bordered(trials[:_MOST_BORDERED]), *trials], key=lambda t: t[3])
-    return _finished(trials[:3], x.shape[2:], output.shape[2:])
+        trials = sorted([*_bordered(_to_border(trials)), *trials], key=lambda t: t[3])
+    return _finished(trials[:3], image, output)
 
 
 def fit_transposed_convolution(operands: Operands) -> list[Fit]:
@@ -113,15 +138,15 @@ def fit_transposed_convolution(operands: Operands) -> list[Fit]:
     arrays = _arrays(operands)
     if arrays is None:
         return []
-    x, weight, bias, output = arrays
-    groups, odd = divmod(output.shape[1], weight.shape[1])
-    if odd or not groups or x.shape[1] != weight.shape[0] or weight.shape[0] % groups:
+    weight = arrays.weight
+    groups, odd = divmod(arrays.output.shape[1], weight.shape[1])
+    if odd or not groups or arrays.x.shape[1] != weight.shape[0] or weight.shape[0] % groups:
         return []
     found: list[_Rated] = []
     flipped = weight[..., ::-1, ::-1]
     for word, kernel in (("as stored", weight), ("flipped", flipped)):
-        found += _transposed_trials(operands, x, kernel, bias, output, groups, word)
-        if found and min(trial[3] for trial in found) < UNLIKE:
+        found += _transposed_trials(replace(arrays, weight=kernel), groups, word)
+        if not arrays.thorough or min((trial[3] for trial in found), default=1.0) < UNLIKE:
             break
     found.sort(key=lambda trial: trial[3])
     return _finished(found[:3], None, None)
@@ -151,10 +176,8 @@ def _without_bias(fit: Fit) -> Fit:
     return replace(fit, settings=settings)
 
 
-def _arrays(
-    operands: Operands,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray] | None:
-    """x, weight, bias and output with two axes of space each."""
+def _arrays(operands: Operands) -> _Arrays | None:
+    """What the call was given and gave, with two axes of space each."""
     inputs = [*operands.inputs, None, None, None]
     x = inputs[0]
     weight = operands.parameters.get("weight", inputs[1])
@@ -167,7 +190,8 @@ def _arrays(
         weight = weight[:, :, None] if weight.ndim == 3 else weight
     if weight.ndim != 4 or not (x.size and output.size and weight.size):
         return None
-    return x, weight, bias if bias is None or bias.ndim == 1 else None, output
+    bias = bias if bias is None or bias.ndim == 1 else None
+    return _Arrays(x, weight, bias, output, operands.apart, operands.roundoff, operands.thorough)
 
 
 def _kernel_orders(weight: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -184,47 +208,43 @@ def _kernel_orders(weight: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _sampled(
-    x: np.ndarray,
-    kernels: np.ndarray,
-    bias: np.ndarray | None,
-    output: np.ndarray,
-    groups: int,
-    roundoff: float,
-    reach: tuple[int, int] | None = None,
+    arrays: _Arrays, kernels: np.ndarray, groups: int, reach: tuple[int, int] | None = None
 ) -> _Case | None:
     """Some lines, columns, channels and items; borders are always among them."""
     outputs, _, height, width = kernels.shape
+    output, bias = arrays.output, arrays.bias
     # Of long sums fewer prove as much, and rounding them in every format is what costs.
     long = kernels[0].size > _LONG_SUM
-    items = spread(len(x), 1 if long else _ITEMS)
+    items = arrays.places(0, 1 if long else _ITEMS)
     lines = _LINES // 2 if long else _LINES
-    rows, columns = _ends(output.shape[2], lines), _ends(output.shape[3], lines)
-    channels = spread(outputs, _CHANNELS)
+    rows, columns = (_with_ends(arrays.places(axis, lines), output.shape[axis]) for axis in (2, 3))
+    channels = arrays.places(1, _CHANNELS)
     grid = np.meshgrid(np.arange(len(items)), rows, columns, indexing="ij")
-    places = Places(*(axis.ravel() for axis in grid))
-    if len(places.row) * len(channels) < FEWEST:
+    seen = Places(*(axis.ravel() for axis in grid))
+    if len(seen.row) * len(channels) < FEWEST:
         return None
-    item, row, column = items[places.item], places.row, places.column
+    item, row, column = items[seen.item], seen.row, seen.column
     taken = output[item[:, None], channels, row[:, None], column[:, None]]
     margin = reach or (max(_DILATIONS) * (height - 1), max(_DILATIONS) * (width - 1))
     # Windows of the last places may end behind the image by a stride more than it is padded.
     margin = (margin[0] + max(*_STRIDES, height), margin[1] + max(*_STRIDES, width))
     return _Case(
-        bordered(x[items], margin),
+        bordered(arrays.x[items], margin),
         margin,
-        places,
+        seen,
         np.asarray(kernels[channels], np.float64),
         channels // (outputs // groups),
         np.asarray(taken, np.float64),
         None if bias is None else np.asarray(bias[channels], np.float64),
-        roundoff,
+        arrays.roundoff,
+        arrays.thorough,
     )
 
 
-def _ends(size: int, count: int) -> np.ndarray:
-    """Places of an axis with the two at each end, where padding shows."""
-    places = [spread(size, count), spread(min(size, 2), 2), np.array([size - 1])]
-    return np.asarray(np.unique(np.concatenate(places)))
+def _with_ends(chosen: np.ndarray, size: int) -> np.ndarray:
+    """Places of an axis and those at its ends, where padding shows."""
+    ends = (spread(min(size, 2), 2), np.array([size - 1]))
+    return np.asarray(np.unique(np.concatenate([chosen, *ends])))
 
 
 def _geometries(
@@ -314,7 +334,7 @@ def _finished(
         found = list(sum_fits(replace(_sums(case, windows), settings=said)))
         fits += found if number == 0 else [min(found, key=lambda fit: fit.residual)]
         known_border = "padding_mode" in settings or not max(geometry.before)
-        if number == 0 and sizes is not None and not known_border:
+        if number == 0 and sizes is not None and case.thorough and not known_border:
             fits += _other_borders(case, geometry, said)
     return ranked(fits)
 
@@ -324,7 +344,8 @@ def _sums(case: _Case, windows: np.ndarray) -> Sums:
         seen, kernels = in_format(windows, name), in_format(case.kernels, name)
         return convolve_windows(seen, kernels, case.group)
 
-    return Sums(products, case.target, case.bias, case.roundoff, case.kernels[0].size)
+    terms = case.kernels[0].size
+    return Sums(products, case.target, case.bias, case.roundoff, terms, thorough=case.thorough)
 
 
 def _other_borders(case: _Case, geometry: Geometry, said: dict[str, Any]) -> Iterator[Fit]:
@@ -345,6 +366,20 @@ def _borders(case: _Case) -> Iterator[tuple[str, _Case]]:
         if mode == "reflect" and min(inner.shape[2:]) < 2:
             continue
         yield mode, replace(case, images=bordered(inner, case.margin, mode))
+
+
+def _to_border(trials: list[_Rated]) -> list[_Rated]:
+    """The likeliest with a border of zeros, and the plainest: zeros may be far from the border."""
+    plain = [trial for trial in trials[_MOST_BORDERED:] if _is_plain(trial)]
+    return trials[:_MOST_BORDERED] + plain[:_MOST_BORDERED]
+
+
+def _is_plain(trial: _Rated) -> bool:
+    """Whether the kernel is as stored, and padded by half its reach."""
+    case, geometry, said, _ = trial
+    reach = [size - 1 for size in case.kernels.shape[2:]]
+    steps = zip(geometry.before, reach, geometry.dilation, strict=True)
+    return said["kernel"] == "as stored" and all(2 * b == r * d for b, r, d in steps)
 
 
 def _bordered(trials: list[_Rated]) -> Iterator[_Rated]:
@@ -381,11 +416,12 @@ def _padding_settings(
         totals.append(before + after)
         sides.append((before > after) - (before < after))
     side = "after" if min(sides) < 0 else "before" if max(sides) > 0 else "even"
+    # Windows that are further apart need another padding, not the other way round.
     return {
+        **_plain_settings(geometry),
         "padding": f"{totals[0]} rows, {totals[1]} columns",
         "padding_side": _SIDES[side],
         "padding_before": f"{geometry.before[0]}, {geometry.before[1]}",
-        **_plain_settings(geometry),
         "padding_mode": "zeros",
     }
 
@@ -397,38 +433,42 @@ def _plain_settings(geometry: Geometry) -> dict[str, Any]:
     }
 
 
-def _transposed_trials(
-    operands: Operands,
-    x: np.ndarray,
-    weight: np.ndarray,
-    bias: np.ndarray | None,
-    output: np.ndarray,
-    groups: int,
-    word: str,
-) -> list[_Rated]:
+def _transposed_trials(arrays: _Arrays, groups: int, word: str) -> list[_Rated]:
     """Strides, and what is cut off in front, of a transposed convolution."""
-    kernels = transposed_kernel(weight, groups)
-    items = spread(len(x), _ITEMS)
+    kernels = transposed_kernel(arrays.weight, groups)
+    few = _few_items(arrays)
+    x, output = few.x, few.output
     trials = []
-    for stride in _transposed_strides(x.shape[2:], weight.shape[2:], output.shape[2:]):
-        spaced = stuffed(x[items], stride)
+    for stride in _transposed_strides(x.shape[2:], arrays.weight.shape[2:], output.shape[2:]):
+        spaced = stuffed(x, stride)
         reach = (kernels.shape[2] - 1, kernels.shape[3] - 1)
-        sizes = zip(output.shape[2:], spaced.shape[2:], reach, strict=True)
-        extra = tuple(max(out - given, 0) + more for out, given, more in sizes)
-        case = _sampled(
-            spaced, kernels, bias, output[items], groups, operands.roundoff, (extra[0], extra[1])
-        )
+        sizes = list(zip(output.shape[2:], spaced.shape[2:], reach, strict=True))
+        extra = [max(out - given, 0) + more for out, given, more in sizes]
+        case = _sampled(replace(few, x=spaced), kernels, groups, (extra[0], extra[1]))
         if case is None:
             return []
         for cut in itertools.product(*(range(size) for size in kernels.shape[2:])):
             geometry = Geometry(before=(reach[0] - cut[0], reach[1] - cut[1]))
+            # Less than nothing is cut off where the output is padded itself.
+            behind = [
+                given + more - off - out for (out, given, more), off in zip(sizes, cut, strict=True)
+            ]
             said = {
-                "padding": f"{cut[0]} rows, {cut[1]} columns in front",
-                "kernel": word,
                 "stride": f"{stride[0]}, {stride[1]}",
+                "padding": f"{cut[0]} rows, {cut[1]} columns in front",
+                "padding_behind": f"{behind[0]} rows, {behind[1]} columns behind",
+                "kernel": word,
             }
             trials.append((case, geometry, said))
     return _best_geometries(trials)
+
+
+def _few_items(arrays: _Arrays) -> _Arrays:
+    items = arrays.places(0, _ITEMS)
+    apart = arrays.apart
+    if apart is not None:
+        apart = apart.reshape(arrays.output.shape)[items]
+    return replace(arrays, x=arrays.x[items], output=arrays.output[items], apart=apart)
 
 
 def _transposed_strides(
@@ -457,6 +497,7 @@ BACKWARD_FITTERS: dict[str, Fitter] = dict.fromkeys(("conv1d", "conv2d"), fit_co
 CAUSES: dict[tuple[str, str], str] = {
     ("", "padding"): "pad_mode",
     ("", "padding_side"): "same_padding_side",
+    ("", "padding_behind"): "pad_mode",
     ("", "padding_mode"): "pad_mode",
     ("", "kernel"): "conv_axes_permuted",
     ("", "stride"): "argument_order",

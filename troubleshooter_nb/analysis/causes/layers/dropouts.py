@@ -9,6 +9,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
+from troubleshooter_nb.analysis.causes.layers.trials import energies, places
 
 _SAMPLE = 1 << 20  # elements, whole slices of the first axes
 _FEWEST = 16  # units that may be dropped
@@ -37,7 +38,7 @@ def fit_dropout(operands: Operands) -> list[Fit]:
     x = operands.inputs[0] if operands.inputs else None
     if x is None or x.shape != operands.output.shape:
         return []
-    x, y = _sample(x, operands.output)
+    x, y = _sample(x, operands)
     live = np.isfinite(x) & (x != 0) & np.isfinite(y)
     if np.count_nonzero(live) < _FEWEST:
         return []
@@ -49,11 +50,13 @@ def fit_dropout(operands: Operands) -> list[Fit]:
     return ranked(fits, int(np.count_nonzero(live)), operands.roundoff)
 
 
-def _sample(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both in float64, cut along the first axis to a bounded size; channels stay whole."""
+def _sample(x: np.ndarray, operands: Operands) -> tuple[np.ndarray, np.ndarray]:
+    """Input and output in float64, some of the first axis; channels stay whole."""
+    y = operands.output
     if x.size > _SAMPLE and x.ndim:
-        rows = max(1, x.shape[0] * _SAMPLE // x.size)
-        x, y = x[:rows], y[:rows]
+        count = max(2, x.shape[0] * _SAMPLE // x.size)
+        rows = places(x.shape[0], count, energies(operands.apart, x.shape))
+        x, y = x[rows], y[rows]
     return x.astype(np.float64), y.astype(np.float64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     half_width,
     misfit,
     named_factor,
+    places,
     ranked,
     spread,
 )
@@ -32,7 +34,10 @@ def fit_weighted_sum(operands: Operands, sign: float = 1.0) -> list[Fit]:
     -------
     list of Fit
         Settings: ``first_factor``, ``second_factor``, with the likely name of one that is not 1.
+        Of whole numbers and a number that was not recorded, see `_fit_shift`.
     """
+    if sum(values is not None for values in operands.inputs) == 1:
+        return _fit_shift(operands)
     case = _sampled(operands, 2)
     if case is None:
         return []
@@ -60,7 +65,7 @@ def fit_factor(operands: Operands, operator: str = "mul") -> list[Fit]:
         Settings: ``scale`` and ``scale_name`` (``1/sqrt(64)``).
     """
     arrays = [values for values in operands.inputs if values is not None and values.size > 1]
-    case = _sampled(Operands(arrays, {}, operands.output, operands.roundoff), min(len(arrays), 2))
+    case = _sampled(replace(operands, inputs=arrays), min(len(arrays), 2))
     if case is None:
         return []
     terms, output = case
@@ -112,6 +117,21 @@ def fit_masked_fill(operands: Operands) -> list[Fit]:
     return ranked(fits)
 
 
+def _fit_shift(operands: Operands) -> list[Fit]:
+    """The number added to whole numbers: ``position_offset`` where these count on by one."""
+    x, output = operands.inputs[0], operands.output
+    if x is None or x.shape != output.shape or x.size < 2:
+        return []
+    if x.dtype.kind not in "iu" or output.dtype.kind not in "iu":
+        return []
+    counts = np.diff(x.astype(np.int64), axis=-1)
+    shift = output.astype(np.int64) - x.astype(np.int64)
+    if shift.min() != shift.max():
+        return []
+    name = "position_offset" if counts.size and (counts == 1).all() else "offset"
+    return [Fit({name: int(shift.flat[0])}, 0.0)]
+
+
 def match_addend(addend: np.ndarray, candidates: Mapping[str, np.ndarray]) -> list[Fit]:
     """Which of several tensors a residual connection added.
 
@@ -160,9 +180,10 @@ def _sampled(operands: Operands, count: int) -> tuple[list[np.ndarray], np.ndarr
         wide = [np.broadcast_to(values, output.shape) for values in arrays]
     except ValueError:
         return None
-    places = np.unravel_index(spread(output.size, _ELEMENTS), output.shape)
-    taken = [values[places].astype(np.float64) for values in wide]
-    return taken, output[places].astype(np.float64)
+    energy = None if operands.apart is None else operands.apart.ravel()
+    chosen = np.unravel_index(places(output.size, _ELEMENTS, energy), output.shape)
+    taken = [values[chosen].astype(np.float64) for values in wide]
+    return taken, output[chosen].astype(np.float64)
 
 
 FITTERS: dict[str, Fitter] = {
@@ -178,4 +199,5 @@ CAUSES: dict[tuple[str, str], str] = {
     ("", "mask_value"): "mask_value",
     ("", "masked"): "mask_value",
     ("", "addend"): "residual_order",
+    ("", "position_offset"): "position_offset",
 }

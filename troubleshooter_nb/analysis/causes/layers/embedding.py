@@ -10,11 +10,12 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
     FEWEST,
     coefficient,
+    energies,
     half_width,
     misfit,
     named_factor,
+    places,
     ranked,
-    spread,
 )
 from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, look_up
 
@@ -105,7 +106,7 @@ def _case(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray] | Non
     flat = ids.ravel()
     if flat.min() < 0 or flat.max() >= len(table):
         return None
-    chosen = spread(flat.size, _IDS)
+    chosen = places(flat.size, _IDS, energies(operands.apart, (flat.size, -1)))
     rows = output.reshape(flat.size, -1)[chosen].astype(np.float64)
     return flat[chosen], table, rows
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.layers.trials import places
 from troubleshooter_nb.metrics.operators.normalisation import Moments, moments
 
 _ROWS = 2048  # groups that are looked at
@@ -59,6 +60,8 @@ class Side:
         Of the output.
     eps : float or None
         As recorded of the layer.
+    apart : ndarray or None
+        How far the two sides' outputs are apart, see `Operands`, in the output's shape.
     """
 
     x: np.ndarray
@@ -70,6 +73,7 @@ class Side:
     variance: np.ndarray | None
     roundoff: float
     eps: float | None = None
+    apart: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,11 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
     if not count or (length < 2 and not way.stored):
         return None, {}
     chosen = min(count, _ROWS, max(8, _ROW_ELEMENTS // length))
-    picked = np.unique(np.linspace(0, count - 1, chosen).round().astype(np.int64))
+    energy = None
+    if side.apart is not None:
+        # Groups are numbered in the order of the other axes.
+        energy = side.apart.reshape(way.shape).sum(axis=way.axes, dtype=np.float64).ravel()
+    picked = places(count, chosen, energy)
     if thorough and not way.stored:
         picked = np.union1d(picked, _special(x, output, way.axes))
     take = partial(_taken, way=way, rest=rest, picked=picked)
@@ -102,7 +110,12 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
     flat = _without_variance(values, way)
     finite = np.isfinite(wanted).all(axis=1)
     usable = np.isfinite(values).all(axis=1)
-    if np.any(usable & ~finite & ~flat):
+    lost = usable & ~finite
+    # Few groups may have been overwritten. Of most it is not this layer's output, and beside
+    # constant ones it is not their variance that is at fault.
+    few = 2 * np.count_nonzero(lost) <= np.count_nonzero(usable)
+    few &= not np.any(np.ptp(values[lost], axis=1) == 0)
+    if np.any(lost & ~flat) and not few:
         return None, {}
     special = {}
     if np.any(flat & usable) and side.gradient is None:

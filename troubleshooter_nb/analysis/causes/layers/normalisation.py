@@ -20,6 +20,7 @@ from troubleshooter_nb.analysis.causes.layers.groups import (
     sampled,
 )
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
+from troubleshooter_nb.analysis.causes.layers.trials import UNLIKE
 from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
     fit_eps,
@@ -29,6 +30,10 @@ from troubleshooter_nb.metrics.operators.rounding import half_format, rounded
 
 _OWN_WAYS = 2  # first ways, the layer's own: with every use of the parameters
 _FINALISTS = 3  # ways that are fitted with all elements
+# Beside more than this the variance is nothing: such a fit multiplies by one number.
+_LARGEST_EPS = 0.2
+_AFFINE_DOUBT = 1e-4  # of scale and shift, relative
+_SAME_DEVIATION = 1e-3
 
 
 def fit_layernorm(operands: Operands, word: str = "layernorm") -> list[Fit]:
@@ -64,10 +69,43 @@ def fit_batchnorm(operands: Operands) -> list[Fit]:
     """Fits of a batch normalisation.
 
     Beside those of `fit_layernorm`, the setting ``statistics``: "batch" or "running", and ``axes``
-    as names: "batch and places", "places", "channels and places".
+    as names: "batch and places", "places", "channels and places". Without running statistics, an
+    output that is a multiple of each channel plus a constant has no ``eps``, but ``scale`` and
+    ``shift``: the root mean square of both over channels.
     """
     side = _channel_side(operands, 0)
-    return _fits(side, list(_batch_ways(side, "batch"))) if side else []
+    if side is None:
+        return []
+    fits = _fits(side, list(_batch_ways(side, "batch")))
+    unknown = side.mean is None or side.variance is None
+    if unknown and not (fits and fits[0].residual <= UNLIKE):
+        fits = [*_affine_fits(side), *fits]
+    return fits
+
+
+def _affine_fits(side: Side) -> list[Fit]:
+    """What stored statistics do, where they are not known; no fit where they do not."""
+    x = side.x
+    axes = (0, *range(2, x.ndim))
+    rows, _ = sampled(side, Way({}, x.shape, axes), thorough=False)
+    if rows is None or rows.x.shape[1] < FEWEST:
+        return []
+    distance, mean = rows.x - rows.statistics.mean, rows.output.mean(axis=1, keepdims=True)
+    spread = np.maximum(np.square(distance).sum(axis=1, keepdims=True), 1e-300)
+    scale = (distance * rows.output).sum(axis=1, keepdims=True) / spread
+    shift = mean - scale * rows.statistics.mean
+    residual = residual_of(rows.output, scale * rows.x + shift, side.roundoff)
+    # As in every channel of the batch's deviation: something else was done with its statistics.
+    gain = _gain(rows, {})
+    ratio = scale * np.sqrt(rows.statistics.variance) / np.where(gain == 0.0, math.inf, gain)
+    if not residual <= UNLIKE or np.ptp(ratio) <= _SAME_DEVIATION * np.abs(ratio).max():
+        return []
+    sizes = {"scale": scale, "shift": shift}
+    found = {name: math.sqrt(float(np.square(one).mean())) for name, one in sizes.items()}
+    near = max(_AFFINE_DOUBT, 4.0 * side.roundoff)
+    height = math.sqrt(float(np.square(rows.output).mean()))
+    doubt = {"scale": near * found["scale"], "shift": near * (found["shift"] + height)}
+    return [Fit({"statistics": "running", "axes": "batch and places", **found}, residual, doubt)]
 
 
 def fit_batchnorm_backward(operands: Operands) -> list[Fit]:
@@ -89,6 +127,24 @@ def fit_groupnorm(operands: Operands, first: int = 0) -> list[Fit]:
         return []
     known = operands.known.get("num_groups")
     return _fits(side, list(_group_ways(side.x, known if isinstance(known, int) else 0)))
+
+
+def cancellation(operands: Operands, word: str) -> float:
+    """How many times larger rounding becomes where a norm takes a large mean away; at least 1.
+
+    The root mean square of the first input over that of its distance from the means.
+    """
+    x = operands.inputs[0]
+    if x is None or not x.size or x.ndim < 2 or word == "rmsnorm" or word not in FITTERS:
+        return 1.0
+    kept = {1} if word in _BATCH else {0, 1} if word != "layernorm" else {*range(x.ndim - 1)}
+    axes = tuple(axis for axis in range(x.ndim) if axis not in kept)
+    x = np.asarray(x, np.float64)
+    with np.errstate(all="ignore"):
+        size = float(np.mean(x**2))
+        rest = float(np.mean(x.var(axis=axes)))
+        times = math.sqrt(size / rest) if 0 < rest < size else 1.0
+    return times if math.isfinite(times) else 1.0
 
 
 def _parameter(operands: Operands, name: str, position: int, size: int) -> np.ndarray | None:
@@ -128,8 +184,9 @@ def _layer_side(operands: Operands, first: int) -> Side | None:
     bias = operands.parameters.get("bias", rest[1] if len(rest) > 1 else None)
     if any(value is not None and value.size not in sizes for value in (weight, bias)):
         return None
-    eps = _recorded_eps(operands)
-    return Side(x, operands.output, gradient, weight, bias, None, None, operands.roundoff, eps)
+    eps, apart = _recorded_eps(operands), operands.apart
+    output, roundoff = operands.output, operands.roundoff
+    return Side(x, output, gradient, weight, bias, None, None, roundoff, eps, apart)
 
 
 def _trailing(side: Side, operands: Operands) -> int:
@@ -158,10 +215,11 @@ def _channel_side(operands: Operands, first: int) -> Side | None:
         for name, place in order.items()
     }
     shaped = {name: v.reshape(form) if v is not None else None for name, v in taken.items()}
-    output = operands.output
+    output, apart = operands.output, operands.apart
     if last:  # channels second, as in the other layout
         x, output = np.moveaxis(x, -1, 1), np.moveaxis(output, -1, 1)
         gradient = np.moveaxis(gradient, -1, 1) if gradient is not None else None
+        apart = np.moveaxis(apart, -1, 1) if apart is not None else None
         shaped = {k: np.moveaxis(v, -1, 1) if v is not None else None for k, v in shaped.items()}
     return Side(
         x=x,
@@ -173,6 +231,7 @@ def _channel_side(operands: Operands, first: int) -> Side | None:
         variance=shaped["running_var"],
         roundoff=operands.roundoff,
         eps=_recorded_eps(operands),
+        apart=apart,
     )
 
 
@@ -290,6 +349,8 @@ def _fit(rows: Rows, use: dict[str, Any], settings: dict[str, Any], side: Side) 
     if not size or not np.any(linear):
         return Fit(settings, math.nan)
     found = fit_eps(output, linear, rows.statistics, (1,), side.roundoff, cubic, side.eps)
+    if found.eps > max(_LARGEST_EPS, side.eps or 0.0):
+        return Fit(settings, math.nan)
     residual = found.residual * math.sqrt(float(np.square(output).sum())) / size
     return Fit({**settings, "eps": found.eps}, residual, {"eps": found.half_width})
 

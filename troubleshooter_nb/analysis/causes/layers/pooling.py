@@ -12,9 +12,10 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
     FEWEST,
     coefficient,
+    energies,
     misfit,
+    places,
     ranked,
-    spread,
     tells_apart,
 )
 from troubleshooter_nb.metrics.operators.pooling import (
@@ -139,7 +140,8 @@ def _planes(operands: Operands) -> tuple[np.ndarray, np.ndarray] | None:
     if output.shape[:-2] != lead or not x.size or output.size < FEWEST:
         return None
     few = max(1, min(_PLANES, _CELLS // max(x.shape[-1] * x.shape[-2], 1)))
-    chosen = spread(int(np.prod(lead, dtype=np.int64)), max(few, 2))
+    count = int(np.prod(lead, dtype=np.int64))
+    chosen = places(count, max(few, 2), energies(operands.apart, (count, -1)))
     planes = x.reshape(-1, *x.shape[-2:])[chosen].astype(np.float64)
     target = output.reshape(-1, *output.shape[-2:])[chosen].astype(np.float64)
     # A constant image pools to itself in every way.
@@ -159,7 +161,8 @@ def _gradient_case(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarr
         arrays = [values[:, :, None] for values in arrays]
     if arrays[0].shape[:-2] != arrays[1].shape[:-2]:
         return None
-    chosen = spread(int(np.prod(arrays[1].shape[:-2], dtype=np.int64)), _PLANES)
+    count = int(np.prod(arrays[1].shape[:-2], dtype=np.int64))
+    chosen = places(count, _PLANES, energies(operands.apart, (count, -1)))
     taken = [a.reshape(-1, *a.shape[-2:])[chosen].astype(np.float64) for a in arrays]
     return taken[0], taken[1], taken[2]
 

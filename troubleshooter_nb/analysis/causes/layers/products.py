@@ -13,10 +13,12 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     FEWEST,
     Sums,
     coefficient,
+    energies,
     half_width,
     misfit,
     named_factor,
     noise,
+    places,
     ranked,
     spread,
     sum_fits,
@@ -82,9 +84,11 @@ def fit_matmul(operands: Operands) -> list[Fit]:
         return []
     fits: list[Fit] = []
     for word, second in _arrangements(sides[1]):
-        sample = _sample_batched(sides[0], second, operands.output)
+        sample = _sample_batched(sides[0], second, operands)
         if sample is not None:
-            fits += _scaled_fits(*sample, operands.roundoff, {"second": word})
+            fits += _scaled_fits(*sample, operands, {"second": word})
+        if not operands.thorough:
+            break
     return ranked(fits)
 
 
@@ -132,9 +136,9 @@ def fit_matmul_backward(operands: Operands) -> list[Fit]:
     fits: list[Fit] = []
     pairs = [(sides[0], sides[2].swapaxes(-1, -2)), (sides[1].swapaxes(-1, -2), sides[0])]
     for a, b in pairs:
-        sample = _sample_batched(a, b, operands.output)
+        sample = _sample_batched(a, b, operands)
         if sample is not None:
-            fits += _scaled_fits(*sample, operands.roundoff, {})
+            fits += _scaled_fits(*sample, operands, {})
     return ranked(_backward_names(fits))
 
 
@@ -172,32 +176,35 @@ def _fit_dense(
     if bias is not None and bias.shape != (weight.shape[0],):
         bias = None
     fewer = 2 if features > _LONG_SUM else 1
-    rows = spread(output.size // len(weight), _ROWS // fewer)
-    columns = spread(len(weight), _COLUMNS // fewer)
+    flat = (output.size // len(weight), len(weight))
+    rows = places(flat[0], _ROWS // fewer, energies(operands.apart, flat, 0))
+    columns = places(flat[1], _COLUMNS // fewer, energies(operands.apart, flat, 1))
     if rows.size * columns.size < FEWEST or not features:
         return []
     taken = np.asarray(x.reshape(-1, features)[rows], np.float64)
-    target = np.asarray(output.reshape(-1, len(weight))[rows][:, columns], np.float64)
+    target = np.asarray(output.reshape(flat)[rows][:, columns], np.float64)
     picked = None if bias is None else np.asarray(bias[columns], np.float64)
     fits: list[Fit] = []
+    turn = turn and operands.thorough
     for word, arranged in list(_arrangements(weight))[: 2 if turn else 1]:
         kernel = np.asarray(arranged[columns], np.float64).T
-        sums = _dense_sums(taken, kernel, target, picked, operands.roundoff)
+        sums = _dense_sums(taken, kernel, target, picked, operands)
         settings = {"weight": word, "reduced": "all"}
         found = list(sum_fits(replace(sums, settings=settings)))
-        if word == "as stored" and min(fit.residual for fit in found) > noise(operands, features):
+        explained = min(fit.residual for fit in found) <= noise(operands, features)
+        if word == "as stored" and operands.thorough and not explained:
             found += _partial_fits(taken, kernel, sums)
         fits += found
     return ranked(fits)
 
 
 def _dense_sums(
-    x: np.ndarray, kernel: np.ndarray, y: np.ndarray, bias: np.ndarray | None, roundoff: float
+    x: np.ndarray, kernel: np.ndarray, y: np.ndarray, bias: np.ndarray | None, given: Operands
 ) -> Sums:
     def products(name: str) -> np.ndarray:
         return product(x, kernel, operands=name)
 
-    return Sums(products, y, bias, roundoff, x.shape[1])
+    return Sums(products, y, bias, given.roundoff, x.shape[1], thorough=given.thorough)
 
 
 def _partial_fits(x: np.ndarray, kernel: np.ndarray, sums: Sums) -> Iterator[Fit]:
@@ -246,9 +253,10 @@ def _sum_times(whole: np.ndarray, sums: Sums) -> list[float]:
 
 
 def _sample_batched(
-    a: np.ndarray | None, b: np.ndarray, output: np.ndarray
+    a: np.ndarray | None, b: np.ndarray, operands: Operands
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Some rows, columns and batch items of both factors and the output; float64."""
+    output, apart = operands.output, operands.apart
     if a is None or a.shape[-1] != b.shape[-2] or output.ndim < 2:
         return None
     try:
@@ -257,24 +265,26 @@ def _sample_batched(
         return None
     if output.shape != (*lead, a.shape[-2], b.shape[-1]):
         return None
-    rows, columns = spread(a.shape[-2], _ROWS // 2), spread(b.shape[-1], _COLUMNS // 2)
-    items = spread(int(np.prod(lead, dtype=np.int64)), _ITEMS)
+    rows = places(a.shape[-2], _ROWS // 2, energies(apart, output.shape, -2))
+    columns = places(b.shape[-1], _COLUMNS // 2, energies(apart, output.shape, -1))
+    count = int(np.prod(lead, dtype=np.int64))
+    items = places(count, _ITEMS, energies(apart, (count, *output.shape[-2:])))
     if items.size * rows.size * columns.size < FEWEST or not a.shape[-1]:
         return None
-    places = np.unravel_index(items, lead) if lead else ()
-    first = np.broadcast_to(a, (*lead, *a.shape[-2:]))[places][..., rows, :]
-    second = np.broadcast_to(b, (*lead, *b.shape[-2:]))[places][..., :, columns]
-    target = output[places][..., rows, :][..., columns]
+    chosen = np.unravel_index(items, lead) if lead else ()
+    first = np.broadcast_to(a, (*lead, *a.shape[-2:]))[chosen][..., rows, :]
+    second = np.broadcast_to(b, (*lead, *b.shape[-2:]))[chosen][..., :, columns]
+    target = output[chosen][..., rows, :][..., columns]
     return tuple(np.asarray(part, np.float64) for part in (first, second, target))  # type: ignore[return-value]
 
 
 def _scaled_fits(
-    a: np.ndarray, b: np.ndarray, y: np.ndarray, roundoff: float, settings: dict[str, Any]
+    a: np.ndarray, b: np.ndarray, y: np.ndarray, given: Operands, settings: dict[str, Any]
 ) -> Iterator[Fit]:
     def products(name: str) -> np.ndarray:
         return product(a, b, operands=name)
 
-    size = a.shape[-1]
+    size, roundoff = a.shape[-1], given.roundoff
     whole = products("exact")
     fitted = coefficient(y, whole)
     scales = {"1": (1.0, 0.0)}
@@ -284,7 +294,8 @@ def _scaled_fits(
         value, name = named_factor(fitted, size, max(width / abs(fitted), 1e-3))
         scales[name] = (value, width)
     for name, (value, width) in scales.items():
-        sums = Sums(_times(value, products), y, None, roundoff, size)
+        scaled = _times(value, products)
+        sums = Sums(scaled, y, None, roundoff, size, thorough=given.thorough)
         known = {"scale": value, "scale_name": name, **settings}
         for fit in sum_fits(replace(sums, settings=known)):
             kept = {k: v for k, v in fit.settings.items() if not k.startswith("bias")}

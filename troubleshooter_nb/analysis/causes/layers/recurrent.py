@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import FEWEST, misfit, ranked, tells_apart
+from troubleshooter_nb.analysis.causes.layers.trials import (
+    FEWEST,
+    energies,
+    misfit,
+    places,
+    ranked,
+    tells_apart,
+)
 from troubleshooter_nb.metrics.operators.recurrent import Gates, gru, lstm
 
-_STEPS, _ITEMS = 48, 4
+# Steps within which every way is tried; the best of them goes on.
+_STEPS, _ITEMS, _MOST_STEPS = 48, 4, 2048
 _BIASES = {
     "both": (1, 1),
     "input only": (1, 0),
     "hidden only": (0, 1),
     "none": (0, 0),
 }
+
+
+class _Start(NamedTuple):
+    """States (items, hidden) before the first step."""
+
+    hidden: np.ndarray
+    cell: np.ndarray
 
 
 def fit_gru(operands: Operands) -> list[Fit]:
@@ -46,10 +61,10 @@ def fit_gru(operands: Operands) -> list[Fit]:
         )
     ]
 
-    def run(x: np.ndarray, start: np.ndarray, gates: Gates, said: dict[str, Any]) -> np.ndarray:
+    def run(x: np.ndarray, start: _Start, gates: Gates, said: dict[str, Any]) -> np.ndarray:
         return gru(
             x,
-            start,
+            start.hidden,
             gates,
             reset_after=said["reset"].startswith("after"),
             order=said["gates"],
@@ -67,13 +82,9 @@ def fit_lstm(operands: Operands) -> list[Fit]:
     orders = ["".join(order) for order in itertools.permutations("ifgo")]
     # torch's order first, then Keras's and that of cuDNN-like exports.
     orders.sort(key=lambda order: (order != "ifgo", order))
-    cell = operands.inputs[2] if len(operands.inputs) > 2 else None
 
-    def run(x: np.ndarray, start: np.ndarray, gates: Gates, said: dict[str, Any]) -> np.ndarray:
-        first = np.zeros_like(start)
-        if cell is not None and cell.ndim == 3 and cell.shape[-1] == start.shape[-1]:
-            first = np.asarray(cell[0][: len(start)], np.float64)
-        return lstm(x, start, first, gates, order=said["gates"])
+    def run(x: np.ndarray, start: _Start, gates: Gates, said: dict[str, Any]) -> np.ndarray:
+        return lstm(x, start.hidden, start.cell, gates, order=said["gates"])
 
     return _fit(operands, 4, [{"gates": order} for order in orders], run)
 
@@ -102,31 +113,40 @@ def _axis_fits(
     run: Callable[..., np.ndarray],
     axes: str,
     steps_first: bool,
-) -> Iterator[Fit]:
-    """Fits for one meaning of the first two axes."""
-    steps, target = (a if steps_first else a.swapaxes(0, 1) for a in (x, operands.output))
-    steps = steps[:_STEPS, :_ITEMS].astype(np.float64)
-    target = target[:_STEPS, :_ITEMS].astype(np.float64)
-    if target.size < FEWEST or len(steps) < 2:
-        return
-    start = _start(operands, steps.shape[1], gates.hidden.shape[1])
-    best = None
-    for said in settings:
-        residual = misfit(target, run(steps, start, gates, said), operands.roundoff)
-        yield Fit({**said, "biases": "both", "axes": axes}, residual)
-        if best is None or residual < best[1]:
-            best = (said, residual)
-    if best is None:
-        return
-    plain = run(steps, start, gates, best[0])
-    for word, (given, seen) in list(_BIASES.items())[1:]:
+) -> list[Fit]:
+    """Fits for one meaning of the first two axes: of the first steps, the best of all steps."""
+    given, wanted = (a if steps_first else a.swapaxes(0, 1) for a in (x, operands.output))
+    energy = energies(operands.apart, (*x.shape[:2], -1), int(steps_first))
+    items = places(given.shape[1], _ITEMS, energy)
+    given, wanted = (a[:_MOST_STEPS, items].astype(np.float64) for a in (given, wanted))
+    if wanted[:_STEPS].size < FEWEST or len(wanted) < 2:
+        return []
+    shape = (len(items), gates.hidden.shape[1])
+    start = _Start(*(_start(operands, place, items, shape) for place in (1, 2)))
+
+    def tried(said: dict[str, Any], gates: Gates, biases: str, steps: int) -> Fit:
+        formula = run(given[:steps], start, gates, said)
+        residual = misfit(wanted[:steps], formula, operands.roundoff)
+        return Fit({**said, "biases": biases, "axes": axes}, residual)
+
+    fits = [tried(said, gates, "both", _STEPS) for said in settings]
+    number = min(range(len(fits)), key=lambda n: fits[n].residual)
+    best = settings[number]
+    used = {"both": gates}
+    plain = run(given[:_STEPS], start, gates, best)
+    for word, (first, second) in list(_BIASES.items())[1:]:
         less = gates._replace(
-            input_bias=given * gates.input_bias, hidden_bias=seen * gates.hidden_bias
+            input_bias=first * gates.input_bias, hidden_bias=second * gates.hidden_bias
         )
-        other = run(steps, start, less, best[0])
-        if tells_apart(other, plain, operands.roundoff):
-            residual = misfit(target, other, operands.roundoff)
-            yield Fit({**best[0], "biases": word, "axes": axes}, residual)
+        if tells_apart(run(given[:_STEPS], start, less, best), plain, operands.roundoff):
+            used[word] = less
+            fits.append(tried(best, less, word, _STEPS))
+    if len(given) > _STEPS:
+        number = min(range(len(fits)), key=lambda n: fits[n].residual)
+        said = {key: fits[number].settings[key] for key in best}
+        biases = str(fits[number].settings["biases"])
+        fits[number] = tried(said, used[biases], biases, len(given))
+    return fits
 
 
 def _gates(operands: Operands, blocks: int) -> Gates | None:
@@ -152,11 +172,14 @@ def _first(known: Any, name: str) -> np.ndarray | None:
     return None if value is None else np.asarray(value)
 
 
-def _start(operands: Operands, items: int, hidden: int) -> np.ndarray:
-    start = operands.inputs[1] if len(operands.inputs) > 1 else None
-    if start is None or start.ndim != 3 or start.shape[-1] != hidden or start.shape[1] < items:
-        return np.zeros((items, hidden))
-    return np.asarray(start[0][:items], np.float64)
+def _start(operands: Operands, place: int, items: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """The state that the input at a place gives these items; zeros without one that fits."""
+    start = operands.inputs[place] if len(operands.inputs) > place else None
+    if start is None or start.ndim != 3 or start.shape[-1] != shape[1]:
+        return np.zeros(shape)
+    return (
+        np.asarray(start[0][items], np.float64) if start.shape[1] > max(items) else np.zeros(shape)
+    )
 
 
 FITTERS: dict[str, Fitter] = {"gru": fit_gru, "lstm": fit_lstm}

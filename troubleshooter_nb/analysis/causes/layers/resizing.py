@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import FEWEST, misfit, ranked, spread
+from troubleshooter_nb.analysis.causes.layers.trials import (
+    FEWEST,
+    energies,
+    misfit,
+    places,
+    ranked,
+)
 from troubleshooter_nb.metrics.operators.resizing import (
     COORDINATES,
     CUBIC_CONSTANTS,
@@ -46,7 +52,9 @@ def fit_resize(operands: Operands) -> list[Fit]:
     if x.shape[:2] != output.shape[:2] or output.size < FEWEST or x.shape == output.shape:
         return []
     cells = x.shape[-1] * x.shape[-2] + output.shape[-1] * output.shape[-2]
-    chosen = spread(x.shape[0] * x.shape[1], max(1, min(_PLANES, _CELLS // cells)))
+    count = x.shape[0] * x.shape[1]
+    energy = energies(operands.apart, (count, -1))
+    chosen = places(count, max(2, min(_PLANES, _CELLS // cells)), energy)
     planes = x.reshape(-1, *x.shape[2:])[chosen].astype(np.float64)
     target = output.reshape(-1, *output.shape[2:])[chosen].astype(np.float64)
     if np.ptp(planes) == 0:

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import misfit, ranked, spread
+from troubleshooter_nb.analysis.causes.layers.trials import (
+    energies,
+    is_seen,
+    misfit,
+    places,
+    ranked,
+    spread,
+)
 from troubleshooter_nb.metrics.operators.rotary import (
     LAYOUTS,
     angles,
@@ -84,7 +91,10 @@ def _cases(x: np.ndarray, operands: Operands) -> Iterator[_Case]:
     for axis in axes:
         if x.shape[axis] < max(_FEWEST_POSITIONS, min(longest, _HEADS_AT_MOST) // 4):
             continue
-        before, after = (_by_position(values, axis) for values in (x, operands.output))
+        sample = _by_position(x, operands, axis)
+        if sample is None:
+            continue
+        before, after = sample
         if not np.any(before) or not np.any(after) or not np.isfinite(after).all():
             continue
         for rotated in [part for part in parts if part >= 2]:
@@ -97,12 +107,26 @@ def _cases(x: np.ndarray, operands: Operands) -> Iterator[_Case]:
                 yield _Case(pairs[0], pairs[1], beside, rotated, said, operands.roundoff)
 
 
-def _by_position(values: np.ndarray, axis: int) -> np.ndarray:
-    """Values of the first item (positions, rest, size)."""
-    one = values[0] if values.ndim == 4 else values
-    moved = np.moveaxis(one, axis - 1 if values.ndim == 4 else axis, 0)
-    chosen = spread(moved.shape[1], _REST)
-    return np.asarray(moved[:_POSITIONS, chosen], np.float64)
+def _by_position(
+    x: np.ndarray, operands: Operands, axis: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Input and output (positions, rest, size) of the item furthest apart; None if unlike others.
+
+    Turns are measured from one position to the next: the first ones have to stand for all.
+    """
+    apart = operands.apart
+    arrays = [x, operands.output, *([] if apart is None else [apart])]
+    if x.ndim == 4:
+        energy = energies(apart, x.shape)
+        item = 0 if energy is None else int(np.argmax(energy))
+        arrays = [values[item] for values in arrays]
+    arrays = [np.moveaxis(values, axis - (x.ndim == 4), 0) for values in arrays]
+    if apart is not None and not is_seen(arrays[2], (slice(_POSITIONS),)):
+        return None
+    energy = None if apart is None else energies(arrays[2], arrays[2].shape, 1)
+    chosen = places(arrays[0].shape[1], _REST, energy)
+    before, after = (np.asarray(v[:_POSITIONS, chosen], np.float64) for v in arrays[:2])
+    return before, after
 
 
 def _case_fits(case: _Case) -> list[Fit]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
+from troubleshooter_nb.analysis.causes.layers.trials import energies, places
 from troubleshooter_nb.metrics.operators.rounding import half_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     Path,
@@ -51,7 +52,7 @@ def fit_softmax(operands: Operands, *, log: bool = False) -> list[Fit]:
         return []
     fits = []
     for axis in _axes(operands.output):
-        sample = _rows(axis, x, operands.output)
+        sample = _rows(operands, axis, x)
         if sample is None:
             continue
         for logged in (log, not log):
@@ -77,7 +78,7 @@ def fit_softmax_backward(operands: Operands, *, log: bool = False) -> list[Fit]:
         return []
     fits = []
     for axis in _axes(operands.output):
-        sample = _rows(axis, x, operands.output, gradient)
+        sample = _rows(operands, axis, x, gradient)
         if sample is None:
             continue
         for logged in (log, not log):
@@ -96,13 +97,16 @@ def _axes(output: np.ndarray) -> Iterator[int]:
             yield axis
 
 
-def _rows(axis: int, *arrays: np.ndarray) -> list[np.ndarray] | None:
-    """Evenly spread rows along the axis in float64, those finite (or masked) in all arrays."""
-    length = arrays[0].shape[axis]
+def _rows(
+    operands: Operands, axis: int, x: np.ndarray, *more: np.ndarray
+) -> list[np.ndarray] | None:
+    """Rows along the axis of x, the output and more in float64, finite (or masked) in all."""
+    arrays = [x, operands.output, *more]
+    length = x.shape[axis]
     moved = [np.moveaxis(array, axis, -1) for array in arrays]
-    count = arrays[0].size // length
-    chosen = min(count, max(_ELEMENTS // length, 4))
-    picked = np.linspace(0, count - 1, chosen).round().astype(np.int64)
+    count = x.size // length
+    apart = operands.apart if operands.apart is None else np.moveaxis(operands.apart, axis, -1)
+    picked = places(count, max(_ELEMENTS // length, 4), energies(apart, (count, length)))
     index = np.unravel_index(picked, moved[0].shape[:-1]) if moved[0].ndim > 1 else None
     rows = [
         (array[index] if index is not None else array[None]).astype(np.float64) for array in moved
@@ -174,7 +178,7 @@ def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
     rounding of the output is then no finding.
     """
     axis, log = int(best.settings["axis"]), bool(best.settings["log"])
-    rows = _rows(axis, x, operands.output)
+    rows = _rows(operands, axis, x)
     if rows is None:
         return
     stored = half_format(operands.roundoff)

@@ -17,6 +17,7 @@ from troubleshooter_nb.analysis.causes.layers import (
     pooling,
     products,
     recurrent,
+    reductions,
     resizing,
     rotary,
     softmaxes,
@@ -37,11 +38,18 @@ _FAMILIES: tuple[tuple[_Table, _Table, Mapping[tuple[str, str], str]], ...] = (
     (embedding.FITTERS, embedding.BACKWARD_FITTERS, embedding.CAUSES),
     (attention.FITTERS, attention.BACKWARD_FITTERS, attention.CAUSES),
     (rotary.FITTERS, rotary.BACKWARD_FITTERS, rotary.CAUSES),
+    (reductions.FITTERS, reductions.BACKWARD_FITTERS, reductions.CAUSES),
     (recurrent.FITTERS, recurrent.BACKWARD_FITTERS, recurrent.CAUSES),
 )
 FITTERS: dict[str, Fitter] = {}
 BACKWARD_FITTERS: dict[str, Fitter] = {}
 CAUSES: dict[tuple[str, str], str] = {}
+# Layers whose plainest ways are a small part of all that are tried.
+PLAIN_FIRST = frozenset(
+    word
+    for family in (products, convolution, attention, activations)
+    for word in (*family.FITTERS, *family.BACKWARD_FITTERS)
+)
 for _forward, _backward, _causes in _FAMILIES:
     FITTERS |= _forward
     BACKWARD_FITTERS |= _backward

@@ -20,7 +20,7 @@ from troubleshooter_nb.analysis.causes.tensors.inputs import (
     detect_positions,
     detect_resize,
 )
-from troubleshooter_nb.analysis.causes.tensors.layouts import detect_layout
+from troubleshooter_nb.analysis.causes.tensors.layouts import detect_layout, detect_reordered
 from troubleshooter_nb.analysis.causes.tensors.limits import (
     detect_overflow,
     detect_saturation,
@@ -29,7 +29,6 @@ from troubleshooter_nb.analysis.causes.tensors.limits import (
 )
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, sides_of
 from troubleshooter_nb.analysis.causes.tensors.neighbours import (
-    detect_folded,
     detect_summed_bias,
     detect_tied,
     detect_wrong_layer,
@@ -61,6 +60,14 @@ _LIMITS: tuple[Detector, ...] = (
     detect_saturation,
     detect_underflow,
 )
+_VALUES: tuple[Detector, ...] = (
+    detect_uninitialised,
+    detect_narrowing,
+    detect_cast,
+    detect_corruption,
+    detect_inplace,
+    detect_reordered,
+)
 _ALONE: tuple[Detector, ...] = (
     detect_uninitialised,
     detect_plus_one,
@@ -68,8 +75,12 @@ _ALONE: tuple[Detector, ...] = (
     detect_padding_row,
     detect_vocabulary,
     detect_narrowing,
+    detect_swallowed,
+    # Of values that were rounded and overflowed, the second is the graver one.
+    detect_overflow,
     detect_cast,
-    *_LIMITS,
+    detect_saturation,
+    detect_underflow,
     detect_corruption,
 )
 _INPUTS: tuple[Detector, ...] = (
@@ -108,7 +119,7 @@ def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
     if twin.role == "input":
         return detect_wrong_layer(sides, others) or _first(_INPUTS, sides)
     found = detect_tied(sides, others) or detect_wrong_layer(sides, others)
-    found = found or detect_summed_bias(sides, others) or detect_folded(sides, others)
+    found = found or detect_summed_bias(sides, others)
     return found or detect_layout(sides) or detect_initial(sides, others)
 
 
@@ -126,8 +137,7 @@ def detect_values(twin: Twin) -> list[Suspicion]:
     found = _first(_LIMITS, sides)
     if found or not _differs(sides):
         return found or detect_reduction(sides)
-    detectors = (detect_narrowing, detect_cast, detect_corruption, detect_inplace, _flattened)
-    return _first(detectors, sides) or detect_reduction(sides)
+    return _first(_VALUES, sides) or detect_reduction(sides)
 
 
 def detect_repeat(
@@ -269,11 +279,6 @@ def _first(detectors: Sequence[Detector], sides: Sides) -> list[Suspicion]:
         if found := detect(sides):
             return found
     return []
-
-
-def _flattened(sides: Sides) -> list[Suspicion]:
-    """Features that lie in the order of another layout."""
-    return [one for one in detect_layout(sides) if one.cause == "flatten_order"]
 
 
 def _differs(sides: Sides) -> bool:

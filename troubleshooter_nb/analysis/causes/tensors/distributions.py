@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.tensors.draws import is_untrained, normal_weights, stored_in
+from troubleshooter_nb.analysis.causes.tensors.frequencies import is_angles, is_computed
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
     correlation,
@@ -19,12 +22,13 @@ from troubleshooter_nb.metrics.initialisers import initialiser_of
 
 _CONSTANTS = ("zeros", "ones", "constant")
 _SIGMAS = 4.0
-_FEWEST = 16
+_FEWEST = 6
 _FEWEST_DRAWN = 256
 _LOOKED_AT = 1 << 17
 # Kolmogorov's two-sample statistic exceeds this, times sqrt(2/n), once in 3,000 pairs of draws.
 _KOLMOGOROV = 2.1
 _HUGE, _TINY = 1e20, 1e-30
+_DIGITS = 6
 
 
 def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]:
@@ -35,8 +39,7 @@ def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]
     """
     if not sides.same_shape or sides.left.size < _FEWEST or sides.twin.role == "input":
         return []
-    fan_in = _fan_in(sides.twin, others)
-    drawn = [initialiser_of(values, fan_in=fan_in) for values in (sides.left, sides.right)]
+    drawn = _drawn(sides, others)
     if drawn == [None, None]:
         return []
     common = abs(_cosine(sides.left, sides.right))
@@ -47,21 +50,35 @@ def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]
         return []
     if constant == [True, True] and drawn[0] == drawn[1]:
         return []
+    cause = _cause(drawn, constant)
     evidence: dict[str, Any] = {"left": drawn[0] or "", "right": drawn[1] or ""}
     evidence |= {"correlation": common, "chance": chance}
-    cause = _cause(sides, drawn, constant)
-    if not cause:
-        return []
-    residual = 0.0 if any(constant) else common
     if cause == "tensor_not_loaded":
         evidence["side"] = "left" if drawn[0] else "right"
         evidence["drawn"] = drawn[0] or drawn[1] or ""
-    return [_by_chance(sides, cause, residual, chance, evidence)]
+    if any(constant):
+        return [sides.suspicion(cause, 0.0, evidence)]
+    return [_by_chance(sides, cause, common, 1.0 / math.sqrt(sides.left.size), evidence)]
 
 
-def _cause(sides: Sides, drawn: Sequence[str | None], constant: Sequence[bool]) -> str:
-    if None in drawn:
+def _drawn(sides: Sides, others: Sequence[Twin]) -> list[str | None]:
+    """What each side was drawn by, told by itself or, for want of values, by all weights."""
+    fan_in = _fan_in(sides.twin, others)
+    both = zip((sides.left, sides.right), sides.twin.bits, strict=True)
+    drawn = [initialiser_of(stored_in(one, bits), fan_in=fan_in) for one, bits in both]
+    if None not in drawn or any(one in _CONSTANTS for one in drawn):
         # Trained values that an untouched constant is set beside are trained away from it.
+        return drawn
+    whole = [normal_weights(sides.twin, others, side) for side in (0, 1)]
+    drawn = [one or other for one, other in zip(drawn, whole, strict=True)]
+    if drawn.count(None) == 1 and is_untrained(others, side := drawn.index(None)):
+        # Nothing of that side was trained: this is a draw of an initialiser without a name.
+        drawn[side] = _form((sides.left, sides.right)[side].reshape(-1).astype(np.float64))
+    return drawn
+
+
+def _cause(drawn: Sequence[str | None], constant: Sequence[bool]) -> str:
+    if None in drawn:
         return "tensor_not_loaded"
     if any(constant) or drawn[0] != drawn[1]:
         return "initialiser_differs"
@@ -92,17 +109,27 @@ def detect_random(sides: Sides) -> list[Suspicion]:
 
 
 def detect_uninitialised(sides: Sides) -> list[Suspicion]:
-    """buffer_uninitialised: memory contents on one side: subnormal, huge, NaN or inf."""
-    if not sides.same_shape or sides.twin.role != "buffer":
+    """buffer_uninitialised: memory contents on one side: subnormal, huge, NaN or inf.
+
+    Zeros as well where the other side holds what is computed and never loaded: frequencies,
+    waves, numbers that count up. Of an input or output: angles made of such frequencies.
+    """
+    if not sides.same_shape or sides.twin.role == "parameter":
         return []
     for side, one, other in (
         ("left", sides.left, sides.right),
         ("right", sides.right, sides.left),
     ):
-        odd, odd_other = _odd(one, sides.integers), _odd(other, sides.integers)
-        if not odd.any() or odd_other.any():
+        odd = _odd(one, sides.integers)
+        if _odd(other, sides.integers).any():
             continue
         ordinary = ~odd & (one != 0.0)
+        if sides.twin.role == "buffer":
+            found = odd.any() or (not one.any() and is_computed(other))
+        else:
+            found = odd.any() and not ordinary.any() and is_angles(other)
+        if not found:
+            continue
         residual = error_of(one[ordinary], other[ordinary]) if ordinary.any() else 0.0
         evidence = {
             "side": side,
@@ -112,15 +139,23 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
             "largest": float(np.abs(one[np.isfinite(one)]).max(initial=0.0)),
             "largest_other": float(np.abs(other).max()),
         }
-        return [sides.suspicion("buffer_uninitialised", residual, evidence)]
+        suspicion = sides.suspicion("buffer_uninitialised", residual, evidence)
+        if not ordinary.any():
+            # No element is of the size of any on the other side, in any of its digits.
+            suspicion = replace(suspicion, independent=_DIGITS * one.size)
+        return [suspicion]
     return []
 
 
 def _odd(values: np.ndarray, integers: bool) -> np.ndarray:
+    """Elements that memory holds by chance; none where all are one negative value, as of a mask."""
     size = np.abs(values)
-    if integers:
-        return np.asarray(size > 2.0**40)
-    return np.asarray(~np.isfinite(values) | (size > _HUGE) | ((size > 0.0) & (size < _TINY)))
+    odd = np.asarray(size > 2.0**40)
+    if not integers:
+        odd = np.asarray(~np.isfinite(values) | (size > _HUGE) | ((size > 0.0) & (size < _TINY)))
+    found = values[odd]
+    is_mask = len(found) > 1 and bool((found == found[0]).all() and found[0] < 0.0)
+    return np.zeros_like(odd) if is_mask else odd
 
 
 def _by_chance(

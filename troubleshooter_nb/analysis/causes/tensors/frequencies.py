@@ -13,6 +13,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
 _FEWEST = 3
 _SAME = 1e-5
 _DIGITS = 6
+_ROUNDED = 2e-2  # of a formula whose values were rounded to bfloat16
 
 
 def detect_frequencies(sides: Sides) -> list[Suspicion]:
@@ -39,6 +40,60 @@ def detect_frequencies(sides: Sides) -> list[Suspicion]:
     # Each power agrees in all its digits, and not only in sign or order.
     independent = _DIGITS * (sides.left.size - 2)
     return [replace(sides.suspicion("rope_theta", residual, evidence), independent=independent)]
+
+
+def is_computed(values: np.ndarray) -> bool:
+    """Whether values are made by a formula and never trained: see `detect_uninitialised`.
+
+    Powers of a base; numbers that count up along the last axis; waves along the first one, as the
+    tables of rotary and sinusoidal positions hold.
+    """
+    flat = values.reshape(-1)
+    if len(flat) < _FEWEST or not np.isfinite(flat).all():
+        return False
+    counts = bool((np.diff(values, axis=-1) == 1.0).all()) and values.shape[-1] >= _FEWEST
+    return counts or _is_power_of_base(values) or _are_waves(values)
+
+
+def is_angles(values: np.ndarray) -> bool:
+    """Whether rows are whole numbers, counting up, times powers of a base."""
+    table = values.reshape(-1, values.shape[-1]).astype(np.float64) if values.ndim > 1 else None
+    if table is None or len(table) < _FEWEST or not np.isfinite(table).all():
+        return False
+    steps = np.diff(table[: _period(table)], axis=0)
+    if len(steps) < 2 or not steps[0].any():
+        return False
+    # Frequencies may come twice, for both halves of a head.
+    width = table.shape[1]
+    half = width // 2
+    twice = width % 2 == 0 and np.array_equal(steps[0][:half], steps[0][half:])
+    step = steps.mean(0)
+    first = np.rint(table[0, 0] / step[0]) * step if step[0] else np.full(width, np.nan)
+    straight = error_of(steps, np.broadcast_to(step, steps.shape)) < _ROUNDED
+    begins = float(np.abs(first - table[0]).max()) < _ROUNDED
+    return straight and begins and _is_power_of_base(step[: half if twice else width])
+
+
+def _period(table: np.ndarray) -> int:
+    """Rows until the first one comes again, as in the next sample."""
+    again = np.flatnonzero((table[1:] == table[0]).all(1))
+    return int(again[0]) + 1 if len(again) else len(table)
+
+
+def _is_power_of_base(values: np.ndarray) -> bool:
+    fit = _base(values)
+    return fit is not None and fit[2] < _ROUNDED
+
+
+def _are_waves(values: np.ndarray) -> bool:
+    """Whether each column is a wave: the next value is a multiple of this one, less the last."""
+    if values.ndim < 2 or len(values) < 4 * _FEWEST or np.abs(values).max() > 1.0 + _ROUNDED:
+        return False
+    table = values.reshape(len(values), -1).astype(np.float64)
+    middle, around = table[1:-1], table[2:] + table[:-2]
+    square = np.einsum("ij,ij->j", middle, middle)
+    twice = np.einsum("ij,ij->j", middle, around) / np.where(square, square, 1.0)
+    return error_of(middle * twice, around) < _ROUNDED and bool(np.ptp(table, axis=0).any())
 
 
 def _base(values: np.ndarray) -> tuple[float, float, float] | None:

@@ -16,16 +16,20 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     is_constant,
 )
 
-_TAPS = 5  # of the filter that turns one resize into another, along each axis
+_EDGE = 2  # pixels that a filter which turns one resize into another reaches to each side
+# Shares of the error: more is left of noise, from the side that has none; less by a filter that
+# was applied to the image itself.
+_NOISE, _FIXED = 0.9, 0.1
 _LEAST_IMAGE = 16
 _COUNTED = 4
 
 
 def detect_data_order(sides: Sides) -> list[Suspicion]:
-    """data_order: the same rows in another order, or another padding value."""
+    """data_order: the same rows in another order, a flip, or another padding value."""
     if not sides.same_shape or sides.left.ndim < 1 or sides.twin.role not in ("", "input"):
         return []
-    return _permuted_rows(sides) or (_padding_value(sides) if sides.integers else [])
+    found = _permuted_rows(sides) or _flipped(sides)
+    return found or (_padding_value(sides) if sides.integers else [])
 
 
 def detect_positions(sides: Sides) -> list[Suspicion]:
@@ -56,20 +60,24 @@ def detect_positions(sides: Sides) -> list[Suspicion]:
 def detect_resize(sides: Sides) -> list[Suspicion]:
     """image_resize_library: images equal but for a small symmetric filter of sum one.
 
-    Two resizes of one image are blurred by different kernels; no filter of so few taps turns
-    unrelated images into each other, but other filters do as much: the confidence is low.
+    Two resizes of one image are blurred by different kernels, more at one pixel and less at the
+    next, so that a fixed filter explains most and not all; one that explains all is a filter that
+    was applied to the image itself. Noise is explained from neither side, a shift, another
+    brightness or another compression by no symmetric filter. The confidence stays low.
     """
     shape = sides.right.shape
     if not sides.same_shape or len(shape) < 3 or sides.twin.role not in ("", "input"):
         return []
-    pairs = [_planes(one) for one in (sides.left, sides.right)]
-    if min(pairs[0].shape[1:]) < _LEAST_IMAGE or is_constant(sides.right):
+    left, right = (_planes(one) for one in (sides.left, sides.right))
+    if min(left.shape[1:]) < _LEAST_IMAGE or is_constant(sides.right):
         return []
-    left, right = pairs
     smooth = correlation(right[:, :, 1:], right[:, :, :-1])
     if not (1e-3 < sides.before < 0.5 and smooth > 0.5 and correlation(left, right) > 0.9):
         return []
-    kernel, residual = _filter(left, right)
+    fits = _filter(left, right), _filter(right, left)
+    if max(fit[1] for fit in fits) > _NOISE * sides.before:
+        return []
+    kernel, residual = min(fits, key=lambda fit: fit[1])
     total = float(kernel.sum())
     if residual > 0.5 * sides.before or abs(total - 1.0) > 2e-2:
         return []
@@ -77,10 +85,13 @@ def detect_resize(sides: Sides) -> list[Suspicion]:
     at_edges = correlation(*edges)
     if at_edges < 0.2:
         return []
-    evidence = {"filter_sum": total, "edges": at_edges, "centre": float(kernel[2, 2])}
-    return [
-        sides.suspicion("image_resize_library", residual, evidence, rival=residual, fitted=_TAPS**2)
-    ]
+    evidence = {"filter_sum": total, "edges": at_edges, "centre": float(kernel[0])}
+    rival = residual if residual < _FIXED * sides.before else math.inf
+    found = sides.suspicion(
+        "image_resize_library", residual, evidence, rival=rival, fitted=len(kernel)
+    )
+    # What a fixed filter leaves of a resize is no rounding, in any format.
+    return [replace(found, floor=0.0)]
 
 
 def _permuted_rows(sides: Sides) -> list[Suspicion]:
@@ -100,6 +111,32 @@ def _permuted_rows(sides: Sides) -> list[Suspicion]:
     moved = sum(place != index for index, place in enumerate(order))
     evidence = {"what": "rows permuted", "moved": moved, "rows": rows, "order": order[:64]}
     return [sides.suspicion("data_order", residual, evidence, fitted=min(rows, 64))]
+
+
+def _flipped(sides: Sides) -> list[Suspicion]:
+    """Images of the batch, or all of them, that were flipped as augmentation flips them."""
+    left, right = sides.left, sides.right
+    if left.ndim < 3 or is_constant(right):
+        return []
+    # Channels come last, or before height and width.
+    last = left.ndim - 1 - (left.shape[-1] in (1, 3, 4) and left.ndim > 3)
+    for axis, what in ((last, "flipped left to right"), (last - 1, "flipped upside down")):
+        turned = np.flip(left, axis)
+        if left.ndim > 3:
+            # Each image was flipped or not.
+            errors = [
+                [error_of(a, r) for a in (o, t)]
+                for o, t, r in zip(left, turned, right, strict=True)
+            ]
+            moved = np.array([own > other for own, other in errors])
+            turned = np.where(moved.reshape(-1, *[1] * (left.ndim - 1)), turned, left)
+        else:
+            moved = np.ones(1, bool)
+        residual = error_of(turned, right)
+        if moved.any() and sides.holds(residual):
+            evidence = {"what": what, "axis": axis, "moved": int(moved.sum()), "rows": len(moved)}
+            return [sides.suspicion("data_order", residual, evidence, fitted=len(moved))]
+    return []
 
 
 def _padding_value(sides: Sides) -> list[Suspicion]:
@@ -139,14 +176,27 @@ def _planes(values: np.ndarray) -> np.ndarray:
     return planes[:most]
 
 
-def _filter(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, float]:
-    """The filter that turns left into right, and the error that it leaves."""
-    edge = _TAPS // 2
-    windows = np.lib.stride_tricks.sliding_window_view(left, (1, _TAPS, _TAPS))
-    table = windows.reshape(-1, _TAPS * _TAPS)
-    wanted = right[:, edge:-edge, edge:-edge].reshape(-1)
-    step = max(1, len(wanted) >> 16)
-    table, wanted = table[::step], wanted[::step]
-    taps = np.linalg.lstsq(table, wanted, rcond=None)[0]
-    residual = float(np.linalg.norm(table @ taps - wanted) / np.linalg.norm(wanted))
-    return taps.reshape(_TAPS, _TAPS), residual
+def _filter(source: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, float]:
+    """The symmetric filter that turns one into the other, and the error that it leaves.
+
+    The first of its weights is that of the pixel itself, each other one that of the pixels as far
+    away, taken together.
+    """
+    wide, high = source.shape[2] - _EDGE, source.shape[1] - _EDGE
+
+    def moved(down: int, along: int) -> np.ndarray:
+        return source[:, _EDGE + down : high + down, _EDGE + along : wide + along]
+
+    far = range(_EDGE + 1)
+    table = np.stack(
+        [
+            (moved(i, j) + moved(-i, j) + moved(i, -j) + moved(-i, -j)).reshape(-1) / 4.0
+            for i in far
+            for j in far
+        ],
+        axis=1,
+    )
+    inner = wanted[:, _EDGE:high, _EDGE:wide].reshape(-1)
+    step = max(1, len(inner) >> 16)
+    weights = np.linalg.lstsq(table[::step], inner[::step], rcond=None)[0]
+    return weights, error_of(table @ weights, inner)

@@ -41,6 +41,12 @@ def detect_layout(sides: Sides) -> list[Suspicion]:
     return [_suspicion(sides, relation, side, *found)] if found else []
 
 
+def detect_reordered(sides: Sides) -> list[Suspicion]:
+    """flatten_order, rope_interleave: features that lie in the order of another layout."""
+    causes = ("flatten_order", "rope_interleave")
+    return [one for one in detect_layout(sides) if one.cause in causes]
+
+
 def _suspicion(
     sides: Sides, relation: Relation, side: str, cause: str, more: Mapping[str, Any]
 ) -> Suspicion:
@@ -143,7 +149,12 @@ def _of_rows(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     shape, name = sides.right.shape, sides.twin.name
     if not _is_weight(sides):
         full = given["period"] == shape[axis] and axis == len(shape) - 1 and axis > 0
-        return ("flatten_order", _flatten(factors, inner)) if full and inner == 1 else None
+        if not full or inner > 1:
+            return None
+        if 2 in factors:
+            # Pairs that became halves: no image is two wide.
+            return "rope_interleave", {"heads": 1, "head_size": shape[axis]}
+        return "flatten_order", _flatten(factors, inner)
     if _RECURRENT.search(name) and 4 in factors:
         return "lstm_gate_order", {"rows": inner}
     if inner == 1 and 2 in factors and axis == 0 and _GATED.search(name):

@@ -1,9 +1,10 @@
-"""Values of one tensor that are those of another: wrong layers, ties, folded norms, sums."""
+"""Values of one tensor that are those of another: wrong layers, ties, sums."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,11 @@ from troubleshooter_nb.metrics.signatures import values_of
 _FEWEST = 16
 _FEWEST_VALUES = 8
 _PROBE = 256
+_HEAD_VALUES, _HEAD_ERROR = 16, 1e-2  # the error squared, over the square of the values
 _EQUAL = 1e-3  # of a match; two layers of one network are further apart
 _HEAD = re.compile(r"lm_head|head|output|decoder|classifier|predictions|logits", re.IGNORECASE)
 _EMBEDDING = re.compile(r"emb|wte|tok|shared", re.IGNORECASE)
 _NUMBERED = re.compile(r"(^|[._/])\d+([._/]|$)")
-_VARIANCE = re.compile(r"(running_var|moving_variance|variance|\bvar)$")
-_BN_PARTS = {
-    "mean": ("running_mean", "moving_mean", "mean"),
-    "gamma": ("weight", "gamma"),
-    "beta": ("bias", "beta"),
-}
-_LARGEST_EPS = 0.1
 
 
 def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
@@ -103,29 +98,6 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return [sides.suspicion(cause, residual, evidence)]
 
 
-def detect_folded(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
-    """bn_folded: a convolution's weight that is the other's, times gamma / sqrt(var + eps).
-
-    eps is fitted; the parameters of the norm are looked for in `others`, on either side.
-    """
-    if not sides.same_shape or sides.left.ndim < 2 or sides.twin.role not in ("", "parameter"):
-        return []
-    for axis in (0, 1):
-        channels = sides.left.shape[axis]
-        if channels < 4 or sides.left.size < 4 * channels:
-            continue
-        # Only a row that is a multiple of the other can be folded; most fail in a few columns.
-        if _ratios(sides, axis, _PROBE)[1] > 0.1:
-            continue
-        ratio, spread = _ratios(sides, axis)
-        if spread > max(8.0 * sides.floor, 1e-3) or np.ptp(ratio) <= 1e-3 * np.abs(ratio).max():
-            continue
-        for norm in _norms(others, channels):
-            if found := _folded(sides, axis, ratio, norm):
-                return found
-    return []
-
-
 def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     """lstm_gate_order: one bias on one side that is the sum of two on the other."""
     if not sides.same_shape or "bias_ih" not in sides.twin.name or sides.left.size < _FEWEST:
@@ -166,11 +138,21 @@ def _may_be_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
     return heads[0] != heads[1] and not numbered and shape[0] > shape[1]
 
 
+@functools.cache
+def _is_real(dtype: np.dtype) -> bool:
+    return arithmetic_of(dtype) in ("float", "integer")
+
+
 def _likely(values: np.ndarray, source: ArraySource) -> bool:
     """Whether the first values, and as many in the middle, are near."""
-    if source.shape != values.shape or arithmetic_of(source.dtype) not in ("float", "integer"):
+    if source.shape != values.shape or not _is_real(source.dtype):
         return False
     flat = values.reshape(-1)
+    # Most differ in the first few already, and so many tensors are asked that nothing else counts.
+    own = flat[:_HEAD_VALUES].astype(np.float64)
+    error = source.read(0, len(own)).astype(np.float64) - own
+    if error @ error > _HEAD_ERROR * (own @ own):
+        return False
     for start in (0, flat.size // 2):
         stop = min(start + _PROBE, flat.size)
         theirs = values_of(source.read(start, stop))
@@ -187,74 +169,3 @@ def _duplicates(sides: Sides, others: Sequence[Twin]) -> list[str]:
         if other is not sides.twin and source is not None and _likely(sides.left, source):
             found.append(other.name)
     return found[:8]
-
-
-def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.ndarray, float]:
-    """Left over right per channel, and the error that is left once they are applied."""
-    left, right = (
-        np.moveaxis(one, axis, 0).reshape(one.shape[axis], -1)[:, :columns].astype(np.float64)
-        for one in (sides.left, sides.right)
-    )
-    square = np.einsum("ij,ij->i", right, right)
-    ratio = np.einsum("ij,ij->i", left, right) / np.where(square, square, 1.0)
-    norm = float(np.linalg.norm(left))
-    return ratio, float(np.linalg.norm(left - ratio[:, None] * right)) / (norm or 1.0)
-
-
-def _norms(others: Sequence[Twin], channels: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Gamma and variance of every batch norm of so many channels, from the side that has it."""
-    names = {other.name: other for other in others}
-    for name, other in names.items():
-        match = _VARIANCE.search(name)
-        if match is None:
-            continue
-        for side in (0, 1):
-            parts = {"var": _one_side(other, side)}
-            for part, words in _BN_PARTS.items():
-                for word in words:
-                    sibling = names.get(name[: match.start()] + word)
-                    if part not in parts and sibling is not None:
-                        parts[part] = _one_side(sibling, side)
-            known = {part: values for part, values in parts.items() if values is not None}
-            fits = all(known.get(part, np.zeros(0)).shape == (channels,) for part in ("var",))
-            if fits:
-                yield name[: match.start()].rstrip("."), known
-
-
-def _one_side(twin: Twin, side: int) -> np.ndarray | None:
-    values = (twin.left, twin.right)[side]
-    return None if values is None else values_of(values).astype(np.float64)
-
-
-def _folded(
-    sides: Sides, axis: int, ratio: np.ndarray, norm: tuple[str, dict[str, np.ndarray]]
-) -> list[Suspicion]:
-    name, parts = norm
-    variance = parts["var"]
-    gamma = parts.get("gamma", np.ones_like(variance))
-    if gamma.shape != variance.shape or not (variance >= 0).all():
-        return []
-    for side, factor in (("left", ratio), ("right", 1.0 / np.where(ratio, ratio, np.inf))):
-        good = (factor != 0.0) & (gamma != 0.0)
-        if good.sum() < 4:
-            continue
-        # Channels of small variance tell eps best: the error of the ratio counts relative to it.
-        wanted = np.square(gamma[good] / factor[good])
-        weight = 1.0 / np.square(np.maximum(wanted, 1e-30))
-        eps = float((weight * (wanted - variance[good])).sum() / weight.sum())
-        # Rounding of the weights moves what was fitted.
-        precision = 2.0 * sides.floor / float(np.sqrt(weight.sum()))
-        if not -1e-6 - 4.0 * precision <= eps <= _LARGEST_EPS:
-            continue
-        model = gamma / np.sqrt(np.maximum(variance + max(eps, 0.0), 1e-30))
-        applied = model if side == "left" else 1.0 / np.where(model, model, np.inf)
-        shape = [1] * sides.left.ndim
-        shape[axis] = len(applied)
-        residual = error_of(sides.left, (sides.right * applied.reshape(shape)))
-        if sides.holds(residual, fitted=1):
-            evidence = {"norm": name, "side": side, "eps": max(eps, 0.0), "channels": len(ratio)}
-            evidence |= {"eps_uncertainty": precision}
-            evidence |= {"smallest_ratio": float(factor[good].min())}
-            evidence |= {"largest_ratio": float(factor[good].max())}
-            return [sides.suspicion("bn_folded", residual, evidence, fitted=1)]
-    return []

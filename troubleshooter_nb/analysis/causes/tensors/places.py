@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, norm_of, transform
+from troubleshooter_nb.analysis.causes.tensors.measure import (
+    Sides,
+    correlation,
+    error_of,
+    norm_of,
+    transform,
+)
 
 _ALIGNED = 32  # bytes: the least that devices move at once
 _MOST_BLOCKS = 4
 _FULL = 0.9  # share of a block that has to differ
+_FAR = 20.0  # times the largest other value: no rule of a network makes a whole block that large
+_SIGMAS = 4.0
+_MUCH = 1e-2  # change of an element that is no rounding
 _POSITIONS = re.compile(r"pos|rotary|rope|freq|wpe", re.IGNORECASE)
 _VOCABULARY = re.compile(
     r"emb|wte|tok|vocab|lm_head|head|output|decoder|logits|classifier|predictions", re.IGNORECASE
@@ -57,25 +67,34 @@ def observed_place(sides: Sides) -> dict[str, Any]:
 
 
 def detect_corruption(sides: Sides) -> list[Suspicion]:
-    """memory_corruption: aligned blocks of memory differ, everything else is equal to the bit.
+    """memory_corruption: blocks of memory, or one bit, differ; everything else agrees.
 
-    Blocks that are whole rows, or the first or last part of each row, have other causes.
+    A block is aligned and contiguous in C order, holds other values, and no rule over the indices
+    of the tensor picks it, see `_is_picked`; where one could, its values have to be far from all
+    others.
     """
     twin = sides.twin
-    if not sides.same_shape or sides.left.size < 256 or twin.dtypes[0] != twin.dtypes[1]:
+    if not sides.same_shape or sides.left.size < 64 or twin.dtypes[0] != twin.dtypes[1]:
         return []
     left, right = sides.left.reshape(-1), sides.right.reshape(-1)
-    unequal = np.flatnonzero((left != right) & ~(np.isnan(left) & np.isnan(right)))
+    if found := _flipped_bit(sides):
+        return found
+    # Behind rounding all elements differ a little.
+    unequal = np.flatnonzero(differing(sides))
     if len(unequal) < 8 or len(unequal) > left.size // 2:
         return []
+    if sides.holds(error_of(np.sort(left[unequal]), np.sort(right[unequal]))):
+        return []  # the same values in another order
     itemsize = twin.dtypes[0].itemsize if twin.dtypes[0] else 4
-    blocks = _aligned_blocks(unequal, itemsize)
-    if not blocks or any(_is_structural(start, stop, sides.left.shape) for start, stop in blocks):
-        return []
+    blocks = [(a, min(b, left.size)) for a, b in _aligned_blocks(unequal, itemsize)]
     rest = np.ones(left.size, bool)
     for start, stop in blocks:
         rest[start:stop] = False
-    if error_of(left[rest], right[rest]) != 0.0:
+    residual = error_of(left[rest], right[rest])
+    if not blocks or not sides.holds(residual, fitted=2 * len(blocks)):
+        return []
+    picked = _are_regular(blocks) or any(_is_picked(*one, sides.left.shape) for one in blocks)
+    if picked and not all(_is_garbage(sides, rest, *one) for one in blocks):
         return []
     start, stop = blocks[0]
     evidence = {
@@ -86,7 +105,7 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
         "offset_bytes": start * itemsize,
         "content": _content(left, start, stop) or _content(right, start, stop),
     }
-    return [sides.suspicion("memory_corruption", 0.0, evidence, fitted=2 * len(blocks))]
+    return [sides.suspicion("memory_corruption", residual, evidence, fitted=2 * len(blocks))]
 
 
 def detect_vocabulary(sides: Sides) -> list[Suspicion]:
@@ -145,16 +164,67 @@ def _aligned_blocks(unequal: np.ndarray, itemsize: int) -> list[tuple[int, int]]
     return [(int(run[0]) * piece, (int(run[-1]) + 1) * piece) for run in runs]
 
 
-def _is_structural(start: int, stop: int, shape: tuple[int, ...]) -> bool:
-    """Whether a block is whole slabs of some axis, or begins or ends where a row does."""
-    size = math.prod(shape)
-    if start == 0 or stop >= size:
-        return True
-    for axis in range(1, len(shape)):
-        slab = math.prod(shape[axis:])
-        if slab > 1 and (start % slab == 0 or stop % slab == 0):
+def _is_picked(start: int, stop: int, shape: tuple[int, ...]) -> bool:
+    """Whether a rule could pick a block: a range along one axis, in one sample or in all.
+
+    Such are masks and padding; along the last axis they begin or end where a row does.
+    """
+    shape = tuple(size for size in shape if size > 1)
+    for axis in (0, 1)[: len(shape)]:
+        slab, along = math.prod(shape[axis + 1 :]), math.prod(shape[axis:])
+        if start // along != (stop - 1) // along or start % slab or stop % slab:
+            continue
+        if slab > 1 or start % along == 0 or stop % along == 0:
             return True
     return False
+
+
+def _are_regular(blocks: Sequence[tuple[int, int]]) -> bool:
+    """Whether blocks of one length lie at equal distances, as a part of each row does."""
+    lengths = {stop - start for start, stop in blocks}
+    return len(blocks) > 1 and len(lengths) == 1 and len(set(np.diff([b[0] for b in blocks]))) == 1
+
+
+def _is_garbage(sides: Sides, rest: np.ndarray, start: int, stop: int) -> bool:
+    """Whether one side of a block is far beyond all other values, and no multiple of the other."""
+    blocks = [one.reshape(-1)[start:stop] for one in (sides.left, sides.right)]
+    if not all(np.isfinite(one).all() for one in blocks):
+        return False
+    largest = float(np.abs(sides.right.reshape(-1)[rest]).max(initial=0.0))
+    size = max(float(np.median(np.abs(one))) for one in blocks)
+    chance = _SIGMAS / math.sqrt(stop - start)
+    return size > _FAR * largest and abs(correlation(*blocks)) < chance
+
+
+def _flipped_bit(sides: Sides) -> list[Suspicion]:
+    """One element differs, by one bit of its exponent or the first of its significand."""
+    with np.errstate(invalid="ignore"):
+        unequal = (sides.left != sides.right) & ~(np.isnan(sides.left) & np.isnan(sides.right))
+    places = np.flatnonzero(unequal)
+    if len(places) != 1:
+        return []
+    place, stored = int(places[0]), (sides.twin.left, sides.twin.right)
+    elements = [one.reshape(-1)[place : place + 1] for one in stored if one is not None]
+    if elements[0].dtype.kind != "f":
+        return []
+    width = elements[0].dtype.itemsize
+    one, other = (int(element.view(f"u{width}")[0]) for element in elements)
+    bit = (one ^ other).bit_length() - 1
+    values = float(sides.left.reshape(-1)[place]), float(sides.right.reshape(-1)[place])
+    # A sign or a factor of two has other causes.
+    named = bit == 8 * width - 1 or 0.0 in values or values[0] / values[1] in (2.0, 0.5)
+    if one ^ other != 1 << bit or named or not abs(values[0] / values[1] - 1.0) > _MUCH:
+        return []
+    itemsize = sides.twin.dtypes[0].itemsize if sides.twin.dtypes[0] else width
+    evidence = {
+        "blocks": [(place, place + 1)],
+        "start": place,
+        "stop": place + 1,
+        "bytes": itemsize,
+        "offset_bytes": place * itemsize,
+        "content": f"one bit flipped: {values[0]:.6g} for {values[1]:.6g}",
+    }
+    return [sides.suspicion("memory_corruption", 0.0, evidence)]
 
 
 def _content(flat: np.ndarray, start: int, stop: int) -> str:

@@ -86,6 +86,11 @@ def is_worse(residual: float, best: float, material: Material) -> bool:
     return residual**2 - best**2 > allowed
 
 
+def held_against(rule: Rule, material: Material) -> Rule:
+    """The rule as it is, nothing fitted, with what it leaves of these updates."""
+    return replace(rule, residual=float(np.linalg.norm(_remainder(rule, material))))
+
+
 def fit(form: Rule, material: Material, held: Mapping[str, float] | None = None) -> Rule:
     """The constants of a form by least squares; those in `held` stay at their values.
 

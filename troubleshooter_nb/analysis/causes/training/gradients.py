@@ -19,6 +19,9 @@ _FEWEST = 2
 _STRAY = 1e-6
 # Root mean square of a gradient over the largest of all, below which it is rounding residue.
 _RESIDUE = 1e-5
+# A factor that leaves no more than this of a difference is right, whatever is taken for rounding:
+# a backward pass may add up more of it than one operator does.
+_UNDONE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def _common_factor(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> Su
         math.sqrt(float((weights * values**2).sum())) for values in (left, one, noises)
     )
     # Each tensor by itself obeys, or is too small to say.
-    obeys = left <= 4.0 * np.maximum(noises, floor) + 1e-12
+    obeys = left <= np.maximum(4.0 * np.maximum(noises, floor), _UNDONE * one) + 1e-12
     if float(weights[~obeys].sum()) > _STRAY or obeys.sum() < _FEWEST:
         return None
     if before <= 4.0 * max(floor, residual):

@@ -15,14 +15,23 @@ from troubleshooter_nb.analysis.causes.training.fitting import (
     best_of,
     fit,
     fit_all,
+    held_against,
     is_worse,
 )
-from troubleshooter_nb.analysis.causes.training.rules import Material, Rule, as_meant, spread
+from troubleshooter_nb.analysis.causes.training.rules import (
+    Material,
+    Rule,
+    as_meant,
+    spread,
+    switched,
+)
 
 # How much of the rounding a swapped setting has to add: a fifth in amplitude.
 _MARGIN = 0.05
 # Learning rates closer than this are one.
 _SAME_RATE = 3e-4
+# A rule for which nothing was fitted is as good as a fitted one up to this many times its residual.
+_AS_GOOD = 3.0
 _SETTINGS = (
     *("momentum", "dampening", "nesterov", "beta", "eps", "place", "correction", "start"),
     "decoupled",
@@ -34,20 +43,48 @@ Rules = tuple[Rule, Rule]
 
 def detect_rules(sides: Sides) -> list[Suspicion]:
     """Suspicions from the update rules of left and right, each fitted to its own gradients."""
-    best = [best_of(fit_all(side), side) for side in sides]
-    rules = _same_form((best[0], best[1]), sides)
+    left, right = (_without_idle_decay(best_of(fit_all(side), side), side) for side in sides)
+    chosen = _one_choice_apart((left, right), sides)
+    if chosen is not None:
+        return [chosen]
+    rules = _same_form((left, right), sides)
     good = all(
         rule.residual < min(RECOGNISED, max(1e3 * side.floor, 1e-3))
         for rule, side in zip(rules, sides, strict=True)
     )
     if not good or rules[0].family != rules[1].family:
         return []
-    rules = (_without_idle_decay(rules[0], sides[0]), _without_idle_decay(rules[1], sides[1]))
     found = [*_constants(rules, sides), *_decays(rules, sides)]
     found += _rates(rules, sides)
     # Of two signs of one cause that which is worth more: a missing correction also moves eps.
     strongest = {one.cause: one for one in sorted(found, key=lambda one: one.rival)}
     return [one for one in found if one is strongest[one.cause]]
+
+
+def _one_choice_apart(best: Rules, sides: Sides) -> Suspicion | None:
+    """What one side's rule becomes the other's by, where a single choice is all that it takes.
+
+    Over few steps other rules, with numbers of their own, explain as much. This one is fitted to
+    nothing: it says the updates of a side from the constants of the other.
+    """
+    found = []
+    for mine, other in ((0, 1), (1, 0)):
+        # The other side's constants are known as well as rounding lets them.
+        most = _AS_GOOD * max(sides[mine].floor, best[mine].residual)
+        alike = held_against(best[other], sides[mine]).residual
+        if alike <= most:
+            return None
+        for cause, form, rule in switched(best[other]):
+            own = held_against(rule, sides[mine])
+            if own.residual <= min(most, alike / _AS_GOOD):
+                found.append((own.residual / most, mine, alike, (cause, form, own)))
+    if not found:
+        return None
+    units, mine, alike, (cause, form, own) = min(found, key=lambda one: one[0])
+    others = [one[0] for one in found if one[3][0] != cause]
+    rival = min(alike, _apart(sides), *(own.residual * one / units for one in others))
+    rules = (own, best[1]) if mine == 0 else (best[0], own)
+    return _suspicion(cause, form, rules, sides, (mine, rival))
 
 
 def _same_form(best: Rules, sides: Sides) -> Rules:
@@ -57,6 +94,7 @@ def _same_form(best: Rules, sides: Sides) -> Rules:
     for mine, other in ((0, 1), (1, 0)):
         swapped = fit(replace(best[other], decay=(0.0, 0.0)), sides[mine])
         if not is_worse(swapped.residual, best[mine].residual, sides[mine]):
+            swapped = _without_idle_decay(swapped, sides[mine])
             return (swapped, best[1]) if mine == 0 else (best[0], swapped)
     return best
 

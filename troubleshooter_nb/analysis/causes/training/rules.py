@@ -11,6 +11,7 @@ import numpy as np
 
 # Parameters of one axis (biases, norms) and the others may have a weight decay of their own.
 GROUPS = ("one_dimensional", "other")
+_ROUNDS = 12
 _PLACES = ("outside", "inside", "before_correction", "inside_before")
 
 
@@ -156,13 +157,20 @@ def solved(rule: Rule, material: Material, held: Collection[int] = ()) -> Rule:
         _gram(rule, group, decay) for group, decay in zip(material.groups, rule.decay, strict=True)
     ]
     decay = np.array(rule.decay if linear else [0.0] * len(grams))
-    # Rates and decay are nearly independent: the error shrinks by far more than ten each time.
-    for _ in range(12 if fitted else 0):
-        rates = _rates(grams, decay)
-        for place, gram in enumerate(grams):
-            decay[place] = decay[place] if place in held else _decay(gram, rates)
+    free = [place for place in range(len(grams)) if place not in held]
+    for _ in range(_ROUNDS if fitted else 0):
+        moved = decay.copy()
+        moved[free] += _newton(grams, _rates(grams, decay), decay, free)
+        # Far from the solution a whole step may lead away: then rates and decay take turns.
+        if _squares(grams, moved) > _squares(grams, decay):
+            rates = _rates(grams, decay)
+            moved[free] = [_decay(grams[place], rates) for place in free]
+        done = np.abs(moved - decay).max() <= 1e-12 * np.abs(moved).max()
+        decay = moved
+        if done:
+            break
     rates = _rates(grams, decay)
-    squares = sum(_left(gram, rates, one) for gram, one in zip(grams, decay, strict=True))
+    squares = _squares(grams, decay)
     total = sum(float(gram[0].sum()) for gram in grams)
     kept = tuple(decay.tolist()) if linear else rule.decay
     residual = math.sqrt(max(squares, 0.0) / total) if total > 0 else math.inf
@@ -191,6 +199,29 @@ def _rates(grams: Sequence[tuple[np.ndarray, ...]], decay: np.ndarray) -> np.nda
     return rates
 
 
+def _newton(
+    grams: Sequence[tuple[np.ndarray, ...]], rates: np.ndarray, decay: np.ndarray, free: list[int]
+) -> np.ndarray:
+    """Gauss-Newton step of the free decays, with rates that follow them."""
+    below = sum(
+        gram[3] + 2 * k * gram[4] + k * k * gram[5] for gram, k in zip(grams, decay, strict=True)
+    )
+    mixed = np.stack([rates * (grams[i][4] + decay[i] * grams[i][5]) for i in free])
+    follows = np.divide(mixed, below, out=np.zeros_like(mixed), where=below > 0)
+    own = np.diag([float((rates**2 * grams[i][5]).sum()) for i in free])
+    toward = [
+        float((rates * grams[i][2] - rates**2 * (grams[i][4] + decay[i] * grams[i][5])).sum())
+        for i in free
+    ]
+    step: np.ndarray = np.linalg.lstsq(own - follows @ mixed.T, np.array(toward), rcond=1e-14)[0]
+    return step
+
+
+def _squares(grams: Sequence[tuple[np.ndarray, ...]], decay: np.ndarray) -> float:
+    rates = _rates(grams, decay)
+    return sum(_left(gram, rates, one) for gram, one in zip(grams, decay, strict=True))
+
+
 def _decay(gram: tuple[np.ndarray, ...], rates: np.ndarray) -> float:
     above = float((rates * gram[2] - rates**2 * gram[4]).sum())
     below = float((rates**2 * gram[5]).sum())
@@ -216,6 +247,20 @@ def forms() -> Iterator[Rule]:
     # Averages of squares that start at 1 are nowhere corrected.
     for place, decoupled, momentum in product(("outside", "inside"), (True, False), (0.9, 0.0)):
         yield Rule("adam", momentum, place=place, correction=False, start=1.0, decoupled=decoupled)
+
+
+def switched(rule: Rule) -> Iterator[tuple[str, str, Rule]]:
+    """Rules that differ in a single choice, all constants the same: cause, form, rule."""
+    yield "weight_decay_coupling", "coupling", replace(rule, decoupled=not rule.decoupled)
+    if rule.family == "sgd":
+        dampening = 0.0 if rule.dampening else rule.momentum
+        yield "momentum_convention", "momentum", replace(rule, nesterov=not rule.nesterov)
+        yield "momentum_convention", "momentum", replace(rule, dampening=dampening)
+        return
+    for place in _PLACES:
+        yield "adam_epsilon_place", "epsilon", replace(rule, place=place)
+    yield "adam_epsilon_place", "correction", replace(rule, correction=not rule.correction)
+    yield "optimizer_start_state", "start", replace(rule, start=0.0 if rule.start else 1.0)
 
 
 def correction_factors(rule: Rule) -> np.ndarray:

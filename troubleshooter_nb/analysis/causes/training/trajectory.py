@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.training.first_updates import detect_first_updates
 from troubleshooter_nb.analysis.causes.training.gradients import connected_part
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
@@ -16,6 +17,8 @@ from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
 _FEWEST = 8
 # Copies of earlier values are copies: at most this share of what a step moves is left.
 _COPIED = 1e-3
+# Two updates whose angle has a larger sine were not made by the same batch.
+_OTHER_BATCH = 0.3
 # Shares of one average are equal to this, relative.
 _SAME_SHARE = 1e-2
 _FEWEST_WARM = 3
@@ -44,6 +47,9 @@ def detect_without_gradients(samples: Sequence[Sampled]) -> list[Suspicion]:
         return []
     if norms[0, 0] == 0 or norms[1, 0] == 0:
         return _first_zero(norms, updates, floor)
+    adam = detect_first_updates(samples)
+    if adam:
+        return adam
     decay = _decay(samples, floor)
     if decay:
         return decay
@@ -134,26 +140,35 @@ def _two_terms(
 
 
 def _momentum(updates: np.ndarray, floor: float) -> list[Suspicion]:
-    """Equal first updates, second ones that differ by a multiple of the first."""
+    """Equal first updates, second ones apart by a part of the first.
+
+    As parameters agree before the second step, so do its gradients: with any momentum and
+    dampening both second updates are sums of the first two gradients, and the left one is a sum
+    of the right one, whose factor is that of the new gradients, and of the first update.
+    """
     if updates.shape[1] < 2:
         return []
     first, left, right = updates[1, 0], updates[0, 1], updates[1, 1]
     apart = left - right
-    before = _relative(apart, right)
+    before = _relative(apart, right) if right.any() else 0.0
     if before <= 10 * floor or not first.any():
         return []
     share = float(apart @ first / (first @ first))
     rate = float(apart @ right / (right @ right))
-    residual = _relative(apart - share * first, right)
-    rival = _relative(apart - rate * right, right)
+    residual, rival = (_relative(apart - x, right) for x in (share * first, rate * right))
+    fresh = 1.0
+    if residual > 10 * floor:
+        both = np.stack([right, first], 1)
+        more, share = np.linalg.lstsq(both, apart, rcond=None)[0].tolist()
+        residual, fresh = _relative(apart - both @ [more, share], right), 1.0 + more
     if residual > 10 * floor or rival < 3 * max(residual, floor):
         return []
-    evidence = _evidence("momentum", share=share)
+    evidence = _evidence("momentum", share=share, new_gradient=fresh)
     return [
         Suspicion(
             *("momentum_convention", before, residual, rival, floor),
             evidence,
-            independent=len(first) - 1,
+            independent=len(first) - 2,
         )
     ]
 
@@ -180,8 +195,9 @@ def _stale(samples: Sequence[Sampled]) -> list[Suspicion]:
         residual = math.sqrt(rest) / float(np.linalg.norm(moved))
         if not any(ages) or residual > 4 * floor or max(ages[1:]) == 0:
             continue
-        # A first rate of 0 on one and the same batch looks like values that are one step late.
-        same = ages == [0, *[1] * steps]
+        # A first rate of 0 looks like values that are one step late where all steps have one
+        # batch: then an update is nearly that of the step before.
+        same = ages == [0, *[1] * steps] and _turned(fast) < _OTHER_BATCH
         before = float(np.linalg.norm(slow - fast) / np.linalg.norm(moved))
         never = ages == list(range(steps + 1))
         evidence = _evidence("stale", side=side, ages=ages, never=never, most=max(ages))
@@ -193,6 +209,13 @@ def _stale(samples: Sequence[Sampled]) -> list[Suspicion]:
             )
         ]
     return []
+
+
+def _turned(values: np.ndarray) -> float:
+    """Sine of the angle between the first two updates of one side, shape (steps + 1, n)."""
+    first, second = np.diff(values, axis=0)[:2]
+    share = float(second @ first / (first @ first))
+    return _relative(second - share * first, second)
 
 
 def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:

@@ -36,11 +36,19 @@ def detect_updates(history: History) -> list[Suspicion]:
         return found
     copied = detect_trajectory(parameters)
     found += copied
+    if any(_is_copy(one) for one in copied):
+        return found
     sides = material_of(parameters, 0), material_of(parameters, 1)
     if history.fresh and sides[0] is not None and sides[1] is not None:
-        # Values that are copies of the other side's were made by no optimizer.
-        if not any(one.cause in ("ema_weights", "low_precision_master") for one in copied):
-            found += detect_rules((sides[0], sides[1]))
-    elif not any(one.cause in ("ema_weights", "low_precision_master") for one in copied):
-        found += detect_without_gradients(parameters)
-    return found
+        return found + detect_rules((sides[0], sides[1]))
+    # What says as much as a copy does is no better an explanation.
+    if any(one.cause == "stale_weights" for one in copied):
+        return found
+    return found + detect_without_gradients(parameters)
+
+
+def _is_copy(one: Suspicion) -> bool:
+    """Whether values were made from the other side's, and by no optimizer."""
+    if one.cause == "stale_weights":
+        return one.rival > one.residual
+    return one.cause in ("ema_weights", "low_precision_master")

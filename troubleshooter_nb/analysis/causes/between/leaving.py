@@ -1,0 +1,121 @@
+"""A factor on the gradient that leaves every attention, while the forward pass agrees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
+from troubleshooter_nb.analysis.causes.between.terms import term_fits
+from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
+from troubleshooter_nb.analysis.causes.operands import Operators
+
+_ATTENTION = re.compile(r"att(?:n|ention)", re.IGNORECASE)
+# Of a layer in its list.
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+# Factors this close, relative to them, are one.
+_SAME = 1e-3
+_MOST_PEERS = 8
+# One attention may have a factor for any reason.
+_FEWEST = 2
+# That attention has the factor is proved; that its mask does it is the likeliest reason.
+_LIKELY = 0.75
+
+
+def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
+    """Gradients which grow by one factor per attention on one side.
+
+    Parameters
+    ----------
+    operators : Operators
+    row : int
+        A gradient behind an attention in the backward pass, made by no recorded call.
+
+    Returns
+    -------
+    list of Suspicion
+        Of mask_shape; empty unless both sides pass on the gradient of the attention's first
+        projection at all its places, one with a factor.
+    """
+    found = [_passed_on(operators, peer) for peer in _peers(operators, row)]
+    proofs = [proof for proof in found if proof is not None]
+    if len(proofs) < max(len(found), _FEWEST):
+        return []
+    factors = [(float(a.settings["factor"]), float(b.settings["factor"])) for a, b, _ in proofs]
+    left, right = factors[0]
+    alike = all(
+        abs(a - left) <= _SAME * abs(left) and abs(b - right) <= _SAME * abs(right)
+        for a, b in factors
+    )
+    if not alike or (left == 1.0) == (right == 1.0):
+        return []
+    twin = operators.twin(row)
+    evidence = {
+        "setting": "gradient_factor",
+        "layer": f"{len(proofs)} attentions, backward",
+        "left": _said(left),
+        "right": _said(right),
+        "gradient_factor": left / right,
+    }
+    return [
+        Suspicion(
+            "mask_shape",
+            before=twin.rel_l2,
+            residual=max(fit.residual for proof in proofs for fit in proof[:2]),
+            rival=twin.rel_l2,
+            floor=max(floor for _, _, floor in proofs),
+            evidence=evidence,
+            pair=twin.pair,
+            share=_LIKELY,
+        )
+    ]
+
+
+def _said(factor: float) -> str:
+    if factor == 1.0:
+        return "one that passes the gradient on"
+    return f"one that multiplies the gradient by {factor:.4g}"
+
+
+def _peers(operators: Operators, row: int) -> Iterator[int]:
+    """The same place in every layer, the given one first."""
+    flow = operators.flow
+
+    def name(other: int) -> tuple[str, ...]:
+        path = _NUMBER.sub("#", str(flow.site["path"][other]))
+        return path, *(str(flow.site[c][other]) for c in ("role", "slot", "direction"))
+
+    yield row
+    node = flow.node_of[row]
+    own = name(row)
+    others = [n for n in flow.nodes if n.place == node.place and n is not node]
+    rows = [r for n in others for r in (*n.inputs, *n.outputs) if name(r) == own]
+    yield from rows[:_MOST_PEERS]
+
+
+def _passed_on(operators: Operators, row: int) -> tuple[Fit, Fit, float] | None:
+    """How both sides copy the gradient of a projection inside attention; with the floor."""
+    found = scenes(operators, row)
+    if found is None:
+        return None
+    _, left, right = found
+    fits = _copy(operators, left), _copy(operators, right)
+    if fits[0] is None or fits[1] is None:
+        return None
+    if fits[0].settings["sources"] != fits[1].settings["sources"]:
+        return None
+    return fits[0], fits[1], max(left.floor, right.floor)
+
+
+def _copy(operators: Operators, scene: Scene) -> Fit | None:
+    """The copy of what leaves a projection of an attention."""
+    rows = {
+        source.name: source.row
+        for source in scene.sources
+        if source.word == "linear"
+        and _ATTENTION.search(str(operators.flow.site["path"][source.row]))
+    }
+    for fit in term_fits(scene):
+        if fit.settings["formula"] == "copy" and fit.settings["sources"][0] in rows:
+            return fit
+    return None

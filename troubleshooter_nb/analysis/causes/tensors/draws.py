@@ -1,0 +1,100 @@
+"""What the weights of one side, taken together, say of a tensor: whether they are all draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.metrics.initialisers import initialiser_of
+from troubleshooter_nb.metrics.signatures import values_of
+
+_FEWEST, _FEWEST_TENSORS = 256, 3
+_LEAST, _MOST = 4096, 1 << 14  # values in all, and of one tensor
+_MOST_TENSORS = 24
+_SIGMAS = 5.0
+_UNRELATED = 0.5
+_SHORT = {8: "bfloat16", 11: "float16"}
+
+
+def stored_in(values: np.ndarray, bits: int) -> np.ndarray:
+    """The values in the dtype whose precision they use, where that is a shorter one."""
+    return values.astype(dtype_from_token(_SHORT[bits])) if bits in _SHORT else values
+
+
+def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:
+    """The normal distribution that drew a weight and most others of a side, None for none.
+
+    One small tensor fits many distributions. A rule that holds in all of them does not: one
+    deviation whatever the shape, or one that falls with the root of the inputs. Training keeps
+    neither to within the error of a sample. Asked only where most weights have nothing in common
+    with the other side's, so that a whole side was drawn.
+    """
+    weights = [one for one in others if _is_weight(one)]
+    drawn = [one for one in weights if one.rel_l2 > _UNRELATED]
+    if not _is_weight(twin) or len(drawn) < 0.75 * len(weights):
+        return None
+    read = list(_read([twin, *drawn], side))
+    if len(read) <= _FEWEST_TENSORS or sum(len(one) for one, _ in read) < _LEAST:
+        return None
+    for name, power in (("std {:.3g}", 0.0), ("std {:.3g}/sqrt(fan_in)", 0.5)):
+        scaled = [values * fan_in**power for values, fan_in in read]
+        if std := _common_deviation(scaled):
+            text = name.format(std)
+            return f"normal, {text}, as in {len(read)} tensors together"
+    return None
+
+
+def is_untrained(others: Sequence[Twin], side: int) -> bool:
+    """Whether most weights of a side, of those that tell, are still what initialisers draw."""
+    found = []
+    for other in others:
+        source = other.sources[side]
+        if source is None or not _is_weight(other) or math.prod(source.shape) < _FEWEST:
+            continue
+        # Whole rows, so that the number of inputs is the shape's.
+        inputs = math.prod(source.shape[1:])
+        rows = min(source.shape[0], max(1, _MOST // inputs))
+        values = values_of(source.read(0, rows * inputs)).reshape(rows, *source.shape[1:])
+        found.append(initialiser_of(stored_in(values, other.bits[side])) is not None)
+        if len(found) == _MOST_TENSORS:
+            break
+    return len(found) >= _FEWEST_TENSORS and sum(found) > len(found) / 2
+
+
+def _is_weight(twin: Twin) -> bool:
+    source = twin.sources[0]
+    return twin.role == "parameter" and source is not None and len(source.shape) > 1
+
+
+def _read(twins: Sequence[Twin], side: int) -> Iterator[tuple[np.ndarray, int]]:
+    """First values of each tensor that is large enough, and its number of inputs."""
+    step = max(1, len(twins) // _MOST_TENSORS)
+    for twin in [twins[0], *twins[1::step]]:
+        source = twin.sources[side]
+        if source is None or source.dtype.kind == "c" or math.prod(source.shape) < _FEWEST:
+            continue
+        values = values_of(source.read(0, min(math.prod(source.shape), _MOST)))
+        yield values.astype(np.float64), math.prod(source.shape[1:])
+
+
+def _common_deviation(tensors: Sequence[np.ndarray]) -> float | None:
+    """The deviation, where all are normal draws of one, mean 0, as far as samples tell."""
+    counts = np.array([len(one) for one in tensors])
+    squares = np.array([float(np.square(one).mean()) for one in tensors])
+    variance = float((counts * squares).sum() / counts.sum())
+    if not 0.0 < variance < math.inf:
+        return None
+    # Of so many sums of squares the spread is chi-square's.
+    apart = float((counts / 2.0 * np.square(squares / variance - 1.0)).sum())
+    freedom = len(tensors) - 1
+    if apart > freedom + _SIGMAS * math.sqrt(2.0 * freedom):
+        return None
+    pooled = np.concatenate(tensors) / math.sqrt(variance)
+    error = _SIGMAS / math.sqrt(len(pooled))
+    kurtosis = float((pooled**4).mean())
+    normal = abs(kurtosis - 3.0) < math.sqrt(24.0) * error and abs(pooled.mean()) < error
+    return math.sqrt(variance) if normal else None
