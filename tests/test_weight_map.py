@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from troubleshooter_nb import read_weight_map, write_weight_map
-from troubleshooter_nb.errors import EntryNotFoundError, FormatError, WeightMapError
+from troubleshooter_nb.errors import (
+    AmbiguousEntryError,
+    EntryNotFoundError,
+    FormatError,
+    TroubleshooterWarning,
+    WeightMapError,
+)
+from troubleshooter_nb.formats.mapping_file import unsaid_in_weight_map
 from troubleshooter_nb.weight_map import (
     WEIGHT_MAP_COLUMNS,
     Spec,
@@ -245,3 +252,158 @@ def test_a_name_of_both_sides_is_only_replaced_on_its_own():
     rows = tuple(WeightRow((name,), (name,)) for name in specs)
     crossed = WeightMap(rows, specs, specs).pair("a", "b").pair("b", "a")
     assert crossed.names == {"a": "b", "b": "a"}
+
+
+TIED = WeightMap(
+    (WeightRow(("emb",), ("e1",)), WeightRow(("emb",), ("head",)), WeightRow(("b",), ("b",))),
+    {"emb": Spec((2, 2), F4), "b": Spec((2, 2), F4)},
+    {name: Spec((2, 2), F4) for name in ("e1", "head", "b", "free")},
+)
+
+
+def said(weight_map):
+    return [(row.sources[0], *row.targets, str(row.transform)) for row in weight_map]
+
+
+def test_of_a_source_with_two_targets_one_row_is_changed():
+    assert TIED.problems() == []
+    rest = [("emb", "e1", "copy"), ("b", "b", "copy")]
+    changed = [rest[0], ("emb", "head", "transpose"), rest[1]]
+    assert said(TIED.transform("head", "transpose")) == changed
+    assert said(TIED.transform("emb", "transpose", target="head")) == changed
+    assert said(TIED.pair("emb", "head", "transpose")) == changed
+    assert said(TIED.unpair("emb", target="head")) == said(TIED.unpair("head")) == rest
+    assert TIED["emb", "head"] is TIED["head"] is TIED.rows[1]
+    assert TIED.preview("emb", "transpose", target="e1") == "2x2 -> 2x2"
+
+
+def test_a_source_with_two_targets_names_no_row_of_its_own():
+    both = r"'emb' goes to several: 'e1', 'head'; name the row by its target too: target='e1'"
+    for act in (
+        lambda: TIED.transform("emb", "transpose"),
+        lambda: TIED.unpair("emb"),
+        lambda: TIED.preview("emb", "transpose"),
+        lambda: TIED["emb"],
+    ):
+        with pytest.raises(AmbiguousEntryError, match=both):
+            act()
+    with pytest.raises(AmbiguousEntryError, match=r"'emb' goes to 'e1', 'head', and not to 'free'"):
+        TIED.pair("emb", "free")
+    with pytest.raises(EntryNotFoundError, match=r"no row of 'emb -> had'.*closest: 'emb -> head'"):
+        TIED.unpair("emb", target="had")
+    twice = WeightMap((WeightRow(("a",), ("x",)), WeightRow(("b",), ("x",))), {})
+    with pytest.raises(AmbiguousEntryError, match=r"'x' is the target of several: 'a', 'b'"):
+        twice.unpair("x")
+    assert said(twice.unpair("b", target="x")) == [("a", "x", "copy")]
+
+
+def test_rows_whose_names_are_crossed_are_told_apart_by_both():
+    crossed = WeightMap((WeightRow(("a",), ("b",)), WeightRow(("b",), ("a",))), {})
+    assert said(crossed.unpair("b", target="a")) == [("a", "b", "copy")]
+    assert said(crossed.unpair("a", target="b")) == [("b", "a", "copy")]
+
+
+def test_tied_weights_keep_their_other_rows():
+    one = TIED.unpair("head")
+    assert said(one.pair("emb", "free"))[0] == ("emb", "free", "copy")
+    assert one.pair("emb", "free").unmatched_targets == ["e1", "head"]
+    assert said(one.pair("emb", "head", tied=True)) == said(TIED)
+    assert len(TIED.pair("emb", "free", tied=True)) == 4
+    assert said(TIED.drop("emb")) == [("emb", "drop"), ("b", "b", "copy")]
+    assert said(TIED.drop("emb").pair("emb", "head"))[0] == ("emb", "head", "copy")
+
+
+def test_a_suggestion_for_one_of_two_targets_leaves_the_other():
+    instead = WeightRow(("emb",), ("head",), Transform("transpose"))
+    suggested = WeightMap(TIED.rows, TIED.source, TIED.target, suggestions=(instead,))
+    assert suggested.table["suggestion"].values.tolist() == ["", "transpose", ""]
+    assert said(suggested.accept("emb"))[:2] == [
+        ("emb", "e1", "copy"),
+        ("emb", "head", "transpose"),
+    ]
+
+
+def test_a_source_with_two_targets_is_no_json(tmp_path):
+    path = tmp_path / "map.json"
+    with pytest.raises(WeightMapError, match=r"emb goes to e1 and to head: .*use .yaml"):
+        write_weight_map(TIED, path)
+    assert not path.exists()
+    assert said(read_weight_map(write_weight_map(TIED, tmp_path / "map.yaml"))) == said(TIED)
+
+
+def test_what_a_json_leaves_out_can_be_asked_for_before(tmp_path):
+    dropped = MAP.drop("q").drop("bn.weight")
+    assert unsaid_in_weight_map(dropped, "map.yaml") == unsaid_in_weight_map(MAP, "m.json") == []
+    (lost,) = unsaid_in_weight_map(dropped, "map.json")
+    assert lost.startswith("was written without 2 dropped tensors")
+    assert "('bn.weight', 'q')" in lost
+    with pytest.warns(TroubleshooterWarning) as warned:
+        write_weight_map(dropped, tmp_path / "map.json")
+    assert [str(one.message) for one in warned] == [f"map.json {lost}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("m.json", r'[{"a\ud800": "\ud83d\ude00"}, {}]'),
+        ("m.yaml", r'{source: "\udfff", weights: [{from: "a\ud800", to: "\ud83d\ude00"}]}'),
+    ],
+)
+def test_half_a_character_in_a_file_comes_escaped_as_in_dumps(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    read = read_weight_map(path)
+    assert (read.rows[0].sources, read.rows[0].targets) == (("a\\ud800",), ("\U0001f600",))
+    (repr(read) + read._repr_html_()).encode()
+    assert said(read_weight_map(write_weight_map(read, path))) == said(read)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml"])
+def test_a_name_that_would_not_come_back_is_not_written(tmp_path, suffix):
+    for name in ("a\udcffb", "\t") if suffix == ".yaml" else ("a\udcffb",):
+        row = WeightRow((name,), ("x",))
+        with pytest.raises(WeightMapError, match="rename it") as refused:
+            write_weight_map(WeightMap((row,), {}), tmp_path / f"m{suffix}")
+        assert repr(name) in str(refused.value)
+
+
+def test_a_name_that_stands_twice_in_a_json_is_refused(tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text('[{"emb": "e1", "emb": "head"}, {}]')
+    with pytest.raises(FormatError, match=r"m.json: the name 'emb' stands twice"):
+        read_weight_map(path)
+
+
+NAMES = st.text(min_size=1, max_size=30) | st.sampled_from(
+    [
+        *("a\nb", "a\r\nb", "a\x85b", "a\u2028b", "a\u2029b", "\ufeffa", "a\x00b", "a\x7f"),
+        *(" a", "a ", "a  b", "\u3000a", "\xa0", "null", "true", "on", "~", "=", "1e3", "1.0"),
+        *("0x10", "2026-01-01", "- x", "-", "? x", "{a}", "{a: b}", "[a]", "'q'", '"q"', "a: b"),
+        *("a:", "a #c", "# c", "&a", "*a", "!a", "%a", "@a", "`a`", "|", ">", "<<", "---", "..."),
+        *(
+            "\\n",
+            "\\",
+            "中文 名",
+            "\U0001f600",
+            "e\u0301",
+            "\u202eabc",
+            "\ue000",
+            "\uffff",
+            "a + b",
+        ),
+        *("word " * 60, "x" * 3000, "a\tb", "\x1b[31m", "<b>"),
+    ]
+)
+
+
+@given(st.lists(NAMES.filter(str.strip), min_size=3, max_size=3), st.text(max_size=9))
+def test_any_names_survive_being_written_as_yaml(tmp_path_factory, names, note):
+    row = WeightRow((names[0],), (names[1],), note=note)
+    both = WeightRow((names[0], names[2]), (names[2],), Transform("add"))
+    labels = names[0], names[1]
+    path = tmp_path_factory.mktemp("m") / "m.yaml"
+    read = read_weight_map(write_weight_map(WeightMap((row, both), {}, None, *labels), path))
+    assert [(r.sources, r.targets, r.transform, r.note) for r in read] == [
+        (r.sources, r.targets, r.transform, r.note) for r in (row, both)
+    ]
+    assert (read.source_label, read.target_label) == labels

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from troubleshooter_nb.errors import EntryNotFoundError, WeightMapError
+from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, WeightMapError
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
 from troubleshooter_nb.options import get_options
@@ -429,15 +429,17 @@ class WeightMap:
         """The rows."""
         return iter(self.rows)
 
-    def __getitem__(self, name: str) -> WeightRow:
-        """The row of a source name, else of a target name.
+    def __getitem__(self, name: str | tuple[str, str]) -> WeightRow:
+        """The row of a source name, else of a target name; or of ``source, target``.
 
         Raises
         ------
         EntryNotFoundError
             If no row has it; the message lists the closest.
+        AmbiguousEntryError
+            If several have it, as of a weight that goes to two places; the message lists them.
         """
-        return self.rows[self._position(name)]
+        return self.rows[self._position(*([name] if isinstance(name, str) else name))]
 
     @property
     def unmatched_sources(self) -> list[str]:
@@ -465,7 +467,7 @@ class WeightMap:
 
     @property
     def names(self) -> dict[str, str]:
-        """``{source name: target name}`` of the rows with one of each."""
+        """``{source name: target name}`` of the rows with one of each; the last of a source."""
         return {
             row.sources[0]: row.targets[0]
             for row in self.rows
@@ -473,9 +475,16 @@ class WeightMap:
         }
 
     def pair(
-        self, source: str | Sequence[str], target: str | Sequence[str], transform: str = "copy"
+        self,
+        source: str | Sequence[str],
+        target: str | Sequence[str],
+        transform: str = "copy",
+        *,
+        tied: bool = False,
     ) -> WeightMap:
         """A map in which these belong together; rows that had one of the names are taken out.
+
+        A source that goes to this target already keeps the rows of its other targets.
 
         Parameters
         ----------
@@ -483,11 +492,15 @@ class WeightMap:
             Names; several sources for ``concat`` and ``add``, several targets for ``split``.
         transform : str
             As `Transform.parse` reads it.
+        tied : bool
+            Whether a source goes to its other targets as well, as tied weights do.
 
         Raises
         ------
         EntryNotFoundError
             If a name is not in the source, or not in a known target.
+        AmbiguousEntryError
+            If a source goes to several other targets, of which none is said to be given up.
         WeightMapError
             If the transform is unknown or does not fit the shapes.
         """
@@ -495,18 +508,37 @@ class WeightMap:
         if twice := [name for name, count in Counter(targets).items() if count > 1]:
             msg = f"{twice[0]!r} is the target of several in one row: {', '.join(targets)}"
             raise WeightMapError(msg)
-        self._known(sources, self.source, self.source_label)
-        if self.target is not None:
-            self._known(targets, self.target, self.target_label)
-        row = WeightRow(sources, targets, Transform.parse(transform), how="edited")
-        if problem := self.problem(row):
-            msg = f"{', '.join(sources)} -> {', '.join(targets)}: {problem}"
-            raise WeightMapError(msg)
-        return self.with_rows([*self._rows_beside([row]), row])
+        row = self._checked(
+            WeightRow(sources, targets, Transform.parse(transform), how="edited"),
+        )
+        kept = self._rows_beside([row], tied=tied)
+        for name in sources if targets and not tied else ():
+            others = [one for one in kept if name in one.sources]
+            if len(others) > 1 and len(others) == len(self._rows_of(name)):
+                listed = ", ".join(repr(_joined_names(one.targets)) for one in others)
+                msg = (
+                    f"{name!r} goes to {listed}, and not to {_joined_names(targets)!r}; give "
+                    "tied=True to keep them all, or unpair the wrong one first, with target="
+                )
+                raise AmbiguousEntryError(msg)
+        return self.with_rows([*kept, row])
 
-    def unpair(self, name: str) -> WeightMap:
-        """A map without the row of this source, else target, name; raises as ``map[name]``."""
-        position = self._position(name)
+    def unpair(self, name: str, *, target: str | None = None) -> WeightMap:
+        """A map without the row of this source, else target, name.
+
+        Parameters
+        ----------
+        name : str
+        target : str, optional
+            One of the row's targets, where the source `name` goes to several; empty for the row
+            that drops it.
+
+        Raises
+        ------
+        EntryNotFoundError, AmbiguousEntryError
+            As ``map[name]``, or ``map[name, target]``.
+        """
+        position = self._position(name, target)
         return replace(self, rows=self.rows[:position] + self.rows[position + 1 :])
 
     def drop(self, source: str) -> WeightMap:
@@ -515,10 +547,22 @@ class WeightMap:
         kept = [row for row in self.rows if source not in row.sources]
         return self.with_rows([*kept, WeightRow((source,), (), Transform("drop"), how="edited")])
 
-    def transform(self, name: str, transform: str) -> WeightMap:
-        """A map in which the row of this name has another transform; raises as `pair` does."""
-        row = self[name]
-        return self.pair(row.sources, row.targets, transform)
+    def transform(self, name: str, transform: str, *, target: str | None = None) -> WeightMap:
+        """A map in which this row, named as for `unpair`, has another transform.
+
+        Raises
+        ------
+        EntryNotFoundError, AmbiguousEntryError
+            As ``map[name]``, or if one of the row's names is not known.
+        WeightMapError
+            As `pair`.
+        """
+        position = self._position(name, target)
+        row = replace(
+            self.rows[position], transform=Transform.parse(transform), how="edited", note=""
+        )
+        rows = (*self.rows[:position], self._checked(row), *self.rows[position + 1 :])
+        return self.with_rows(rows)
 
     def accept(self, name: str | None = None) -> WeightMap:
         """A map with a suggested row in place of the rows that had its names.
@@ -645,17 +689,17 @@ class WeightMap:
             made += [] if self.problem(row) else [row]
         return self.with_rows([*self.rows, *made]) if made else self
 
-    def preview(self, name: str, transform: str) -> str:
-        """What the row of this name would give with another transform: ``4x2 -> 2x4``.
+    def preview(self, name: str, transform: str, *, target: str | None = None) -> str:
+        """What a row, named as for `unpair`, would give with another transform: ``4x2 -> 2x4``.
 
         Raises
         ------
-        EntryNotFoundError
-            If no row has the name.
+        EntryNotFoundError, AmbiguousEntryError
+            If no row has the name, or several.
         WeightMapError
             If the transform is unknown, or does not fit the source or the target.
         """
-        row = replace(self[name], transform=Transform.parse(transform))
+        row = replace(self.rows[self._position(name, target)], transform=Transform.parse(transform))
         if problem := self.problem(row):
             raise WeightMapError(problem)
         known = [self.source[source] for source in row.sources if source in self.source]
@@ -667,15 +711,59 @@ class WeightMap:
         )
         return f"{before} -> {after or 'nothing'}"
 
-    def _rows_beside(self, rows: Sequence[WeightRow]) -> list[WeightRow]:
-        """The rows that share no source and no target with these; a name may be on both sides."""
-        sources = {name for row in rows for name in row.sources}
-        targets = {name for row in rows for name in row.targets}
-        return [
-            row
-            for row in self.rows
-            if sources.isdisjoint(row.sources) and targets.isdisjoint(row.targets)
-        ]
+    def _rows_beside(self, rows: Sequence[WeightRow], *, tied: bool = False) -> list[WeightRow]:
+        """The rows that these leave standing; a name may be on both sides.
+
+        A target is filled by one row. A source that goes to one place goes to the new one instead;
+        of one that goes to several only the row of the same target is given up.
+        """
+        of_source, of_target = self._positions("sources"), self._positions("targets")
+        gone: set[int] = set()
+        for row in rows:
+            same_target = {at for name in row.targets for at in of_target.get(name, ())}
+            gone |= same_target
+            for name in row.sources:
+                mine = of_source.get(name, [])
+                dropped = {at for at in mine if not self.rows[at].targets}
+                one = len(mine) - len(dropped) == 1 and not tied
+                gone |= set(mine) if one or not row.targets else dropped
+        return [row for at, row in enumerate(self.rows) if at not in gone]
+
+    def _positions(self, side: str) -> dict[str, list[int]]:
+        """Where each name of a side stands."""
+        found: dict[str, list[int]] = {}
+        for position, row in enumerate(self.rows):
+            for name in getattr(row, side):
+                found.setdefault(name, []).append(position)
+        return found
+
+    def _rows_of(self, source: str) -> list[WeightRow]:
+        """The rows that take a source to a target."""
+        return [row for row in self.rows if row.targets and source in row.sources]
+
+    def _checked(self, row: WeightRow) -> WeightRow:
+        """The row, if its names are known and its transform fits; raises as `pair`."""
+        self._known(row.sources, self.source, self.source_label)
+        if self.target is not None:
+            self._known(row.targets, self.target, self.target_label)
+        if problem := self.problem(row):
+            msg = f"{', '.join(row.sources)} -> {', '.join(row.targets)}: {problem}"
+            raise WeightMapError(msg)
+        return row
+
+    def suggested_instead(self) -> dict[int, WeightRow]:
+        """By the position of a row what values suggest instead of it.
+
+        Of a source that goes to several targets, one of them the suggested one, it is that row.
+        """
+        if not self.suggestions:
+            return {}
+        of_source, found = self._positions("sources"), {}
+        for row in self.suggestions:
+            mine = of_source.get(row.sources[0], [])
+            same = [at for at in mine if self.rows[at].targets == row.targets]
+            found.update(dict.fromkeys(same or mine, row))
+        return found
 
     def _suggested(self, name: str) -> WeightRow:
         for side in ("sources", "targets"):
@@ -808,8 +896,8 @@ class WeightMap:
     def table(self) -> xr.Dataset:
         """The rows as a Dataset along ``row`` with the variables of `WEIGHT_MAP_COLUMNS`."""
         columns: dict[str, list[Any]] = {name: [] for name in WEIGHT_MAP_COLUMNS}
-        suggested = {row.sources[0]: row for row in self.suggestions}
-        for row in self.rows:
+        suggested = self.suggested_instead()
+        for position, row in enumerate(self.rows):
             sources = [self.source[n] for n in row.sources if n in self.source]
             cells = {
                 "source": _joined_names(row.sources),
@@ -822,7 +910,7 @@ class WeightMap:
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
                 "problem": self.problem(row),
-                "suggestion": _instead(row, suggested.get(row.sources[0])),
+                "suggestion": _instead(row, suggested.get(position)),
             }
             for name, value in cells.items():
                 columns[name].append(value)
@@ -928,12 +1016,25 @@ class WeightMap:
             if count > 1
         ]
 
-    def _position(self, name: str) -> int:
-        for side in ("sources", "targets"):
-            for position, row in enumerate(self.rows):
-                if name in getattr(row, side):
-                    return position
+    def _position(self, name: str, target: str | None = None) -> int:
+        """Of rows that say the same twice the first one."""
+        for side, other in (("sources", "targets"), ("targets", "sources")):
+            found = [at for at, row in enumerate(self.rows) if name in getattr(row, side)]
+            if target is not None:
+                found = [at for at in found if target in (self.rows[at].targets or ("",))]
+            partners = list(dict.fromkeys(getattr(self.rows[at], other) for at in found))
+            if len(partners) == 1:
+                return found[0]
+            if partners:
+                raise AmbiguousEntryError(_several(name, partners, side))
+            if target is not None:
+                break
         names = {n: None for row in self.rows for n in (*row.sources, *row.targets)}
+        if target is not None:
+            name = f"{name} -> {target}"
+            names = {
+                f"{s} -> {t}": None for row in self.rows for s in row.sources for t in row.targets
+            }
         msg = f"no row of {name!r} in the weight map{_closest(name, names)}"
         raise EntryNotFoundError(msg)
 
@@ -1001,6 +1102,15 @@ def _counted(note: str, accepted: int) -> str:
     count = int(match[2] or 0) + accepted
     rows = "row was" if count == 1 else "rows were"
     return f"values agreed in {match[1]} before {count} suggested {rows} accepted"
+
+
+def _several(name: str, partners: Sequence[tuple[str, ...]], side: str) -> str:
+    """That a name is in several rows, and how to say which is meant."""
+    listed = ", ".join(repr(_joined_names(one)) if one else "nothing (drop)" for one in partners)
+    if side == "targets":
+        return f"{name!r} is the target of several: {listed}; name the row by its source"
+    first = (*partners[0], "")[0]
+    return f"{name!r} goes to several: {listed}; name the row by its target too: target={first!r}"
 
 
 def _joined_names(names: Sequence[str]) -> str:

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from troubleshooter_nb import Dump, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.dump import ArrayInMemory, Entry
-from troubleshooter_nb.errors import MappingFileError, TroubleshooterError
+from troubleshooter_nb.errors import (
+    MappingFileError,
+    TroubleshooterError,
+    TroubleshooterWarning,
+)
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MISSING, NameRule
-from troubleshooter_nb.formats.pairing_writer import write_mapping
+from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
 from troubleshooter_nb.formats.yaml_nodes import read_nodes
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.pairing import Match, Pairing
@@ -322,6 +326,55 @@ def test_expected_and_other_lone_entries_are_told_apart(tmp_path):
     assert read == pairs
     assert "# without partner on the left: c" in path.read_text()
     assert "# without partner on the right: e" in path.read_text()
+
+
+def test_names_that_were_unpaired_are_said_to_be_paired_again(tmp_path):
+    left = Dump.from_arrays({"a": np.zeros(2), "b": np.zeros(3), "c": np.zeros(4)})
+    right = Dump.from_arrays({"a": np.zeros(2), "b": np.zeros(3), "C": np.zeros(4)})
+    drawn = pair_dumps(left, right)
+    assert (drawn.matched, unsaid_in_mapping(drawn)) == (3, [])
+    parted = drawn.unpair("a").unpair("c")
+    assert [line for line in unsaid_in_mapping(parted) if line.startswith("paired")] == [
+        "paired again: a: a",
+        "paired again: c: C",
+    ]
+    path = tmp_path / "m.yaml"
+    with pytest.warns(TroubleshooterWarning, match=r"m.yaml cannot keep apart .*: a: a; c: C; "):
+        write_mapping(parted, path)
+    assert "# paired again: a: a\n" in path.read_text()
+    assert pair_dumps(left, right, mapping=path).matched == 3
+    # What was declared has its word, and stays.
+    kept = parted.expect_missing("a", "c")
+    assert not [line for line in unsaid_in_mapping(kept) if line.startswith("paired")]
+    assert pair_dumps(left, right, mapping=write_mapping(kept, path)).matched == 1
+
+
+def test_a_pair_of_one_step_that_is_parted_in_another_is_paired_again():
+    left = right = open_dump(MSPROBE / "mindspore/m_mlp_L0_tensor")
+    first, other = 0, int(np.flatnonzero(left.index["step"].values == 1)[0])
+    rows = [(first, first), (other, -1), (-1, other)]
+    pairing = Pairing.from_matches(left, right, [Match(*row, "user", 1.0) for row in rows])
+    name = left.names[first]
+    assert left.names[other] == name
+    assert unsaid_in_mapping(pairing) == [f"paired again: {name}: {name}"]
+
+
+def test_what_a_layer_mapping_does_not_say_can_be_asked_for():
+    dump = open_dump(MSPROBE / "mindspore/m_mlp_L0_tensor")
+    pairing = pair_dumps(dump, dump)
+    assert unsaid_in_mapping(pairing, "layer") == []
+    with pytest.raises(ValueError, match="choose one of"):
+        unsaid_in_mapping(pairing, "table")
+
+
+def test_half_a_character_comes_escaped_as_in_dumps_and_is_not_written(tmp_path):
+    path = written(tmp_path, r'{"a\ud800": "\ud83d\ude00"}', "m.json")
+    (rule,) = read_mapping(path).names
+    assert (rule.left, rule.right) == ("a\\ud800", "\U0001f600")
+    dump = Dump.from_arrays({"a\udcff": np.zeros(1)})
+    pairing = Pairing.from_matches(dump, dump, [Match(0, 0, "user", 1.0)])
+    with pytest.raises(MappingFileError, match=r"'a\\udcff' holds half of a character"):
+        write_mapping(pairing, tmp_path / "m.yaml")
 
 
 def test_steps_that_are_paired_differently_are_no_data_mapping(tmp_path):

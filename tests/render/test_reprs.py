@@ -8,6 +8,7 @@ import io
 import os
 import re
 import socket
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import troubleshooter_nb as tnb
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.render import words
 from troubleshooter_nb.render.html import Markup, element, join, style_sheet
+from troubleshooter_nb.render.rows import Entries
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m&amp;\"'"
@@ -323,6 +325,34 @@ def test_a_dump_shows_its_health_first():
         "▲ 1 constant",
     ]
     assert "with NaN" in dump._repr_html_()
+
+
+def test_tensors_that_were_not_read_are_not_called_well():
+    dump = tnb.Dump.from_arrays({"a": np.arange(4.0), "b": np.arange(3.0), "c": np.arange(2.0)})
+    limits = np.full(3, np.inf)
+    assert Entries.of(dump.index, limits).kinds.tolist() == ["not_read"] * 3
+    assert Entries.of(dump.summarise().index, limits).kinds.tolist() == ["ok"] * 3
+    assert "not read " not in repr(dump).replace("values not read yet", "")
+    empty = tnb.Dump.from_arrays({"e": np.zeros((0, 3))})
+    assert Entries.of(empty.index, limits[:1]).kinds.tolist() == ["ok"]  # there is nothing to read
+    mixed = dump.summarise()
+    columns = mixed.index.copy(deep=True)
+    for name in ("min", "max", "mean", "l2"):
+        columns[name].values[1] = np.nan
+    for name in ("nan_count", "inf_count", "zero_count"):
+        columns[name].values[1] = -1
+    mixed = replace(mixed, index=columns)
+    assert Entries.of(mixed.index, limits).kinds.tolist() == ["ok", "not_read", "ok"]
+    lines = repr(mixed).splitlines()
+    assert lines[1].strip() == "○ 1 of 3 not read yet: dump.summarise() adds statistics"
+    assert [line.split()[0] for line in lines if line.endswith("○ not read")] == ["b"]
+    page = mixed._repr_html_()
+    assert "1 of 3 not read yet" in page
+    assert "○ not read" in page
+    assert "▲" not in page
+    with tnb.option_context(language="zh"):
+        assert "○ 3 个中有 1 个尚未读取" in repr(mixed)
+        assert "○ 未读取" in mixed._repr_html_()
 
 
 @pytest.mark.extra

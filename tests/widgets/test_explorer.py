@@ -160,6 +160,24 @@ def test_an_unknown_order_or_verdict_is_refused(table):
         table.check(View().changed(verdict="difers"))
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"step": "abc"}, "there is no step 'abc'; known: 0, 1"),
+        ({"step": [0, 2]}, "there is no step 2; known: 0, 1"),
+        ({"role": "bogus"}, "there is no role 'bogus'; known: input, output, parameter"),
+        ({"step": [[1]]}, r"there is no step \[1\]; known"),
+        ({"text": 5}, "text takes a text, got 5"),
+        ({"sort": 5}, "sort takes a text, got 5"),
+        ({"descending": "no"}, "descending takes True or False, got 'no'"),
+        ({"dtype": "float32"}, "there is no dtype 'float32'; known: none"),
+    ],
+)
+def test_what_no_row_can_have_is_refused_with_what_there_is(table, changes, message):
+    with pytest.raises(tnb.OptionError, match=message):
+        table.check(View().changed(**changes))
+
+
 def test_a_view_survives_the_way_to_the_page_and_back():
     view = View().changed(text="a", step=[0, np.int64(2)], between=(1, 9), sort="left")
     assert View.of(json.loads(json.dumps(view.message()))) == view
@@ -314,6 +332,53 @@ def test_files_that_are_gone_are_a_sentence(tmp_path):
     assert len(buffers) == 2
 
 
+def values_of(said, buffers):
+    """The single values of both sides as the page takes them from the buffers."""
+    return [np.frombuffer(b, kind) for b, kind in zip(buffers[2:], said["kinds"], strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kind", "line"),
+    [
+        # By hand: float64 holds no odd number beyond 2**53.
+        (
+            np.array([2**53 + 1, -5]),
+            np.array([2**53 + 3, -5]),
+            "<i8",
+            ["[0]", "9007199254740993", "9007199254740995", "2"],
+        ),
+        (
+            np.array([2**64 - 1, 1], np.uint64),
+            np.array([2**64 - 2, 1], np.uint64),
+            "<u8",
+            ["[0]", "18446744073709551615", "18446744073709551614", "1"],
+        ),
+        # Both have the modulus 1; the distance of the two is sqrt(2).
+        (np.array([1 + 0j, 2j]), np.array([0 - 1j, 2j]), "<c16", ["[0]", "1+0j", "0-1j", "1.4e0"]),
+        (np.array([True, False]), np.array([True, True]), "<i8", ["[1]", "0", "1", "1"]),
+        (np.array([0.5], "f4"), np.array([0.25], "f4"), "<f8", ["[0]", "0.5", "0.25", "2.5e-1"]),
+    ],
+)
+def test_integers_and_complex_numbers_are_shown_as_they_are(left, right, kind, line):
+    diff = tnb.compare({"x": left}, {"x": right})["x"]
+    said, buffers = opened_pair(diff, located(diff), "en")
+    assert said["worst"][0][:4] == line
+    assert said["map"]["kinds"] == [kind, kind]
+    for got, given in zip(values_of(said["map"], buffers), (left, right), strict=True):
+        assert got.tolist() == given.tolist()
+
+
+def test_values_that_are_gone_are_shown_as_the_evidence_keeps_them(tmp_path):
+    for side, value in (("l", 2**53 + 1), ("r", 2**53 + 3)):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "x.npy", np.array([value, 1]))
+    diff = tnb.compare(tmp_path / "l", tmp_path / "r")["x"]
+    found = located(diff)
+    (tmp_path / "l" / "x.npy").unlink()
+    said, _ = opened_pair(diff, found, "en")
+    assert said["worst"][0][3] == "2.0e0"
+
+
 def test_an_opened_entry_shows_its_largest_values_before_and_after_a_summary(dumps):
     for dump in (dumps[0], dumps[0].summarise()):
         said, buffers = opened_entry(dump, 1, located_entry(dump, 1), "en")
@@ -412,6 +477,30 @@ def test_a_question_that_fails_is_answered_all_the_same(explorer):
 
 
 @pytest.mark.notebook
+def test_halves_of_surrogate_pairs_are_sent_and_sought_escaped(monkeypatch):
+    pytest.importorskip("anywidget")
+    from troubleshooter_nb.widgets.explorer import Explorer
+
+    sent = []
+    monkeypatch.setattr(
+        Explorer,
+        "send",
+        lambda self, said, buffers=None: sent.append(json.dumps(said, ensure_ascii=False).encode()),
+    )
+    side = {"a\ud800b": np.ones(3), "c": np.ones(2)}
+    made = Explorer(tnb.compare(side, side))
+    made._heard(made, {"id": 1, "from": "page", "kind": "ready"}, None)
+    made._heard(made, {"id": 2, "from": "page", "kind": "open", "row": 0}, None)
+    columns = {one["name"]: one["texts"] for one in json.loads(sent[0])["columns"]}
+    assert columns["left"] == ["a\\ud800b", "c"]
+    assert "a\\ud800b" in made.static_html()
+    assert json.loads(sent[1])["name"] == "a\\ud800b"
+    for text in ("a\ud800", "a\\ud800b"):
+        made.show(text=text)
+        assert made.shown == [0]
+
+
+@pytest.mark.notebook
 def test_the_saved_state_holds_no_rows(explorer, cmp):
     state = explorer.get_state()
     assert len(json.dumps(state, default=str)) < 200_000
@@ -424,6 +513,19 @@ def test_the_static_record_is_the_repr_folded_under_the_verdict(explorer, cmp):
     assert cmp._repr_html_() in page
     assert page.index("<summary>") < page.index("<style>")
     assert "<script" not in page
+
+
+@pytest.mark.notebook
+def test_the_record_says_what_to_do_where_no_table_is_shown(explorer):
+    assert "lacks anywidget: pip install" in explorer.static_html()
+
+
+@pytest.mark.notebook
+def test_a_refused_filter_leaves_the_view_as_it_is(explorer):
+    before = explorer.view
+    with pytest.raises(tnb.OptionError, match="there is no role 'bogus'"):
+        explorer.show(role="bogus")
+    assert explorer.view is before
 
 
 @pytest.mark.notebook
@@ -446,6 +548,19 @@ def test_a_dump_can_be_explored(dumps):
     explorer = make_explorer(dumps[0])
     explorer.selected = [1, 3]
     assert explorer.value.names == ["layers.10.attn", "shape"]
+
+
+@pytest.mark.notebook
+def test_entries_that_were_not_read_are_neither_sick_nor_well(tmp_path):
+    pytest.importorskip("anywidget")
+    from troubleshooter_nb.widgets.explorer import make_explorer
+
+    np.save(tmp_path / "w.npy", np.array([np.nan, 1.0]))
+    made = make_explorer(tnb.open_dump(tmp_path))
+    made.show(verdict="not_read")
+    assert made.shown == [0]
+    answer, _ = made._answer({"kind": "ready"})
+    assert answer["marks"] == {"not_read": ["○", "", "not read"]}
 
 
 @pytest.mark.notebook

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +15,14 @@ import pytest
 import troubleshooter_nb as tnb
 from troubleshooter_nb.convert.row_evidence import row_evidence
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
-from troubleshooter_nb.errors import ExtraMissingError, WeightMapError
+from troubleshooter_nb.errors import ExtraMissingError, TroubleshooterWarning, WeightMapError
+from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.closeness import NameIndex, rest_pairs
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets import edit
 from troubleshooter_nb.widgets.editing import open_session
+from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS
 from troubleshooter_nb.widgets.history import History
 
 F4 = np.dtype("f4")
@@ -245,7 +250,9 @@ def test_a_map_of_which_nothing_is_known_is_edited_as_well():
     assert session.answer({"op": "ready"})["left"] == ["a"]
     session.answer({"op": "unpair", "key": "0>0"})
     assert len(session.value) == 0
-    assert session.answer({"op": "fits", "side": "left", "number": 0})["candidates"] == []
+    fits = session.answer({"op": "fits", "side": "left", "number": 0})
+    assert fits["candidates"] == [[0, "shape not known", True]]
+    assert fits["fits"] == ["?"]
     assert session.answer({"op": "pair", "left": 0, "right": 0})["type"] == "rows"
 
 
@@ -277,20 +284,45 @@ def test_another_pairing_brings_its_own_names_and_can_be_undone(pairing):
     assert session.answer({"op": "pair", "left": 1, "right": 1})["type"] == "rows"
 
 
+def of_steps(name, steps):
+    site = Site("module", name, 0, "forward", "output", "")
+    return Dump.from_entries(
+        [
+            Entry(name, site, ArrayInMemory(np.ones(2)), order=k, step=step)
+            for k, step in enumerate(steps)
+        ]
+    )
+
+
 def test_entries_of_several_steps_say_where_they_are():
-    site = Site("module", "a", 0, "forward", "output", "")
-    dumps = [
-        Dump.from_entries(
-            [
-                Entry("a", site, ArrayInMemory(np.ones(2)), order=step, step=step)
-                for step in range(2)
-            ]
-        )
-        for _ in range(2)
-    ]
+    dumps = of_steps("a", range(2)), of_steps("a", range(2))
     state = open_session(tnb.pair_dumps(*dumps)).answer({"op": "ready"})
     assert state["places"] == [{"step": 0}, {"step": 1}]  # one rank alone is not said
     assert state["left_places"] == state["right_places"] == [0, 1]
+
+
+def test_entries_of_different_steps_are_not_paired_and_the_sentence_says_so():
+    dumps = of_steps("a", range(2)), of_steps("b", range(2))
+    session = open_session(tnb.pair_dumps(*dumps, method="name"))
+    session.answer({"op": "ready"})
+    answer = session.answer({"op": "pair", "left": 0, "right": 1})
+    assert answer["text"].startswith("a is of step 0, rank 0 and b of step 1, rank 0; only entries")
+    assert session.answer({"op": "pair", "left": 1, "right": 1})["type"] == "rows"
+
+
+def test_one_step_on_either_side_is_the_same_step_whatever_its_number():
+    session = open_session(tnb.pair_dumps(of_steps("a", [0]), of_steps("b", [5]), method="name"))
+    assert session.answer({"op": "ready"})["places"] == []
+    fits = session.answer({"op": "fits", "side": "right", "number": 0})
+    assert fits["candidates"] == [[0, "same shape", True]]
+    assert session.answer({"op": "pair", "left": 0, "right": 0})["type"] == "rows"
+    assert session.answer({"op": "unpair", "key": "0>0"})["gone"] == ["0>0"]
+
+
+def test_the_summary_is_complete_before_a_page_asks():
+    row = WeightRow(("s",), ("t",))
+    value = WeightMap((row,), {"s": Spec((3,), F4)}, {"t": Spec((4,), F4)})
+    assert open_session(value).summary() == ["1 of 1 matched", "1 cannot be converted"]
 
 
 @pytest.mark.parametrize(
@@ -312,6 +344,7 @@ def test_a_pairing_is_saved_as_the_kind_that_is_meant(
         "troubleshooter_nb.widgets.editing.write_mapping",
         lambda value, path, *, kind: written.append((path, kind)) or path,
     )
+    monkeypatch.setattr("troubleshooter_nb.widgets.editing.unsaid_in_mapping", lambda *_: [])
     monkeypatch.setenv("HOME", str(tmp_path))
     answer = open_session(pairing).answer({"op": "save", "path": f"~/{stem}.yaml", "kind": kind})
     assert answer["text"] == f"saved {stem}.yaml"
@@ -333,6 +366,160 @@ def test_saving_writes_what_can_be_read_again(session, pairing, tmp_path):
     other = open_session(pairing)
     other.answer({"op": "save", "path": str(tmp_path / "pairs.yaml")})
     assert tnb.read_mapping(tmp_path / "pairs.yaml").kind == "data"
+
+
+TIED = WeightMap(
+    (
+        WeightRow(("emb",), ("tok",)),
+        WeightRow(("emb",), ("head",), Transform("transpose")),
+        WeightRow(("out",), (), Transform("drop")),
+    ),
+    {"emb": Spec((4, 4), F4), "out": Spec((2,), F4)},
+    {"tok": Spec((4, 4), F4), "head": Spec((4, 4), F4), "third": Spec((4, 4), F4)},
+)
+
+
+def test_rows_of_one_source_are_told_apart_by_their_targets():
+    session = open_session(TIED)
+    rows = session.answer({"op": "ready"})["rows"]
+    assert [row[0] for row in rows] == ["0>0", "0>1", "1>"]
+    assert session.answer({"op": "row", "key": "0>0"})["text"] == "4x4 -> 4x4"
+    assert str(session.value["emb", "head"].transform) == "transpose"
+    preview = session.answer({"op": "preview", "key": "0>1", "transform": "reshape(2, 8)"})
+    assert "for 'head' of shape (4, 4)" in preview["text"]
+    changed = session.answer({"op": "transform", "key": "0>1", "transform": "copy"})["put"]
+    assert [(row[0], row[3]) for row in changed] == [("0>1", "copy")]
+    assert session.answer({"op": "unpair", "key": "0>1"})["gone"] == ["0>1"]
+    assert session.value.names == {"emb": "tok"}
+    assert session.answer({"op": "unpair", "key": "1>"})["gone"] == ["1>"]
+
+
+def test_a_name_dropped_on_a_row_changes_that_row_alone():
+    session = open_session(TIED)
+    session.answer({"op": "ready"})
+    answer = session.answer({"op": "pair", "left": 0, "right": 2, "key": "0>1"})
+    assert ([row[0] for row in answer["put"]], answer["gone"]) == (["0>2"], ["0>1"])
+    # Without a row it is one more target of a source that has several.
+    session.answer({"op": "undo"})
+    answer = session.answer({"op": "pair", "left": 0, "right": 2, "key": None})
+    assert ([row[0] for row in answer["put"]], answer["gone"]) == (["0>2"], [])
+
+
+def test_a_suggestion_stands_at_the_row_it_is_meant_for():
+    better = WeightRow(("emb",), ("head",))
+    session = open_session(replace(TIED, suggestions=(better,)))
+    rows = {row[0]: row[7] for row in session.answer({"op": "ready"})["rows"]}
+    assert rows == {"0>0": "", "0>1": "head by copy", "1>": ""}
+
+
+def test_unknown_shapes_are_not_called_the_same_and_names_are_offered_all_the_same():
+    rows = tuple(WeightRow((f"a.{k}.w",), (f"b.{k}.w",)) for k in range(3))
+    drafted = WeightMap(rows, {f"a.{k}.w": Spec((k + 1, 2), F4) for k in range(3)})  # no target
+    session = open_session(drafted)
+    session.answer({"op": "ready"})
+    session.answer({"op": "unpair", "key": "1>1"})
+    for side in ("left", "right"):
+        fits = session.answer({"op": "fits", "side": side, "number": 1})
+        assert set(fits["fits"]) == {"?"}
+        assert fits["candidates"][0] == [1, "shape not known", True]
+        assert "shape not known; paired with" in fits["candidates"][1][1]
+    answer = session.answer({"op": "pair", "left": 1, "right": 1})
+    assert [row[0] for row in answer["put"]] == ["1>1"]
+
+
+def test_entries_of_unknown_shape_are_not_called_the_same():
+    def dump(names):
+        known = {"statistics": {"min": 0.0, "max": 1.0, "mean": 0.5, "l2": 1.0}, "dtype": "float32"}
+        site = {name: Site("module", name, 0, "forward", "output", "") for name in names}
+        return Dump.from_entries(
+            [Entry(name, site[name], None, order=k, **known) for k, name in enumerate(names)]
+        )
+
+    session = open_session(tnb.pair_dumps(dump(["a", "b"]), dump(["a", "z"]), method="name"))
+    session.answer({"op": "ready"})
+    fits = session.answer({"op": "fits", "side": "left", "number": 1})
+    assert set(fits["fits"]) == {"?"}
+    assert fits["candidates"][0] == [1, "shape not known", True]
+
+
+def test_a_map_from_a_file_takes_names_and_shapes_from_the_files_of_both_sides(tmp_path):
+    np.savez(tmp_path / "l.npz", a=np.ones((4, 3), F4), b=np.ones(5, F4), n=np.ones(7, F4))
+    np.savez(tmp_path / "r.npz", a=np.ones((3, 4), F4), b=np.ones(5, F4), m=np.ones(7, F4))
+    (tmp_path / "m.yaml").write_text("weights:\n- {from: a, to: a}\n- {from: b, to: b}\n")
+    read = tnb.read_weight_map(tmp_path / "m.yaml")
+    sides = [as_dump(tmp_path / f"{one}.npz", "source") for one in "lr"]
+    session = open_session(read, *sides)
+    state = session.answer({"op": "ready"})
+    assert (state["left"], state["right"]) == (["a", "b", "n"], ["a", "b", "m"])
+    assert state["rows"][0][6] == "bad"  # a copy of 4x3 is no 3x4
+    assert session.summary()[1:3] == ["1 unmatched left", "1 unmatched right"]
+    fits = session.answer({"op": "fits", "side": "left", "number": 2})
+    assert fits["candidates"][0] == [2, "same shape", True]
+    assert session.answer({"op": "row", "key": "1>1"})["evidence"].startswith("values are equal")
+    # What is assigned later is completed as well; what the map says itself stays.
+    session.replace(read, "set")
+    assert session.value.unmatched_sources == ["n"]
+    known = WeightMap((), {"x": Spec((1,), F4)}, {})
+    assert open_session(known, *sides).value is known
+
+
+def test_what_a_file_leaves_out_is_said_when_it_is_saved(session, pairing, tmp_path):
+    session.replace(MAP.drop("counter"), "")
+    saved = session.answer({"op": "save", "path": str(tmp_path / "m.json")})
+    assert (saved["text"], len(saved["left_out"])) == ("saved m.json", 1)
+    assert "without 1 dropped tensor" in saved["left_out"][0]
+    assert session.answer({"op": "save", "path": str(tmp_path / "m.yaml")})["left_out"] == []
+    parted = open_session(pairing)
+    parted.answer({"op": "ready"})
+    parted.answer({"op": "unpair", "key": "0>0"})
+    saved = parted.answer({"op": "save", "path": str(tmp_path / "p.yaml")})
+    assert "may pair again: a: a" in saved["left_out"][0]
+
+
+def test_large_and_lost_values_of_a_pair_are_a_sentence(tmp_path, monkeypatch):
+    for side in "lr":
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "w.npy", np.ones((30, 30)))
+    session = open_session(tnb.pair_dumps(tmp_path / "l", tmp_path / "r"))
+    session.answer({"op": "ready"})
+    asked = {"op": "row", "key": "0>0"}
+    assert session.answer(asked)["evidence"].startswith("values are equal")
+    with monkeypatch.context() as patch:
+        patch.setattr("troubleshooter_nb.widgets.editing._LARGEST", 1 << 10)
+        assert session.answer(asked)["evidence"].startswith("no values compared: the tensors are")
+    (tmp_path / "l" / "w.npy").unlink()
+    answer = session.answer(asked)
+    assert answer["type"] == "row"
+    assert answer["evidence"] == "no values to compare: w.npy: No such file or directory"
+
+
+def test_other_labels_are_told_with_the_whole_state(session):
+    answer = session.replace(replace(MAP, source_label="old.pth"), "")
+    assert (answer["type"], answer["labels"]) == ("state", ["old.pth", "net.ckpt"])
+    assert session.replace(session.value.match_rest(), "")["type"] == "rows"
+    session.answer({"op": "undo"})
+    assert session.answer({"op": "undo"})["labels"] == ["net.pth", "net.ckpt"]
+
+
+def test_what_the_session_says_is_said_in_chinese_too(tmp_path):
+    session = open_session(MAP, language="zh")
+    session.answer({"op": "ready"})
+    assert session.summary()[0] == "已匹配 0 / 4"
+    fits = session.answer({"op": "fits", "side": "left", "number": 0})
+    assert fits["candidates"][0] == [0, "经 transpose 后匹配", True]
+    assert "!8 ≠ 9 个值" in fits["fits"]
+    refused = session.answer({"op": "pair", "left": 0, "right": 3})
+    assert refused["text"].startswith("net.0.fc.weight 无法变为 head：4x2 有 8 个值")
+    assert session.answer({"op": "pair", "left": 0, "right": 0})["undo"].startswith("将 net.0")
+    saved = session.answer({"op": "save", "path": str(tmp_path / "m.yaml")})
+    assert saved["text"] == "已保存 m.yaml"
+    assert session.answer({"op": "save", "path": ""})["text"].startswith("请填写文件名")
+
+
+def test_both_languages_have_the_same_gaps():
+    for key, (english, chinese) in EDITOR_WORDS.items():
+        gaps = [sorted(re.findall(r"{(\w+)}", text)) for text in (english, chinese)]
+        assert gaps[0] == gaps[1], key
 
 
 @pytest.fixture
@@ -360,6 +547,30 @@ def test_the_value_is_a_complete_frozen_object_after_every_message(editor):
 
 
 @pytest.mark.notebook
+def test_halves_of_surrogate_pairs_are_sent_escaped():
+    pytest.importorskip("anywidget")
+    specs = {"a\ud800b": Spec((2,), F4), "c": Spec((3,), F4)}
+    made, sent = edit(WeightMap((), specs, specs, "l\udc80")), []
+    twin = made._twin(made.value.pair("a\ud800b", "a\ud800b"))
+    assert all("a\\ud800b" in text for text in twin.values())
+    made.send = lambda answer: sent.append(json.dumps(answer, ensure_ascii=False).encode())
+    for number, message in enumerate(
+        [
+            {"op": "ready"},
+            {"op": "fits", "side": "left", "number": 0},
+            {"op": "pair", "left": 0, "right": 1},  # refused by a sentence with its name
+            {"op": "pair", "left": 0, "right": 0},
+            {"op": "row", "key": "0>0"},
+        ]
+    ):
+        made._heard(made, {**message, "re": number})
+    assert len(sent) == 5
+    assert json.loads(sent[0])["left"] == ["a\\ud800b", "c"]
+    assert json.loads(sent[0])["labels"][0] == "l\\udc80"
+    assert made.value.names == {"a\ud800b": "a\ud800b"}
+
+
+@pytest.mark.notebook
 def test_the_state_that_a_notebook_saves_is_small_and_holds_no_names(editor):
     names = {f"layers.{k}.weight": Spec((4, 4), F4) for k in range(2000)}
     large = edit(WeightMap((), names, names).match_rest())
@@ -376,8 +587,9 @@ def test_where_no_widget_can_be_shown_stands_a_sentence(editor):
     assert "<script" not in bundle["text/html"]
 
 
-@pytest.mark.notebook
-def test_the_twin_is_an_output_of_its_own_and_follows_every_change(editor, monkeypatch):
+@pytest.fixture
+def shown(monkeypatch):
+    """What is displayed, one after the other."""
     shown = []
 
     class Handle:
@@ -389,6 +601,11 @@ def test_the_twin_is_an_output_of_its_own_and_follows_every_change(editor, monke
         return Handle() if display_id else None
 
     monkeypatch.setattr("troubleshooter_nb.widgets.mapping_editor.display", display)
+    return shown
+
+
+@pytest.mark.notebook
+def test_the_twin_is_an_output_of_its_own_and_follows_every_change(editor, shown):
     editor._ipython_display_()
     assert "application/vnd" not in shown[1]
     editor._heard(editor, {"op": "rest", "re": 1})
@@ -396,6 +613,101 @@ def test_the_twin_is_an_output_of_its_own_and_follows_every_change(editor, monke
     assert "auto-matched" in shown[2]
     editor._heard(editor, {"op": "fits", "side": "left", "number": 3, "re": 2})
     assert len(shown) == 3
+
+
+@pytest.mark.notebook
+def test_what_python_changes_is_in_the_twin_before_the_cell_ends(editor, shown):
+    editor._ipython_display_()
+
+    async def cell():  # a kernel runs cells inside a loop
+        editor.value = editor.value.match_rest()
+        return list(shown)
+
+    at_the_end = asyncio.run(cell())
+    assert len(at_the_end) == 3
+    assert "auto-matched" in at_the_end[2]
+    said = [(one["type"], one.get("due")) for one in editor.heard]
+    assert said == [("rows", True), ("drawn", None)]
+    editor.undo()
+    assert len(shown) == 4
+
+
+@pytest.mark.notebook
+def test_the_page_is_told_when_the_twin_of_its_change_is_drawn(editor, shown, monkeypatch):
+    monkeypatch.setattr("troubleshooter_nb.widgets.mapping_editor._QUIET", 0.05)
+    editor._ipython_display_()
+
+    async def page():
+        editor._heard(editor, {"op": "rest", "re": 1})
+        assert (editor.heard[-1]["due"], len(shown)) == (True, 2)
+        for number in range(20):  # questions that come all the time put it off, but not for ever
+            await asyncio.sleep(0.1)
+            editor._heard(editor, {"op": "fits", "side": "left", "number": 3, "re": 2 + number})
+            if len(shown) > 2:
+                break
+        return editor.heard[-2]["type"], editor.heard[-1]["due"]
+
+    assert asyncio.run(page()) == ("drawn", False)
+    assert "auto-matched" in shown[2]
+
+
+@pytest.mark.notebook
+def test_a_twin_that_cannot_be_drawn_says_why(editor, shown, monkeypatch):
+    def broken(self):
+        msg = "no room <b>"
+        raise ValueError(msg)
+
+    monkeypatch.setattr(WeightMap, "_repr_html_", broken)
+    editor._ipython_display_()
+    assert "WeightMap: ValueError: no room &lt;b&gt;" in shown[1]
+
+
+@pytest.mark.notebook
+def test_the_twin_says_what_to_do_where_no_editor_is_shown(editor):
+    html = editor._twin(editor.value)["text/html"]
+    assert "lacks anywidget: pip install &#x27;troubleshooter_nb[notebook]&#x27;" in html
+
+
+@pytest.mark.notebook
+def test_a_fault_of_the_kernel_is_answered_and_not_called_silence(editor, monkeypatch):
+    def broken(message):
+        raise KeyError
+
+    monkeypatch.setattr(editor._session, "answer", broken)
+    with pytest.raises(KeyError):
+        editor._heard(editor, {"op": "ready", "re": 1})
+    assert (editor.heard[0]["type"], editor.heard[0]["re"]) == ("error", 1)
+    assert editor.heard[0]["text"].startswith("the kernel met an error")
+
+
+@pytest.mark.notebook
+def test_saving_from_python_warns_where_the_cell_stands(editor, tmp_path):
+    editor.value = MAP.drop("counter")
+    with pytest.warns(TroubleshooterWarning, match="without 1 dropped tensor") as caught:
+        assert editor.save(tmp_path / "m.json") == tmp_path / "m.json"
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.notebook
+def test_an_executed_notebook_holds_the_last_state(tmp_path):
+    nbclient = pytest.importorskip("nbclient")
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    (tmp_path / "m.yaml").write_text("weights:\n- {from: l0, to: r0}\n- {from: l1, to: r1}\n")
+    cells = [
+        "import numpy as np, troubleshooter_nb as tnb\n"
+        "left, right = ({f'{s}{k}': np.full(2 + k, 1.0) for k in range(4)} for s in 'lr')\n"
+        "editor = tnb.edit(tnb.read_weight_map('m.yaml'), source=left, target=right)\neditor",
+        "editor.value = editor.value.match_rest()",
+        "editor.save('again.yaml')\n"
+        "again = tnb.edit(tnb.read_weight_map('again.yaml'), source=left, target=right)\n"
+        "print(again.value.names == editor.value.names, again.value.problems())\nagain",
+    ]
+    notebook = new_notebook(cells=[new_code_cell(text) for text in cells])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute(cwd=tmp_path)
+    twins = [notebook.cells[k].outputs[-1].data["text/plain"] for k in (0, 2)]
+    assert all("4 rows" in twin for twin in twins)
+    assert notebook.cells[2].outputs[0].text == "True []\n"
 
 
 @pytest.mark.notebook

@@ -14,6 +14,7 @@ import yaml
 
 from troubleshooter_nb.errors import FormatError, TroubleshooterWarning, WeightMapError
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
+from troubleshooter_nb.formats.yaml_nodes import whole
 from troubleshooter_nb.weight_map import JOINING, Spec, Transform, WeightMap, WeightRow
 
 _LARGEST = 64 * 1024**2  # bytes
@@ -22,6 +23,7 @@ _LARGEST = 64 * 1024**2  # bytes
 _PEER_FUNCTION = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
 _PEER_TRANSFORM = Transform("expand_dims", (2,))
 _KEYS = ("from", "to", "transform", "note")
+_MOST_NAMED = 3
 
 
 def read_weight_map(
@@ -74,37 +76,82 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
     Raises
     ------
     WeightMapError
-        If the json cannot hold a row: it knows one name on each side and one value function. The
-        yaml holds everything.
+        If the json cannot hold a row: it knows one name on each side, one target for a source and
+        one value function. The yaml holds everything but a blank name; neither holds half a
+        character.
     ValueError
         For another suffix.
 
     Warns
     -----
     TroubleshooterWarning
-        About rows that drop a tensor, which the json leaves out: it has no word for that.
+        About what the file leaves out, see `unsaid_in_weight_map`.
     """
     path = Path(path)
     if path.suffix not in (".json", ".yaml", ".yml"):
         msg = f"cannot write a weight map as {path.suffix or 'a file without suffix'!r}; use .yaml"
         raise ValueError(msg)
+    for row in weight_map.rows:
+        _check_names(row, blank=path.suffix == ".json")
     if path.suffix == ".json":
-        kept = [row for row in weight_map.rows if row.targets]
-        text = json.dumps(peer_parts(kept))
-        if dropped := len(weight_map.rows) - len(kept):
-            said = (
-                f"{path.name} was written without {dropped} dropped tensors, which the json "
-                "cannot name; the yaml holds them"
-            )
-            warnings.warn(said, TroubleshooterWarning, stacklevel=2)
+        text = json.dumps(peer_parts([row for row in weight_map.rows if row.targets]))
+        for said in unsaid_in_weight_map(weight_map, path):
+            warnings.warn(f"{path.name} {said}", TroubleshooterWarning, stacklevel=2)
     else:
         rows = [_plain(row) for row in weight_map.rows]
         labels = {"source": weight_map.source_label, "target": weight_map.target_label}
-        text = yaml.safe_dump({**labels, "weights": rows}, sort_keys=False, allow_unicode=True)
+        text = yaml.dump(
+            {**labels, "weights": rows},
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=float("inf"),
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:
-        stream.write(text.encode(errors="backslashreplace"))
+        stream.write(text.encode())
     return path
+
+
+def unsaid_in_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> list[str]:
+    """What a file of this name leaves out of a map: sentences that go on from its name.
+
+    Rows that drop a tensor have no word in the ``.json``. The ``.yaml`` leaves out nothing.
+    """
+    dropped = [" + ".join(row.sources) for row in weight_map.rows if not row.targets]
+    if Path(path).suffix != ".json" or not dropped:
+        return []
+    what = f"{len(dropped)} dropped tensors" if len(dropped) > 1 else "1 dropped tensor"
+    some = ", ".join([*map(repr, dropped[:_MOST_NAMED]), *["..."] * (len(dropped) > _MOST_NAMED)])
+    return [
+        f"was written without {what}, which the json cannot name ({some}); the yaml holds "
+        f"{'them' if len(dropped) > 1 else 'it'}"
+    ]
+
+
+def _check_names(row: WeightRow, *, blank: bool) -> None:
+    """Raise unless the names come back from a file as they are."""
+    for name in (*row.sources, *row.targets):
+        if whole(name) != name:
+            msg = f"{name!a} holds half of a character, which no file can hold; rename it"
+            raise WeightMapError(msg)
+        if not blank and not name.strip():
+            msg = f"{name!r} is blank, which no file takes for a name; rename it"
+            raise WeightMapError(msg)
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper, which here quotes and escapes what a yaml could change."""
+
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        """A scalar; without escapes some characters are breaks of lines, and come back as such."""
+        text = whole(text)
+        if text.isprintable():
+            return super().represent_str(text)
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
@@ -117,11 +164,18 @@ def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
             if row.transform.kind == "weight_norm":
                 msg += ", or call torch.nn.utils.remove_weight_norm(layer) before"
             raise WeightMapError(msg)
-        names[row.sources[0]] = row.targets[0]
+        source, target = row.sources[0], row.targets[0]
+        if source in names:
+            msg = (
+                f"{source} goes to {names[source]} and to {target}: the json knows one target "
+                "for a name; use .yaml"
+            )
+            raise WeightMapError(msg)
+        names[source] = target
         if row.transform == _PEER_TRANSFORM:
-            functions[row.sources[0]] = _PEER_FUNCTION
+            functions[source] = _PEER_FUNCTION
         elif row.transform.kind != "copy":
-            msg = f"{row.sources[0]}: the json does not know {row.transform}; use .yaml"
+            msg = f"{source}: the json does not know {row.transform}; use .yaml"
             raise WeightMapError(msg)
     return [names, functions]
 
@@ -155,11 +209,25 @@ def peer_rows(parts: object) -> list[WeightRow]:
 
 def _of_json(content: bytes) -> list[WeightRow]:
     try:
-        parts = json.loads(content)
+        parts = json.loads(content, object_pairs_hook=_once)
+    except FormatError:
+        raise
     except (ValueError, RecursionError) as error:
         msg = f"not a weight map: {error}"
         raise FormatError(msg) from None
     return peer_rows(parts)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs, none of whose names may stand twice."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        name = whole(key)
+        if name in found:
+            msg = f"the name {name!r} stands twice; keep one of the two"
+            raise FormatError(msg)
+        found[name] = whole(value) if isinstance(value, str) else value
+    return found
 
 
 class _Loader(yaml.SafeLoader):
@@ -190,7 +258,7 @@ def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
         msg = "not a weight map: it has no list 'weights'"
         raise FormatError(msg)
     labels = {
-        f"{side}_label": loaded[side]
+        f"{side}_label": whole(loaded[side])
         for side in ("source", "target")
         if isinstance(loaded.get(side), str) and loaded[side]
     }
@@ -212,7 +280,8 @@ def _row(number: int, row: Any) -> WeightRow:
     try:
         transform = Transform.parse(str(text))
         _counted(transform, sources, targets)
-        return WeightRow(sources, targets, transform, how="imported", note=str(row.get("note", "")))
+        note = whole(str(row.get("note", "")))
+        return WeightRow(sources, targets, transform, how="imported", note=note)
     except WeightMapError as error:
         msg = f"row {number} of the weights ({', '.join(sources)}): {error}"
         raise FormatError(msg) from None
@@ -221,7 +290,7 @@ def _row(number: int, row: Any) -> WeightRow:
 def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str]) -> None:
     """Raise unless a transform takes and gives as many tensors as there are names."""
     if not all(name.strip() for name in (*sources, *targets)):
-        msg = "a name is empty"
+        msg = f"a name is empty or blank: {', '.join(map(repr, (*sources, *targets)))}"
         raise WeightMapError(msg)
     several = transform.kind in JOINING
     if not sources or several != (len(sources) > 1):
@@ -244,7 +313,7 @@ def _listed(number: int, names: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in listed):
         msg = f"row {number} of the weights: {str(names)[:80]} are no names; put them in quotes"
         raise FormatError(msg)
-    return tuple(listed)
+    return tuple(map(whole, listed))
 
 
 def _plain(row: WeightRow) -> dict[str, Any]:

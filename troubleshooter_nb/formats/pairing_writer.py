@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import get_args
 
 import yaml
 
-from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.errors import MappingFileError, TroubleshooterWarning
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_files import kind_of
 from troubleshooter_nb.formats.pairing_operators import operator_rules
 from troubleshooter_nb.formats.pairing_rules import MISSING, ROOTS, MappingKind, NameRule
-from troubleshooter_nb.formats.yaml_nodes import read_nodes
+from troubleshooter_nb.formats.yaml_nodes import read_nodes, whole
 from troubleshooter_nb.pairing import Pairing
 
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
@@ -56,39 +57,120 @@ def write_mapping(
         modules (``layer``, ``cell``) or operators with operators (``api``). If a module has
         several partners, or a class that does not look like one (``cell``). If calls of operators
         are paired with those of another number, or arguments in one call otherwise than in another
-        (``api``). Names what cannot be said.
+        (``api``). If a name holds half of a character. Names what cannot be said.
     ValueError
         For another suffix or kind.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        About entries without a partner that may be paired again where the file is read: a mapping
+        has no word for those but ``N/A``, which declares them expected.
 
     Notes
     -----
     The same pairing gives the same bytes. What else a layer, cell or api mapping does not say is
-    listed in its comments: it pairs modules or operators, and whatever it does not name with what
-    is called the same.
+    listed in its comments and by `unsaid_in_mapping`: it pairs modules or operators, and whatever
+    it does not name with what is called the same.
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml"):
         msg = f"cannot write a mapping as {path.suffix or 'a file without suffix'!r}; use .yaml"
         raise ValueError(msg)
-    if kind not in get_args(MappingKind):
-        choices = ", ".join(get_args(MappingKind))
-        msg = f"cannot write a mapping of kind {kind!r}; choose one of {choices}"
-        raise ValueError(msg)
+    lines, unsaid = _lines_of(kind)(pairing)
+    again = _paired_again(pairing)
     made_by = [
         f"Made by troubleshooter_nb from a pairing of {pairing.left.label or 'left'!r} and "
         f"{pairing.right.label or 'right'!r}",
         f"{kind} mapping, left: right; read it with mapping= of compare or pair_dumps",
     ]
-    lines_of = {"api": _api_lines, "cell": _cell_lines, "data": _data_lines, "layer": _layer_lines}
-    lines = lines_of[kind](pairing)
-    text = "\n".join([*_comments(made_by), *lines]) + "\n"
+    text = "\n".join([*_comments(made_by), *_comments([*again, *unsaid]), *lines]) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:
-        stream.write(text.encode(errors="backslashreplace"))
+        stream.write(text.encode())
+    if again:
+        more = f" and {len(again) - _MOST_NAMED:,} more" if len(again) > _MOST_NAMED else ""
+        said = (
+            f"{path.name} cannot keep apart what reading it may pair again: "
+            f"{'; '.join(line.partition(': ')[2] for line in again[:_MOST_NAMED])}{more}; "
+            "expect_missing(name) says that there is no partner"
+        )
+        warnings.warn(said, TroubleshooterWarning, stacklevel=2)
     return path
 
 
-def _data_lines(pairing: Pairing) -> list[str]:
+def unsaid_in_mapping(pairing: Pairing, kind: MappingKind = "data") -> list[str]:
+    """What a mapping of this kind does not say of a pairing, or says otherwise: a line for each.
+
+    Lines that begin with ``paired again`` are of entries without a partner that reading the file
+    may pair, by name or as they were paired before.
+
+    Raises
+    ------
+    MappingFileError, ValueError
+        As `write_mapping`.
+    """
+    _, unsaid = _lines_of(kind)(pairing)
+    return [*_paired_again(pairing), *unsaid]
+
+
+def _lines_of(kind: MappingKind) -> Callable[[Pairing], tuple[list[str], list[str]]]:
+    """What makes the lines of a kind, and those of what they do not say."""
+    kinds: dict[str, Callable[[Pairing], tuple[list[str], list[str]]]] = {
+        "api": _api_lines,
+        "cell": _cell_lines,
+        "data": _data_lines,
+        "layer": _layer_lines,
+    }
+    if kind not in kinds:
+        choices = ", ".join(get_args(MappingKind))
+        msg = f"cannot write a mapping of kind {kind!r}; choose one of {choices}"
+        raise ValueError(msg)
+    return kinds[kind]
+
+
+def _paired_again(pairing: Pairing) -> list[str]:
+    """Entries of one step and rank that are alone on both sides, as ``unpair`` leaves them.
+
+    Those that are called alike, or as a pair of another step or rank; and those that stand one
+    after the other with equal shapes and no candidates, which the matchers would have named.
+    """
+    table = {str(name): pairing.table[name].values.tolist() for name in pairing.table}
+    place = list(zip(table["step"], table["rank"], strict=True))
+    entries = list(zip(table["left_entry"], table["right_entry"], strict=True))
+    both = [i for i, (left, right) in enumerate(entries) if left >= 0 and right >= 0]
+    partners = {table["left"][i]: table["right"][i] for i in both}
+    back = set(partners.values())
+    alone: tuple[list[int], dict[tuple[object, str], int]] = [], {}
+    for i, (left, right) in enumerate(entries):
+        name = table["left" if right < 0 else "right"][i]
+        if table["expected"][i] and name not in (partners if right < 0 else back):
+            continue  # the file says so
+        if right < 0:
+            alone[0].append(i)
+        elif left < 0:
+            alone[1][place[i], name] = i
+    halves = {
+        i
+        for i in alone[0]
+        if i + 1 < len(entries)
+        and entries[i + 1][0] < 0
+        and place[i] == place[i + 1]
+        and table["left_shape"][i] == table["right_shape"][i + 1]
+        and not any(table[key][k] for key in ("expected", "candidates") for k in (i, i + 1))
+    }
+    found: dict[str, None] = {}
+    for i in alone[0]:
+        name = table["left"][i]
+        other = alone[1].get((place[i], partners.get(name, name)))
+        if other is None and i in halves and name not in partners:
+            other = i + 1
+        if other is not None:
+            found[f"paired again: {name}: {table['right'][other]}"] = None
+    return list(found)
+
+
+def _data_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
     names = ("left", "right", "left_entry", "right_entry", "expected")
     rows = list(zip(*(pairing.table[name].values.tolist() for name in names), strict=True))
     partners: dict[str, str] = {}
@@ -116,7 +198,7 @@ def _data_lines(pairing: Pairing) -> list[str]:
     for side, names_alone in zip(("left", "right"), alone, strict=True):
         rest = [name for name, expected in names_alone.items() if not expected]
         without += [f"without partner on the {side}: {name}" for name in rest]
-    return [*_comments(without), *_table(pairs)]
+    return _table(pairs), without
 
 
 def _table(pairs: list[tuple[str | None, str | None]]) -> list[str]:
@@ -131,7 +213,7 @@ def _table(pairs: list[tuple[str | None, str | None]]) -> list[str]:
     return [f"- [{left}, {right}]" for left, right in sides] or ["[]"]
 
 
-def _layer_lines(pairing: Pairing) -> list[str]:
+def _layer_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
         msg = (
@@ -155,10 +237,10 @@ def _layer_lines(pairing: Pairing) -> list[str]:
     for parent in dict.fromkeys(rule.parent for rule in rules):
         body.append(f"{_scalar(parent)}:")
         body += ["  " + _line(r.left or "", r.right) for r in rules if r.parent == parent]
-    return [*_comments([*lost, *more]), *(body or [f"{ROOTS[0]}: {{}}"])]
+    return body or [f"{ROOTS[0]}: {{}}"], [*lost, *more]
 
 
-def _cell_lines(pairing: Pairing) -> list[str]:
+def _cell_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
         msg = (
@@ -180,10 +262,7 @@ def _cell_lines(pairing: Pairing) -> list[str]:
         new = name.replace(rule, names[rule], 1) if rule else name
         if new in cells:
             more.append(f"said here, but not so paired: {name}: {new}")
-    return [
-        *_comments([*more, *_of_other_calls(pairing, pairs)]),
-        *map(_line, names, names.values()),
-    ]
+    return [*map(_line, names, names.values())], [*more, *_of_other_calls(pairing, pairs)]
 
 
 def _check_cells(
@@ -229,7 +308,7 @@ def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[str]:
     return found
 
 
-def _api_lines(pairing: Pairing) -> list[str]:
+def _api_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
     rules, not_said = operator_rules(pairing)
     body = []
     for rule in rules:
@@ -241,7 +320,7 @@ def _api_lines(pairing: Pairing) -> list[str]:
                     f"  ms_{word}: [{', '.join(map(str, positions))}]",
                     f"  pt_{word}: [{', '.join(map(str, positions.values()))}]",
                 ]
-    return [*_comments(not_said), *body]
+    return body, not_said
 
 
 def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
@@ -327,6 +406,9 @@ def _line(left: str, right: str | None) -> str:
 
 def _scalar(text: str) -> str:
     """A name as yaml; in quotes where it could be taken for something else."""
+    if whole(text) != text:
+        msg = f"{text!a} holds half of a character, which no file can hold; rename it"
+        raise MappingFileError(msg)
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
     quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf"))

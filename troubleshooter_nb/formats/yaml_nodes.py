@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.formats.msprobe_json import printable
 
 _DEEPEST = 32
 # Aliases repeat what they stand for: a few lines can stand for billions.
@@ -16,6 +17,7 @@ _MOST_NODES = 4_000_000
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN_TAGS = {None, *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "map", "seq"))}
 _SHOWN = 80
+_HALF = "invalid Unicode character escape code"
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,14 @@ def read_nodes(content: bytes, file: str) -> Node:
         content = content.replace(b"\t", b" ")
     builder = _Builder(file)
     try:
-        for event in yaml.parse(content, Loader=_LOADER):
-            builder.take(event)
+        try:
+            builder.take_all(content, _LOADER)
+        except yaml.MarkedYAMLError as error:
+            if _LOADER is yaml.SafeLoader or _HALF not in str(error.problem):
+                raise
+            # The halves that json makes of a character beyond 16 bits, and the C parser refuses.
+            builder = _Builder(file)
+            builder.take_all(content, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
@@ -118,6 +126,10 @@ class _Builder:
         self.frames: list[_Frame] = []
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.documents = 0
+
+    def take_all(self, content: bytes, loader: Any) -> None:
+        for event in yaml.parse(content, Loader=loader):
+            self.take(event)
 
     def take(self, event: yaml.Event) -> None:
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -184,9 +196,16 @@ class _Builder:
             yield key, value
 
 
+def whole(text: str) -> str:
+    """A text of a file as dumps have it in their names.
+
+    A character beyond 16 bits is two halves in json, which become one; half of one that stands
+    alone comes escaped.
+    """
+    if text.isascii():
+        return text
+    return printable(text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
+
+
 def _text(event: yaml.ScalarEvent, line: int) -> Text:
-    value = event.value
-    if not value.isascii():
-        # A character beyond 16 bits is two halves in json; one half alone cannot be printed.
-        value = value.encode("utf-16", "surrogatepass").decode("utf-16", "backslashreplace")
-    return Text(line, value, plain=event.style is None or event.style == "")
+    return Text(line, whole(event.value), plain=event.style is None or event.style == "")

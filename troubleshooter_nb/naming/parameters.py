@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 
@@ -106,6 +107,7 @@ def without_position(stem: str) -> str:
     return path if likely_parameter(path) else stem
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def canonical_parameter(path: str) -> str | None:
     """The path with its leaf in torch's spelling (``bn.gamma`` -> ``bn.weight``), else None.
 

@@ -239,7 +239,8 @@ def depth_chart(
                 f"<path d='{drawn}' stroke='{INKS[name]}' stroke-width='{thickness}' fill='none'/>"
             )
     parts.append("</svg>")
-    return _data_image("image/svg+xml", "".join(parts).encode(), width, height, alt)
+    picture = "".join(parts).encode(errors="backslashreplace")  # names may hold half a character
+    return _data_image("image/svg+xml", picture, width, height, alt)
 
 
 def _decades_shown(values: np.ndarray, line: float | None) -> tuple[int, int]:

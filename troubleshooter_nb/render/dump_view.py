@@ -71,7 +71,8 @@ def _along(entries: Entries, language: str) -> list[Markup]:
     if len(entries) < 2 or not np.isfinite(largest).any():
         return []
     runs = np.array_split(np.arange(len(entries)), min(len(entries), _MOST_POINTS))
-    weight = np.where(entries.kinds != "ok", np.inf, np.nan_to_num(largest, nan=-1.0))
+    sick = [entries.is_sick(i) for i in range(len(entries))]
+    weight = np.where(sick, np.inf, np.nan_to_num(largest, nan=-1.0))
     chosen = [int(run[np.argmax(weight[run])]) for run in runs]
     limit = float(entries.limits[chosen].min())
     near = float(np.nanmax(largest)) > limit * 1e-4
@@ -111,7 +112,7 @@ def _blocks(entries: Entries, language: str, most: int) -> list[Markup]:
             break
         shown += len(kept)
         size = sum(max(int(entries["size"][i]), 0) for i in numbers)
-        sick = [i for i in numbers if entries.kinds[i] != "ok"]
+        sick = [i for i in numbers if entries.is_sick(i)]
         summary = [
             samp(title),
             f" · {sentence('tensors', language, count=f'{len(numbers):,}', size=f'{size:,}')}",

@@ -46,7 +46,7 @@ def element(tag: str, *children: object, **attributes: object) -> Markup:
         if value is None or value is False:
             continue
         name = name.rstrip("_").replace("_", "-")
-        opened.append(name if value is True else f'{name}="{html.escape(str(value))}"')
+        opened.append(name if value is True else f'{name}="{_escaped(value)}"')
     start = f"<{' '.join(opened)}>"
     if tag in ("img", "br", "col"):
         return Markup(start)
@@ -56,12 +56,23 @@ def element(tag: str, *children: object, **attributes: object) -> Markup:
 def join(children: Iterable[object], separator: str = "") -> Markup:
     """Children one after the other, escaped unless they are `Markup`; None is left out."""
     return Markup(
-        html.escape(separator).join(
-            child if isinstance(child, Markup) else html.escape(str(child))
+        _escaped(separator).join(
+            child if isinstance(child, Markup) else _escaped(child)
             for child in children
             if child is not None
         )
     )
+
+
+def _escaped(value: object) -> str:
+    """A text as HTML; half a pair of surrogates, which UTF-8 has no bytes for, as its number.
+
+    Names of files may hold such a half, and a page that does cannot be sent or written.
+    """
+    text = str(value)
+    if not text.isascii():
+        text = text.encode(errors="backslashreplace").decode()
+    return html.escape(text)
 
 
 def tone(name: str, *children: object, bold: bool = True) -> Markup:

@@ -326,7 +326,7 @@ class Entries:
 
     @cached_property
     def kinds(self) -> np.ndarray:
-        """The worst that is known to be wrong with each entry, or "ok"."""
+        """The worst that is known to be wrong with each entry, "not_read", or "ok"."""
         size, zero = self["size"], self["zero_count"]
         all_zero = (zero == size) & (size > 0)
         finite = (self["nan_count"] == 0) & (self["inf_count"] == 0)
@@ -340,12 +340,30 @@ class Entries:
             "constant": (self["min"] == self["max"]) & (size > 1) & finite & ~all_zero,
         }
         choices = [np.asarray(wrong[kind], bool) for kind in _TROUBLES]
-        return np.select(choices, list(_TROUBLES), "ok")
+        return np.select([*choices, self._not_read], [*_TROUBLES, "not_read"], "ok")
+
+    @cached_property
+    def _not_read(self) -> np.ndarray:
+        """Whether an entry has values of which nothing is known."""
+        unknown = (self["nan_count"] < 0) & (self["value"] == "") & (self["size"] != 0)
+        for name in ("min", "max", "l2"):
+            unknown = unknown & np.isnan(self[name])
+        return np.asarray(unknown, bool)
+
+    @cached_property
+    def _any_read(self) -> bool:
+        return bool(np.isfinite(self["l2"]).any())
 
     def tone(self, i: int) -> str:
-        """The tone of an entry."""
+        """The tone of an entry; none where its values were not read."""
         kind = str(self.kinds[i])
-        return "ok" if kind == "ok" else _TROUBLES[kind][1]
+        if kind in _TROUBLES:
+            return _TROUBLES[kind][1]
+        return "ok" if kind == "ok" else ""
+
+    def is_sick(self, i: int) -> bool:
+        """Whether something is wrong with an entry."""
+        return str(self.kinds[i]) in _TROUBLES
 
     def sick(self, most: int) -> list[int]:
         """Entries with something wrong, the worst kind first."""
@@ -353,10 +371,12 @@ class Entries:
         return [int(i) for i in found[:most]]
 
     def remark(self, i: int, language: str) -> str:
-        """What is wrong with one entry, or nothing."""
+        """What is wrong with one entry, or that it was not read while others were, or nothing."""
         kind = str(self.kinds[i])
         if kind == "ok":
             return ""
+        if kind == "not_read":  # of a dump that was not read at all, it is said once
+            return f"○ {sentence('not_read_word', language)}" if self._any_read else ""
         if kind == "unreadable":
             return f"! {self['reason'][i]}"
         mark = _TROUBLES[kind][0]
@@ -375,9 +395,11 @@ class Entries:
                 first = sentence("first_entry", language)
                 found.append((tone, f"{mark} {text}, {first} {self.names[rows[0]]}"))
         found += [("warn", f"○ {text}") for text in self._gaps(language)]
-        known = np.isfinite(self["l2"])
-        if len(self) and not known.any():
+        if len(self) and not self._any_read:
             found.append(("", sentence("not_summarised", language)))
+        elif unread := int(np.count_nonzero(self.kinds == "not_read")):
+            text = sentence("not_read", language, count=f"{unread:,}", of=f"{len(self):,}")
+            found.append(("", f"○ {text}"))
         elif not found and len(self):
             found.append(("ok", f"✓ {sentence('all_finite', language)}"))
         return found

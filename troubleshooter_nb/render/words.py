@@ -207,6 +207,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "near_word": ("near overflow of the dtype", "接近该类型的溢出上限"),
     "zero_word": ("all zero", "全为零"),
     "constant_word": ("constant", "常数"),
+    "not_read_word": ("not read", "未读取"),
     "criterion": (
         "pass = |left − right| ≤ {atol} + {rtol}·|right| everywhere · figures in float64",
         "通过 = 处处满足 |left − right| ≤ {atol} + {rtol}·|right| · 指标以 float64 计算",
@@ -318,6 +319,10 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
     "not_summarised": (
         "values not read yet: dump.summarise() adds statistics",
         "尚未读取数值：dump.summarise() 可补充统计量",
+    ),
+    "not_read": (
+        "{count} of {of} not read yet: dump.summarise() adds statistics",
+        "{of} 个中有 {count} 个尚未读取：dump.summarise() 可补充统计量",
     ),
     "gap": (
         "step {step}, rank {rank}: {count} entries missing that others have",

@@ -26,8 +26,9 @@ def edit(
     value : WeightMap or Pairing
         What to start from; it stays as it is.
     source, target : Dump, path or mapping of str to array, optional
-        The values on both sides of a weight map, for what they say of a row. A pairing has its
-        dumps.
+        The values on both sides of a weight map, for what they say of a row; names and shapes as
+        well, of a side that the map knows nothing of, as of one just read from a file. A pairing
+        has its dumps.
     height : int
         Of the list of pairs, in pixels; at most 600.
 

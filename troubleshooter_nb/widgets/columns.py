@@ -16,6 +16,7 @@ from troubleshooter_nb.errors import OptionError
 from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.render.rows import Entries
+from troubleshooter_nb.widgets.sendable import sendable
 
 NAMES = ("left", "right", "left_display", "right_display")
 _FILTERS = ("verdict", "origin", "role", "direction", "step", "rank", "dtype")
@@ -29,8 +30,9 @@ _OF_INDEX = (
     *("name", "step", "rank", "kind", "role", "direction", "layer", "dtype", "shape", "size"),
     *("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count"),
 )
-_HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable")
+_HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable", "not_read")
 _COUNTS = ("size", "nan_count", "inf_count", "zero_count")
+_MOST_NAMED = 12  # values that a refusal lists
 _LAST = 2**31 - 1  # stands for no upper bound, in the page as well
 _DIGITS = re.compile(r"(\d+)")
 
@@ -104,6 +106,11 @@ class View:
             "sort": "number",
             "descending": False,
         }
+        for name, kind in (("text", str), ("sort", str), ("descending", (bool, np.bool_))):
+            if not isinstance(changes.get(name), (kind, type(None))):
+                what = "True or False" if name == "descending" else "a text"
+                msg = f"{name} takes {what}, got {changes[name]!r}"
+                raise OptionError(msg)
         asked = {name: nothing[name] if v is None else v for name, v in changes.items()}
         return replace(self, where={k: v for k, v in where.items() if v}, **asked)
 
@@ -171,15 +178,33 @@ class Table:
         return cls(columns)
 
     def check(self, view: View) -> None:
-        """Raise `OptionError` for an order or a verdict that no table of this kind has."""
+        """Raise `OptionError` for an order or a value that is not in this table.
+
+        A verdict need not be there, but be one that tables of this kind have.
+        """
         if view.sort not in self.columns:
             msg = f"cannot sort by {view.sort!r}; known: {', '.join(self.columns)}"
             raise OptionError(msg)
-        known = _HEALTH if "largest" in self.columns else tuple(TRUTH_TABLE)
-        for verdict in (view.where or {}).get("verdict", ()):
-            if verdict not in known:
-                msg = f"there is no verdict {verdict!r}; known: {', '.join(known)}"
-                raise OptionError(msg)
+        for name, wanted in (view.where or {}).items():
+            known = self._known(name)
+            for value in wanted:
+                if value not in known:
+                    some = ", ".join(map(str, known[:_MOST_NAMED]))
+                    some += ", ..." if len(known) > _MOST_NAMED else ""
+                    msg = f"there is no {name} {value!r}; known: {some or 'none'}"
+                    raise OptionError(msg)
+
+    def _known(self, name: str) -> list[Any]:
+        """The values that one can filter a column by."""
+        if name == "verdict":
+            return list(_HEALTH if "largest" in self.columns else TRUTH_TABLE)
+        column = self.columns.get(name)
+        if column is None:
+            return []
+        if column.texts is not None:
+            return list(column.texts)
+        values = np.unique(column.values)
+        return [int(v) if v == int(v) else float(v) for v in values[np.isfinite(values)].tolist()]
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -212,7 +237,7 @@ class Table:
         if view.between is not None:
             low, high = view.between
             keep &= (self.numbers >= low) & (self.numbers <= high)
-        for word in view.text.lower().split():
+        for word in sendable(view.text).lower().split():
             keep &= self._named(word)
         rows = np.flatnonzero(keep)
         column = self.columns.get(view.sort)
@@ -261,7 +286,8 @@ def _column(values: np.ndarray, order: Sequence[str] = ()) -> Column:
     """Numbers as they are; texts coded in the order given, others after it in natural order."""
     if values.dtype.kind in "biuf":
         return _numbers(values)
-    texts = [str(value) for value in values.tolist()]
+    # Escaped here, so that the page and `Table.shown` search in the same texts.
+    texts = [sendable(str(value)) for value in values.tolist()]
     ranks = {text: rank for rank, text in enumerate(order)}
     table = sorted(set(texts), key=lambda text: (ranks.get(text, len(ranks)), _natural(text)))
     codes = {text: code for code, text in enumerate(table)}

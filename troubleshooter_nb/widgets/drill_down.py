@@ -69,8 +69,8 @@ class Part:
         Largest |left - right| of each tile; of one side alone the largest magnitude.
     tile_mismatch : ndarray of int64, same shape
         Elements that are NaN or Inf on one side and not the same on the other.
-    left, right : ndarray of float64, same shape, or None
-        The values (moduli of complex numbers) where every tile is one element.
+    left, right : ndarray of float64, int64, uint64 or complex128, same shape, or None
+        The values where every tile is one element, in the one of these dtypes that holds them.
     """
 
     plane: Plane
@@ -149,7 +149,7 @@ def part(
     if shape[0] <= TILE_ROWS and shape[1] <= TILE_COLUMNS:
         for side, read in enumerate((read_left, read_right)):
             if read is not None:
-                values[side] = magnitudes(computable(read(0, math.prod(shape)))).reshape(shape)
+                values[side] = _whole(computable(read(0, math.prod(shape)))).reshape(shape)
     maxima = place.tile_max.reshape(-1, place.tile_max.shape[-1])
     return Part(plane, rows, columns, maxima, place.tile_mismatch, values[0], values[1])
 
@@ -211,6 +211,23 @@ def _zeros_like(read: Read) -> Read:
         return np.zeros(stop - start)
 
     return zeros
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Values as they are, in one of four wide dtypes: float64 does not hold every integer."""
+    kind = values.dtype.kind
+    if kind == "c":
+        return values.astype(np.complex128, copy=False)
+    if kind in "iub":
+        wide = np.uint64 if values.dtype == np.uint64 else np.int64
+        return values.astype(wide, copy=False)
+    return magnitudes(values)
+
+
+def element_of(source: ArraySource, flat: int) -> int | float | complex:
+    """One value of a tensor, exactly where it is an integer; raises OSError as `read` does."""
+    value: int | float | complex = _whole(computable(source.read(flat, flat + 1)))[0].item()
+    return value
 
 
 def _cut(span: tuple[int, int] | None, length: int, name: str) -> tuple[int, int]:

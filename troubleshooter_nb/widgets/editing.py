@@ -7,20 +7,32 @@ everything the page can ask for can be asked for in a test as well.
 from __future__ import annotations
 
 import re
+import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from troubleshooter_nb.convert.row_evidence import row_evidence, values_said
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import TroubleshooterError, WeightMapError
+from troubleshooter_nb.errors import (
+    PairingError,
+    TroubleshooterError,
+    TroubleshooterWarning,
+    WeightMapError,
+)
 from troubleshooter_nb.formats.mapping_file import write_weight_map
-from troubleshooter_nb.formats.pairing_writer import write_mapping
-from troubleshooter_nb.naming.closeness import Candidate
-from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.text import shape_text
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
+from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.naming.closeness import Candidate, name_index
+from troubleshooter_nb.pairing import Pairing, places_of
+from troubleshooter_nb.render.text import parse_shape, shape_text
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, is_part
+from troubleshooter_nb.widgets.editor_words import editor_word
 from troubleshooter_nb.widgets.history import History
 
 Value = TypeVar("Value", WeightMap, Pairing)
@@ -30,6 +42,10 @@ Cells = tuple[str, list[int], list[int], str, str, str, str, str]
 # Names and shapes of the left, then of the right.
 Sides = tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]
 _SIDES = ("left", "right")
+_MOST = 3  # candidates
+_LARGEST = 1 << 26  # bytes that are read for one look, as `convert.row_evidence` has it
+# What `fits` says of a shape that is not known, on either side.
+_UNKNOWN = "?"
 _KIND_IN_STEM = re.compile(r"(?:^|[._-])(api|cell|layer)$")
 
 
@@ -38,17 +54,24 @@ class Session(ABC, Generic[Value]):
 
     kind = ""
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value, language: str = "en") -> None:
+        self.language = language
         self.history: History[Value] = History(value)
         self.revision = 0
         self._names: Sides = self._named(value)
+        self._made: tuple[Value, dict[str, Cells]] | None = None
         self._sent: dict[str, Cells] = {}
+        self._said_labels = self._labels()
         self._all_shapes: list[str] = []
 
     @property
     def value(self) -> Value:
         """The current version, complete and frozen."""
         return self.history.value
+
+    def word(self, key: str, **values: object) -> str:
+        """Words of the editor in the session's language."""
+        return editor_word(key, self.language, **values)
 
     def answer(self, message: Message) -> dict[str, Any]:
         """The answer to one message of the page; what goes wrong is a sentence in it.
@@ -61,7 +84,7 @@ class Session(ABC, Generic[Value]):
         act = getattr(self, f"_on_{message.get('op')}", None)
         try:
             if act is None:
-                msg = f"the editor knows no {message.get('op')!r}"
+                msg = self.word("no_such", what=repr(message.get("op")))
                 raise WeightMapError(msg)
             answer: dict[str, Any] = act(message)
         except (TroubleshooterError, OSError, ValueError, IndexError) as error:
@@ -70,14 +93,19 @@ class Session(ABC, Generic[Value]):
 
     def replace(self, value: Value, what: str) -> dict[str, Any]:
         """Make this the current version; the answer tells which rows changed."""
+        value = self.completed(value)
         if value is not self.value:
             self.history.do(value, what)
             self.revision += 1
         return self._told()
 
+    def completed(self, value: Value) -> Value:
+        """The value with what else the session knows of it."""
+        return value
+
     def _told(self) -> dict[str, Any]:
         """What changed; all of it where names changed, as those of a value from outside do."""
-        if self._has_names_of(self.value):
+        if self._has_names_of(self.value) and self._labels() == self._said_labels:
             return self.changes()
         self._names = self._named(self.value)
         return self._on_ready({})
@@ -88,20 +116,25 @@ class Session(ABC, Generic[Value]):
 
     def changes(self) -> dict[str, Any]:
         """Rows that are not as they were when they were sent last."""
-        rows = {cells[0]: cells for cells in self._cells()}
-        sent = self._sent
+        rows, sent = self._rows(), self._sent
         put = [
             new for key, new in rows.items() if sent.get(key) is not new and sent.get(key) != new
         ]
-        gone = [key for key in self._sent if key not in rows]
+        gone = [key for key in sent if key not in rows]
         self._sent = rows
         return {"type": "rows", "put": put, "gone": gone, **self._facts()}
+
+    def _rows(self) -> dict[str, Cells]:
+        """The rows of the current version by their keys, made once for each version."""
+        if self._made is None or self._made[0] is not self.value:
+            self._made = self.value, self._cells()
+        return self._made[1]
 
     def names(self, side: str, number: object) -> str:
         """The name with this number."""
         names = self._names[_SIDES.index(side)][0]
         if not isinstance(number, int) or not 0 <= number < len(names):
-            msg = f"there is no name number {number!r} on the {side}"
+            msg = self.word("no_name", number=repr(number), side=self.word(side))
             raise IndexError(msg)
         return names[number]
 
@@ -117,7 +150,8 @@ class Session(ABC, Generic[Value]):
     def _on_ready(self, _: Message) -> dict[str, Any]:
         left, left_shapes = self._names[0]
         right, right_shapes = self._names[1]
-        self._sent = {cells[0]: cells for cells in self._cells()}
+        self._sent = self._rows()
+        self._said_labels = self._labels()
         shapes = list(dict.fromkeys(left_shapes + right_shapes))
         self._all_shapes = shapes
         numbers = {shape: number for number, shape in enumerate(shapes)}
@@ -154,20 +188,22 @@ class Session(ABC, Generic[Value]):
     def _on_pair(self, message: Message) -> dict[str, Any]:
         left, right = message["left"], message["right"]
         names = self.names("left", left), self.names("right", right)
-        value = self.paired(left, right)
-        return self.replace(value, f"pair {names[0]} with {names[1]}")
+        instead = self._sent.get(str(message.get("key")))
+        value = self.paired(left, right, instead)
+        return self.replace(value, self.word("did_pair", left=names[0], right=names[1]))
 
     def _on_unpair(self, message: Message) -> dict[str, Any]:
         left, _ = self._row(message)
-        return self.replace(self.unpaired(self._sent[str(message["key"])]), f"unpair {left[0]}")
+        value = self.unpaired(self._sent[str(message["key"])])
+        return self.replace(value, self.word("did_unpair", name=left[0]))
 
     def _on_rest(self, _: Message) -> dict[str, Any]:
-        return self.replace(self.value.match_rest(), "auto-match the rest")
+        return self.replace(self.value.match_rest(), self.word("did_rest"))
 
     def _on_aside(self, message: Message) -> dict[str, Any]:
         name = self.names(message["side"], message["number"])
-        value, what = self.put_aside(message["side"], message["number"])
-        return self.replace(value, f"{what} {name}")
+        value, did = self.put_aside(message["side"], message["number"])
+        return self.replace(value, self.word(did, name=name))
 
     def _on_fits(self, message: Message) -> dict[str, Any]:
         """How each shape of the other side fits this name."""
@@ -196,18 +232,17 @@ class Session(ABC, Generic[Value]):
     def _on_save(self, message: Message) -> dict[str, Any]:
         path = str(message.get("path", "")).strip()
         if not path:
-            msg = "give the file a name, such as mapping.yaml"
-            raise ValueError(msg)
+            raise ValueError(self.word("no_path"))
         kind = message.get("kind")
-        written = self.save(path, None if kind is None else str(kind))
-        return {"type": "saved", "text": f"saved {written.name}"}
+        written, left_out = self.saved(path, None if kind is None else str(kind))
+        text = self.word("saved", name=written.name)
+        return {"type": "saved", "text": text, "left_out": left_out}
 
     def _row(self, message: Message) -> tuple[list[str], list[str]]:
         """The names of the row with the key of a message."""
         cells = self._sent.get(str(message.get("key")))
         if cells is None:
-            msg = "this row is not there any more"
-            raise IndexError(msg)
+            raise IndexError(self.word("no_row"))
         return [self.names("left", k) for k in cells[1]], [self.names("right", k) for k in cells[2]]
 
     @abstractmethod
@@ -215,7 +250,7 @@ class Session(ABC, Generic[Value]):
         """Names and shapes of both sides; their places are the numbers that messages use."""
 
     @abstractmethod
-    def _cells(self) -> Sequence[Cells]: ...
+    def _cells(self) -> dict[str, Cells]: ...
 
     @abstractmethod
     def _labels(self) -> tuple[str, str]: ...
@@ -232,8 +267,8 @@ class Session(ABC, Generic[Value]):
         """What is matched and what is not, in a few words each."""
 
     @abstractmethod
-    def paired(self, left: int, right: int) -> Value:
-        """The value with these two numbers paired."""
+    def paired(self, left: int, right: int, instead: Cells | None = None) -> Value:
+        """The value with these two numbers paired, in place of a row where one is given."""
 
     @abstractmethod
     def unpaired(self, cells: Cells) -> Value:
@@ -241,11 +276,14 @@ class Session(ABC, Generic[Value]):
 
     @abstractmethod
     def put_aside(self, side: str, number: int) -> tuple[Value, str]:
-        """The value in which a name has no partner on purpose, and the word for it."""
+        """The value in which a name has no partner on purpose, and the id of what was done."""
 
     @abstractmethod
     def fits(self, side: str, number: int) -> list[str]:
-        """For each shape sent how it fits this name: empty, a transform, or ``!`` and why not."""
+        """For each shape sent how it fits this name.
+
+        Empty, a transform, ``!`` and why not, or ``?`` where a shape is not known.
+        """
 
     @abstractmethod
     def candidates(self, side: str, number: int) -> list[Candidate]:
@@ -263,6 +301,46 @@ class Session(ABC, Generic[Value]):
     def save(self, path: str, kind: str | None = None) -> Path:
         """Write the value to a file."""
 
+    def saved(self, path: str, kind: str | None = None) -> tuple[Path, list[str]]:
+        """Write the value to a file; also what the writer warns of, a sentence each."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            written = self.save(path, kind)
+        said = []
+        for one in caught:
+            if issubclass(one.category, TroubleshooterWarning):
+                said.append(str(one.message))
+            else:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        return written, said
+
+    def _by_name(self, side: str, number: int) -> list[Candidate]:
+        """Whoever is called alike, where shapes are not known."""
+        other = 1 - _SIDES.index(side)
+        names = self._names[other][0]
+        taken: dict[int, Cells] = {}
+        for cells in self._rows().values():
+            taken.update(dict.fromkeys(cells[1:3][other], cells))
+        near = name_index(tuple(names)).closest(self.names(side, number), 8 * _MOST)
+        if len(near) < _MOST:  # none is called alike: whatever is left over
+            listed = {k for k, _ in near}
+            free = (k for k in range(len(names)) if k not in taken and k not in listed)
+            near += [(k, 0.0) for k, _ in zip(free, range(_MOST), strict=False)]
+        ranked = sorted(near, key=lambda one: (one[0] in taken, -one[1], one[0]))[:_MOST]
+        found = []
+        for k, _ in ranked:
+            why = [self.word("unknown_shape")]
+            if k in taken:
+                partners = taken[k][1:3][1 - other]
+                why.append(self._taken([self.names(side, one) for one in partners]))
+            found.append(Candidate(names[k], "; ".join(why), k not in taken))
+        return found
+
+    def _taken(self, partners: Sequence[str]) -> str:
+        if not partners:
+            return self.word("is_dropped")
+        return self.word("paired_with", names=" + ".join(partners))
+
 
 class WeightMapSession(Session[WeightMap]):
     """A weight map being edited.
@@ -271,16 +349,35 @@ class WeightMapSession(Session[WeightMap]):
     ----------
     value : WeightMap
     source, target : Dump, optional
-        The values, for what they say of a row.
+        The values, for what they say of a row; names and shapes too, of a side that the map knows
+        nothing of, as of one just read from a file.
+    language : {"en", "zh"}
     """
 
     kind = "weight_map"
 
     def __init__(
-        self, value: WeightMap, source: Dump | None = None, target: Dump | None = None
+        self,
+        value: WeightMap,
+        source: Dump | None = None,
+        target: Dump | None = None,
+        language: str = "en",
     ) -> None:
         self._values = source, target
-        super().__init__(value)
+        self._specs = [None if one is None else _specs_of(one) for one in self._values]
+        super().__init__(self.completed(value), language)
+
+    def completed(self, value: WeightMap) -> WeightMap:
+        """The map with names and shapes of the given values where it knows none."""
+        changes: dict[str, Any] = {}
+        for side, known in (("source", value.source or None), ("target", value.target)):
+            at = side == "target"
+            given, specs = self._values[at], self._specs[at]
+            if known is None and given is not None and specs:
+                changes[side] = specs
+                if getattr(value, f"{side}_label") == side and given.label:
+                    changes[f"{side}_label"] = given.label
+        return replace(value, **changes) if changes else value
 
     def _named(self, value: WeightMap) -> Sides:
         sides = []
@@ -293,6 +390,7 @@ class WeightMapSession(Session[WeightMap]):
         self._at = [{name: k for k, name in enumerate(names)} for names, _ in sides]
         self._known_as = value.source, value.target
         self._drawn: dict[int, tuple[WeightRow, WeightRow | None, Cells]] = {}
+        self._sound: set[tuple[Any, ...]] = set()
         return sides[0], sides[1]
 
     def _labels(self) -> tuple[str, str]:
@@ -304,36 +402,39 @@ class WeightMapSession(Session[WeightMap]):
     def _has_names_of(self, value: WeightMap) -> bool:
         if value.source is not self._known_as[0] or value.target is not self._known_as[1]:
             return False
-        at = self._at
+        at, drawn = self._at, self._drawn
         return all(
-            all(name in at[0] for name in row.sources)
-            and all(name in at[1] for name in row.targets)
+            id(row) in drawn
+            or (at[0].keys() >= set(row.sources) and at[1].keys() >= set(row.targets))
             for row in value.rows
         )
 
-    def _cells(self) -> list[Cells]:
-        suggested = {row.sources[0]: row for row in self.value.suggestions}
-        seen: set[str] = set()
-        cells: list[Cells] = []
-        for row in self.value.rows:
-            made = self._cells_of(row, suggested.get(row.sources[0]))
-            if made[0] in seen:  # a map from a file may say the same twice
-                made = (f"{made[0]}#{len(cells)}", *made[1:])
-            seen.add(made[0])
-            cells.append(made)
-        return cells
+    def _cells(self) -> dict[str, Cells]:
+        suggested = self.value.suggested_instead()
+        drawn = self._drawn
+        made: dict[str, Cells] = {}
+        for position, row in enumerate(self.value.rows):
+            instead = suggested.get(position) if suggested else None
+            known = drawn.get(id(row))
+            if known is None or known[1] is not instead:
+                # Kept with its row, so that no other one can come to the same id.
+                known = drawn[id(row)] = row, instead, self._cells_of(row, instead)
+            cells = known[2]
+            if cells[0] in made:  # a map from a file may say the same twice
+                cells = (f"{cells[0]}#{len(made)}", *cells[1:])
+            made[cells[0]] = cells
+        return made
 
     def _cells_of(self, row: WeightRow, instead: WeightRow | None) -> Cells:
-        # The row is kept with what was drawn: the id of one that is gone may come again.
-        known = self._drawn.get(id(row))
-        if known is not None and known[0] is row and known[1] is instead:
-            return known[2]
         left = [self._at[0][name] for name in row.sources]
         right = [self._at[1][name] for name in row.targets]
-        problem = self.value.problem(row)
-        suggestion = f"{' + '.join(instead.targets)} by {instead.transform}" if instead else ""
+        problem = self._problem(row)
+        suggestion = ""
+        if instead:
+            names = " + ".join(instead.targets)
+            suggestion = self.word("by", name=names, how=instead.transform)
         tone = "bad" if problem else "warn" if instead or _contradicts(row) else ""
-        cells: Cells = (
+        return (
             f"{left[0]}>{'+'.join(map(str, right))}",
             left,
             right,
@@ -343,8 +444,21 @@ class WeightMapSession(Session[WeightMap]):
             tone,
             suggestion,
         )
-        self._drawn[id(row)] = row, instead, cells
-        return cells
+
+    def _problem(self, row: WeightRow) -> str:
+        """Why a row cannot be converted, asked once for all rows of the same shapes that can."""
+        value = self.value
+        mine = [value.source.get(name) for name in row.sources]
+        theirs = [(value.target or {}).get(name) for name in row.targets]
+        if None in mine or None in theirs or any(map(is_part, row.sources)):
+            return value.problem(row)
+        key = *mine, row.transform, *theirs
+        if key not in self._sound:
+            problem = value.problem(row)
+            if problem:
+                return problem
+            self._sound.add(key)
+        return ""
 
     def _shapes(self, left: Sequence[int], right: Sequence[int]) -> str:
         sides = [
@@ -357,48 +471,58 @@ class WeightMapSession(Session[WeightMap]):
         """What is matched and what is not, in a few words each."""
         value = self.value
         total = len(self._names[0][0])
-        used = {name for row in value.rows for name in row.sources}
-        problems = sum(cells[6] == "bad" for cells in self._sent.values())
-        changed = sum(row.transform.kind not in ("copy", "drop") for row in value.rows)
-        dropped = sum(row.transform.kind == "drop" for row in value.rows)
+        rows = self._rows().values()
+        used = len({number for cells in rows for number in cells[1]})
+        transforms, tones = Counter(c[3] for c in rows), Counter(c[6] for c in rows)
+        changed = transforms.total() - transforms["copy"] - transforms["drop"]
+        open_right = len(value.unmatched_targets)
         counts = [
-            (f"{len(used):,} of {total:,} matched", True),
-            (f"{total - len(used):,} unmatched left", total - len(used)),
-            (f"{len(value.unmatched_targets):,} unmatched right", value.unmatched_targets),
-            (f"{problems:,} cannot be converted", problems),
-            (f"{changed:,} transformed", changed),
-            (f"{dropped:,} dropped", dropped),
-            (f"{len(value.suggestions):,} suggested by values", value.suggestions),
+            ("open_left", total - used),
+            ("open_right", open_right),
+            ("broken", tones["bad"]),
+            ("transformed", changed),
+            ("dropped_count", transforms["drop"]),
+            ("by_values", len(value.suggestions)),
         ]
-        return [text for text, shown in counts if shown]
+        return [
+            self.word("matched", count=f"{used:,}", total=f"{total:,}"),
+            *(self.word(key, count=f"{count:,}") for key, count in counts if count),
+        ]
 
-    def paired(self, left: int, right: int) -> WeightMap:
-        """The map with these two paired by the likeliest transform that fits."""
+    def paired(self, left: int, right: int, instead: Cells | None = None) -> WeightMap:
+        """The map with these two paired by the likeliest transform that fits.
+
+        A source that goes to several targets keeps them; of a row that is given the target
+        changes, whatever else its source goes to.
+        """
         source, target = self.names("left", left), self.names("right", right)
         value = self.value
-        transforms = (
-            value.fitting(source, target)
-            if value.target is not None and target in value.target and source in value.source
-            else [Transform()]
-        )
+        transforms = value.fitting(source, target) if self._knows(source, target) else [Transform()]
         if not transforms:
-            msg = f"{source} cannot become {target}: {value.misfit(source, target)}"
+            why = self._other_size(source, target)
+            msg = self.word("cannot", source=source, target=target, why=why)
             raise WeightMapError(msg)
-        return value.pair(source, target, str(transforms[0]))
+        tied = sum(source in row.sources for row in value.rows if row.targets) > 1
+        if instead is not None and instead[1] == [left] and right not in instead[2]:
+            value, tied = self.unpaired(instead), True
+        return value.pair(source, target, str(transforms[0]), tied=tied)
+
+    def _knows(self, source: str, target: str) -> bool:
+        return source in self.value.source and target in (self.value.target or {})
 
     def unpaired(self, cells: Cells) -> WeightMap:
         """The map without this row."""
-        return self.value.unpair(self.names("left", cells[1][0]))
+        target = self.names("right", cells[2][0]) if cells[2] else ""
+        return self.value.unpair(self.names("left", cells[1][0]), target=target)
 
     def put_aside(self, side: str, number: int) -> tuple[WeightMap, str]:
         """The map that drops a source."""
         if side == "right":
-            msg = "a target that nothing fills keeps what it has; only a source can be dropped"
-            raise WeightMapError(msg)
-        return self.value.drop(self.names(side, number)), "drop"
+            raise WeightMapError(self.word("only_sources"))
+        return self.value.drop(self.names(side, number)), "did_drop"
 
     def fits(self, side: str, number: int) -> list[str]:
-        """For each shape sent how it fits this name: empty, a transform, or ``!`` and why not."""
+        """For each shape sent how it fits this name; see `Session.fits`."""
         value, name = self.value, self.names(side, number)
         others = (value.target or {}) if side == "left" else value.source
         known = value.source if side == "left" else (value.target or {})
@@ -407,40 +531,66 @@ class WeightMapSession(Session[WeightMap]):
         for other in one_of_each.values() if name in known else ():
             pair = (name, other) if side == "left" else (other, name)
             transforms = value.fitting(*pair)
-            text = f"!{known[name].size:,} ≠ {others[other].size:,} values"
+            sizes = f"{known[name].size:,} ≠ {others[other].size:,}"
+            text = "!" + self.word("values", sizes=sizes)
             if transforms:
                 text = "" if transforms[0].kind == "copy" else str(transforms[0])
             said[_shape(others[other])] = text
-        return [said.get(shape, "") for shape in self._all_shapes]
+        return [said.get(shape, _UNKNOWN) for shape in self._all_shapes]
 
     def candidates(self, side: str, number: int) -> list[Candidate]:
-        """The closest of the other side."""
+        """The closest of the other side: by names alone where shapes are not known."""
         name = self.names(side, number)
         value = self.value
-        if value.target is None or name not in (value.source if side == "left" else value.target):
-            return []
+        known, others = value.source, value.target or {}
+        if side == "right":
+            known, others = others, known
+        if name not in known or not others:
+            return self._by_name(side, number)
+        partners = {
+            other: (row.sources if side == "left" else row.targets)
+            for row in value.rows
+            for other in (row.targets if side == "left" else row.sources)
+        }
+        found = []
+        for one in self._closest(side, name):
+            pair = (name, one.name) if side == "left" else (one.name, name)
+            why = [self._fit_of(*pair)]
+            if one.name in partners:
+                why.append(self._taken(partners[one.name]))
+            found.append(one._replace(why="; ".join(why)))
+        return found
+
+    def _closest(self, side: str, name: str) -> list[Candidate]:
+        value = self.value
         if side == "right" and name in value.source:
             # The map looks for a source first; turned round, the name is one.
-            turned = WeightMap(
-                tuple(WeightRow(r.targets, r.sources) for r in value.rows),
-                value.target,
-                value.source,
-            )
-            return [
-                one._replace(why=f"{one.why}" if not one.fits else self._fit_back(one.name, name))
-                for one in turned.candidates(name)
-            ]
+            rows = tuple(WeightRow(row.targets, row.sources) for row in value.rows)
+            turned = WeightMap(rows, value.target or {}, value.source)
+            return turned.candidates(name)
         return value.candidates(name)
 
-    def _fit_back(self, source: str, target: str) -> str:
-        first = self.value.fitting(source, target)[0]
-        return "same shape" if first.kind == "copy" else f"fits by {first}"
+    def _fit_of(self, source: str, target: str) -> str:
+        fitting = self.value.fitting(source, target)
+        if not fitting:
+            return self._other_size(source, target)
+        first = fitting[0]
+        return self.word("same_shape") if first.kind == "copy" else self.word("fits_by", how=first)
+
+    def _other_size(self, source: str, target: str) -> str:
+        mine, theirs = self.value.source[source], (self.value.target or {})[target]
+        return self.word(
+            "other_size",
+            mine=shape_text(mine.shape) or self.word("scalar"),
+            theirs=shape_text(theirs.shape) or self.word("scalar"),
+            count=f"{mine.size:,}",
+            other=f"{theirs.size:,}",
+        )
 
     def details(self, left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
         """Transforms that fit, and what the values say."""
-        value, row = self.value, self.value[left[0]]
-        known = len(left) == len(right) == 1 and left[0] in value.source
-        known = known and right[0] in (value.target or {})
+        value, row = self.value, self.value[left[0], (*right, "")[0]]
+        known = len(left) == len(right) == 1 and self._knows(left[0], right[0])
         transforms = value.fitting(left[0], right[0]) if known else []
         if row.transform not in transforms:
             transforms = [row.transform, *transforms]
@@ -451,32 +601,36 @@ class WeightMapSession(Session[WeightMap]):
 
     def preview(self, left: Sequence[str], right: Sequence[str], transform: str) -> dict[str, Any]:
         """The shapes that a transform gives, or why it does not fit; and what the values say."""
+        place = (*right, "")[0]
         try:
-            text = self.value.preview(left[0], transform)
+            text = self.value.preview(left[0], transform, target=place)
         except WeightMapError as error:
             return {"ok": False, "text": _sentence(error), "evidence": ""}
         source, target = self._values
         evidence = ""
         if source is not None and target is not None:
-            row = self.value[left[0]]
+            row = self.value[left[0], place]
             made = WeightRow(row.sources, row.targets, Transform.parse(transform))
-            evidence = row_evidence(made, source, target)
+            try:
+                evidence = row_evidence(made, source, target)
+            except OSError as error:
+                evidence = self.word("unread", reason=_sentence(error))
         return {"ok": True, "text": text, "evidence": evidence}
 
     def _on_transform(self, message: Message) -> dict[str, Any]:
-        left, _ = self._row(message)
+        left, right = self._row(message)
         text = str(message["transform"])
-        return self.replace(self.value.transform(left[0], text), f"{text} for {left[0]}")
+        value = self.value.transform(left[0], text, target=(*right, "")[0])
+        return self.replace(value, self.word("did_transform", how=text, name=left[0]))
 
     def _on_accept(self, message: Message) -> dict[str, Any]:
         left, _ = self._row(message)
-        return self.replace(self.value.accept(left[0]), f"take what values suggest of {left[0]}")
+        return self.replace(self.value.accept(left[0]), self.word("did_accept", name=left[0]))
 
     def save(self, path: str, kind: str | None = None) -> Path:
         """Write the map as ``.yaml``, or as TroubleShooter's ``.json``."""
         if kind is not None:
-            msg = f"a weight map has no kinds, got kind={kind!r}; a Pairing has"
-            raise ValueError(msg)
+            raise ValueError(self.word("no_kinds", kind=repr(kind)))
         return write_weight_map(self.value, _from_home(path))
 
 
@@ -493,6 +647,8 @@ class PairingSession(Session[Pairing]):
             shapes = [str(shape) or "?" for shape in index["shape"].values]
             sides.append((names, shapes))
         self._known_as = value.left.index, value.right.index
+        self._where = places_of(value.left, value.right)
+        self._drawn: dict[tuple[Any, ...], Cells] = {}
         return sides[0], sides[1]
 
     def _has_names_of(self, value: Pairing) -> bool:
@@ -500,8 +656,8 @@ class PairingSession(Session[Pairing]):
 
     def _places(self) -> dict[str, Any]:
         columns = [
-            {key: dump.index[key].values.astype(int).tolist() for key in ("step", "rank")}
-            for dump in (self.value.left, self.value.right)
+            {key: sides[at].astype(int).tolist() for key, sides in self._where.items()}
+            for at in range(2)
         ]
         several = [k for k in ("step", "rank") if len({v for one in columns for v in one[k]}) > 1]
         if not several:
@@ -521,59 +677,69 @@ class PairingSession(Session[Pairing]):
         return self.value.labels
 
     def _place(self, side: str, number: int) -> dict[str, int]:
-        index = (self.value.left if side == "left" else self.value.right).index
-        return {name: int(index[name].values[number]) for name in ("step", "rank")}
+        at = _SIDES.index(side)
+        return {name: int(sides[at][number]) for name, sides in self._where.items()}
 
     def _number(self, side: str, candidate: Candidate) -> int:
         return self._numbered[candidate.name]
 
-    def _cells(self) -> list[Cells]:
-        shapes = [side[1] for side in self._names]
-        cells: list[Cells] = []
-        for match in self.value.matches():
-            if match.left < 0 or match.right < 0:
+    def _cells(self) -> dict[str, Cells]:
+        # Of the table's columns: a `Match` for each of its rows takes longer than all the rest.
+        table, drawn = self.value.table, self._drawn
+        names = ("left_entry", "right_entry", "method", "confidence", "note")
+        made: dict[str, Cells] = {}
+        for facts in zip(*(table[name].values.tolist() for name in names), strict=True):
+            if facts[0] < 0 or facts[1] < 0:
                 continue
-            own, theirs = shapes[0][match.left], shapes[1][match.right]
-            method = match.method
-            if match.confidence < 1:
-                method += f" {match.confidence:.2f}"
-            tone = "bad" if own != theirs else "warn" if match.confidence < 0.9 else ""
-            remark = "; ".join(filter(None, ["shapes differ" if tone == "bad" else "", match.note]))
-            text = own if own == theirs else f"{own} → {theirs}"
-            key = f"{match.left}>{match.right}"
-            cells.append((key, [match.left], [match.right], method, text, remark, tone, ""))
-        return cells
+            cells = drawn.get(facts)
+            if cells is None:
+                cells = drawn[facts] = self._cells_of(*facts)
+            made[cells[0]] = cells
+        return made
+
+    def _cells_of(self, left: int, right: int, method: str, confidence: float, note: str) -> Cells:
+        own, theirs = self._names[0][1][left], self._names[1][1][right]
+        if confidence < 1:
+            method += f" {confidence:.2f}"
+        tone = "bad" if own != theirs else "warn" if confidence < 0.9 else ""
+        differ = self.word("shapes_differ") if tone == "bad" else ""
+        remark = "; ".join(filter(None, [differ, note]))
+        text = own if own == theirs else f"{own} → {theirs}"
+        return f"{left}>{right}", [left], [right], method, text, remark, tone, ""
 
     def _expected(self) -> list[list[int]]:
-        found: list[list[int]] = [[], []]
-        for match in self.value.matches():
-            if match.expected and match.right < 0:
-                found[0].append(match.left)
-            elif match.expected and match.left < 0:
-                found[1].append(match.right)
-        return found
+        table = self.value.table
+        expected = table["expected"].values
+        left, right = (table[f"{side}_entry"].values for side in _SIDES)
+        return [left[expected & (right < 0)].tolist(), right[expected & (left < 0)].tolist()]
 
     def summary(self) -> list[str]:
         """What is matched and what is not, in a few words each."""
         value = self.value
         expected = sum(map(len, self._expected()))
-        differ = sum(cells[6] == "bad" for cells in self._cells())
+        differ = sum(cells[6] == "bad" for cells in self._rows().values())
         left, right = len(value.unmatched_left), len(value.unmatched_right)
         counts = [
-            (f"{value.matched:,} pairs", True),
-            (f"{left:,} unmatched left", left),
-            (f"{right:,} unmatched right", right),
-            (f"{differ:,} of different shape", differ),
-            (f"{expected:,} expected to be missing", expected),
+            ("open_left", left),
+            ("open_right", right),
+            ("different", differ),
+            ("expected_count", expected),
         ]
-        return [text for text, shown in counts if shown]
+        return [
+            self.word("pair_count", count=f"{value.matched:,}"),
+            *(self.word(key, count=f"{count:,}") for key, count in counts if count),
+        ]
 
-    def paired(self, left: int, right: int) -> Pairing:
+    def paired(self, left: int, right: int, instead: Cells | None = None) -> Pairing:
         """The pairing with these two entries paired."""
         names = self.names("left", left), self.names("right", right)
         mine, theirs = self._place("left", left), self._place("right", right)
         if mine != theirs:
-            return self.value.pair(names[0], names[1])  # which says why it cannot be
+            places = [self.word("place", **one) for one in (mine, theirs)]
+            msg = self.word(
+                "other_place", left=names[0], first=places[0], right=names[1], second=places[1]
+            )
+            raise PairingError(msg)
         return self.value.pair(names[0], names[1], step=mine["step"], rank=mine["rank"])
 
     def unpaired(self, cells: Cells) -> Pairing:
@@ -586,26 +752,45 @@ class PairingSession(Session[Pairing]):
         name = self.names(side, number)
         place = self._place(side, number)
         chosen: Any = side
-        return self.value.expect_missing(name, side=chosen, **place), "expect no partner of"
+        return self.value.expect_missing(name, side=chosen, **place), "did_expect"
 
     def fits(self, side: str, number: int) -> list[str]:
-        """For each shape sent how it fits this name: empty, or ``!`` and why not."""
+        """For each shape sent how it fits this name: empty, ``!`` and why not, or ``?``."""
         own = self._names[_SIDES.index(side)][1][number]
-        return ["" if shape == own else "!another shape" for shape in self._all_shapes]
+        wrong = "!" + self.word("another_shape")
+        return [
+            _UNKNOWN if _UNKNOWN in (shape, own) else "" if shape == own else wrong
+            for shape in self._all_shapes
+        ]
 
     def candidates(self, side: str, number: int) -> list[Candidate]:
         """The closest of the other side."""
         place, name = self._place(side, number), self.names(side, number)
         chosen: Any = side
         found = self.value.candidates(name, side=chosen, **place)
-        index = (self.value.right if side == "left" else self.value.left).index
-        columns = (index[key].values for key in ("name", "step", "rank"))
-        self._numbered = {
-            str(other): k
-            for k, (other, step, rank) in enumerate(zip(*columns, strict=True))
-            if (step, rank) == (place["step"], place["rank"])
-        }
-        return found
+        other = 1 - _SIDES.index(side)
+        here = np.ones(len(self._names[other][0]), bool)
+        for key, sides in self._where.items():
+            here &= sides[other] == place[key]
+        names, shapes = self._names[other]
+        self._numbered: dict[str, int] = {names[k]: k for k in np.flatnonzero(here).tolist()}
+        own = self._names[1 - other][1][number]
+        owners = {cells[1:3][other][0]: cells[1:3][1 - other][0] for cells in self._rows().values()}
+        return [self._said(side, one, own, shapes, owners) for one in found]
+
+    def _said(
+        self, side: str, one: Candidate, own: str, shapes: Sequence[str], owners: Mapping[int, int]
+    ) -> Candidate:
+        """A candidate with what the session says of it."""
+        k = self._numbered[one.name]
+        known = _UNKNOWN not in (own, shapes[k])
+        why = [self.word("same_shape") if own == shapes[k] else self.word("shape_of", of=shapes[k])]
+        if not known:
+            why = [self.word("unknown_shape")]
+        if k in owners:
+            why.append(self._taken([self.names(side, owners[k])]))
+        fits = (own == shapes[k] or not known) and k not in owners
+        return one._replace(why="; ".join(why), fits=fits)
 
     def details(self, left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
         """What the values say."""
@@ -615,13 +800,19 @@ class PairingSession(Session[Pairing]):
         answer = super()._on_row(message)
         cells = self._sent[str(message["key"])]
         pair = self.value.left.sources[cells[1][0]], self.value.right.sources[cells[2][0]]
-        if pair[0] is not None and pair[1] is not None:
+        if pair[0] is None or pair[1] is None:
+            return answer
+        if pair[0].size_bytes + pair[1].size_bytes > _LARGEST:
+            return answer | {"evidence": self.word("too_large", most=_LARGEST >> 20)}
+        try:
             answer["evidence"] = values_said([pair[0]], [pair[1]])
+        except (OSError, TroubleshooterError) as error:
+            answer["evidence"] = self.word("unread", reason=_sentence(error))
         return answer
 
     def preview(self, left: Sequence[str], right: Sequence[str], transform: str) -> dict[str, Any]:
         """Pairs have no transforms."""
-        return {"ok": False, "text": "pairs have no transforms", "evidence": ""}
+        return {"ok": False, "text": self.word("no_transforms"), "evidence": ""}
 
     def save(self, path: str, kind: str | None = None) -> Path:
         """Write the pairs as this kind of mapping.
@@ -630,20 +821,48 @@ class PairingSession(Session[Pairing]):
         else as a data mapping.
         """
         where = _from_home(path)
-        if kind is None:
-            said = _KIND_IN_STEM.search(where.stem)
-            kind = said[1] if said else "data"
-        chosen: Any = kind
+        chosen: Any = self._kind(where, kind)
         return write_mapping(self.value, where, kind=chosen)
+
+    def saved(self, path: str, kind: str | None = None) -> tuple[Path, list[str]]:
+        """Write the pairs; also what the file does not say of them."""
+        written, said = super().saved(path, kind)
+        chosen: Any = self._kind(written, kind)
+        parts = ("not said here", "said here, but not so paired")
+        unsaid = [one for one in unsaid_in_mapping(self.value, chosen) if one.startswith(parts)]
+        if unsaid:
+            said.append(self.word("unsaid", kind=chosen, count=len(unsaid), first=unsaid[0]))
+        return written, said
+
+    def _kind(self, where: Path, kind: str | None) -> str:
+        if kind is not None:
+            return kind
+        said = _KIND_IN_STEM.search(where.stem)
+        return said[1] if said else "data"
 
 
 def open_session(
-    value: WeightMap | Pairing, source: Dump | None = None, target: Dump | None = None
+    value: WeightMap | Pairing,
+    source: Dump | None = None,
+    target: Dump | None = None,
+    language: str = "en",
 ) -> WeightMapSession | PairingSession:
-    """A session for a weight map or a pairing."""
+    """A session for a weight map or a pairing, in English or Chinese (``zh``)."""
     if isinstance(value, WeightMap):
-        return WeightMapSession(value, source, target)
-    return PairingSession(value)
+        return WeightMapSession(value, source, target, language)
+    return PairingSession(value, language)
+
+
+def _specs_of(dump: Dump) -> dict[str, Spec]:
+    """Shapes and dtypes of the tensors of a dump; those of which one is not known are left out."""
+    specs = {}
+    columns = (dump.index[name].values.tolist() for name in ("name", "shape", "dtype"))
+    for name, shape, dtype in zip(*columns, strict=True):
+        try:
+            specs[str(name)] = Spec(parse_shape(shape), dtype_from_token(dtype))
+        except ValueError:
+            continue
+    return specs
 
 
 def _from_home(path: str) -> Path:

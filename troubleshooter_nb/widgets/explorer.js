@@ -62,6 +62,31 @@ function typed(Kind, view) {
   return new Kind(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 }
 
+const KINDS_OF = { "<i8": BigInt64Array, "<u8": BigUint64Array };
+
+/** Values of one side as the kernel sent them: integers of 64 bits and complex numbers as they are. */
+class Values {
+  constructor(kind, buffer) {
+    this.isComplex = kind === "<c16";
+    this.values = typed(KINDS_OF[kind] || Float64Array, buffer);
+  }
+
+  text(i) {
+    const { values } = this;
+    if (!this.isComplex) return typeof values[i] === "bigint" ? String(values[i]) : precise(values[i]);
+    const imaginary = precise(values[2 * i + 1]);
+    const signed = Object.is(values[2 * i + 1], -0) ? "-0" : imaginary;
+    return `${precise(values[2 * i])}${signed.startsWith("-") ? "" : "+"}${signed}j`;
+  }
+
+  /** |this - other|, exactly between integers; null where the kernel's figure is as good. */
+  distance(i, other) {
+    const [mine, theirs] = [this.values[i], other.values[i]];
+    if (typeof mine !== "bigint" || typeof theirs !== "bigint") return null;
+    return String(mine > theirs ? mine - theirs : theirs - mine);
+  }
+}
+
 /** The columns, and which rows a view shows: the same rule as columns.py has. */
 class Table {
   constructor(described, buffers) {
@@ -70,6 +95,7 @@ class Table {
       const values = typed(texts ? Int32Array : Float64Array, buffers[i]);
       this.columns[name] = { values, texts };
     });
+    this.orders = new Map();
     this.numbers = this.columns.number.values;
     this.size = this.numbers.length;
     this.rowOf = new Map();
@@ -126,15 +152,27 @@ class Table {
       for (let i = 0; i < this.size; i++) if (keep[i] && !this.sought[i].includes(word)) keep[i] = 0;
     }
     const rows = [];
-    for (let i = 0; i < this.size; i++) if (keep[i]) rows.push(i);
-    const column = this.columns[view.sort];
+    for (const row of this.order(view)) if (keep[row]) rows.push(row);
+    return rows;
+  }
+
+  /** All rows in the order of a view, sorted once: a filter only leaves some of them out. */
+  order({ sort, descending }) {
+    const name = `${sort}${descending ? " down" : ""}`;
+    if (!this.orders.has(name)) this.orders.set(name, this.sorted(sort, descending));
+    return this.orders.get(name);
+  }
+
+  sorted(name, descending) {
+    const column = this.columns[name];
+    const rows = [...this.numbers.keys()];
     if (!column) return rows;
-    const sign = view.descending ? -1 : 1;
-    const keys = Float64Array.from(column.values, (value) => sign * value);
+    const sign = descending ? -1 : 1;
+    const keys = column.values.map((value) => sign * value);
     const known = rows.filter((row) => !Number.isNaN(keys[row]));
     // Of two infinities the difference is NaN, which counts as equal here too.
     known.sort((one, other) => keys[one] - keys[other] || one - other);
-    return known.length === rows.length ? known : known.concat(rows.filter((row) => Number.isNaN(keys[row])));
+    return known.concat(rows.filter((row) => Number.isNaN(keys[row])));
   }
 }
 
@@ -182,7 +220,7 @@ class Explorer {
     this.model.off("msg:custom", this.hear);
     this.resized.disconnect();
     this.themed.disconnect();
-    clearTimeout(this.painting);
+    cancelAnimationFrame(this.painting);
     for (const { timer } of this.waiting.values()) clearTimeout(timer);
     this.root.remove();
   }
@@ -232,8 +270,8 @@ class Explorer {
       this.selected = new Set(message.selected);
       if (same) {
         // The rows are those that were there: whoever looks at them stays where he is.
-        this.say();
         this.draw();
+        this.say();
         return;
       }
       this.refresh();
@@ -346,7 +384,8 @@ class Explorer {
         });
         const select = make("select", {
           onchange: () => {
-            const chosen = select.value === "" ? [] : [JSON.parse(select.value)];
+            // What Python chose may be several values; the page offers one.
+            const chosen = select.value === "" ? [] : [JSON.parse(select.value)].flat();
             this.change({ where: { ...this.view.where, [name]: chosen } });
           },
         });
@@ -410,7 +449,8 @@ class Explorer {
     const fixed = this.spec.reduce((sum, { width }) => sum + width, 0);
     this.grid.style.minWidth = `${fixed + 160}px`;
     this.empty = make("p", { class: "tnb-empty", hidden: true }, words.nothing);
-    this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1" }, this.grid, this.empty);
+    const label = this.grid.getAttribute("aria-label");
+    this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1", role: "group", "aria-label": label }, this.grid, this.empty);
     this.scroller.addEventListener("scroll", () => {
       if (this.width === 0) return; // a collapsed output scrolls to its top
       this.top = this.scroller.scrollTop;
@@ -472,7 +512,9 @@ class Explorer {
     }
     for (const { name, select } of this.selects) {
       const chosen = view.where[name] || [];
-      select.value = chosen.length === 1 ? JSON.stringify(chosen[0]) : "";
+      for (const one of [...select.options]) if (one.value.startsWith("[")) one.remove();
+      if (chosen.length > 1) select.append(make("option", { value: JSON.stringify(chosen) }, chosen.join(", ")));
+      select.value = chosen.length ? JSON.stringify(chosen.length > 1 ? chosen : chosen[0]) : "";
     }
     const [low, high] = view.between || ["", ""];
     this.from.value = low;
@@ -493,8 +535,9 @@ class Explorer {
     this.grid.setAttribute("aria-rowcount", this.rows.length + 1);
     this.empty.hidden = this.rows.length > 0;
     this.scroller.scrollTop = this.top = at > 0 ? Math.max(0, at * ROW - 4 * ROW) : 0;
-    this.say();
+    // The words come last: what is measured while rows are drawn needs no new layout.
     this.redraw();
+    this.say();
   }
 
   say() {
@@ -503,14 +546,17 @@ class Explorer {
     const chosen = this.selected.size
       ? filled(this.words.selected, { selected: this.selected.size.toLocaleString("en") })
       : "";
-    this.live.textContent = filled(this.words.count, { shown, total }) + chosen;
+    const text = filled(this.words.count, { shown, total }) + chosen;
+    if (this.live.textContent !== text) this.live.textContent = text;
   }
 
   redraw() {
     this.draw();
     // The rows are what one waits for: the chart follows when they are on the screen.
-    clearTimeout(this.painting);
-    this.painting = setTimeout(() => this.chart.paint(), 40);
+    cancelAnimationFrame(this.painting);
+    this.painting = requestAnimationFrame(() => {
+      this.painting = requestAnimationFrame(() => this.chart.paint());
+    });
     if (this.map) this.map.draw();
   }
 
@@ -561,7 +607,10 @@ class Explorer {
         return make("td", { ...at, class: "tnb-check" }, box);
       }
       if (name === "left_display") {
-        const button = make("button", { type: "button", class: "tnb-open", tabindex: "-1" }, "");
+        // Of a name that does not fit its end is seen, which tells it from the others.
+        const name = () => make("span", { class: "tnb-end" }, make("bdi", { dir: "ltr" }, ""));
+        const button = make("button", { type: "button", class: "tnb-open", tabindex: "-1" },
+          name(), make("span", { class: "tnb-to" }, " → "), name());
         return make("td", at, button);
       }
       return make("td", at, "");
@@ -592,8 +641,11 @@ class Explorer {
         mark(cell, "class", `tnb-${tone}`);
         put(inner, `${sign} ${word}`);
       } else if (name === "left_display") {
-        const label = this.label(i);
-        put(inner.firstChild, label);
+        const [left, right] = this.labels(i);
+        const [first, arrow, second] = inner.children;
+        put(first.firstChild.firstChild, left);
+        put(second.firstChild.firstChild, right);
+        arrow.hidden = second.hidden = !right;
         const full = [table.text("left", i), table.text("right", i)].filter(Boolean);
         mark(inner, "title", [...new Set(full)].join(" → "));
       } else if (name === "origin") {
@@ -631,9 +683,14 @@ class Explorer {
     return name === "growth" ? `×${scientific(value)}` : scientific(value);
   }
 
-  label(i) {
+  /** What a row is called on the left and, where it is called otherwise there, on the right. */
+  labels(i) {
     const [left, right] = [this.table.text("left_display", i), this.table.text("right_display", i)];
-    return this.isDump || left === right ? left : `${left || "–"} → ${right || "–"}`;
+    return this.isDump || left === right ? [left, ""] : [left || "–", right || "–"];
+  }
+
+  label(i) {
+    return this.labels(i).filter(Boolean).join(" → ");
   }
 
   // Moving, selecting -------------------------------------------------------------------------
@@ -673,8 +730,8 @@ class Explorer {
 
   select(numbers) {
     this.selected = new Set(numbers);
-    this.say();
     this.draw();
+    this.say();
     this.tell();
   }
 
@@ -928,6 +985,7 @@ class Chart {
     const { table, words, isDump } = explorer;
     this.column = table.columns[isDump ? "largest" : "max_abs_error"].values;
     this.byNumber = [...table.numbers.keys()].sort((a, b) => table.numbers[a] - table.numbers[b] || a - b);
+    this.inOrder = this.byNumber.map((row) => table.numbers[row]);
     this.placeOf = new Int32Array(table.size);
     this.byNumber.forEach((row, place) => { this.placeOf[row] = place; });
     const known = this.column.filter((value) => Number.isFinite(value) && value > 0);
@@ -1012,27 +1070,25 @@ class Chart {
     const picture = new ImageData(width, height);
     const pixels = new Uint32Array(picture.data.buffer);
     // Marks that fall on the same few pixels are drawn once.
-    const across = Math.ceil(this.width / 2) + 1;
-    const drawn = new Uint16Array(across * (Math.ceil(this.height / 2) + 1));
+    const cells = Math.ceil(this.width / 2) + 1;
+    const drawn = new Uint16Array(cells * (Math.ceil(this.height / 2) + 1));
     for (const shown of [0, 1]) {
       KINDS.forEach((kind, k) => {
         const bit = 1 << (k + shown * KINDS.length);
         const stamp = this.stamp(kind, ink, shown ? 1 : 0.2);
-        const side = stamp.width;
-        const source = new Uint32Array(stamp.data.buffer);
         for (const row of this.rowsOf[k]) {
           if (seen[row] !== shown) continue;
-          const key = (this.xs[row] >> 1) + across * (this.ys[row] >> 1);
+          const key = (this.xs[row] >> 1) + cells * (this.ys[row] >> 1);
           if (drawn[key] & bit) continue;
           drawn[key] |= bit;
           const left = Math.round((this.xs[row] - 6) * ratio);
           const top = Math.round((this.ys[row] - 6) * ratio);
-          for (let i = 0; i < source.length; i++) {
-            const [x, y] = [left + (i % side), top + Math.floor(i / side)];
-            if (source[i] >>> 24 && x >= 0 && x < width && y >= 0 && y < height) {
-              const at = y * width + x;
-              if (source[i] >>> 24 >= pixels[at] >>> 24 || shown) pixels[at] = source[i];
-            }
+          for (const [across, down, colour] of stamp) {
+            const x = left + across;
+            const y = top + down;
+            if (x < 0 || x >= width || y < 0 || y >= height) continue;
+            const at = y * width + x;
+            if (colour >>> 24 >= pixels[at] >>> 24 || shown) pixels[at] = colour;
           }
         }
       });
@@ -1048,8 +1104,15 @@ class Chart {
     this.overlay(context, this.explorer.ink());
   }
 
-  /** The pixels of one mark. */
+  /** The pixels of one mark that are not empty: right, down, colour. */
   stamp(kind, ink, alpha) {
+    if (this.stampedWith !== ink) [this.stampedWith, this.stamps] = [ink, new Map()];
+    const name = `${kind} ${alpha} ${window.devicePixelRatio}`;
+    if (!this.stamps.has(name)) this.stamps.set(name, this.stamped(kind, ink, alpha));
+    return this.stamps.get(name);
+  }
+
+  stamped(kind, ink, alpha) {
     const canvas = make("canvas");
     const context = canvasOf(canvas, 12, 12);
     context.globalAlpha = alpha;
@@ -1058,7 +1121,10 @@ class Chart {
     context.beginPath();
     this.stroke(context, kind, 6, 6);
     context.stroke();
-    return context.getImageData(0, 0, canvas.width, canvas.height);
+    const { data, width } = context.getImageData(0, 0, canvas.width, canvas.height);
+    return [...new Uint32Array(data.buffer)]
+      .map((colour, i) => [i % width, Math.floor(i / width), colour])
+      .filter(([, , colour]) => colour >>> 24);
   }
 
   stroke(context, kind, x, y) {
@@ -1144,11 +1210,10 @@ class Chart {
 
   span(between) {
     if (!between) return null;
-    const { numbers } = this.explorer.table;
-    const places = this.byNumber.map((row) => numbers[row]);
-    const first = places.findIndex((number) => number >= between[0]);
-    let last = places.length - 1;
-    while (last >= 0 && places[last] > between[1]) last--;
+    const { inOrder } = this;
+    const first = inOrder.findIndex((number) => number >= between[0]);
+    let last = inOrder.length - 1;
+    while (last >= 0 && inOrder[last] > between[1]) last--;
     return first < 0 || last < first ? null : [first, last];
   }
 
@@ -1281,8 +1346,8 @@ class HeatMap {
       exact: exact && buffers.length > 2,
       maxima: typed(Float64Array, buffers[0]),
       mismatch: typed(Int32Array, buffers[1]),
-      left: buffers[2] && typed(Float64Array, buffers[2]),
-      right: buffers[3] && typed(Float64Array, buffers[3]),
+      left: buffers[2] && new Values(map.kinds[0], buffers[2]),
+      right: buffers[3] && new Values(map.kinds[1], buffers[3]),
     };
     this.cursor = [Math.min(this.cursor[0], height - 1), Math.min(this.cursor[1], width - 1)];
   }
@@ -1320,7 +1385,22 @@ class HeatMap {
     return [range(rows, r, tiles[0]), range(columns, c, tiles[1])];
   }
 
-  async zoomIn() {
+  /** One step at a time: the second click of a double click would start where the first did. */
+  async alone(step) {
+    if (this.stepping) return;
+    this.stepping = true;
+    try {
+      await step();
+    } finally {
+      this.stepping = false;
+    }
+  }
+
+  zoomIn() {
+    return this.alone(() => this.zoomedIn());
+  }
+
+  async zoomedIn() {
     const { map, cursor } = this;
     let [rows, columns] = this.tile(cursor);
     if (map.exact) {
@@ -1348,7 +1428,11 @@ class HeatMap {
   }
 
   /** The neighbourhood of one element of the whole tensor. */
-  async goTo(flat) {
+  goTo(flat) {
+    return this.alone(() => this.goneTo(flat));
+  }
+
+  async goneTo(flat) {
     const held = [this.map, [...this.cursor]];
     const lead = this.map.lead;
     let place = flat - (lead ? this.map.offset : 0);
@@ -1449,10 +1533,10 @@ class HeatMap {
       : filled(words.rows_columns, { rows: rows.join(":"), columns: columns.join(":") });
     const value = `${explorer.isDump ? "max |x|" : "max |Δ|"} ${scientific(map.maxima[i])}`;
     let text = map.mismatch[i] ? `${place} · ${value} · ◇ ${map.mismatch[i]} NaN/Inf` : `${place} · ${value}`;
-    if (map.exact && explorer.isDump) text = `${place} · ${words.value} ${precise(map.left[i])}`;
+    if (map.exact && explorer.isDump) text = `${place} · ${words.value} ${map.left.text(i)}`;
     else if (map.exact) {
-      text = `${place} · ${words.left} ${precise(map.left[i])} · ${words.right} ${precise(map.right[i])}`;
-      text += map.mismatch[i] ? " · ◇" : ` · |Δ| ${scientific(map.maxima[i])}`;
+      text = `${place} · ${words.left} ${map.left.text(i)} · ${words.right} ${map.right.text(i)}`;
+      text += map.mismatch[i] ? " · ◇" : ` · |Δ| ${map.left.distance(i, map.right) || scientific(map.maxima[i])}`;
     }
     this.readout.textContent = text;
     const slice = filled(words.rows_columns, { rows: map.rows.join(":"), columns: map.columns.join(":") });
@@ -1477,8 +1561,8 @@ class HeatMap {
       const cells = Array.from({ length: columns }, (_, c) => {
         const i = r * columns + c;
         const here = r === this.cursor[0] && c === this.cursor[1];
-        const lines_ = [make("span", {}, precise(map.left[i]))];
-        if (map.right) lines_.push(make("br"), make("span", {}, precise(map.right[i])));
+        const lines_ = [make("span", {}, map.left.text(i))];
+        if (map.right) lines_.push(make("br"), make("span", {}, map.right.text(i)));
         return make("td", { class: `tnb-right${here ? " tnb-here" : ""}` }, ...lines_);
       });
       return make("tr", {}, make("th", { scope: "row" }, String(map.rows[0] + r)), ...cells);

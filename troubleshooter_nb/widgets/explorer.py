@@ -17,16 +17,18 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.html import Markup, details, element, small
+from troubleshooter_nb.render.html import Markup, details, element, paragraph, small
 from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
 from troubleshooter_nb.widgets.columns import Table, View
 from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
 from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS, explorer_word
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
+from troubleshooter_nb.widgets.sendable import sendable
 from troubleshooter_nb.widgets.words import in_language
 
 _HERE = Path(__file__).parent
+_NOTE = "margin:2px 0;font:11px sans-serif"
 _KEPT = 32  # opened rows whose evidence is remembered
 # health -> (glyph, tone)
 _HEALTH = {
@@ -38,6 +40,7 @@ _HEALTH = {
     "inf": ("◇", "miss"),
     "nan": ("◇", "miss"),
     "unreadable": ("!", "warn"),
+    "not_read": ("○", ""),
 }
 
 
@@ -93,7 +96,7 @@ class Explorer(anywidget.AnyWidget):
     def show(self, **changes: Any) -> None:
         """Change filters or order, as the page does: see `View.changed`.
 
-        None takes a filter back; an order or verdict that is not known raises `OptionError`.
+        None takes a filter back; an order or value that is not known raises `OptionError`.
         ``explorer.show(verdict="differs", text="attn", sort="rel_l2_error", descending=True)``
         """
         view = self.view.changed(**changes)
@@ -112,7 +115,7 @@ class Explorer(anywidget.AnyWidget):
 
     @traitlets.observe("selected", "view")
     def _tell(self, _change: object) -> None:
-        self.send({"kind": "state", "from": self._asking, **self._state()})
+        self.send(sendable({"kind": "state", "from": self._asking, **self._state()}))
 
     def _state(self) -> dict[str, Any]:
         return {"selected": list(self.selected), "view": self.view.message()}
@@ -126,14 +129,18 @@ class Explorer(anywidget.AnyWidget):
             said = {"text/plain": text, "text/html": f"<p><small>{html.escape(text)}</small></p>"}
             display({**data, **said}, raw=True)  # type: ignore[no-untyped-call]
         twin = {"text/plain": repr(self._object), "text/html": self.static_html()}
-        display(twin, raw=True)  # type: ignore[no-untyped-call]
+        display(sendable(twin), raw=True)  # type: ignore[no-untyped-call]
 
     def static_html(self) -> str:
-        """The record below the table: the repr of the Comparison or Dump, folded."""
+        """The record below the table: the repr of the Comparison or Dump, folded.
+
+        Above it stands what to do where nothing stands above that: the page itself cannot say it.
+        """
         remark = explorer_word("static_record", self._language)
         title = (self._headline(), small(f" · {remark}"))
         folded = details(title, Markup(self._object._repr_html_()))
-        return str(element("div", folded, style="font-family:sans-serif;font-size:13px"))
+        note = paragraph(small(explorer_word("no_front_end", self._language)), style=_NOTE)
+        return str(element("div", note, folded, style="font-family:sans-serif;font-size:13px"))
 
     def _headline(self) -> str:
         if isinstance(self._object, Comparison):
@@ -151,7 +158,7 @@ class Explorer(anywidget.AnyWidget):
             answer = {"sentence": text}
         finally:
             head = {"kind": "answer", "from": asked.get("from"), "id": asked.get("id")}
-            self.send({**answer, **head}, buffers)
+            self.send(sendable({**answer, **head}), buffers)
 
     def _answer(self, asked: Mapping[str, Any]) -> Answer:
         if asked["kind"] == "ready":

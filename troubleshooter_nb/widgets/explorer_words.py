@@ -43,6 +43,7 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "inf": ("Inf", "Inf"),
     "nan": ("NaN", "NaN"),
     "unreadable_entry": ("unreadable", "无法读取"),
+    "not_read": ("not read", "未读取"),
     # The bar above the table.
     "filter_label": ("Filter names", "按名称筛选"),
     "filter_hint": ("filter names, / to come here", "按名称筛选，按 / 跳到此处"),
@@ -139,6 +140,14 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
         "The interactive table needs a running kernel and a trusted notebook: run this cell again. "
         "The static record follows.",
         "交互表格需要运行中的内核与受信任的笔记本：请重新执行此单元格。静态记录如下。",
+    ),
+    "no_front_end": (
+        "No table above this line? Run the cell again. Where a JavaScript error stands there, the "
+        "Jupyter server lacks anywidget: pip install 'troubleshooter_nb[notebook]' where the "
+        "server runs, restart it and reload the page.",
+        "此行上方没有表格？请重新运行单元格。若显示 JavaScript 错误，则 Jupyter 服务器缺少 "
+        "anywidget：请在服务器环境中运行 pip install 'troubleshooter_nb[notebook]'，"
+        "重启服务器并刷新页面。",
     ),
     "static_record": ("static record", "静态记录"),
     "statistics_only": (

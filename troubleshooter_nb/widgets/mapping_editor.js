@@ -20,10 +20,23 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Only what is visible stands in the page; the rest is two spacers.
+// Text and attributes of a row: what stays as it is costs no layout.
+function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function mark(node, attributes) {
+  for (const [name, value] of Object.entries(attributes))
+    if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+
+// Only what is visible stands in the page; the rest is two spacers. Rows stay and are filled anew:
+// a drag must not lose its row, and a focused row that is removed hands the focus to the notebook.
 class VirtualList {
-  constructor({ view, body, spacers, draw, height }) {
-    Object.assign(this, { view, body, spacers, draw, height });
+  constructor({ view, body, spacers, blank, fill, height }) {
+    Object.assign(this, { view, body, spacers, blank, fill, height });
+    body.append(...spacers);
+    this.rows = [];
     this.items = [];
     this.active = -1; // position of the item that the keyboard is on
     this.top = 0; // what the view says, kept: asking it makes the browser lay the page out
@@ -35,8 +48,10 @@ class VirtualList {
     new ResizeObserver(([{ contentRect }]) => {
       const shown = this.hidden && contentRect.height > 0;
       this.hidden = contentRect.height === 0;
-      if (!shown) return;
-      view.scrollTop = this.top;
+      const wider = !this.hidden && contentRect.width !== this.width;
+      if (wider) this.width = contentRect.width;
+      if (!shown && !wider) return;
+      if (shown) view.scrollTop = this.top;
       this.render();
     }).observe(view);
   }
@@ -55,25 +70,23 @@ class VirtualList {
     const most = Math.max(this.items.length - count, 0);
     const first = Math.min(Math.max(Math.floor(this.top / ROW) - SPARE, 0), most);
     const last = Math.min(first + count, this.items.length);
-    const rows = [];
-    for (let position = first; position < last; position++) {
-      const row = this.draw(this.items[position], position);
-      row.tabIndex = position === this.active ? 0 : -1;
-      rows.push(row);
+    while (this.rows.length < last - first) {
+      const row = this.blank();
+      this.rows.push(row);
+      this.spacers[1].before(row);
     }
+    const gone = this.rows.splice(last - first);
+    this.rows.forEach((row, k) => {
+      this.fill(row, this.items[first + k], first + k);
+      mark(row, { tabindex: first + k === this.active ? 0 : -1 });
+    });
     this.spacers[0].style.height = first * ROW + "px";
     this.spacers[1].style.height = (this.items.length - last) * ROW + "px";
-    if (!this.spacers[0].parentNode) this.body.replaceChildren(...this.spacers);
-    // New rows come before the old ones go: a list that is empty for a moment scrolls to its top,
-    // and a focused row that is removed hands the focus to the notebook.
-    const gone = this.rows || [];
-    this.spacers[1].before(...rows);
     this.first = first;
-    this.rows = rows;
     // Where the active row was scrolled away, the list itself can still be reached by Tab.
     const there = this.active >= first && this.active < last;
-    this.view.tabIndex = there ? -1 : 0;
-    if (had) (there ? rows[this.active - first] : this.view).focus({ preventScroll: true });
+    mark(this.view, { tabindex: there ? -1 : 0 });
+    if (had) (there ? this.rows[this.active - first] : this.view).focus({ preventScroll: true });
     for (const row of gone) row.remove();
   }
 
@@ -99,13 +112,64 @@ function times(text) {
   return text.replace(/(\d)x(?=\d)/g, "$1×");
 }
 
+// The parts of a name, each with whether the other name lacks it where it stands.
+function differing(name, other) {
+  const parts = name.split(/(?<=[._/:])|(?=[._/:])/);
+  const theirs = other === null || other === name ? parts : other.split(/(?<=[._/:])|(?=[._/:])/);
+  if (theirs === parts || parts.length * theirs.length > 10000) return parts.map((part) => [false, part]);
+  const common = parts.map(() => new Uint16Array(theirs.length + 1));
+  common.push(new Uint16Array(theirs.length + 1));
+  for (let i = parts.length - 1; i >= 0; i--)
+    for (let j = theirs.length - 1; j >= 0; j--)
+      common[i][j] = parts[i] === theirs[j] ? common[i + 1][j + 1] + 1
+        : Math.max(common[i + 1][j], common[i][j + 1]);
+  let j = 0;
+  const found = parts.map((part, i) => {
+    while (j < theirs.length && part !== theirs[j] && common[i][j + 1] >= common[i + 1][j]) j++;
+    const same = j < theirs.length && part === theirs[j];
+    if (same) j++;
+    return [!same, part];
+  });
+  // Of names that have no word in common all would be bold, which says nothing.
+  const alike = found.some(([is_new, part]) => !is_new && /\w/.test(part));
+  return alike ? found : parts.map((part) => [false, part]);
+}
+
+// Words before the last dot become letters until a name has so many letters: its numbers, its end
+// and what the other one has not tell it from the others of its net.
+function shortened(parts, room) {
+  let length = parts.reduce((sum, [, part]) => sum + part.length, 0);
+  const last = parts.findLastIndex(([, part]) => part === ".");
+  return parts.map(([is_new, part], i) => {
+    if (is_new || i >= last || length <= room || part.length < 3 || /\d/.test(part)) return [is_new, part];
+    length -= part.length - 1;
+    return [is_new, part[0]];
+  });
+}
+
+// A name whose end stays visible where it is cut off, with what another one has not in bold.
+function put_name(node, text, other = null, room = Infinity) {
+  const kept = node.named;
+  if (kept && kept[0] === text && kept[1] === other && kept[2] === room) return;
+  node.named = [text, other, room];
+  const inner = node.firstChild || node.appendChild(make("bdi", { dir: "ltr" }));
+  const parts = shortened(differing(text, other), room);
+  const runs = [];
+  for (const [is_new, part] of parts)
+    if (runs.length && runs[runs.length - 1][0] === is_new) runs[runs.length - 1][1] += part;
+    else runs.push([is_new, part]);
+  if (runs.length > 1 || (runs.length && runs[0][0]))
+    inner.replaceChildren(...runs.map(([is_new, part]) => is_new ? make("b", {}, part) : part));
+  else put(inner, parts.map(([, part]) => part).join(""));
+}
+
 const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 6, PageUp: -6, Home: -1e9, End: 1e9 };
 
 function render({ model, el }) {
   const root = make("div", { class: "tsnb-w", role: "group", "data-pending": 0 });
-  root.append(make("p", { class: "tsnb-w-wait", role: "status" }, "Waiting for the kernel …"));
+  root.append(make("p", { class: "tsnb-w-wait", role: "status" }, model.get("_waiting")));
   el.append(root);
-  const editor = new Editor(model, root);
+  const editor = new Editor(model, root, el);
   editor.ask("ready");
   return () => {
     editor.close();
@@ -114,11 +178,17 @@ function render({ model, el }) {
 }
 
 class Editor {
-  constructor(model, root) {
+  constructor(model, root, outside) {
     this.model = model;
     this.root = root;
+    // Whether the table below is still to follow: that changes nothing of the editor itself.
+    this.outside = outside;
+    outside.dataset.drawing = "0";
     this.asked = new Map(); // number of a question -> what to do with its answer
+    // Several views of one widget hear all answers, so that their questions need names of their own.
+    this.token = Math.random().toString(36).slice(2);
     this.number = 0;
+    this.again = 0; // rows to unpair when the last answer is there
     this.words = {};
     this.hear = (message) => this.heard(message);
     model.on("msg:custom", this.hear);
@@ -134,7 +204,7 @@ class Editor {
   // --- talking to the kernel ---------------------------------------------------------------
 
   ask(op, more = {}, then = null) {
-    const re = ++this.number;
+    const re = `${this.token} ${++this.number}`;
     const timer = this.state ? setTimeout(() => this.unanswered(), SILENCE) : null;
     this.asked.set(re, { then, timer });
     this.root.dataset.pending = this.asked.size;
@@ -151,7 +221,20 @@ class Editor {
     this.say(this.words.silent, "bad");
   }
 
+  // The table below is part of what is saved: whoever saves meanwhile waits for it.
+  drawn() {
+    this.outside.dataset.drawing = "0";
+    const saving = this.saving;
+    this.saving = null;
+    if (saving) saving();
+  }
+
   heard(message) {
+    if (message.type === "drawn") {
+      this.drawn();
+      return;
+    }
+    if (message.due) this.outside.dataset.drawing = "1";
     const mine = this.asked.has(message.re);
     const { then, timer } = this.asked.get(message.re) || {};
     clearTimeout(timer);
@@ -173,12 +256,14 @@ class Editor {
 
   lonely() {
     if (this.state) return;
-    const text =
-      "The kernel does not answer: it is busy, or not the one that ran this cell. The table below " +
-      "shows the last state; run the cell again to edit.";
-    this.root.replaceChildren(make("p", { class: "tsnb-w-wait", role: "status" }, text));
+    this.wait(this.model.get("_lonely"));
     this.asked.clear();
     this.root.dataset.pending = 0;
+  }
+
+  // A sentence in place of the editor.
+  wait(text) {
+    this.root.replaceChildren(make("p", { class: "tsnb-w-wait", role: "status" }, text));
   }
 
   // --- the state ---------------------------------------------------------------------------
@@ -200,6 +285,7 @@ class Editor {
     this.crossing = null; // side that Enter leaves when its closest names are known
     this.history = message;
     if (first) this.build();
+    this.label();
     this.arrange();
     this.refresh();
     this.say("");
@@ -231,18 +317,23 @@ class Editor {
   }
 
   failed(message) {
-    if (!this.state) this.root.replaceChildren(make("p", { class: "tsnb-w-wait" }, message.text));
-    else this.say(message.text, "bad");
+    this.again = 0;
+    if (this.state) {
+      this.say(message.text, "bad");
+      return;
+    }
+    clearTimeout(this.timer); // it did answer
+    this.wait(message.text);
   }
 
   saved(message) {
-    this.say(message.text, "ok");
+    this.say([message.text, ...message.left_out.map((one) => "▲ " + one)].join(" · "), "ok");
   }
 
   say(text, tone = "", silent = false) {
-    this.message.textContent = silent ? "" : (tone === "bad" ? "✗ " : tone === "ok" ? "✓ " : "") + text;
+    put(this.message, silent ? "" : (tone === "bad" ? "✗ " : tone === "ok" ? "✓ " : "") + text);
     this.message.className = "tsnb-w-say" + (tone ? " tsnb-w-" + tone : "");
-    this.live.textContent = text;
+    put(this.live, text);
   }
 
   // --- the parts of the page ----------------------------------------------------------------
@@ -256,7 +347,6 @@ class Editor {
     const words = this.words;
     const pairing = this.state.kind === "pairing";
     this.root.replaceChildren();
-    this.root.setAttribute("aria-label", `${words.title}: ${this.state.labels.join(" → ")}`);
     this.undo = this.button("undo", () => this.ask("undo"), { class: "tsnb-w-undo" });
     this.redo = this.button("redo", () => this.ask("redo"), { class: "tsnb-w-redo" });
     this.restButton = this.button("rest", () => this.ask("rest"), { class: "tsnb-w-rest" });
@@ -266,7 +356,7 @@ class Editor {
     });
     this.show = make("select", { "aria-label": words.show, class: "tsnb-w-show", onchange: () => this.refresh() },
       ...["all", "changed", "attention"].map((one) => make("option", { value: one }, words[one])));
-    this.summary = make("p", { class: "tsnb-w-sum" });
+    this.summary = make("p", { class: "tsnb-w-sum", "data-drawing": words.drawing });
     this.message = make("p", { class: "tsnb-w-say" });
     this.live = make("p", { class: "tsnb-w-live", role: "status", "aria-live": "polite" });
     this.pools = [0, 1].map((side) => this.pool(side));
@@ -290,7 +380,6 @@ class Editor {
       this.panel,
       make("div", { class: "tsnb-w-bar" }, this.path, this.kind,
         this.button("save", () => this.save(), { class: "tsnb-w-save" }), this.message),
-      make("p", { class: "tsnb-w-help" }, words.help),
       this.live,
     );
     // The notebook's own shortcuts must not see what is typed or pressed here, but for saving.
@@ -302,27 +391,49 @@ class Editor {
         if (!saves || kind !== "keydown") return;
         event.preventDefault();
         const { key, code, keyCode, which, ctrlKey, metaKey } = event;
-        this.root.parentElement.dispatchEvent(new KeyboardEvent("keydown", {
+        const save = () => this.outside.dispatchEvent(new KeyboardEvent("keydown", {
           key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
         }));
+        if (this.outside.dataset.drawing === "0" && !this.asked.size) save();
+        else this.save_soon(save);
       });
     this.root.addEventListener("keydown", (event) => this.pressed(event));
     this.root.addEventListener("dragend", () => this.dropped());
   }
 
+  // Saves when the last change is answered and drawn, and at the latest after a while.
+  save_soon(save) {
+    if (this.saving) return;
+    const timer = setTimeout(() => this.drawn(), PATIENCE);
+    this.saving = () => {
+      clearTimeout(timer);
+      save();
+    };
+  }
+
+  // What the two sides are called, which another value may change.
+  label() {
+    const { labels } = this.state;
+    this.root.setAttribute("aria-label", `${this.words.title}: ${labels.join(" → ")}`);
+    labels.forEach((text, side) => {
+      const { body, view } = this.pools[side];
+      const label = `${this.words.unmatched} ${text}`;
+      for (const node of [body, view]) mark(node, { "aria-label": label });
+      put(this.heads[side], text);
+      mark(this.heads[side], { title: text });
+    });
+  }
+
   pool(side) {
     const title = make("h4", {});
-    const body = make("ul", {
-      class: "tsnb-w-list", role: "listbox",
-      "aria-label": `${this.words.unmatched} ${this.state.labels[side]}`,
-    });
-    const view = make("div", { class: "tsnb-w-view", style: `height:${POOL}px` }, body);
+    const body = make("ul", { class: "tsnb-w-list", role: "listbox" });
+    const view = make("div", { class: "tsnb-w-view", style: `height:${POOL}px`, role: "group" }, body);
     const empty = make("p", { class: "tsnb-w-none" });
     const section = make("section", { class: `tsnb-w-pool tsnb-w-side${side}` }, title, view, empty);
     const spacer = () => make("li", { role: "presentation", class: "tsnb-w-space" });
     const list = new VirtualList({
-      view, body, spacers: [spacer(), spacer()], height: () => POOL,
-      draw: (number, position) => this.option(side, number, position),
+      view, body, spacers: [spacer(), spacer()], height: () => POOL, blank: () => this.option(),
+      fill: (row, number, position) => this.fill_option(row, side, number, position),
     });
     body.addEventListener("mousedown", (event) => {
       const item = event.target.closest("[data-number]");
@@ -348,7 +459,7 @@ class Editor {
       const number = Number(item.dataset.number);
       return { element: item, pair: side ? [this.drag.number, number] : [number, this.drag.number] };
     });
-    return { section, title, list, empty, view };
+    return { section, title, list, empty, view, body };
   }
 
   build_rows(pairing) {
@@ -356,16 +467,18 @@ class Editor {
     const heads = [...this.state.labels, pairing ? words.method : words.transform, words.shape, words.remark];
     const body = make("tbody", {});
     const height = this.model.get("_height");
-    const head = make("tr", { "aria-rowindex": 1 },
-      ...heads.map((text) => make("th", { scope: "col" }, text)));
+    this.heads = heads.map((text) => make("th", { scope: "col" }, text));
+    const head = make("tr", { "aria-rowindex": 1 }, ...this.heads);
     this.table = make("table", { class: "tsnb-w-rows", role: "grid", "aria-label": words.pairs },
       make("colgroup", {}, ...["28%", "28%", "13%", "13%", "18%"].map((width) => make("col", { style: `width:${width}` }))),
       make("thead", {}, head), body);
-    const view = make("div", { class: "tsnb-w-view", style: `height:${height}px` }, this.table);
+    const view = make("div", {
+      class: "tsnb-w-view", style: `height:${height}px`, role: "group", "aria-label": words.pairs,
+    }, this.table);
     const spacer = () => make("tr", { role: "presentation", class: "tsnb-w-space" });
     this.list = new VirtualList({
-      view, body, spacers: [spacer(), spacer()], height: () => height - ROW,
-      draw: (key, position) => this.tr(this.rows.get(key), position),
+      view, body, spacers: [spacer(), spacer()], height: () => height - ROW, blank: () => this.tr(),
+      fill: (row, key, position) => this.fill_tr(row, this.rows.get(key), position),
     });
     const choose = (event) => {
       const item = event.target.closest("tr[data-key]");
@@ -381,10 +494,11 @@ class Editor {
       const other = row[this.drag.side ? 1 : 2];
       if (other.length !== 1) return null;
       const pair = this.drag.side ? [other[0], this.drag.number] : [this.drag.number, other[0]];
-      return { element: item, pair };
+      return { element: item, pair, key: row[0] };
     });
     this.pairs_title = make("h4", {});
-    this.table_section = make("section", { class: "tsnb-w-pairs" }, this.pairs_title, view);
+    this.no_pairs = make("p", { class: "tsnb-w-none" });
+    this.table_section = make("section", { class: "tsnb-w-pairs" }, this.pairs_title, view, this.no_pairs);
   }
 
   droppable(body, find) {
@@ -409,7 +523,7 @@ class Editor {
       if (!found) return;
       event.preventDefault();
       event.stopPropagation();
-      this.send_pair(...found.pair);
+      this.send_pair(...found.pair, found.key);
       this.dropped();
     });
   }
@@ -431,58 +545,72 @@ class Editor {
   fit_text(fit) {
     if (fit === undefined) return "";
     if (fit === "") return "✓ " + this.words.same_shape;
+    if (fit === "?") return this.words.unknown_shape;
     return fit[0] === "!" ? "✗ " + fit.slice(1) : "⇄ " + fit;
   }
 
-  option(side, number, position) {
-    const fit = this.fit(side, number);
-    const chosen = this.chosen[side] === number;
-    const expected = this.history.expected[side].includes(number);
-    const name = this.names[side][number];
-    const shape = this.state.shapes[this.shape[side][number]];
-    return make("li", {
-      role: "option", draggable: "true", "data-number": number, title: name,
-      "aria-selected": chosen, "aria-setsize": this.pools[side].list.items.length,
-      "aria-posinset": position + 1,
-      class: "tsnb-w-item" + (fit === undefined ? "" : fit[0] === "!" ? " tsnb-w-misfit" : " tsnb-w-fit"),
-    },
-      make("span", { class: "tsnb-w-name" }, name),
-      expected ? make("span", { class: "tsnb-w-tag" }, this.words.expected) : null,
-      make("span", { class: "tsnb-w-shape" }, times(shape)),
-      fit === undefined ? null : make("span", { class: "tsnb-w-why" }, this.fit_text(fit)));
+  option() {
+    return make("li", { role: "option", draggable: "true" },
+      make("span", { class: "tsnb-w-name" }),
+      make("span", { class: "tsnb-w-tag" }, this.words.expected),
+      make("span", { class: "tsnb-w-shape" }),
+      make("span", { class: "tsnb-w-why" }));
   }
 
-  tr(row, position) {
+  fill_option(node, side, number, position) {
+    const fit = this.fit(side, number);
+    const name = this.names[side][number];
+    mark(node, {
+      "data-number": number, title: name, "aria-selected": this.chosen[side] === number,
+      "aria-setsize": this.pools[side].list.items.length, "aria-posinset": position + 1,
+      class: "tsnb-w-item" +
+        (fit === undefined || fit === "?" ? "" : fit[0] === "!" ? " tsnb-w-misfit" : " tsnb-w-fit"),
+    });
+    const [called, tag, shape, why] = node.children;
+    put_name(called, name);
+    tag.hidden = !this.history.expected[side].includes(number);
+    put(shape, times(this.state.shapes[this.shape[side][number]]));
+    put(why, this.fit_text(fit));
+  }
+
+  tr() {
+    const kinds = ["tsnb-w-name", "tsnb-w-name", "", "", "tsnb-w-note"];
+    return make("tr", {}, ...kinds.map((kind) => make("td", { class: kind })));
+  }
+
+  fill_tr(node, row, position) {
     const [key, left, right, how, shapes, remark, tone, suggestion] = row;
     const name = (side, numbers) => numbers.map((number) => this.names[side][number]).join(" + ");
-    const mark = tone === "bad" ? "✗ " : tone === "warn" ? "▲ " : "";
+    const sign = tone === "bad" ? "✗ " : tone === "warn" ? "▲ " : "";
     const note = suggestion ? `${this.words.suggested} ${suggestion}; ${remark}` : remark;
     const target = right.length ? name(1, right) : this.words.dropped;
     const cells = [name(0, left), target, how === "copy" || how === "drop" ? "" : how,
-      times(shapes), mark + note];
-    return make("tr", {
+      times(shapes), sign + note];
+    // Letters that a cell has room for, as the style sheet divides the table.
+    const { width } = this.list;
+    const room = width ? Math.floor((width * (width > 560 ? 0.28 : 0.33) - 18) / 7.3) : Infinity;
+    mark(node, {
       "data-key": key, "aria-selected": this.row === key, "aria-rowindex": position + 2,
       class: tone ? "tsnb-w-" + tone : "",
-    }, ...cells.map((text, column) =>
-      make("td", { title: text, class: ["tsnb-w-name", "tsnb-w-name", "", "", "tsnb-w-note"][column] }, text)));
+    });
+    cells.forEach((text, column) => {
+      if (column > 1) put(node.children[column], text);
+      else put_name(node.children[column], text, right.length ? cells[1 - column] : null, room);
+      mark(node.children[column], { title: text });
+    });
   }
 
   // --- drawing ------------------------------------------------------------------------------
 
   // What depends on the rows alone, so that typing in the filter need not look at it again.
   arrange() {
-    const used = [new Set(), new Set()];
-    const order = [];
-    for (const [key, row] of this.rows) {
-      for (const side of [0, 1]) for (const number of row[1 + side]) used[side].add(number);
-      order.push([row[1][0], key]);
-    }
-    order.sort((a, b) => a[0] - b[0]);
-    this.ordered = order.map(([, key]) => key);
+    const rows = [...this.rows.values()].sort((a, b) => a[1][0] - b[1][0]);
+    this.ordered = rows.map((row) => row[0]);
     this.open = [0, 1].map((side) => {
+      const used = new Uint8Array(this.names[side].length);
+      for (const row of rows) for (const number of row[1 + side]) used[number] = 1;
       const open = new Set();
-      for (let number = 0; number < this.names[side].length; number++)
-        if (!used[side].has(number)) open.add(number);
+      used.forEach((one, number) => { if (!one) open.add(number); });
       return open;
     });
   }
@@ -505,19 +633,20 @@ class Editor {
         this.fits[side] = null;
       }
       const count = items.length === this.open[side].size ? items.length : `${items.length} / ${this.open[side].size}`;
-      pool.title.textContent = `○ ${this.words.unmatched} ${this.state.labels[side]} (${count})`;
-      pool.empty.textContent = items.length ? "" : this.words[this.open[side].size ? "no_hits" : "none_left"];
+      put(pool.title, `○ ${this.words.unmatched} ${this.state.labels[side]} (${count})`);
+      put(pool.empty, items.length ? "" : this.words[this.open[side].size ? "no_hits" : "none_left"]);
       pool.list.set(items);
     }
-    this.pairs_title.textContent = `${this.words.pairs} (${keys.length === this.rows.size ? keys.length : `${keys.length} / ${this.rows.size}`})`;
-    this.table.setAttribute("aria-rowcount", keys.length + 1);
+    put(this.pairs_title, `${this.words.pairs} (${keys.length === this.rows.size ? keys.length : `${keys.length} / ${this.rows.size}`})`);
+    put(this.no_pairs, keys.length ? "" : this.words[this.rows.size ? "no_hits" : "no_pairs"]);
+    mark(this.table, { "aria-rowcount": keys.length + 1 });
     this.list.set(keys, this.row === null ? undefined : this.row);
-    this.summary.textContent = this.history.summary.join(" · ");
+    put(this.summary, this.history.summary.join(" · "));
     for (const [button, word] of [[this.undo, "undo"], [this.redo, "redo"]]) {
       const what = this.history[word];
       // Not `disabled`: the button keeps the focus of whoever undoes by keyboard.
-      button.setAttribute("aria-disabled", what === null);
-      button.title = what === null ? this.words.nothing : `${this.words[word]}: ${what}`;
+      const title = what === null ? this.words.nothing : `${this.words[word]}: ${what}`;
+      mark(button, { "aria-disabled": what === null, title });
     }
     this.detail();
   }
@@ -546,7 +675,7 @@ class Editor {
     const at = list.items.indexOf(number);
     if (at >= 0) list.active = at;
     const sides = ["left", "right"];
-    this.mark();
+    this.draw();
     if (focus) list.go(at);
     this.ask("fits", { side: sides[side], number }, (answer) => {
       if (this.chosen[side] !== number) return;
@@ -564,24 +693,13 @@ class Editor {
     this.chosen = [null, null];
     this.fits = [null, null];
     this.about = null;
-    for (const pool of this.pools) pool.list.render();
-    this.mark();
+    this.draw();
     this.detail();
     this.ask("row", { key }, (answer) => {
       if (this.row !== key) return;
       this.about = answer;
       this.detail();
     });
-  }
-
-  // The marks of what is chosen, on rows that stay where they are: a drag must not lose its row.
-  mark() {
-    for (const side of [0, 1])
-      for (const row of this.pools[side].list.rows) {
-        row.setAttribute("aria-selected", Number(row.dataset.number) === this.chosen[side]);
-        row.tabIndex = Number(row.dataset.number) === this.pools[side].list.item ? 0 : -1;
-      }
-    for (const row of this.list.rows) row.setAttribute("aria-selected", row.dataset.key === this.row);
   }
 
   detail() {
@@ -594,7 +712,8 @@ class Editor {
     if (this.row !== null) panel.replaceChildren(...this.row_detail());
     else if (this.side !== undefined && this.chosen[this.side] !== null)
       panel.replaceChildren(...this.name_detail(this.side));
-    else panel.replaceChildren();
+    else if (!panel.querySelector(".tsnb-w-help"))
+      panel.replaceChildren(make("p", { class: "tsnb-w-help" }, this.words.help));
     const again = held && [...panel.querySelectorAll("[data-do]")].find((one) => one.dataset.do === held);
     if (again) again.focus({ preventScroll: true });
   }
@@ -612,7 +731,7 @@ class Editor {
         this.button("pair_with", () => this.send_pair(...(side ? [candidate, number] : [number, candidate])),
           { "data-do": "c" + candidate, "aria-label": `${this.words.pair_with} ${this.names[1 - side][candidate]}: ${why}` }),
         " ", make("samp", {}, this.names[1 - side][candidate]),
-        make("span", { class: fits ? "tsnb-w-ok" : "tsnb-w-warn" }, (fits ? " ✓ " : " ▲ ") + times(why))));
+        make("span", { class: this.tone(fits, why) }, (this.tone(fits, why) === "tsnb-w-ok" ? " ✓ " : fits ? " " : " ▲ ") + times(why))));
     const actions = make("p", { class: "tsnb-w-actions" });
     if (other !== null)
       actions.append(this.button("pair_with", () => this.pair(), { class: "tsnb-w-pair", "data-do": "pair" }),
@@ -625,6 +744,12 @@ class Editor {
     }
     parts.push(actions);
     return parts;
+  }
+
+  // A name that is free is not called fitting where its shape is not known.
+  tone(fits, why) {
+    if (fits && why.startsWith(this.words.unknown_shape)) return "tsnb-w-note";
+    return fits ? "tsnb-w-ok" : "tsnb-w-warn";
   }
 
   row_detail() {
@@ -694,8 +819,8 @@ class Editor {
     if (left !== null && right !== null) this.send_pair(left, right);
   }
 
-  send_pair(left, right) {
-    this.pairing = this.ask("pair", { left, right }, () => {
+  send_pair(left, right, key = null) {
+    this.pairing = this.ask("pair", { left, right, key }, () => {
       // The next name is ready for whoever pairs by keyboard.
       const list = this.pools[0].list;
       if (!this.keyboard || !list.items.length) return;
@@ -773,8 +898,19 @@ class Editor {
       if (this.list.item !== undefined) this.choose_row(this.list.item);
     } else if (event.key === "Delete" || event.key === "Backspace") {
       event.preventDefault();
-      if (this.list.item !== undefined) this.ask("unpair", { key: this.list.item });
+      // A key that is held goes on when the row is gone, one that is pressed again is not lost.
+      if (!this.asked.has(this.unpairing)) this.unpair();
+      else if (!event.repeat) this.again += 1;
     }
+  }
+
+  unpair() {
+    if (this.list.item === undefined) return;
+    this.unpairing = this.ask("unpair", { key: this.list.item }, () => {
+      if (this.again < 1) return;
+      this.again -= 1;
+      this.unpair();
+    });
   }
 }
 

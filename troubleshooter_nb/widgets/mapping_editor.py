@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import html
 import threading
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,15 @@ import anywidget
 import traitlets
 from IPython.display import display
 
+from troubleshooter_nb.errors import TroubleshooterWarning
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.html import element, fragment, paragraph
+from troubleshooter_nb.render.html import element, fragment, paragraph, small
 from troubleshooter_nb.weight_map import WeightMap
 from troubleshooter_nb.widgets.editing import PairingSession, WeightMapSession, open_session
-from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS
+from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS, editor_word
+from troubleshooter_nb.widgets.sendable import sendable
 from troubleshooter_nb.widgets.words import in_language
 
 _HERE = Path(__file__).parent
@@ -27,6 +31,9 @@ _HERE = Path(__file__).parent
 _TWIN_BYTES = 100_000
 # Seconds without a question before the twins are drawn, which takes longer than any answer.
 _QUIET = 0.15
+# Nor are they drawn later than this, however many questions come.
+_LATEST = 1.0
+_NOTE = "margin:2px 0;font:11px sans-serif"
 _TALLEST = 600  # pixels: with rows of 26 pixels, what is drawn stays below 60 rows
 
 
@@ -42,14 +49,23 @@ class MappingEditor(anywidget.AnyWidget):
     _esm = _HERE / "mapping_editor.js"
     _css = _HERE / "mapping_editor.css"
     _height = traitlets.Int(320).tag(sync=True)
+    # What the page shows until the kernel answers, and for ever without one.
+    _waiting = traitlets.Unicode().tag(sync=True)
+    _lonely = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, session: WeightMapSession | PairingSession, *, height: int = 320) -> None:
-        super().__init__(_height=max(130, min(int(height), _TALLEST)))
+        language = session.language
+        super().__init__(
+            _height=max(130, min(int(height), _TALLEST)),
+            _waiting=editor_word("waiting", language),
+            _lonely=editor_word("lonely", language),
+        )
         self._session = session
         self._twins: list[Any] = []
         self._due = False  # the twins show an older version
+        self._due_at = 0.0  # when they have to be drawn, in the loop's time
         self._timer: asyncio.TimerHandle | None = None
-        self._language = str(get_options()["language"])
+        self._language = language
         self.on_msg(self._heard)
 
     @property
@@ -67,7 +83,7 @@ class MappingEditor(anywidget.AnyWidget):
             msg = f"this editor edits a {expected}, got a {got}"
             raise TypeError(msg)
         session: Any = self._session
-        self._tell(session.replace(value, "set from Python"))
+        self._tell(session.replace(value, session.word("did_set")))
 
     def undo(self) -> Any:
         """The version before, which is current again; the same where there is none."""
@@ -88,8 +104,16 @@ class MappingEditor(anywidget.AnyWidget):
             ``~`` is the home folder.
         kind : {"data", "layer", "cell", "api"}, optional
             Of a pairing; default the last word of the file's name (``net_layer.yaml``), else data.
+
+        Warns
+        -----
+        TroubleshooterWarning
+            About what the file leaves out.
         """
-        return self._session.save(str(path), kind)
+        written, left_out = self._session.saved(str(path), kind)
+        for said in left_out:
+            warnings.warn(said, TroubleshooterWarning, stacklevel=2)
+        return written
 
     def __repr__(self) -> str:
         """What is being edited."""
@@ -98,17 +122,17 @@ class MappingEditor(anywidget.AnyWidget):
     def _heard(self, _: object, message: dict[str, Any], __: object = None) -> None:
         """Answer the page first, then draw the twin again."""
         before = self._session.revision
-        answer: dict[str, Any] = {"type": "error", "text": "the kernel met an error"}
+        answer: dict[str, Any] = {"type": "error", "text": editor_word("failed", self._language)}
         answer |= {"re": message.get("re"), "revision": before}
         try:
             answer = self._session.answer(message)
             if message.get("op") == "ready":
                 answer["words"] = in_language(EDITOR_WORDS, self._language)
         finally:
-            self.send(answer)
-        if self._session.revision != before:
-            self._due = True
-        self._soon()
+            if self._session.revision != before:
+                self._due = bool(self._twins)
+            self.send(sendable({**answer, "due": self._due}))
+            self._soon()
 
     def _soon(self) -> None:
         """Draw the twins when the page has had its answers, at once where no kernel runs."""
@@ -117,14 +141,17 @@ class MappingEditor(anywidget.AnyWidget):
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._show(self.value, self._twin(self.value))
+            self._draw()
             return
-        if self._timer is not None:
+        if self._timer is None:
+            self._due_at = loop.time() + _LATEST
+        else:
             self._timer.cancel()
-        self._timer = loop.call_later(_QUIET, self._draw_aside, loop)
+        self._timer = loop.call_at(min(loop.time() + _QUIET, self._due_at), self._draw_aside, loop)
 
     def _draw_aside(self, loop: asyncio.AbstractEventLoop) -> None:
         """Draw in a thread, so that the page has its answers meanwhile; the value is frozen."""
+        self._timer = None
         value, context = self.value, contextvars.copy_context()
 
         def draw() -> None:
@@ -133,25 +160,41 @@ class MappingEditor(anywidget.AnyWidget):
 
         threading.Thread(target=draw, daemon=True).start()
 
+    def _draw(self) -> None:
+        """Draw now: what Python changes is shown when the cell has run, and saved with it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._twins:
+            self._show(self.value, self._twin(self.value))
+
     def _show(self, value: object, bundle: dict[str, str]) -> None:
         if value is not self.value:
             return  # a later change draws its own
         self._due = False
         for twin in self._twins:
             twin.update(bundle, raw=True)
+        self.send({"type": "drawn", "re": None, "revision": self._session.revision})
 
     def _tell(self, answer: dict[str, Any]) -> None:
         """Tell the page what changed without being asked."""
         if answer["type"] == "state":
             answer["words"] = in_language(EDITOR_WORDS, self._language)
-        self.send({**answer, "re": None, "revision": self._session.revision})
-        self._due = True
-        self._soon()
+        said = {**answer, "re": None, "revision": self._session.revision}
+        self.send(sendable({**said, "due": bool(self._twins)}))
+        self._draw()
 
     def _twin(self, value: WeightMap | Pairing) -> dict[str, str]:
+        """The value's repr, or why there is none: a page waits for it."""
         budget = min(int(str(get_options()["html_bytes"])), _TWIN_BYTES)
-        with option_context(html_bytes=budget):
-            return {"text/html": value._repr_html_(), "text/plain": repr(value)}
+        note = str(paragraph(small(editor_word("no_front_end", self._language)), style=_NOTE))
+        with option_context(html_bytes=budget, language=self._language):
+            try:
+                drawn = {"text/html": note + value._repr_html_(), "text/plain": repr(value)}
+            except Exception as error:
+                said = f"{type(value).__name__}: {type(error).__name__}: {error}"
+                drawn = {"text/html": f"<pre>{html.escape(said)}</pre>", "text/plain": said}
+        return dict(sendable(drawn))
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widget, and a sentence for whatever cannot show one; the twin is its own output."""
@@ -187,4 +230,5 @@ def make_editor(
         None if one is None else as_dump(one, word)
         for one, word in zip(given, ("source", "target"), strict=True)
     ]
-    return MappingEditor(open_session(value, values[0], values[1]), height=height)
+    language = str(get_options()["language"])
+    return MappingEditor(open_session(value, values[0], values[1], language), height=height)

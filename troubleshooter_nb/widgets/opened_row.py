@@ -11,11 +11,12 @@ import xarray as xr
 
 from troubleshooter_nb.comparison import TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import decades, scientific
 from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
 from troubleshooter_nb.render.words import reason_text, sentence
-from troubleshooter_nb.widgets.drill_down import Part, part, plane_of
+from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of
 from troubleshooter_nb.widgets.explorer_words import explorer_word
 
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -26,6 +27,8 @@ _FIGURES = (
     *("growth", "unequal_count", "nan_mismatch_count", "inf_mismatch_count"),
     "zero_reference_count",
 )
+# dtype -> how the page takes a buffer of it
+_BUFFERS = {"int64": "<i8", "uint64": "<u8", "complex128": "<c16", "float64": "<f8"}
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 
 
@@ -99,17 +102,20 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
 def said_part(found: Part) -> Answer:
     """A window of the heat map for the page.
 
-    Buffers: tile maxima as float64, mismatches as int32, and the values of both sides as float64
-    where every tile is one element.
+    Buffers: tile maxima as float64, mismatches as int32, and the values of both sides, in the
+    dtypes of ``kinds``, where every tile is one element.
     """
+    values = [side for side in (found.left, found.right) if side is not None]
+    kinds = [_BUFFERS[side.dtype.name] for side in values]
     buffers = [
         np.ascontiguousarray(found.tile_max, "<f8").tobytes(),
         np.minimum(found.tile_mismatch, 2**31 - 1).astype("<i4").tobytes(),
     ]
     sides = [
-        np.ascontiguousarray(v, "<f8").tobytes() for v in (found.left, found.right) if v is not None
+        np.ascontiguousarray(side, kind).tobytes() for side, kind in zip(values, kinds, strict=True)
     ]
     return {
+        "kinds": kinds,
         "lead": None if found.plane.lead is None else list(found.plane.lead),
         "plane": [found.plane.rows, found.plane.columns],
         "offset": found.plane.offset,
@@ -138,6 +144,8 @@ def _draw(
         for text, left, right, *rest in rows
     ]
     said["places"] = [int(flat) for flat in evidence["worst_index"].values[:8]]
+    for line, flat in zip(said["worst"], said["places"], strict=True):
+        _say_exactly(line, flat, sources)
     said["profiles"] = [
         {
             "axis": axis,
@@ -162,6 +170,30 @@ def _draw(
     whole = Part(plane, (0, plane.rows), (0, plane.columns), maxima, mismatch, None, None)
     said["map"], buffers = said_part(whole)
     return buffers
+
+
+def _say_exactly(
+    line: list[str], flat: int, sources: tuple[ArraySource | None, ArraySource | None]
+) -> None:
+    """Puts integers and complex numbers in place of what the evidence keeps: floats and moduli."""
+    given = [source for source in sources if source is not None]
+    if all(arithmetic_of(source.dtype) == "float" for source in given):
+        return
+    try:
+        values = [element_of(source, flat) for source in given]
+    except OSError:
+        return  # the files are gone: what the evidence keeps is still true
+    line[1 : 1 + len(values)] = map(_exactly, values)
+    if len(values) == 2 and all(isinstance(value, int) for value in values):
+        line[3] = _exactly(abs(int(values[0].real) - int(values[1].real)))
+
+
+def _exactly(value: int | float | complex) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, complex):
+        return f"{value.real:.6g}{value.imag:+.6g}j"
+    return f"{value:.6g}"
 
 
 def _arrow(left: str, right: str) -> str:
