@@ -190,6 +190,10 @@ class Comparison:
         Drill-down data of at most 8 pairs, so that the display never needs the files again.
     notes : tuple of str
         What was left out or interrupted.
+    observed : mapping
+        What the values of the first difference show where no cause is proved, JSON-able: ``pair``,
+        its number, and those that apply of ``scale``, ``relation``, ``place``, ``shift`` and
+        ``moments``.
     """
 
     result: xr.Dataset
@@ -199,6 +203,7 @@ class Comparison:
     evidence: Mapping[int, xr.Dataset] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     preflight: tuple[Check, ...] = ()
+    observed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def left_label(self) -> str:
@@ -346,6 +351,7 @@ class Comparison:
             **self._labels(),
             "findings": [asdict(finding) for finding in self.findings],
             "checks": [asdict(check) for check in self.preflight],
+            "observed": self.observed,
             "rtol": self.tolerance.rtol,
             "atol": self.tolerance.atol,
             "equal_nan": self.tolerance.equal_nan,

@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.diagnosis import findings_of
 from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.options import option_context
 
 
 def layernorm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
@@ -259,3 +260,21 @@ def test_a_second_output_is_not_acquitted_with_the_first_which_was_computed_agai
     comparison = compare(run(1.1), run(1.0))
     assert comparison.first_divergence.row["right"].item().endswith("output.1")
     assert comparison.first_divergence.row["origin"].item() == "created"
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "chinese"),
+    [
+        (lambda w: w * np.float32(1.25), "right = left × 0.8, to", "右侧 = 左侧 × 0.8，"),
+        (lambda w: w[::-1], "right is left reversed along axes (0,)", "但数值显示"),
+        (lambda w: w * np.linspace(1, 2, 16, dtype="f4"), "each index of axis 1", "沿第 1 轴"),
+    ],
+)
+def test_what_the_values_show_is_said_where_no_cause_is_proved(change, said, chinese):
+    comparison = compare(chain(weights={"fc2": change}), chain())
+    assert comparison.first_divergence.row["right_display"].item() == "fc2.weight"
+    json.dumps(comparison.observed)
+    for text in (str(comparison.explain()), repr(comparison), comparison._repr_html_()):
+        assert said in " ".join(text.split())
+    with option_context(language="zh"):
+        assert chinese in str(comparison.explain())

@@ -324,3 +324,30 @@ def test_the_gradient_of_a_parameter_is_used_by_no_call_that_could_acquit_it():
         return recorder.dump()
 
     assert created(run(0.5), run(1.0)) == ["fc1.weight (grad)", "fc0.weight (grad)"]
+
+
+@pytest.mark.parametrize("place", ["output", "weight"])
+def test_a_branch_that_was_given_what_was_there_before_acquits_nothing_in_the_main_one(place):
+    def run(factor: float) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(8, 16), weight=(16, 16), bias=(16,))
+        x, weight = values["x"], values["weight"] * np.float32(factor)
+        given = {"weight": weight if place == "weight" else values["weight"]}
+        given["bias"] = values["bias"]
+        recorder.add(
+            "Module.block.Block.forward.0.input.0", "block", "forward", "input", "0", x, "Block"
+        )
+        h = recorder.call("block.main", "Linear", linear, x, **given)
+        if place == "output":
+            h = h * np.float32(factor)
+            recorder.entries[-1] = replace(recorder.entries[-1], source=ArrayInMemory(h))
+        short = {"weight": values["weight"], "bias": values["bias"]}
+        s = recorder.call("block.short", "Linear", linear, x, **short)
+        y = np.tanh(h) + s
+        name = "Module.block.Block.forward.0.output.0"
+        recorder.add(name, "block", "forward", "output", "0", y, "Block")
+        recorder.call("head", "Linear", linear, y, **short)
+        return recorder.dump()
+
+    expected = "block.main output 0" if place == "output" else "block.main.weight"
+    assert created(run(1.5), run(1.0))[:1] == [expected]

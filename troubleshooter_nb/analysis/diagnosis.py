@@ -22,7 +22,11 @@ from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
 from troubleshooter_nb.analysis.causes.layers.table import FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.replayed import Replay, replay
-from troubleshooter_nb.analysis.causes.tensors.detect import detect_root, detect_values
+from troubleshooter_nb.analysis.causes.tensors.detect import (
+    detect_root,
+    detect_values,
+    observations,
+)
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
@@ -45,7 +49,7 @@ _MOST_BETWEEN = 24
 _NOT_IN_USE = ("stale_weights", "ema_weights")
 # Settings that a layer has in the forward and the backward pass alike.
 _OF_BOTH_WAYS = ("norm_eps", "bn_eps")
-_LEAST_CONFIDENCE = 0.1
+_LEAST_CONFIDENCE, _LIKELY = 0.1, 0.5
 _MOST_FINDINGS = 12
 
 
@@ -316,13 +320,25 @@ class _Inquiry:
         beyond = created[:1] or self._beyond_noise()
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
+        findings = findings_of(self.suspicions, first)
         return replace(
             self.comparison,
             result=table,
-            findings=findings_of(self.suspicions, first),
+            findings=findings,
+            observed=self._observed(beyond[0], findings) if beyond else {},
             preflight=preflight(self.comparison, self.flow),
             notes=(*self.comparison.notes, *self._hidden_before(created[0] if created else None)),
         )
+
+    def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
+        """What the values of the first difference show where no cause is proved."""
+        number = int(self.flow.result["order"][row])
+        likely = {n for f in findings if f.confidence >= _LIKELY for n in f.evidence["pairs"]}
+        if number in likely:
+            return {}
+        none: dict[str, Any] = {}
+        seen = _read(observations, self.operators.twin(row), otherwise=none)
+        return {"pair": number, **seen} if seen else {}
 
     def _beyond_noise(self) -> list[int]:
         """Rows that differ by more than rounding explains, where none stands out from its sources.

@@ -457,6 +457,9 @@ class _Harmless:
         self._soon[node.place, node.direction].append(made)
         if node.parent is not None:
             self._inside[node.parent, node.direction] += made
+        if node.children:
+            # What differs outside came from inside.
+            self._inside[node, node.direction].differ += self._uses(node.outputs).differ
 
     def _is_gone_outside(self, node: Node, row: int) -> bool:
         """Whether nothing is left of a difference in what the call around it gives."""
@@ -486,8 +489,15 @@ class _Harmless:
         return inside + self._uses(self._made_between(outputs))
 
     def _made_between(self, rows: Iterable[int]) -> list[int]:
-        made, external = ("between", "order"), self.origins.flow.external
-        return [r for r in rows if self.origins.basis[r] in made and r not in external]
+        """Rows that unrecorded work made at this point, of what was there before."""
+        flow, found = self.origins.flow, []
+        for row in rows:
+            # The input of a shortcut or of the next expert was there before: it uses nothing new.
+            is_known = row in flow.external or row in flow.producer
+            is_first = row == min(flow.same_input.get(row, [row]))
+            if self.origins.basis[row] in ("between", "order") and is_first and not is_known:
+                found.append(row)
+        return found
 
     def _results_of_root(self, row: int) -> list[int]:
         flow = self.origins.flow

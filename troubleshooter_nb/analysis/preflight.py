@@ -66,6 +66,9 @@ def _equality(what: str, flow: Flow, rows: Sequence[int]) -> Check | None:
         return Check(what, "ok", values)
     if all(verdicts[row] == "undecidable" for row in other):
         return Check(what, "unknown", values)
+    # Statistics that agree prove nothing: only what surely differs is counted and named.
+    other = [row for row in other if verdicts[row] != "undecidable"]
+    values |= {"count": len(equal) + len(other), "names": _names(flow, other)}
     exact = [row for row in other if _is_exact(flow, row)]
     if exact:
         # A token or a pixel that differs is no rounding.

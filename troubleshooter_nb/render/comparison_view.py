@@ -11,11 +11,11 @@ import xarray as xr
 
 from troubleshooter_nb.render.charts import depth_chart, scientific, spark, strip, tile_map
 from troubleshooter_nb.render.explanation import (
-    cause_sentences,
     check_marks,
     findings_html,
     origin_sentence,
     said_html,
+    why_sentences,
 )
 from troubleshooter_nb.render.html import (
     INKS,
@@ -230,9 +230,7 @@ def _call_out(
         # Inputs say more than neighbours; without them those are what there is to compare with.
         known = values["origin_basis"] in ("inputs", "between")
         lines.append(paragraph(join([how, None if known else before, where or None], " ")))
-        lines += [
-            said_html(s) for s in cause_sentences(facts["findings"], language, pairs.number(first))
-        ]
+        lines += [said_html(said) for said in why_sentences(facts, pairs.number(first))]
     else:
         lines.append(_what(values, language))
         lines.append(paragraph(_before(pairs, pairs.turn, language)))

@@ -29,6 +29,8 @@ from troubleshooter_nb.render.words import growth_text, has_sentence, reason_tex
 # Findings below this are named as possibilities only.
 LIKELY = 0.5
 _POSSIBLE = 0.25
+# A growth that is smaller than this share of the error over its source's is over rounding.
+_NOT_OF_SOURCE = 0.7
 _MOST_BESIDES, _MOST_FACTS = 3, 5
 _UNKNOWN = "–"
 # What is said of a check: its mark, and its tone.
@@ -71,17 +73,27 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
         Empty where nothing is known of it.
     """
     error, source = float(row["rel_l2_error"]), float(row["source_error"])
+    growth = float(row["growth"])
     shown = {
         "rel": scientific(error),
         "source": scientific(source),
-        "growth": growth_text(float(row["growth"])),
+        "growth": growth_text(growth),
     }
+    if source > 0 and growth * source < _NOT_OF_SOURCE * error:
+        # What it was given differs by less than rounding leaves.
+        shown["growth"] += sentence("over_rounding", language)
     if row["origin"] == "carried":
-        known = math.isfinite(error) and math.isfinite(source) and shown["growth"]
+        known = (
+            math.isfinite(error) and math.isfinite(source) and source > 0 and growth_text(growth)
+        )
         return sentence("origin_carried", language, **shown) if known else ""
     if row["origin"] != "created":
         return ""
     basis = str(row["origin_basis"])
+    if basis == "update" and row["role"] == "buffer":
+        return sentence("origin_buffer_update", language)
+    if error < source < math.inf:
+        return sentence("origin_smaller", language, **shown)
     if basis in ("", "inputs"):
         basis = "backward" if row["direction"] == "backward" else "inputs"
     key = f"origin_{basis}"
@@ -176,6 +188,44 @@ def cause_sentences(
     return found
 
 
+def why_sentences(facts: Mapping[str, Any], number: int) -> list[Said]:
+    """The likely cause of the first difference; where none is proved, what its values show."""
+    language, observed = facts["language"], facts["observed"]
+    said = cause_sentences(facts["findings"], language, number)
+    if observed.get("pair") == number:
+        said[1:1] = observed_sentences(observed, language)
+    return said
+
+
+def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]:
+    """What the values show that is no cause by itself.
+
+    Parameters
+    ----------
+    observed : mapping
+        As `Comparison.observed`.
+    language : str
+        "en" or "zh".
+    """
+    said = []
+    for kind in ("scale", "relation", "shift", "moments"):
+        if kind not in observed:
+            continue
+        shown = dict(observed[kind])
+        key = f"observed_{kind}"
+        if kind == "scale":
+            is_whole = shown["axis"] is None
+            key += "" if is_whole else "_per_index"
+            offset = float(shown["offset"][0]) if is_whole else 0.0
+            shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
+            shown |= {"offset": f" {offset:+.6g}" if offset else ""}
+        if "residual" in shown:
+            shown["residual"] = scientific(float(shown["residual"]))
+        said.append(Said("cause", "", sentence(key, language, **shown)))
+    # A factor, an order and a lag say more than that the moments agree.
+    return said[:1]
+
+
 def _named(findings: Sequence[Mapping[str, Any]], language: str) -> str:
     return "; ".join(
         f"{cause_title(str(f['cause']), language)} ({f['confidence']:.0%}, #{f['pair']})"
@@ -223,7 +273,7 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
     if values["origin"] or facts["checks"]:
         if values["origin"] != "created":
             said.append(Said("origin", "", sentence("none_created", language)))
-        said += cause_sentences(facts["findings"], language, int(values["order"]))
+        said += why_sentences(facts, int(values["order"]))
     else:
         said.append(Said("cause", "", sentence("nothing_asked", language)))
     return said

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.render.charts import decades, scientific, spark
-from troubleshooter_nb.render.explanation import cause_sentences, check_line, origin_sentence
+from troubleshooter_nb.render.explanation import check_line, origin_sentence, why_sentences
 from troubleshooter_nb.render.lines import COLUMNS, LINES, fitted, padded, width, wrapped
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.rows import scalar_row as scalar_row
@@ -173,7 +173,7 @@ def _first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str
     if row["origin"] != "created":
         return lines
     lines += wrapped(origin_sentence(row, language), facts, indent=4)
-    for said in cause_sentences(facts["findings"], language, pairs.number(first))[:2]:
+    for said in why_sentences(facts, pairs.number(first))[:2]:
         lines += _at_most(wrapped(said.whole, facts, indent=4), _MOST_LINES, facts)
     return lines
 

@@ -15,6 +15,7 @@ from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow, Place
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.naming import parameter_leaf
 
 _SIDES = ("left", "right")
 # Facts of a run card that factors are named after, by the detectors' words.
@@ -146,7 +147,7 @@ def _track(
         name=".".join(part for part in name if part),
         pair=twins[first].pair,
         role=str(flow.site["role"][rows[0]]),
-        slot=name[1],
+        slot=parameter_leaf(name[1]) or name[1],
         values=(
             [twin.sources[0] for twin in twins],
             [twin.sources[1] for twin in twins],

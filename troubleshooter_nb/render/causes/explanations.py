@@ -64,6 +64,17 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
         "steps: the optimizer, its settings or its schedule.",
         "上一步仍一致，此步不同。因此原因在两步之间的更新：优化器、其设置或学习率计划。",
     ),
+    "origin_buffer_update": (
+        "It agreed in the step before and now differs. So the cause is in how the layer keeps its "
+        "statistics from step to step, or in what went through it.",
+        "上一步仍一致，此步不同。因此原因在该层如何逐步更新统计量，或在经过它的数据。",
+    ),
+    "origin_smaller": (
+        "Its error, {rel}, is no larger than that of what it was given, {source}, but each side "
+        "computed something else from its own.",
+        "误差 {rel} 不大于其输入的误差 {source}，但两侧由各自的输入所做的计算不同。",
+    ),
+    "over_rounding": (" over rounding", "（相对舍入误差）"),
     "origin_input": (
         "An input of the network differs by {rel}. So the cause is in front of the network: data, "
         "order or preprocessing.",
@@ -143,6 +154,29 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
     "no_cause": (
         "No known cause explains the values.",
         "没有已知原因能解释这些数值。",
+    ),
+    "observed_scale": (
+        "But the values show: right = left × {factor}{offset}, to {residual}.",
+        "但数值显示：右侧 = 左侧 × {factor}{offset}，余差 {residual}。",
+    ),
+    "observed_scale_per_index": (
+        "But the values show: a factor or offset for each index of axis {axis} turns left into "
+        "right, to {residual}.",
+        "但数值显示：沿第 {axis} 轴每个下标各有一个系数或偏移，"
+        "即可由左侧得到右侧，余差 {residual}。",
+    ),
+    "observed_relation": (
+        "But the values show: {text}, to {residual}.",
+        "但数值显示：{text}，余差 {residual}。",
+    ),
+    "observed_shift": (
+        "But the values show: shifted by {lag} along axis {axis} they agree to {residual}.",
+        "但数值显示：沿第 {axis} 轴移动 {lag} 后一致，余差 {residual}。",
+    ),
+    "observed_moments": (
+        "But mean, deviation and extremes agree although the values do not: another order, or "
+        "another draw.",
+        "但均值、标准差与极值一致而数值不同：顺序不同，或随机抽样不同。",
     ),
     "repair": ("What to do:", "处理："),
     "proof_sides": (

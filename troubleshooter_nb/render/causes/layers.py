@@ -227,12 +227,12 @@ WORDS: dict[str, CauseWords] = {
         ),
     ),
     "argument_order": CauseWords(
-        ("Arguments taken in another order", "参数顺序的含义不同"),
+        ("An argument with another value or in another place", "参数取值或顺序不同"),
         (
-            "Fitted from each side's own values: left {left}, right {right}. Relative error "
-            "{before}; with the arguments in one order {residual} is left.",
-            "由每侧各自的数值拟合：左侧 {left}，右侧 {right}。"
-            "相对误差 {before}；统一参数顺序后剩余 {residual}。",
+            "Fitted from each side's own values, {setting}: left {left}, right {right}. Relative "
+            "error {before}; with the same argument {residual} is left.",
+            "由每侧各自的数值拟合，{setting}：左侧 {left}，右侧 {right}。"
+            "相对误差 {before}；统一该参数后剩余 {residual}。",
         ),
         (
             "Pass these arguments by name on both sides.",

@@ -423,12 +423,12 @@ WORDS: dict[str, CauseWords] = {
         ("Data in another order", "数据顺序或填充不同"),
         (
             "{what}: undone, {before} becomes {residual}.",
-            "行的顺序、批次或填充值不同（{what}）：还原后误差由 {before} 降到 {residual}。",
+            "数据的顺序、增强或填充值不同（{what}）：还原后误差由 {before} 降到 {residual}。",
         ),
         (
-            "Switch shuffling off, or fix the sampler, padding value and token tails, so that both "
-            "sides read the same batch.",
-            "关闭打乱，或固定采样器、填充值与尾部 token，使两侧读取同一批数据。",
+            "Switch shuffling and random augmentation off, or fix the sampler, padding value and "
+            "token tails, so that both sides read the same batch.",
+            "关闭打乱与随机增强，或固定采样器、填充值与尾部 token，使两侧读取同一批数据。",
         ),
     ),
 }

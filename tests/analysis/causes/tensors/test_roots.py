@@ -523,3 +523,17 @@ def test_a_tie_is_seen_without_the_usual_name_of_an_embedding(table):
     layer = twin(values, values, "layers.2.weight")
     found = detect_root(twin(values, head, "layers.7.weight"), [layer])
     assert only(found, "wrong_layer_loaded").evidence["duplicates"] == ["layers.2.weight"]
+
+
+def test_the_same_values_in_another_order_were_not_drawn_anew():
+    random = np.random.default_rng(0)
+    right = uniform(random, 64, 32)
+    left = right[:, random.permutation(32)]
+    assert "rng_differs" not in causes(detect_root(twin(left, right)))
+    assert causes(detect_root(twin(uniform(random, 64, 32), right))) == ["rng_differs"]
+
+
+def test_blocks_of_heads_are_no_gates():
+    right = weights(np.random.default_rng(0), 32, 24)
+    left = right.reshape(4, 8, 24)[::-1].reshape(32, 24)
+    assert "lstm_gate_order" not in causes(detect_root(twin(left, right, "cross.k.weight")))

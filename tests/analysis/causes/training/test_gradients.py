@@ -218,3 +218,7 @@ def test_gradients_that_a_side_lacks_are_measured_on_the_other(side):
     finding = compare(*runs).findings[0]
     assert (finding.cause, finding.evidence["side"]) == ("frozen_part", side)
     assert finding.evidence["part"] == "fc3.*"
+
+
+def test_a_gradient_that_is_turned_round_is_no_reduction():
+    assert detect_gradients(scaled(-1.0), {}) == []

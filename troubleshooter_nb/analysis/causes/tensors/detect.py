@@ -20,7 +20,11 @@ from troubleshooter_nb.analysis.causes.tensors.inputs import (
     detect_positions,
     detect_resize,
 )
-from troubleshooter_nb.analysis.causes.tensors.layouts import detect_layout, detect_reordered
+from troubleshooter_nb.analysis.causes.tensors.layouts import (
+    detect_layout,
+    detect_reordered,
+    observed_relation,
+)
 from troubleshooter_nb.analysis.causes.tensors.limits import (
     detect_overflow,
     detect_saturation,
@@ -217,7 +221,8 @@ def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[s
     Returns
     -------
     dict
-        Those that apply of: ``scale`` (form, axis, scale, offset, factor_name, residual), ``place``
+        Those that apply of: ``scale`` (form, axis, scale, offset, factor_name, residual),
+        ``relation`` (text of an order in which left's values lie on the right, residual), ``place``
         (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
         (equal mean, norm, smallest and largest value while the values differ: an order fault).
     """
@@ -226,6 +231,7 @@ def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[s
         return {}
     seen = {
         "scale": observed_scale(sides, hints),
+        "relation": observed_relation(sides),
         "place": observed_place(sides),
         "shift": observed_shift(sides),
         "moments": observed_moments(sides),

@@ -40,7 +40,7 @@ def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]
     if not sides.same_shape or sides.left.size < _FEWEST or sides.twin.role == "input":
         return []
     drawn = _drawn(sides, others)
-    if drawn == [None, None]:
+    if drawn == [None, None] or _same_values(sides.left, sides.right):
         return []
     common = abs(_cosine(sides.left, sides.right))
     chance = _SIGMAS / math.sqrt(sides.left.size)
@@ -202,7 +202,7 @@ def _apart(left: np.ndarray, right: np.ndarray) -> float:
 
 def _same_values(left: np.ndarray, right: np.ndarray) -> bool:
     """Whether one is the other in another order."""
-    return bool(np.array_equal(np.sort(left), np.sort(right)))
+    return bool(np.array_equal(np.sort(left, axis=None), np.sort(right, axis=None)))
 
 
 def _form(values: np.ndarray) -> str:

@@ -21,6 +21,8 @@ _GATED = re.compile(r"gate|up|glu|mlp|ffn|feed_?forward|w1|w3|fc1|h_to_4h|expert
 _EXPERT = re.compile(r"expert|moe", re.IGNORECASE)
 _GATES = {3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}
 
+_ORDERS = ("transpose", "permute", "flip", "blocks", "row_permutation", "repeat")
+
 Found = tuple[str, dict[str, Any]]
 
 
@@ -39,6 +41,15 @@ def detect_layout(sides: Sides) -> list[Suspicion]:
         return []
     found = _cause_of(sides, relation)
     return [_suspicion(sides, relation, side, *found)] if found else []
+
+
+def observed_relation(sides: Sides) -> dict[str, Any]:
+    """The order of left's values in which they lie on the right, {} for none."""
+    relation = find_relation(sides.left, sides.right)
+    if relation is None or relation.kind not in _ORDERS:
+        return {}
+    residual = error_of(relation.apply(sides.left), sides.right)
+    return {"text": relation.text, "residual": residual}
 
 
 def detect_reordered(sides: Sides) -> list[Suspicion]:
@@ -136,10 +147,8 @@ def _of_blocks(sides: Sides, given: Mapping[str, Any]) -> Found | None:
         return "qkv_packing", more
     if count == 2 and _GATED.search(name):
         return "gate_up_order", more
-    # The name says nothing: so many blocks are packed nowhere else.
-    by_count = {2: "gate_up_order", 3: "qkv_packing", 4: "lstm_gate_order"}
-    cause = by_count.get(count)
-    return (cause, more) if cause and given["axis"] == 0 else None
+    # The name says nothing: three blocks are packed nowhere else. Two or four may be heads.
+    return ("qkv_packing", more) if count == 3 and given["axis"] == 0 else None
 
 
 def _of_rows(sides: Sides, given: Mapping[str, Any]) -> Found | None:

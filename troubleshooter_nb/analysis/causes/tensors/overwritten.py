@@ -59,6 +59,8 @@ def detect_inplace(sides: Sides) -> list[Suspicion]:
     """
     if not sides.same_shape or sides.left.size < _FEWEST or sides.integers:
         return []
+    if sides.twin.role == "parameter":
+        return []  # no layer activates a weight, or its gradient
     if is_constant(sides.left) or is_constant(sides.right) or not math.isfinite(sides.before):
         return []
     found = [one for both in _both(sides) for one in _tried(*both)]

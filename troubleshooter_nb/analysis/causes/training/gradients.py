@@ -110,8 +110,8 @@ def _common_factor(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> Su
     misfits = np.array([min(one.misfit, 1.0) for one in usable])
     noises = np.array([one.noise for one in usable])
     factor = _weighted_median(factors, weights)
-    if not abs(factor) > 0:
-        return None
+    if not factor > 0:
+        return None  # no count, scale or clip turns a gradient round
     left = _distances(factors, misfits, factor) / abs(factor)
     one = _distances(factors, misfits, 1.0)
     residual, before, floor = (

@@ -27,6 +27,7 @@ from troubleshooter_nb.analysis.causes.training.rules import (
 )
 
 # How much of the rounding a swapped setting has to add: a fifth in amplitude.
+_MOST_RATES = 8  # named in the evidence
 _MARGIN = 0.05
 # Learning rates closer than this are one.
 _SAME_RATE = 3e-4
@@ -264,7 +265,9 @@ def compare_rates(
     facts["ratio"] = ratio
     if np.abs(left - ratio * right).max() <= tolerance * scale * max(abs(ratio), 1.0):
         return "learning_rate", distance, facts | {"form": "ratio"}
-    return "learning_rate", distance, facts
+    # No one ratio says it: the rates of the steps do.
+    rates = {"left": left[:_MOST_RATES].tolist(), "right": right[:_MOST_RATES].tolist()}
+    return "learning_rate", distance, facts | {"ratio": math.nan, **rates}
 
 
 def _suspicion(
