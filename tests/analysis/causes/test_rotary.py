@@ -70,6 +70,16 @@ def test_rotary_encodings_say_what_they_did(arguments, changed):
     assert {key: best.settings[key] for key in STANDARD} == {**STANDARD, **changed}
 
 
+@pytest.mark.parametrize(("offset", "theta"), [(250, 1e4), (1000, 5e5)])
+def test_few_positions_that_a_short_format_counts_twice(offset, theta):
+    x = X[:, :, :12]
+    output = turned(x, theta=theta, offset=offset, form="bfloat16 positions")
+    best = fit_rotary(side([x], output))[0]
+    assert best.residual < 1e-6
+    found = {name: best.settings[name] for name in ("theta", "angle_precision")}
+    assert found == {"theta": theta, "angle_precision": "bfloat16 positions"}
+
+
 @pytest.mark.parametrize("length", [12, 60])
 def test_short_texts_and_the_other_layout_of_axes_do(length):
     x = X[:, :, :length]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
+    UNLIKE,
     energies,
     is_seen,
     misfit,
@@ -18,6 +20,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     ranked,
     spread,
 )
+from troubleshooter_nb.metrics.operators.products import in_format
 from troubleshooter_nb.metrics.operators.rotary import (
     LAYOUTS,
     angles,
@@ -32,6 +35,8 @@ _FEWEST_POSITIONS = 4
 _HEADS_AT_MOST = 128
 _PARTS = (1.0, 0.75, 0.5, 0.4, 0.25)
 _USUAL = 10000.0
+_USUAL_THETAS = (_USUAL, 500000.0, 1000000.0)
+_COUNTED = 8  # positions, and pairs, by which the first position is found
 _OFFSETS = np.arange(-64, 8192)
 _LOW_PRECISIONS = tuple(
     f"{name} {what}"
@@ -154,7 +159,7 @@ def _turned_fits(
     rates = turning_rates(factors)
     turning = np.abs(rates) * len(factors) > _LEAST_TURN
     if turning.sum() < 2 or not turning[0]:
-        return []
+        return _counted_fits(case, factors, said)
     sign = 1.0 if float(np.median(rates[turning])) > 0 else -1.0
     theta, scale, width = _geometric(np.abs(rates), turning, case)
     # Values rounded on the way, whatever they are stored in, say less of the angles.
@@ -170,6 +175,28 @@ def _turned_fits(
         # Another layout or direction fits other numbers: it decides.
         tried = {"norm": "kept", **known, **turn}
         fits += _precise_fits(case, sign * steps, offset, size, tried, {"theta": width})
+    if min(fit.residual for fit in fits) > UNLIKE:
+        fits += _counted_fits(case, factors, said)
+    return fits
+
+
+def _counted_fits(case: _Case, factors: np.ndarray, said: dict[str, Any]) -> list[Fit]:
+    """Positions that a short format counts: some come twice, so that no rate is seen."""
+    fits: list[Fit] = []
+    if np.abs(factors - factors[0]).max() < _LEAST_TURN:
+        return fits  # nothing turns
+    some, pairs = spread(len(factors), _COUNTED), spread(factors.shape[1], _COUNTED)
+    unit = factors[np.ix_(some, pairs)]
+    for theta, name in itertools.product(_USUAL_THETAS, ("bfloat16", "float16")):
+        steps = frequencies(theta, case.size)
+        counted = in_format(_OFFSETS[:, None] + some.astype(np.float64), name)
+        turned = np.exp(-1j * counted[:, :, None] * steps[pairs])
+        offset = int(_OFFSETS[np.argmax(np.real(np.einsum("opk,pk->o", turned, unit)))])
+        positions = np.arange(len(factors), dtype=np.float64) + offset
+        formula = np.exp(1j * angles(positions, steps, f"{name} positions"))
+        turn = {"direction": "forward", "magnitude": 1.0, "theta": theta, "frequency_scale": 1.0}
+        turn |= {"position_offset": offset, "angle_precision": f"{name} positions"}
+        fits.append(Fit({**said, **turn}, _left(case, formula)))
     return fits
 
 
