@@ -23,6 +23,13 @@ OTHER_CONTROLS = ("same", "amplified", "layout")
 HARD = ("half noise", "other precision", "small", "amplified", "harmless first", "statistics")
 NOT_SAME = ("half noise", "other precision", "amplified", "harmless first", "layout")
 HALVES = (torch.bfloat16, torch.float16)
+# Parts of a dump in which a cause leaves the same numbers as another one: parameters that moved by
+# a rate or by larger gradients, by Adam's start or by plain steps; gradients behind an attention.
+UNDECIDABLE = (
+    ("checkpoint", "learning_rate"),
+    ("checkpoint", "optimizer_start_state"),
+    ("gradients", "mask_shape"),
+)
 # Faults of less than this share of the noise are none.
 BURIED = 0.05
 # Sums over the same values in another order are this close.
@@ -68,7 +75,8 @@ class Run:
     @property
     def decides_cause(self) -> bool:
         """Whether the dump holds what a proof of the cause needs."""
-        return self.keep not in ("outputs", "statistics")
+        cause = self.fault.cause if self.fault else ""
+        return self.keep not in ("outputs", "statistics") and (self.keep, cause) not in UNDECIDABLE
 
 
 def draw(number: int, seed: int, only: str = "", family: str = "", mindspore: float = 0.0) -> Run:
