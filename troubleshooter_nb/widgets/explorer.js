@@ -554,8 +554,9 @@ class Explorer {
     this.draw();
     // The rows are what one waits for: the chart follows when they are on the screen.
     cancelAnimationFrame(this.painting);
+    clearTimeout(this.painted);
     this.painting = requestAnimationFrame(() => {
-      this.painting = requestAnimationFrame(() => this.chart.paint());
+      this.painted = setTimeout(() => this.chart.paint()); // as soon as that frame is shown
     });
     if (this.map) this.map.draw();
   }
