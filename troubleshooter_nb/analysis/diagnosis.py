@@ -198,11 +198,13 @@ class _Inquiry:
 
     def _unless_folded(self, node: Node, suspicion: Suspicion) -> Suspicion:
         """A folded norm in place of the bias that came with it."""
+        if suspicion.cause != "bias_missing":
+            return suspicion
         weight = self.operators.call(node).parameters.get("weight")
         folded = self.folded.get(weight.pair) if weight is not None else None
-        if folded is None or suspicion.cause != "bias_missing":
+        if folded is None or folded.evidence["bias"] != "folded":
             return suspicion
-        return replace(folded, pair=-1) if folded.evidence["bias"] == "folded" else suspicion
+        return replace(folded, pair=-1)
 
     def _unexplained(self) -> list[int]:
         """Rows of calls that created a difference which nothing explains so far."""

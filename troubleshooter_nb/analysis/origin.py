@@ -372,6 +372,12 @@ class _Uses:
     agree: int = 0
     differ: int = 0
 
+    def add(self, other: _Uses) -> _Uses:
+        """Count another one's as well."""
+        self.agree += other.agree
+        self.differ += other.differ
+        return self
+
     def __add__(self, other: _Uses) -> _Uses:
         return _Uses(self.agree + other.agree, self.differ + other.differ)
 
@@ -394,9 +400,11 @@ class _Harmless:
         self.origins = origins
         self._harmless: set[int] = set()
         # Of the calls seen so far, those in each container and direction, and the next few of
-        # those in none: what unrecorded work may have made of a result.
+        # all: what unrecorded work may have made of a result.
         self._inside: dict[tuple[Node, str], _Uses] = defaultdict(_Uses)
         self._soon: dict[tuple[Place, str], deque[_Uses]] = defaultdict(lambda: deque(maxlen=_SOON))
+        # Those among them that hold differences.
+        self._differing: dict[Place, list[_Uses]] = defaultdict(list)
 
     def find(self, nodes: Sequence[Node]) -> set[int]:
         """Take the state from rows that created a difference which goes no further.
@@ -452,14 +460,19 @@ class _Harmless:
             past = _Uses() if row in flow.external else between
             self._decide(row, past + self._uses(node.outputs))
         if any(self._is_origin(row) for row in (*node.outputs, *node.gradients)):
-            self._forget_differences(node)
+            # What differs after an origin says nothing of what came before it.
+            for uses in self._differing.pop(node.place, ()):
+                uses.differ = 0
         made = self._uses(self._made_between(node.inputs))
         self._soon[node.place, node.direction].append(made)
+        seen = [made]
         if node.parent is not None:
-            self._inside[node.parent, node.direction] += made
+            seen.append(self._inside[node.parent, node.direction].add(made))
         if node.children:
             # What differs outside came from inside.
-            self._inside[node, node.direction].differ += self._uses(node.outputs).differ
+            outside = _Uses(differ=self._uses(node.outputs).differ)
+            seen.append(self._inside[node, node.direction].add(outside))
+        self._differing[node.place] += [uses for uses in seen if uses.differ]
 
     def _is_gone_outside(self, node: Node, row: int) -> bool:
         """Whether nothing is left of a difference in what the call around it gives."""
@@ -471,13 +484,6 @@ class _Harmless:
     def _is_origin(self, row: int) -> bool:
         is_created = self.origins.state[row] == "created" and row not in self._harmless
         return bool(is_created) and math.isfinite(self.origins.source_error[row])
-
-    def _forget_differences(self, node: Node) -> None:
-        """What was seen to differ after an origin says nothing of what came before it."""
-        soon = self._soon[node.place, node.direction]
-        inside = [uses for (other, _), uses in self._inside.items() if other.place == node.place]
-        for uses in (*soon, *inside):
-            uses.differ = 0
 
     def _between(self, node: Node) -> _Uses:
         """What unrecorded work may have made of the results of a call, soon after it."""

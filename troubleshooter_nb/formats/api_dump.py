@@ -18,6 +18,7 @@ from troubleshooter_nb.formats.hooks_lines import figure, figures_in, listed_num
 from troubleshooter_nb.formats.npy_file import open_npy
 from troubleshooter_nb.naming import Site, natural_key
 from troubleshooter_nb.naming.api_dump import ApiName, parse_api_name, site_of_api
+from troubleshooter_nb.naming.characters import printable
 
 NAME = "api_dump"
 
@@ -197,7 +198,7 @@ def _record(text: bytes, number: int) -> _Record:
         return _Record(number, "", fault=cut if torn else f"no JSON ({str(error)[:80]})")
     if not isinstance(parts, list) or not parts or not isinstance(parts[0], str):
         return _Record(number, "", fault="no list that starts with a name")
-    name = parts[0].encode(errors="backslashreplace").decode()
+    name = printable(parts[0])
     if len(parts) < 6 or not isinstance(parts[3], str):
         return _Record(number, name, fault=f"{len(parts)} elements; expected a record of 8")
     try:
@@ -214,7 +215,7 @@ def _record(text: bytes, number: int) -> _Record:
 
 def _dtype(text: str) -> str:
     """``torch.float32`` and ``Float32`` are both ``float32``."""
-    return text.removeprefix("torch.").lower().encode(errors="backslashreplace").decode()[:80]
+    return printable(text.removeprefix("torch.").lower())[:80]
 
 
 def _steps(records: Sequence[_Record]) -> tuple[list[int], list[str]]:
@@ -314,7 +315,7 @@ def _stacks(file: Path) -> tuple[dict[str, str], list[str]]:
 
 def _frame(text: Any) -> str:
     r"""``File pt.py, line 7, in forward, \n code`` -> ``pt.py:7 in forward: code``."""
-    text = str(text).encode(errors="backslashreplace").decode()
+    text = printable(str(text))
     match = re.fullmatch(r"(?s)File (.*?), line ([0-9]+), in (.*?), ?\n\s*(.*)", text)
     if match is None:
         return " ".join(text.split())[:1000]

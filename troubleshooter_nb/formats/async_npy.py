@@ -14,6 +14,7 @@ from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import FileSource, checked_source
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.hooks import AsyncName, calls_of, parse_async_name, site_of_hook
 
 NAME = "async_npy"
@@ -93,7 +94,7 @@ def _order(parsed: AsyncName) -> tuple[int, int, tuple[int, ...]]:
 
 
 def _entry(file: Path, parsed: AsyncName, call: int, order: int) -> Entry:
-    name = file.name.removesuffix(".npy").encode(errors="backslashreplace").decode()
+    name = printable(file.name.removesuffix(".npy"))
     site = site_of_hook(parsed.name, call, arriving_is_output=True)
     entry = Entry(name, site, order=order, layer=parsed.name.op)
     try:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.naming import natural_key
+from troubleshooter_nb.naming.characters import printable
 
 # Folders that are a part of the dump above them and none of their own.
 _PART = re.compile(r"(?i)(?:ptdbg_dump|step|rank|proc)[_-]?v?[0-9.]*")
@@ -108,5 +109,5 @@ def _relative(found: Iterable[Path], folder: Path) -> tuple[str, ...]:
 
 def _shown(name: str, *, quoted: bool = True) -> str:
     """Text that can be written out: bytes of a file name that are no UTF-8 come escaped."""
-    text = name.encode(errors="backslashreplace").decode()
+    text = printable(name)
     return repr(text) if quoted else text

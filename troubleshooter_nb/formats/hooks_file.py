@@ -28,6 +28,7 @@ from troubleshooter_nb.formats.hooks_rule import Rule, rule_of
 from troubleshooter_nb.formats.hooks_stacks import stacks_of
 from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.hooks import (
     HookName,
     calls_of,
@@ -469,7 +470,7 @@ def _distinct(entries: Sequence[Entry], notes: list[str]) -> list[Entry]:
 def _dtype(text: str) -> str:
     if text.startswith("<class '"):
         text = text.removeprefix("<class '").removesuffix("'>")
-    return text.removeprefix("torch.").encode(errors="backslashreplace").decode()[:80]
+    return printable(text.removeprefix("torch."))[:80]
 
 
 def _json(value: Any) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import check_shape, reopened
+from troubleshooter_nb.naming.characters import printable
 
 _LONGEST_LINE = 1024**3  # bytes
 _LONGEST_OTHER = 1024**2  # bytes of a line that is no tensor, such as a call stack
@@ -313,7 +314,7 @@ def _text(name: bytes) -> str:
         text = str(json.loads(name.decode(errors="backslashreplace"), strict=False))
     except _JSON_ERRORS:
         text = name.decode(errors="backslashreplace")
-    return text.encode(errors="backslashreplace").decode()
+    return printable(text)
 
 
 def _short(error: Exception) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from troubleshooter_nb.formats.hooks_lines import Line
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.hooks import HookName
 
 _LONGEST_FRAME = 1000  # characters
@@ -40,4 +41,4 @@ def _frame(record: Any) -> str:
         text = f"{match['file']}:{match['line']} in {match['function']}{code_text}"
     else:
         text = str(record)
-    return " ".join(text.encode(errors="backslashreplace").decode().split())[:_LONGEST_FRAME]
+    return " ".join(printable(text).split())[:_LONGEST_FRAME]

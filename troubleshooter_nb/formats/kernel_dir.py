@@ -16,6 +16,7 @@ from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.kernel import KernelName, parse_kernel_name, site_of_kernel
 
 NAME = "kernel_dir"
@@ -164,7 +165,8 @@ def _found_in(place: _Place, names: Sequence[str], notes: list[str]) -> list[_Fo
             unknown.append(name)
     if unknown:
         notes.append(
-            f"{len(unknown)} .npy files with other names are not read, such as {_shown(unknown[0])}"
+            f"{len(unknown)} .npy files with other names are not read, such as "
+            f"{printable(unknown[0])}"
         )
     if _STATISTICS_FILE not in names:
         return found
@@ -268,16 +270,16 @@ def _entries(found: Sequence[_Found]) -> list[Entry]:
     for one in ordered:
         place = one.place.step, one.place.rank
         prefix = f"{one.place.graph}/" if len(graphs) > 1 and one.place.graph else ""
-        name = _shown(prefix + one.parts.stable)
+        name = printable(prefix + one.parts.stable)
         visit = visits[(*place, name)]
         visits[(*place, name)] += 1
         entry = Entry(
             f"{name}#{visit}" if visit else name,
-            site_of_kernel(replace(one.parts, op=_shown(one.parts.op)), visit),
+            site_of_kernel(replace(one.parts, op=printable(one.parts.op)), visit),
             step=place[0],
             rank=place[1],
             order=positions[place],
-            layer=_shown(one.parts.type),
+            layer=printable(one.parts.type),
         )
         positions[place] += 1
         entries.append(_with_values(_with_figures(entry, one), one))
@@ -300,7 +302,7 @@ def _with_figures(entry: Entry, one: _Found) -> Entry:
         statistics=finite,
         dtype=dtype if _DTYPES.fullmatch(dtype) else "",
         shape=_shape(row.get("Shape", "")),
-        digest=f"md5:{_shown(digest)}" if digest else "",
+        digest=f"md5:{printable(digest)}" if digest else "",
     )
 
 
@@ -312,7 +314,7 @@ def _with_values(entry: Entry, one: _Found) -> Entry:
     if one.file.suffix != ".npy":
         dtype = one.parts.dtype or "unknown dtype"
         reason = f"raw bytes ({dtype}, {one.parts.layout}) without a shape; dump it as npy"
-        return replace(entry, reason=_shown(reason))
+        return replace(entry, reason=printable(reason))
     try:
         return replace(entry, source=open_npy(one.file, _token(one.parts.dtype)))
     except FormatError as error:
@@ -342,8 +344,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
-
-
-def _shown(text: str) -> str:
-    """Text that can be written out: bytes of a file name that are no UTF-8 come escaped."""
-    return text.encode(errors="backslashreplace").decode()

@@ -24,7 +24,6 @@ from troubleshooter_nb.formats.msprobe_entries import (
 from troubleshooter_nb.formats.msprobe_json import (
     Document,
     Stacks,
-    printable,
     read_document,
     read_parents,
     read_stacks,
@@ -44,6 +43,7 @@ from troubleshooter_nb.formats.msprobe_layout import (
 from troubleshooter_nb.formats.msprobe_leaves import Beside
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, tensor_files
 from troubleshooter_nb.naming import Site, model_numbers, without_model
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "msprobe_dir"

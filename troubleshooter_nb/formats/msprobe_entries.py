@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from troubleshooter_nb.dump import ArraySource, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import listed
-from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks, printable
+from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks
 from troubleshooter_nb.formats.msprobe_leaves import Beside, Release, fields_of
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, open_tensor
 from troubleshooter_nb.naming import (
@@ -25,6 +25,7 @@ from troubleshooter_nb.naming import (
     parse_row_name,
     site_of_msprobe,
 )
+from troubleshooter_nb.naming.characters import printable
 
 # Keys of an entry and the sections they are, in the order of a call: parameters are used in it.
 _SECTIONS = {

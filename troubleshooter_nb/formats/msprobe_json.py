@@ -11,6 +11,7 @@ from typing import Any
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.naming.characters import printable
 
 DEEPEST = 400  # how deep msprobe itself goes
 _LARGEST = 2 * 1024**3  # bytes
@@ -141,11 +142,6 @@ def read_parents(file: Path) -> dict[str, str]:
         name: printable(parent) if isinstance(parent, str) else ""
         for name, parent in _table(file).items()
     }
-
-
-def printable(text: str) -> str:
-    """Text that can be written out: half characters come escaped."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def _table(file: Path) -> dict[str, Any]:

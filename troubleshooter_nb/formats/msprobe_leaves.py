@@ -16,10 +16,11 @@ import numpy as np
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape
-from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks, printable
+from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, DumpedTensor
 from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.naming.characters import printable
 
 Release = Literal["", "1.2.2", "8.3.3", "26.2.0"]
 

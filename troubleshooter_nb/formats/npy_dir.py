@@ -28,6 +28,7 @@ from troubleshooter_nb.naming import (
     parse_npy_name,
     site_of_npy_stem,
 )
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "npy_dir"
@@ -53,7 +54,7 @@ def refusal(path: Path) -> str | None:
         for file, tool in _FOREIGN.items():
             if os.path.exists(folder / file):
                 found = (folder / file).relative_to(path).as_posix()
-                return f"holds {_text(found)}, so it is a dump of {tool}"
+                return f"holds {printable(found)}, so it is a dump of {tool}"
     notes: list[str] = []
     if next(_npy_files(path, notes), None) is None:
         return "; ".join(["a folder without .npy files", *notes[:_MOST_NOTES]])
@@ -214,9 +215,11 @@ def _npy_files(folder: Path, notes: list[str]) -> Iterator[Path]:
                     elif child.name.endswith(".npy") and not child.name.startswith("._"):
                         yield Path(child.path)
                     elif child.is_symlink() and os.path.isdir(child.path):
-                        notes.append(f"{_text(child.name)} is a link to a folder: not followed")
+                        notes.append(f"{printable(child.name)} is a link to a folder: not followed")
         except OSError as error:
-            notes.append(f"folder {_text(here.name)} was not searched: {error.strerror or error}")
+            notes.append(
+                f"folder {printable(here.name)} was not searched: {error.strerror or error}"
+            )
 
 
 def _entry(file: Path, root: Path, folder: str) -> Entry:
@@ -231,8 +234,8 @@ def _entry(file: Path, root: Path, folder: str) -> Entry:
             inner += f"{part}/"
     parsed = parse_npy_name(relative.name)
     entry = Entry(
-        _text(inner + relative.name.removesuffix(".npy")),
-        site_of_npy_stem(_text(inner + parsed.stem), folder=folder),
+        printable(inner + relative.name.removesuffix(".npy")),
+        site_of_npy_stem(printable(inner + parsed.stem), folder=folder),
         step=coordinates.get("step", 0),
         rank=coordinates.get("rank", 0),
         order=-1 if parsed.number is None else parsed.number,
@@ -254,7 +257,7 @@ def _distinct(entries: list[tuple[Entry, Path]], root: Path) -> list[Entry]:
     return [
         entry
         if seen[entry.step, entry.rank, entry.name] == 1
-        else replace(entry, name=_text(file.relative_to(root).as_posix().removesuffix(".npy")))
+        else replace(entry, name=printable(file.relative_to(root).as_posix().removesuffix(".npy")))
         for entry, file in entries
     ]
 
@@ -322,7 +325,7 @@ def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
         return RunCard(), [f"{CARD_FILE} was not read: {error}"]
     return RunCard.from_dict(
         {
-            _text(key): _text(value) if isinstance(value, str) else value
+            printable(key): printable(value) if isinstance(value, str) else value
             for key, value in facts.items()
         }
     ), []
@@ -349,8 +352,3 @@ def safe_name(name: str) -> str:
     if msg:
         raise ValueError(msg)
     return name
-
-
-def _text(name: str) -> str:
-    """Text that can be written out: bytes of a file name that are no UTF-8 come escaped."""
-    return name.encode(errors="backslashreplace").decode()

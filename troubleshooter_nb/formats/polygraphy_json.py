@@ -29,6 +29,7 @@ from troubleshooter_nb.formats.file_source import (
 )
 from troubleshooter_nb.formats.npy_file import npy_meaning, parse_npy_header
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.site import Role
 
 NAME = "polygraphy_json"
@@ -293,4 +294,4 @@ def _source(path: Path, text: bytes, span: tuple[int, int], stamp: tuple[int, in
 
 def _shown(name: Any) -> str:
     """Text that can be written out: half a pair of surrogates comes escaped."""
-    return str(name).encode(errors="backslashreplace").decode()
+    return printable(str(name))

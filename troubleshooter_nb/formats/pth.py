@@ -17,6 +17,7 @@ from troubleshooter_nb.formats.pth_names import named_values
 from troubleshooter_nb.formats.pth_tensors import HARMLESS, TORCH_DTYPES, Tensors
 from troubleshooter_nb.formats.pth_walk import Tree, walked
 from troubleshooter_nb.naming import site_of_parameter
+from troubleshooter_nb.naming.characters import printable
 
 NAME = "pth"
 
@@ -123,7 +124,7 @@ def _code(globals_: list[str]) -> list[str]:
     """A note of what the file asks for beyond tensors, own code before that of torch."""
     asked = [name for name in globals_ if not _is_harmless(name)]
     asked.sort(key=lambda name: name.startswith("torch."))
-    shown = [name.encode(errors="backslashreplace").decode()[:80] for name in asked]
+    shown = [printable(name)[:80] for name in asked]
     return [f"code the file asks for, not run: {listed(shown)}"] if shown else []
 
 

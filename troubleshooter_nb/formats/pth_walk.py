@@ -11,6 +11,7 @@ from troubleshooter_nb.formats.inert_pickle import Call, Table
 from troubleshooter_nb.formats.pth_containers import key_text
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
 from troubleshooter_nb.naming import Role
+from troubleshooter_nb.naming.characters import printable
 
 Place = tuple[str, ...]
 
@@ -156,7 +157,7 @@ def _is_scripted(value: Any) -> bool:
 def _keyed(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
     for number, (key, value) in enumerate(pairs):
         # Lone surrogates of a damaged key cannot be written out.
-        text = key_text(key).encode(errors="backslashreplace").decode()
+        text = printable(key_text(key))
         yield text or f"#{number}", value
 
 

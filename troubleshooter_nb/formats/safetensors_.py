@@ -31,6 +31,7 @@ from troubleshooter_nb.formats.file_source import (
     written_whole,
 )
 from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.naming.characters import printable
 
 NAME = "safetensors"
 
@@ -188,9 +189,9 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = {_text(key): value for key, value in pairs}
+    found = {printable(key): value for key, value in pairs}
     if len(found) < len(pairs):
-        twice = Counter(_text(key) for key, _ in pairs).most_common(1)[0][0]
+        twice = Counter(printable(key) for key, _ in pairs).most_common(1)[0][0]
         msg = f"has {_short(twice)} twice"
         raise FormatError(msg)
     return found
@@ -199,11 +200,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _not_in_json(constant: str) -> Any:
     msg = f"{constant} is no number of JSON"
     raise ValueError(msg)
-
-
-def _text(name: str) -> str:
-    """Text that can be written out: JSON may hold halves of surrogate pairs."""
-    return name.encode(errors="backslashreplace").decode()
 
 
 def _short(value: object) -> str:
@@ -215,7 +211,7 @@ def _metadata(found: object) -> dict[str, str]:
     if not isinstance(found, dict):
         msg = f"its {_METADATA} is {_short(found)}, not an object; {_AGAIN}"
         raise FormatError(msg)
-    return {key: _text(value) for key, value in found.items() if isinstance(value, str)}
+    return {key: printable(value) for key, value in found.items() if isinstance(value, str)}
 
 
 def _record(name: str, facts: object) -> _Record:

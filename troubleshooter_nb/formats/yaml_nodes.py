@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from troubleshooter_nb.errors import MappingFileError
-from troubleshooter_nb.formats.msprobe_json import printable
+from troubleshooter_nb.naming.characters import printable
 
 _DEEPEST = 32
 # Aliases repeat what they stand for: a few lines can stand for billions.

@@ -207,23 +207,20 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
     language : str
         "en" or "zh".
     """
-    said = []
-    for kind in ("scale", "relation", "shift", "moments"):
-        if kind not in observed:
-            continue
-        shown = dict(observed[kind])
-        key = f"observed_{kind}"
-        if kind == "scale":
-            is_whole = shown["axis"] is None
-            key += "" if is_whole else "_per_index"
-            offset = float(shown["offset"][0]) if is_whole else 0.0
-            shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
-            shown |= {"offset": f" {offset:+.6g}" if offset else ""}
-        if "residual" in shown:
-            shown["residual"] = scientific(float(shown["residual"]))
-        said.append(Said("cause", "", sentence(key, language, **shown)))
     # A factor, an order and a lag say more than that the moments agree.
-    return said[:1]
+    kind = next((k for k in ("scale", "relation", "shift", "moments") if k in observed), None)
+    if kind is None:
+        return []
+    key, shown = f"observed_{kind}", dict(observed[kind])
+    if kind == "scale":
+        is_whole = shown["axis"] is None
+        key += "" if is_whole else "_per_index"
+        offset = float(shown["offset"][0]) if is_whole else 0.0
+        shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
+        shown |= {"offset": f" {offset:+.6g}" if offset else ""}
+    if "residual" in shown:
+        shown["residual"] = scientific(float(shown["residual"]))
+    return [Said("cause", "", sentence(key, language, **shown))]
 
 
 def _named(findings: Sequence[Mapping[str, Any]], language: str) -> str:

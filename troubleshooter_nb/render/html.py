@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from typing import Any
 
+from troubleshooter_nb.naming.characters import printable
+
 # tone -> text colour on a light and on a dark page. As rgb(): JupyterLab's sanitiser drops #hex
 # inside light-dark(). Blue, orange, ochre and violet stay apart for colour-blind readers.
 TONES = {
@@ -69,10 +71,7 @@ def _escaped(value: object) -> str:
 
     Names of files may hold such a half, and a page that does cannot be sent or written.
     """
-    text = str(value)
-    if not text.isascii():
-        text = text.encode(errors="backslashreplace").decode()
-    return html.escape(text)
+    return html.escape(printable(str(value)))
 
 
 def tone(name: str, *children: object, bold: bool = True) -> Markup:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from troubleshooter_nb.widgets.words import word_of
+
 EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
     "title": ("Mapping editor", "映射编辑器"),
     "static": (
@@ -73,15 +75,6 @@ EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
         "内核出错；错误信息见笔记本日志",
     ),
     "drawing": ("the table below follows …", "下表正在更新……"),
-    # Above the static table.
-    "no_front_end": (
-        "No editor above this line? Run the cell again. Where a JavaScript error stands there, the "
-        "Jupyter server lacks anywidget: pip install 'troubleshooter_nb[notebook]' where the "
-        "server runs, restart it and reload the page.",
-        "此行上方没有编辑器？请重新运行单元格。若显示 JavaScript 错误，则 Jupyter 服务器缺少 "
-        "anywidget：请在服务器环境中运行 pip install 'troubleshooter_nb[notebook]'，"
-        "重启服务器并刷新页面。",
-    ),
     # How a name fits another one.
     "unknown_shape": ("shape not known", "形状未知"),
     "another_shape": ("another shape", "形状不同"),
@@ -162,6 +155,5 @@ EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
 
 
 def editor_word(key: str, language: str = "en", **values: object) -> str:
-    """The words of an id, gaps filled; gaps without a value stay as they are."""
-    text = EDITOR_WORDS[key][language == "zh"]
-    return text.format(**values) if values else text
+    """The words of an id; see `words.word_of`."""
+    return word_of(EDITOR_WORDS, key, language, **values)

@@ -17,7 +17,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.html import Markup, details, element, paragraph, small
+from troubleshooter_nb.render.html import Markup, details, element, small
 from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
 from troubleshooter_nb.widgets.columns import Table, View
@@ -25,10 +25,9 @@ from troubleshooter_nb.widgets.drill_down import located, located_entry, part, p
 from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS, explorer_word
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
 from troubleshooter_nb.widgets.sendable import sendable
-from troubleshooter_nb.widgets.words import in_language
+from troubleshooter_nb.widgets.words import front_end_note, in_language
 
 _HERE = Path(__file__).parent
-_NOTE = "margin:2px 0;font:11px sans-serif"
 _KEPT = 32  # opened rows whose evidence is remembered
 # health -> (glyph, tone)
 _HEALTH = {
@@ -139,7 +138,7 @@ class Explorer(anywidget.AnyWidget):
         remark = explorer_word("static_record", self._language)
         title = (self._headline(), small(f" · {remark}"))
         folded = details(title, Markup(self._object._repr_html_()))
-        note = paragraph(small(explorer_word("no_front_end", self._language)), style=_NOTE)
+        note = front_end_note(("table", "表格"), self._language)
         return str(element("div", note, folded, style="font-family:sans-serif;font-size:13px"))
 
     def _headline(self) -> str:

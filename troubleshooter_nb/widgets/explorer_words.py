@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from troubleshooter_nb.widgets.words import word_of
+
 EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     # Columns.
     "number": ("#", "#"),
@@ -141,14 +143,6 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
         "The static record follows.",
         "交互表格需要运行中的内核与受信任的笔记本：请重新执行此单元格。静态记录如下。",
     ),
-    "no_front_end": (
-        "No table above this line? Run the cell again. Where a JavaScript error stands there, the "
-        "Jupyter server lacks anywidget: pip install 'troubleshooter_nb[notebook]' where the "
-        "server runs, restart it and reload the page.",
-        "此行上方没有表格？请重新运行单元格。若显示 JavaScript 错误，则 Jupyter 服务器缺少 "
-        "anywidget：请在服务器环境中运行 pip install 'troubleshooter_nb[notebook]'，"
-        "重启服务器并刷新页面。",
-    ),
     "static_record": ("static record", "静态记录"),
     "statistics_only": (
         "Only statistics were recorded here: there are no values to draw.",
@@ -173,6 +167,5 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
 
 
 def explorer_word(key: str, language: str = "en", **values: object) -> str:
-    """The words of an id, gaps filled; gaps without a value stay as they are."""
-    text = EXPLORER_WORDS[key][language == "zh"]
-    return text.format(**values) if values else text
+    """The words of an id; see `words.word_of`."""
+    return word_of(EXPLORER_WORDS, key, language, **values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import html
 import threading
 import warnings
 from os import PathLike
@@ -19,12 +18,12 @@ from troubleshooter_nb.errors import TroubleshooterWarning
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.render.html import element, fragment, paragraph, small
+from troubleshooter_nb.render.html import element, fragment, paragraph
 from troubleshooter_nb.weight_map import WeightMap
 from troubleshooter_nb.widgets.editing import PairingSession, WeightMapSession, open_session
 from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS, editor_word
 from troubleshooter_nb.widgets.sendable import sendable
-from troubleshooter_nb.widgets.words import in_language
+from troubleshooter_nb.widgets.words import front_end_note, in_language
 
 _HERE = Path(__file__).parent
 # The twin is drawn again after every change, so it is shorter than the repr it comes from.
@@ -33,7 +32,6 @@ _TWIN_BYTES = 100_000
 _QUIET = 0.15
 # Nor are they drawn later than this, however many questions come.
 _LATEST = 1.0
-_NOTE = "margin:2px 0;font:11px sans-serif"
 _TALLEST = 600  # pixels: with rows of 26 pixels, what is drawn stays below 60 rows
 
 
@@ -187,13 +185,13 @@ class MappingEditor(anywidget.AnyWidget):
     def _twin(self, value: WeightMap | Pairing) -> dict[str, str]:
         """The value's repr, or why there is none: a page waits for it."""
         budget = min(int(str(get_options()["html_bytes"])), _TWIN_BYTES)
-        note = str(paragraph(small(editor_word("no_front_end", self._language)), style=_NOTE))
+        note = str(front_end_note(("editor", "编辑器"), self._language))
         with option_context(html_bytes=budget, language=self._language):
             try:
                 drawn = {"text/html": note + value._repr_html_(), "text/plain": repr(value)}
             except Exception as error:
                 said = f"{type(value).__name__}: {type(error).__name__}: {error}"
-                drawn = {"text/html": f"<pre>{html.escape(said)}</pre>", "text/plain": said}
+                drawn = {"text/html": str(element("pre", said)), "text/plain": said}
         return dict(sendable(drawn))
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:

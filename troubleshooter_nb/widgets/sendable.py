@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from troubleshooter_nb.naming.characters import printable
+
 
 def sendable(message: Any) -> Any:
     """A message with all its texts in a form that JSON in UTF-8 holds.
@@ -20,9 +22,7 @@ def sendable(message: Any) -> Any:
         The same, such a half as a backslash and its number; tuples become lists.
     """
     if isinstance(message, str):
-        if message.isascii():
-            return message
-        return message.encode(errors="backslashreplace").decode()
+        return printable(message)
     if isinstance(message, Mapping):
         return {key: sendable(value) for key, value in message.items()}
     if isinstance(message, (list, tuple)):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.between.scene import Scene
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import SHORT_FORMATS, Suspicion, Twin
 from troubleshooter_nb.metrics.operators.products import in_format
 
-_FORMATS = ("bfloat16", "float16")
 _AS_IT_IS = "as it was"
 _FEWEST = 24
 
@@ -58,7 +57,7 @@ def _form(source: np.ndarray, target: np.ndarray) -> str | None:
         return _AS_IT_IS
     rounded = (
         name
-        for name in _FORMATS
+        for name in SHORT_FORMATS.values()
         if np.array_equal(in_format(source, name), target.astype(np.float64), equal_nan=True)
     )
     return next(rounded, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.case import SHORT_FORMATS, Twin
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.signatures import values_of
@@ -17,12 +17,12 @@ _LEAST, _MOST = 4096, 1 << 14  # values in all, and of one tensor
 _MOST_TENSORS = 24
 _SIGMAS = 5.0
 _UNRELATED = 0.5
-_SHORT = {8: "bfloat16", 11: "float16"}
 
 
 def stored_in(values: np.ndarray, bits: int) -> np.ndarray:
     """The values in the dtype whose precision they use, where that is a shorter one."""
-    return values.astype(dtype_from_token(_SHORT[bits])) if bits in _SHORT else values
+    name = SHORT_FORMATS.get(bits)
+    return values.astype(dtype_from_token(name)) if name else values
 
 
 def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:

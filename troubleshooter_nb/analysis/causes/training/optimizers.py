@@ -27,8 +27,8 @@ from troubleshooter_nb.analysis.causes.training.rules import (
 )
 
 # How much of the rounding a swapped setting has to add: a fifth in amplitude.
-_MOST_RATES = 8  # named in the evidence
 _MARGIN = 0.05
+_MOST_RATES = 8  # named in the evidence
 # Learning rates closer than this are one.
 _SAME_RATE = 3e-4
 # A rule for which nothing was fitted is as good as a fitted one up to this many times its residual.
