@@ -260,7 +260,7 @@ class Explorer {
       if (!asked) return;
       this.waiting.delete(message.id);
       clearTimeout(asked.timer);
-      if (this.silent) this.silent.hidden = true;
+      if (this.silent && !this.silent.hidden) this.silent.hidden = true;
       asked.resolve({ ...message, buffers });
       // After those who wait for it have drawn.
       Promise.resolve().then(() => this.count(asked.counter, -1));
