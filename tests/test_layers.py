@@ -18,7 +18,7 @@ NAME = "troubleshooter_nb"
 # above its own, so units in one row do not import each other.
 ROWS = [
     ["errors"],  # layer 0, standard library only; errors first, because all others raise
-    ["naming", "options"],
+    ["collector", "naming", "options"],
     ["metrics", "render", "frameworks"],  # layer 1
     ["run_card"],  # layer 2, ordered
     ["dump"],
@@ -33,7 +33,7 @@ ROWS = [
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
-STANDARD_LIBRARY_ONLY = {"errors", "naming", "options"}
+STANDARD_LIBRARY_ONLY = {"collector", "errors", "naming", "options"}
 FENCE = {
     "torch": Path("frameworks/torch_.py"),
     "mindspore": Path("frameworks/mindspore_.py"),

@@ -142,18 +142,7 @@ class Transform:
         WeightMapError
             If the sources do not fit the transform.
         """
-        # An array that has a shape but no memory: every axis is one element repeated.
-        hollow = [np.broadcast_to(np.zeros((), s.dtype), s.shape) for s in sources]
-        if self.kind == "concat":
-            return [_joined(self._axis(sources[0]), sources)] if sources else []
-        if self.kind == "add":
-            if len({source.shape for source in sources}) != 1:
-                msg = f"add needs equal shapes, got {[source.shape for source in sources]}"
-                raise WeightMapError(msg)
-            return [sources[0]]
-        if self.kind == "weight_norm":
-            return [self._folded(sources)]
-        return [Spec(array.shape, array.dtype) for array in self.apply(hollow)]
+        return list(_made(self, tuple(sources)))
 
     def apply(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The target arrays; views of the sources where possible.
@@ -677,15 +666,14 @@ class WeightMap:
             return self
         specs = [self.source[name] for name in sources], [self.target[name] for name in targets]
         sizes = [spec.size for spec in specs[0]], [spec.size for spec in specs[1]]
-        pairs = rest_pairs(
-            sources, targets, sizes, lambda i, j: bool(self.fitting(sources[i], targets[j]))
-        )
+
+        def fitting(i: int, j: int) -> tuple[Transform, ...]:
+            return _transforms(specs[0][i].shape, specs[1][j].shape)
+
         made = []
-        for i, j, why in pairs:
-            transform = self.fitting(sources[i], targets[j])[0]
-            row = WeightRow(
-                (sources[i],), (targets[j],), transform, how="edited", note=f"auto-matched: {why}"
-            )
+        for i, j, why in rest_pairs(sources, targets, sizes, lambda i, j: bool(fitting(i, j))):
+            note = f"auto-matched: {why}"
+            row = WeightRow((sources[i],), (targets[j],), fitting(i, j)[0], how="edited", note=note)
             made += [] if self.problem(row) else [row]
         return self.with_rows([*self.rows, *made]) if made else self
 
@@ -971,7 +959,7 @@ class WeightMap:
 
     def problem(self, row: WeightRow) -> str:
         """Why a row cannot be converted, or nothing."""
-        if not all(name.strip() for name in row.targets):
+        if not all(map(str.strip, row.targets)):
             return "the target name is empty"
         if not self.source:  # nothing is known yet, as of a map just read
             return ""
@@ -1056,6 +1044,23 @@ class WeightMap:
 
 _JOIN = " + "
 _MOST_PERMUTED = 5  # axes; all their orders are tried
+
+
+@lru_cache(maxsize=1 << 12)
+def _made(transform: Transform, sources: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    """What `Transform.specs` gives; the layers of a net ask for the same again and again."""
+    # An array that has a shape but no memory: every axis is one element repeated.
+    hollow = [np.broadcast_to(np.zeros((), s.dtype), s.shape) for s in sources]
+    if transform.kind == "concat":
+        return (_joined(transform._axis(sources[0]), sources),) if sources else ()
+    if transform.kind == "add":
+        if len({source.shape for source in sources}) != 1:
+            msg = f"add needs equal shapes, got {[source.shape for source in sources]}"
+            raise WeightMapError(msg)
+        return (sources[0],)
+    if transform.kind == "weight_norm":
+        return (transform._folded(sources),)
+    return tuple(Spec(array.shape, array.dtype) for array in transform.apply(hollow))
 
 
 @lru_cache(maxsize=1 << 12)

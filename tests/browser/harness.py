@@ -374,6 +374,67 @@ root => { root.tnbMeasured = new Promise(resolve => {
 """
 
 
+READABLE = 4.5  # contrast of normal text, WCAG 2.2 AA
+
+
+def palest(root: Locator) -> tuple[float, str]:
+    """The contrast of the text that is hardest to read below an element, and its beginning.
+
+    Every text counts against what is painted behind it, opacity and translucent bars included.
+    """
+    ratio, text = root.evaluate(_CONTRASTS)[0]
+    return float(ratio), str(text)
+
+
+_CONTRASTS = """
+root => {
+  const parse = text => {
+    const part = text.match(/rgba?\\(([^)]*)\\)/);
+    if (!part) { const c = text.match(/color\\(srgb ([^)]*)\\)/);
+      if (!c) return [0, 0, 0, 0];
+      const v = c[1].split(/[ \\/]+/).map(Number);
+      return [v[0] * 255, v[1] * 255, v[2] * 255, v.length > 3 ? v[3] : 1]; }
+    const v = part[1].split(/[ ,\\/]+/).map(Number);
+    return [v[0], v[1], v[2], v.length > 3 ? v[3] : 1];
+  };
+  const over = (top, below) => below.map((c, i) => top[i] * top[3] + c * (1 - top[3]));
+  const luminance = c => {
+    const linear = x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;
+    const v = c.map(x => linear(x / 255));
+    return .2126 * v[0] + .7152 * v[1] + .0722 * v[2];
+  };
+  const behind = element => {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement)
+      layers.push(parse(getComputedStyle(e).backgroundColor));
+    let colour = canvas;
+    for (const layer of layers.reverse()) colour = over(layer, colour);
+    return colour;
+  };
+  // What the browser paints where no element has a background: white, or its dark page colour.
+  const probe = root.appendChild(document.createElement('i'));
+  probe.style.backgroundColor = 'Canvas';
+  const canvas = parse(getComputedStyle(probe).backgroundColor).slice(0, 3);
+  probe.remove();
+  const found = [];
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode, e = node.parentElement;
+    if (!node.textContent.trim() || e.closest('style')) continue;
+    if (!e.getClientRects().length) continue;
+    let opacity = 1;
+    for (let p = e; p && p !== root.parentElement; p = p.parentElement)
+      opacity *= Number(getComputedStyle(p).opacity);
+    const back = behind(e), colour = parse(getComputedStyle(e).color);
+    colour[3] *= opacity;
+    const [a, b] = [luminance(over(colour, back)), luminance(back)].sort((x, y) => y - x);
+    found.push([(a + .05) / (b + .05), node.textContent.trim().slice(0, 40)]);
+  }
+  return found.sort((x, y) => x[0] - y[0]);
+}
+"""
+
+
 def unnamed(root: Locator) -> list[str]:
     """Tab stops of a widget that a screen reader has no name for."""
     return list(root.evaluate(_UNNAMED))

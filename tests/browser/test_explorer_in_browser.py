@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -13,69 +12,9 @@ pytest.importorskip("anywidget")
 
 from playwright.sync_api import expect
 
-from tests.browser import harness
+from tests.browser import harness, scenes
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.notebook,
-    pytest.mark.skipif(harness.CHROMIUM is None, reason="needs chromium"),
-]
-
-ROWS = 10_000
-MOST_ROWS_IN_DOM = 60
-MOST_STATE = 200_000  # bytes
-SLOWEST = 100  # ms
-PACKAGE = str(Path(__file__).resolve().parents[2])
-
-# Some 40 pairs are compared and their rows repeated: what is tested is the table, not measuring.
-CELL = """
-import sys; sys.path.insert(0, {package!r})
-import dataclasses, numpy as np, troubleshooter_nb as tnb
-from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
-from troubleshooter_nb.naming import Site
-from troubleshooter_nb.widgets import explore
-
-rng = np.random.default_rng(0)
-def entry(name, array, order, **known):
-    source = None if array is None else ArrayInMemory(array)
-    role = ("output", "input", "parameter")[order % 3]
-    return Entry(name, Site("module", name, 0, "forward", role, ""), source, order=order, **known)
-good = {{f"layers.{{i}}.attn": rng.normal(size=(16, 24)).astype("f4") for i in range(36)}}
-good["conv"] = rng.normal(size=(3, 4, 20, 30)).astype("f4")
-good["big"] = rng.normal(size=(512, 768)).astype("f4")
-good["<img src=x onerror=window.hurt=1>"] = rng.normal(size=(4, 4)).astype("f4")
-bad = {{name: value.copy() for name, value in good.items()}}
-for i in range(20, 36):
-    bad[f"layers.{{i}}.attn"] += np.float32(10.0 ** (i % 5 - 5))
-bad["layers.30.attn"][2, 3] = np.nan
-bad["conv"][1, 2, :, 7] += 1
-bad["big"][100, 200] += 9
-recorded = dict(shape=(3, 3), dtype="float32")
-sides = []
-for arrays, top in ((bad, 1.0), (good, 2.0)):
-    entries = [entry(name, value, order) for order, (name, value) in enumerate(arrays.items())]
-    known = dict(min=0.0, max=top, mean=0.5, l2=2.0)
-    entries.append(entry("recorded", None, len(entries), statistics=known, **recorded))
-    sides.append(Dump.from_entries(entries, label=f"side {{top:g}}"))
-cmp = tnb.compare(*sides)
-rows = np.arange({rows}) % len(cmp)
-def renamed(values):
-    again = lambda i, name: f"{{name}}.copy{{i // len(cmp)}}" if i >= len(cmp) else name
-    return np.array([again(i, name) for i, name in enumerate(values)], object)
-result = cmp.result.isel(pair=rows)
-names = ("left", "right", "left_display", "right_display")
-columns = {{name: ("pair", renamed(result[name].values)) for name in names}}
-columns["step"] = ("pair", np.arange({rows}) // 10 % 4)
-columns["rank"] = ("pair", np.arange({rows}) % 2)
-result = result.assign(order=("pair", np.arange({rows})), **columns)
-cmp = dataclasses.replace(cmp, result=result)
-explorer = explore(cmp)
-explorer
-"""
-
-
-def cell(rows=40):
-    return CELL.format(package=PACKAGE, rows=rows)
+pytestmark = [pytest.mark.browser, pytest.mark.notebook]
 
 
 @pytest.fixture
@@ -87,10 +26,7 @@ def root(tmp_path):
 def started(notebook):
     """The explorer's element once its rows are there."""
     notebook.run_all()
-    element = notebook.page.locator(".tnb-explorer")
-    element.locator("tbody tr[aria-rowindex]").first.wait_for()
-    element.evaluate("e => e.scrollIntoView()")
-    return element
+    return scenes.explorer_of(notebook.page)
 
 
 def told(element):
@@ -120,7 +56,7 @@ def test_with_the_mouse_one_filters_sorts_opens_zooms_and_selects(root, front_en
     if reason := harness.missing(front_end):
         pytest.skip(reason)
     with harness.jupyter(root) as server, harness.browser_page() as page:
-        server.write("x.ipynb", [cell()])
+        server.write("x.ipynb", [scenes.explorer_cell()])
         with harness.opened(server, page, "x.ipynb", front_end) as notebook:
             element = started(notebook)
             # From here on: Notebook 7 has a fault of its own while it starts.
@@ -234,7 +170,7 @@ def test_with_the_mouse_one_filters_sorts_opens_zooms_and_selects(root, front_en
 @pytest.mark.long
 def test_with_the_keyboard_alone_one_finds_opens_and_selects(root):
     with harness.jupyter(root) as server, harness.browser_page() as page:
-        server.write("x.ipynb", [cell()])
+        server.write("x.ipynb", [scenes.explorer_cell()])
         with harness.opened(server, page, "x.ipynb") as notebook:
             element = started(notebook)
             element.locator(".tnb-search").focus()
@@ -315,7 +251,7 @@ def test_single_values_are_exact_and_a_double_click_is_one_step(root):
                 assert here.split() == [reading.split()[1], reading.split()[4]]
             notebook.screenshot("explorer_exact", element)
             notebook.close()
-        server.write("x.ipynb", [cell()])
+        server.write("x.ipynb", [scenes.explorer_cell()])
         with harness.opened(server, page, "x.ipynb") as notebook:
             element = started(notebook)
             element.locator(".tnb-search").fill("big")
@@ -346,62 +282,14 @@ def test_single_values_are_exact_and_a_double_click_is_one_step(root):
 
 def test_ten_thousand_rows_stay_fluid_and_out_of_the_file(root):
     with harness.jupyter(root) as server, harness.browser_page() as page:
-        server.write("x.ipynb", [cell(ROWS)])
-        with harness.opened(server, page, "x.ipynb") as notebook:
-            element = started(notebook)
-            told(element)
-            scroller = element.locator(".tnb-scroller")
-            search = element.locator(".tnb-search")
-            search.focus()
-
-            def head(name):
-                return element.get_by_role("columnheader", name=name).locator("button")
-
-            acts = {
-                "letter": lambda: page.keyboard.press("o"),
-                "letter more": lambda: page.keyboard.press("n"),
-                "letter gone": lambda: page.keyboard.press("Backspace"),
-                "clear": lambda: element.locator(".tnb-clear").click(),
-                "sort figure": lambda: head("rel L2").click(),
-                "sort name": lambda: head("left").click(),
-                "verdict": lambda: element.locator(".tnb-chip", has_text="differs").click(),
-                "scroll": lambda: scroller.evaluate("e => { e.scrollTop += 24 * 900; }"),
-                "select": lambda: element.locator("tbody input[type=checkbox]").nth(7).click(),
-                "arrow": lambda: page.keyboard.press("ArrowDown"),
-                "open": lambda: page.keyboard.press("Enter"),
-            }
-            session = page.context.new_cdp_session(page)
-            session.send("Performance.enable", {"timeDomain": "threadTicks"})
-            work, wall = {}, {}
-            for name, act in acts.items():
-                before = _main_thread(session)
-                wall[name] = harness.measured(element, act)
-                work[name] = _main_thread(session) - before
-                told(element)
-                assert element.locator("tbody tr").count() <= MOST_ROWS_IN_DOM
-            took = {name: f"{wall[name]:.0f} ms, {work[name]:.0f} of it ours" for name in acts}
-            print(took)  # noqa: T201 - shown by pytest -s and in a failure
-            # What the page itself has to do; how long the rest takes is said, and is the machine's.
-            assert {name: ms for name, ms in work.items() if ms > SLOWEST} == {}
-            shown = known(notebook, shown="len(explorer.shown)")["shown"]
-            assert element.locator(".tnb-count").inner_text().startswith(f"{shown:,} of 10,000")
-            notebook.save()
-            print(f"{notebook.widget_state_bytes():,} bytes of state")  # noqa: T201
-            assert 0 < notebook.widget_state_bytes() < MOST_STATE
-
-
-def _main_thread(session):
-    """Milliseconds of script, style and layout so far, not counting what others used of the CPU."""
-    metrics = {m["name"]: m["value"] for m in session.send("Performance.getMetrics")["metrics"]}
-    parts = ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
-    return 1000 * sum(metrics[part] for part in parts)
+        scenes.check(scenes.play(server, page, scenes.EXPLORER, rounds=1))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("state", [True, False])
 def test_a_saved_notebook_opens_with_the_record_and_a_sentence(root, state):
     with harness.jupyter(root, widget_state=state) as server, harness.browser_page() as page:
-        server.write("x.ipynb", [cell()])
+        server.write("x.ipynb", [scenes.explorer_cell()])
         with harness.opened(server, page, "x.ipynb") as notebook:
             started(notebook)
             notebook.save()
@@ -429,7 +317,7 @@ def test_a_saved_notebook_opens_with_the_record_and_a_sentence(root, state):
 @pytest.mark.parametrize("dark", [False, True])
 def test_words_can_be_read_in_both_themes(root, dark):
     with harness.jupyter(root, dark=dark) as server, harness.browser_page(dark=dark) as page:
-        server.write("x.ipynb", [cell()])
+        server.write("x.ipynb", [scenes.explorer_cell()])
         with harness.opened(server, page, "x.ipynb") as notebook:
             element = started(notebook)
             element.locator(".tnb-search").fill("big")
@@ -443,25 +331,5 @@ def test_words_can_be_read_in_both_themes(root, dark):
             element.locator(".tnb-clear").click()
             notebook.screenshot(f"explorer_{'dark' if dark else 'light'}", element)
             for part in (".tnb-title", "tbody td.tnb-ok", ".tnb-open", "thead button", ".tnb-keys"):
-                assert _contrast(element.locator(part).first) >= 4.5
-
-
-def _contrast(locator):
-    """Contrast of a text with the page behind it (WCAG)."""
-    return locator.evaluate(
-        """node => {
-          const parts = text => text.match(/[\\d.]+/g).map(Number);
-          const light = ([r, g, b]) => [r, g, b]
-            .map(v => v / 255)
-            .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-            .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-          const ink = light(parts(getComputedStyle(node).color));
-          let behind = node, paper = [0, 0, 0, 0];
-          while (behind && !(paper.length === 3 || paper[3] === 1)) {
-            paper = parts(getComputedStyle(behind).backgroundColor);
-            behind = behind.parentElement;
-          }
-          const [high, low] = [ink, light(paper)].sort((a, b) => b - a);
-          return (high + 0.05) / (low + 0.05);
-        }"""
-    )
+                palest = harness.palest(element.locator(part).first)
+                assert palest[0] >= harness.READABLE, palest

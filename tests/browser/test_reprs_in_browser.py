@@ -10,64 +10,19 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 import troubleshooter_nb as tnb
+
+pytest.importorskip("playwright")
+pytest.importorskip("jupyter_client")
+
 from tests.analysis.runs import chain
+from tests.browser import harness
 
 HERE = Path(__file__).parent
-PICTURES = HERE / "pictures"
 # Objects in the notebook.
 SHOWN = 11
 MSPROBE = HERE.parent / "data" / "msprobe" / "v26_2_0"
 
 pytestmark = [pytest.mark.browser, pytest.mark.notebook]
-
-# Contrast of every text against what is painted behind it, opacity and translucent bars included.
-CONTRAST = """
-root => {
-  const parse = text => {
-    const part = text.match(/rgba?\\(([^)]*)\\)/);
-    if (!part) { const c = text.match(/color\\(srgb ([^)]*)\\)/);
-      if (!c) return [0, 0, 0, 0];
-      const v = c[1].split(/[ \\/]+/).map(Number);
-      return [v[0] * 255, v[1] * 255, v[2] * 255, v.length > 3 ? v[3] : 1]; }
-    const v = part[1].split(/[ ,\\/]+/).map(Number);
-    return [v[0], v[1], v[2], v.length > 3 ? v[3] : 1];
-  };
-  const over = (top, below) => below.map((c, i) => top[i] * top[3] + c * (1 - top[3]));
-  const luminance = c => {
-    const linear = x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4;
-    const v = c.map(x => linear(x / 255));
-    return .2126 * v[0] + .7152 * v[1] + .0722 * v[2];
-  };
-  const behind = element => {
-    const layers = [];
-    for (let e = element; e; e = e.parentElement)
-      layers.push(parse(getComputedStyle(e).backgroundColor));
-    let colour = canvas;
-    for (const layer of layers.reverse()) colour = over(layer, colour);
-    return colour;
-  };
-  // What the browser paints where no element has a background: white, or its dark page colour.
-  const probe = root.appendChild(document.createElement('i'));
-  probe.style.backgroundColor = 'Canvas';
-  const canvas = parse(getComputedStyle(probe).backgroundColor).slice(0, 3);
-  probe.remove();
-  const found = [];
-  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode, e = node.parentElement;
-    if (!node.textContent.trim() || e.closest('style')) continue;
-    if (!e.getClientRects().length) continue;
-    let opacity = 1;
-    for (let p = e; p && p !== root.parentElement; p = p.parentElement)
-      opacity *= Number(getComputedStyle(p).opacity);
-    const back = behind(e), colour = parse(getComputedStyle(e).color);
-    colour[3] *= opacity;
-    const [a, b] = [luminance(over(colour, back)), luminance(back)].sort((x, y) => y - x);
-    found.push([(a + .05) / (b + .05), node.textContent.trim().slice(0, 40)]);
-  }
-  return found.sort((x, y) => x[0] - y[0]);
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +89,7 @@ def record(cmp, others, tmp_path_factory):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_an_untrusted_record_is_drawn_readable_and_foldable(harness, record, dark):
+def test_an_untrusted_record_is_drawn_readable_and_foldable(record, dark):
     with (
         harness.jupyter(record, dark=dark) as server,
         harness.browser_page(dark=dark, height=7000) as page,
@@ -143,15 +98,15 @@ def test_an_untrusted_record_is_drawn_readable_and_foldable(harness, record, dar
         page.wait_for_selector(f".tsnb >> nth={SHOWN - 1}")
         theme = f'body[data-jp-theme-light="{str(not dark).lower()}"]'
         page.wait_for_selector(theme, state="attached")
-        PICTURES.mkdir(exist_ok=True)
-        page.screenshot(path=PICTURES / f"untrusted_{'dark' if dark else 'light'}.png")
+        harness.PICTURES.mkdir(exist_ok=True)
+        page.screenshot(path=harness.PICTURES / f"untrusted_{'dark' if dark else 'light'}.png")
         # Untrusted: the sanitiser took our style sheet away, and the look must not need it.
         assert page.locator(".jp-OutputArea style").count() == 0
         for i in range(SHOWN):
             block = page.locator(".tsnb").nth(i)
             assert block.bounding_box()["height"] > 20
-            worst = block.evaluate(CONTRAST)[0]
-            assert worst[0] >= 4.5, worst
+            palest = harness.palest(block)
+            assert palest[0] >= harness.READABLE, palest
         closed = page.locator(".tsnb details:not([open])").first
         before = closed.bounding_box()["height"]
         handle = closed.element_handle()
@@ -162,17 +117,17 @@ def test_an_untrusted_record_is_drawn_readable_and_foldable(harness, record, dar
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_an_exported_page_is_readable_and_fits_the_window(harness, cmp, tmp_path, dark):
+def test_an_exported_page_is_readable_and_fits_the_window(cmp, tmp_path, dark):
     path = tnb.export(cmp, tmp_path / "page.html")
     asked = []
     with harness.browser_page(dark=dark, width=1120) as page:
         page.on("request", lambda request: asked.append(request.url))
         page.goto(path.as_uri())
-        PICTURES.mkdir(exist_ok=True)
-        picture = PICTURES / f"page_{'dark' if dark else 'light'}.png"
+        harness.PICTURES.mkdir(exist_ok=True)
+        picture = harness.PICTURES / f"page_{'dark' if dark else 'light'}.png"
         page.screenshot(path=picture, full_page=True)
-        worst = page.locator(".tsnb").evaluate(CONTRAST)[0]
-        assert worst[0] >= 4.5, worst
+        palest = harness.palest(page.locator(".tsnb"))
+        assert palest[0] >= harness.READABLE, palest
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

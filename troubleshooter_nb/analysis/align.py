@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import gc
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +28,7 @@ from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
 from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
 from troubleshooter_nb.analysis.value_ties import settle_by_values
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError, TroubleshooterWarning
 from troubleshooter_nb.formats import DumpLike, as_dump
@@ -144,7 +143,7 @@ def pair_dumps(
         msg = f"unknown pairing {method!r}; choose one of {', '.join(matchers)}"
         raise PairingError(msg)
     check_fuzzy(fuzzy)
-    with _uncollected():
+    with uncollected():
         left, whole = as_dump(left, "left"), as_dump(right, "right")
         right = _in_places_of(left, whole)
         given = _labelled(_given_matches(left, right, mapping), left, right)
@@ -201,23 +200,6 @@ def _of_calls_on_both_sides(given: list[Match], left: Dump, right: Dump) -> dict
         and kinds[0][match.left] in CALL_KINDS
         and kinds[1][match.right] in CALL_KINDS
     }
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Run without the collector of reference cycles, which is on again afterwards if it was.
-
-    Pairing makes a million objects and no cycles worth mentioning. The collector looks through all
-    of them again and again for nothing, which takes half of the time for a large dump, and more
-    per entry the larger it is.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _pair_place(

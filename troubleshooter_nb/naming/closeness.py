@@ -12,6 +12,7 @@ from typing import NamedTuple
 from troubleshooter_nb.naming.parameters import canonical_parameter
 
 _WORD = re.compile(r"[0-9]+|[A-Z]*[a-z]+|[A-Z]+")
+_NUMBER = re.compile(r"([0-9]+)")
 # Two names that share their numbers and their last word are likelier partners than two that do
 # not, whatever else they share.
 _SAME_NUMBERS, _SAME_END = 0.25, 0.25
@@ -85,10 +86,18 @@ def words(name: str) -> Counter[str]:
     return Counter(word.lower() for word in _WORD.findall(spelled))
 
 
-@lru_cache(maxsize=1 << 16)
 def numbers(name: str) -> tuple[str, ...]:
     """The numbers of a name, in their order."""
-    return tuple(re.findall(r"[0-9]+", name))
+    return _numbered(name)[1]
+
+
+@lru_cache(maxsize=1 << 16)
+def _numbered(name: str) -> tuple[str, tuple[str, ...]]:
+    """A name whose numbers are counted instead of said, and they: ``a.7.b9`` gives ``a.0.b1``."""
+    parts = _NUMBER.split(name)
+    said = tuple(parts[1::2])
+    parts[1::2] = map(str, range(len(said)))
+    return "".join(parts), said
 
 
 @lru_cache(maxsize=1 << 16)
@@ -138,7 +147,9 @@ def rest_pairs(
         if len(exact) == 1 and exact[0] in open_right and fits(i, exact[0]):
             take(i, exact[0], "same name")
     for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=True):
-        for i, j, score in _mutual([left[i] for i in mine], [right[j] for j in theirs]):
+        # The layers of a net differ in their numbers alone: what holds for one holds for all.
+        counted = [[_numbered(left[i])[0] for i in mine], [_numbered(right[j])[0] for j in theirs]]
+        for i, j, score in _mutual(*map(tuple, counted)):
             if fits(mine[i], theirs[j]):
                 take(mine[i], theirs[j], f"closest names ({min(score / 1.5, 1):.2f}), same numbers")
     for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=False):
@@ -165,7 +176,8 @@ def _groups(
     return [group for group in groups.values() if all(group)]
 
 
-def _mutual(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, float]]:
+@lru_cache(maxsize=1 << 10)
+def _mutual(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[tuple[int, int, float], ...]:
     """Pairs that are clearly each other's closest."""
     best: list[dict[int, tuple[int, float]]] = []
     for names, others in ((left, right), (right, left)):
@@ -176,4 +188,6 @@ def _mutual(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, f
             if clear and near[0][1] >= _LEAST:
                 found[i] = near[0]
         best.append(found)
-    return [(i, j, score) for i, (j, score) in best[0].items() if best[1].get(j, (-1, 0.0))[0] == i]
+    return tuple(
+        (i, j, score) for i, (j, score) in best[0].items() if best[1].get(j, (-1, 0.0))[0] == i
+    )

@@ -114,7 +114,8 @@ def canonical_parameter(path: str) -> str | None:
     The two parts of a weight norm are spelled as torch 2 does, whichever release wrote them:
     ``fc.weight_g`` -> ``fc.parametrizations.weight.original0``.
     """
-    if match := _WEIGHT_NORM.search(path):
+    match = _WEIGHT_NORM.search(path) if path[-2:] in ("_g", "_v") else None
+    if match:
         return f"{path[: match.start(1)]}parametrizations.weight.original{int(match[1][-1] == 'v')}"
     leaf = parameter_leaf(path)
     return None if leaf is None else path[: len(path) - len(_leaf(path))] + leaf

@@ -31,7 +31,7 @@ from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate, name_index
 from troubleshooter_nb.pairing import Pairing, places_of
 from troubleshooter_nb.render.text import parse_shape, shape_text
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, is_part
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.editor_words import editor_word
 from troubleshooter_nb.widgets.history import History
 
@@ -46,6 +46,7 @@ _MOST = 3  # candidates
 _LARGEST = 1 << 26  # bytes that are read for one look, as `convert.row_evidence` has it
 # What `fits` says of a shape that is not known, on either side.
 _UNKNOWN = "?"
+_AGAINST = re.compile("values (?:differ|are those of)|values: ")
 _KIND_IN_STEM = re.compile(r"(?:^|[._-])(api|cell|layer)$")
 
 
@@ -390,7 +391,6 @@ class WeightMapSession(Session[WeightMap]):
         self._at = [{name: k for k, name in enumerate(names)} for names, _ in sides]
         self._known_as = value.source, value.target
         self._drawn: dict[int, tuple[WeightRow, WeightRow | None, Cells]] = {}
-        self._sound: set[tuple[Any, ...]] = set()
         return sides[0], sides[1]
 
     def _labels(self) -> tuple[str, str]:
@@ -428,7 +428,7 @@ class WeightMapSession(Session[WeightMap]):
     def _cells_of(self, row: WeightRow, instead: WeightRow | None) -> Cells:
         left = [self._at[0][name] for name in row.sources]
         right = [self._at[1][name] for name in row.targets]
-        problem = self._problem(row)
+        problem = self.value.problem(row)
         suggestion = ""
         if instead:
             names = " + ".join(instead.targets)
@@ -445,27 +445,11 @@ class WeightMapSession(Session[WeightMap]):
             suggestion,
         )
 
-    def _problem(self, row: WeightRow) -> str:
-        """Why a row cannot be converted, asked once for all rows of the same shapes that can."""
-        value = self.value
-        mine = [value.source.get(name) for name in row.sources]
-        theirs = [(value.target or {}).get(name) for name in row.targets]
-        if None in mine or None in theirs or any(map(is_part, row.sources)):
-            return value.problem(row)
-        key = *mine, row.transform, *theirs
-        if key not in self._sound:
-            problem = value.problem(row)
-            if problem:
-                return problem
-            self._sound.add(key)
-        return ""
-
     def _shapes(self, left: Sequence[int], right: Sequence[int]) -> str:
-        sides = [
-            " + ".join(self._names[side][1][k] for k in numbers)
-            for side, numbers in enumerate((left, right))
-        ]
-        return sides[0] if sides[0] == sides[1] or not sides[1] else " → ".join(sides)
+        of_left, of_right = self._names[0][1], self._names[1][1]
+        mine = " + ".join([of_left[k] for k in left])
+        theirs = " + ".join([of_right[k] for k in right])
+        return mine if mine == theirs or not theirs else f"{mine} → {theirs}"
 
     def summary(self) -> list[str]:
         """What is matched and what is not, in a few words each."""
@@ -880,7 +864,7 @@ def _shape(spec: Spec) -> str:
 
 def _contradicts(row: WeightRow) -> bool:
     """Whether values speak against a row, as `convert.evidence` notes it."""
-    return any(word in row.note for word in ("values differ", "values are those of", "values: "))
+    return _AGAINST.search(row.note) is not None
 
 
 def _sentence(error: Exception) -> str:

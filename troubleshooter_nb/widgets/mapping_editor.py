@@ -14,6 +14,7 @@ import anywidget
 import traitlets
 from IPython.display import display
 
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.errors import TroubleshooterWarning
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.options import get_options, option_context
@@ -123,7 +124,8 @@ class MappingEditor(anywidget.AnyWidget):
         answer: dict[str, Any] = {"type": "error", "text": editor_word("failed", self._language)}
         answer |= {"re": message.get("re"), "revision": before}
         try:
-            answer = self._session.answer(message)
+            with uncollected():
+                answer = self._session.answer(message)
             if message.get("op") == "ready":
                 answer["words"] = in_language(EDITOR_WORDS, self._language)
         finally:

@@ -23,8 +23,8 @@ def sendable(message: Any) -> Any:
     """
     if isinstance(message, str):
         return printable(message)
+    if isinstance(message, (list, tuple)):  # thousands of rows of numbers and short texts
+        return [one if type(one) is int else sendable(one) for one in message]
     if isinstance(message, Mapping):
         return {key: sendable(value) for key, value in message.items()}
-    if isinstance(message, (list, tuple)):
-        return [sendable(one) for one in message]
     return message
