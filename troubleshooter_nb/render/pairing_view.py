@@ -54,7 +54,7 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
     return fragment(
         paragraph(
             element("b", samp(labels[0]), " ↔ ", samp(labels[1])),
-            f" · {pairing_headline(pairing)}",
+            f" · {pairing_headline(pairing, language)}",
             style="margin:2px 0;font-size:16px",
         ),
         *_pools(columns, alone, labels, language, most),

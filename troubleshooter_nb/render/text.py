@@ -37,7 +37,7 @@ def bytes_text(size: float) -> str:
 def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Dump."""
     entries = Entries.of(index, facts["limits"])
-    lines = [f"Dump {facts['label']!r} · {dump_headline(index)}"]
+    lines = [f"Dump {facts['label']!r} · {dump_headline(index, facts['language'])}"]
     lines += [f"  {text}" for _, text in entries.health(facts["language"])]
     lines += [f"  note: {note}" for note in facts["notes"]]
     count = len(entries)
@@ -55,14 +55,16 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     return fitted(lines, facts)
 
 
-def dump_headline(index: xr.Dataset) -> str:
+def dump_headline(index: xr.Dataset, language: str = "en") -> str:
     """``200 tensors · 3 steps · 8 ranks · 1.2 GB · npy_dir``."""
     count = index.sizes["entry"]
-    parts = [f"{count:,} tensor{'s' * (count != 1)}"]
+    parts = [
+        sentence("dump_tensor" if count == 1 else "dump_tensors", language, count=f"{count:,}")
+    ]
     for name in ("step", "rank"):
         different = len(np.unique(index[name].values)) if count else 0
         if different > 1:
-            parts.append(f"{different} {name}s")
+            parts.append(sentence(f"dump_{name}s", language, count=different))
     sizes = index["size_bytes"].values
     parts.append(bytes_text(float(sizes[sizes > 0].sum())))
     if index.attrs.get("format"):
@@ -73,7 +75,7 @@ def dump_headline(index: xr.Dataset) -> str:
 def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Pairing."""
     names = f"{facts['left_label']!r} with {facts['right_label']!r}"
-    lines = [f"Pairing of {names}", f"  {pairing_headline(table)}"]
+    lines = [f"Pairing of {names}", f"  {pairing_headline(table, facts['language'])}"]
     alone = table["method"].values == "unmatched"
     order = [*np.flatnonzero(alone), *np.argsort(table["confidence"].values, kind="stable")]
     order = [int(i) for i in dict.fromkeys(order)]
@@ -94,25 +96,24 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     return fitted(lines, facts)
 
 
-def pairing_headline(table: xr.Dataset) -> str:
-    """``51 matched (49 name, 2 order) · 4 without a partner · 1 of other shape``."""
+def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
+    """``51 matched (49 name, 2 order) · 4 unmatched on the left · 1 of other shape``."""
     methods = [str(m) for m in table["method"].values if m != "unmatched"]
-    by_method = ", ".join(f"{methods.count(m)} {m}" for m in dict.fromkeys(methods))
-    parts = [f"{len(methods):,} matched" + (f" ({by_method})" if by_method else "")]
-    for side, other in (("left", "right"), ("right", "left")):
-        missing = (table[f"{side}_entry"].values >= 0) & (table[f"{other}_entry"].values < 0)
-        if missing.any():
-            parts.append(f"{int(missing.sum()):,} unmatched on the {side}")
-    both = (table["left_entry"].values >= 0) & (table["right_entry"].values >= 0)
-    shapes = int(
-        np.count_nonzero(both & (table["left_shape"].values != table["right_shape"].values))
-    )
-    if shapes:
-        parts.append(f"{shapes:,} of other shape")
-    unsure = int(np.count_nonzero(table["confidence"].values < 0.5))
-    if unsure:
-        parts.append(f"{unsure:,} below 0.5 confidence")
-    return " · ".join(parts)
+    how = ", ".join(f"{methods.count(m)} {m}" for m in dict.fromkeys(methods))
+    left, right = (table[f"{side}_entry"].values >= 0 for side in ("left", "right"))
+    others = table["left_shape"].values != table["right_shape"].values
+    counts = {
+        "unmatched_left": left & ~right,
+        "unmatched_right": right & ~left,
+        "other_shape": left & right & others,
+        "unsure_pairs": table["confidence"].values < 0.5,
+    }
+    matched = "matched_how" if how else "matched"
+    said = [sentence(matched, language, count=f"{len(methods):,}", how=how)]
+    for key, rows in counts.items():
+        if rows.any():
+            said.append(sentence(key, language, count=f"{np.count_nonzero(rows):,}"))
+    return " · ".join(said)
 
 
 def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:

@@ -278,6 +278,16 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "为控制篇幅省略了部分行：cmp.to_dataframe() 含全部 {total} 行。",
     ),
     "unmatched": ("{count} without a partner", "{count} 项没有对应"),
+    "dump_tensor": ("{count} tensor", "{count} 个张量"),
+    "dump_tensors": ("{count} tensors", "{count} 个张量"),
+    "dump_steps": ("{count} steps", "{count} 个 step"),
+    "dump_ranks": ("{count} ranks", "{count} 个 rank"),
+    "matched": ("{count} matched", "已配对 {count} 项"),
+    "matched_how": ("{count} matched ({how})", "已配对 {count} 项（{how}）"),
+    "unmatched_left": ("{count} unmatched on the left", "左侧未匹配 {count} 项"),
+    "unmatched_right": ("{count} unmatched on the right", "右侧未匹配 {count} 项"),
+    "other_shape": ("{count} of other shape", "{count} 项形状不同"),
+    "unsure_pairs": ("{count} below 0.5 confidence", "{count} 项置信度低于 0.5"),
     "provenance": ("Provenance", "运行信息"),
     "heat_map": (
         "Heat map of the absolute error of {name}, {shape}: largest value of each tile; "

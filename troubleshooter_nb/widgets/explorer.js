@@ -447,7 +447,7 @@ class Explorer {
       this.body,
     );
     const fixed = this.spec.reduce((sum, { width }) => sum + width, 0);
-    this.grid.style.minWidth = `${fixed + 160}px`;
+    this.grid.style.minWidth = `${fixed + 150}px`;
     this.empty = make("p", { class: "tnb-empty", hidden: true }, words.nothing);
     const label = this.grid.getAttribute("aria-label");
     this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1", role: "group", "aria-label": label }, this.grid, this.empty);

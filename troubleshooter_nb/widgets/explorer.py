@@ -144,7 +144,9 @@ class Explorer(anywidget.AnyWidget):
     def _headline(self) -> str:
         if isinstance(self._object, Comparison):
             return self._object.verdict
-        return f"{self._object.label or 'dump'}: {dump_headline(self._object.index)}"
+        return (
+            f"{self._object.label or 'dump'}: {dump_headline(self._object.index, self._language)}"
+        )
 
     def _heard(self, _widget: object, asked: Mapping[str, Any], _buffers: object) -> None:
         """Answers the page; whatever happens, it gets an answer and need not wait for ever."""

@@ -163,6 +163,12 @@ function put_name(node, text, other = null, room = Infinity) {
   else put(inner, parts.map(([, part]) => part).join(""));
 }
 
+// How many are shown, and of how many where that is not all.
+function of(shown, all) {
+  const said = (count) => count.toLocaleString("en");
+  return shown === all ? said(all) : `${said(shown)} / ${said(all)}`;
+}
+
 const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 6, PageUp: -6, Home: -1e9, End: 1e9 };
 
 function render({ model, el }) {
@@ -632,12 +638,12 @@ class Editor {
         this.chosen[side] = null;
         this.fits[side] = null;
       }
-      const count = items.length === this.open[side].size ? items.length : `${items.length} / ${this.open[side].size}`;
+      const count = of(items.length, this.open[side].size);
       put(pool.title, `○ ${this.words.unmatched} ${this.state.labels[side]} (${count})`);
       put(pool.empty, items.length ? "" : this.words[this.open[side].size ? "no_hits" : "none_left"]);
       pool.list.set(items);
     }
-    put(this.pairs_title, `${this.words.pairs} (${keys.length === this.rows.size ? keys.length : `${keys.length} / ${this.rows.size}`})`);
+    put(this.pairs_title, `${this.words.pairs} (${of(keys.length, this.rows.size)})`);
     put(this.no_pairs, keys.length ? "" : this.words[this.rows.size ? "no_hits" : "no_pairs"]);
     mark(this.table, { "aria-rowcount": keys.length + 1 });
     this.list.set(keys, this.row === null ? undefined : this.row);
