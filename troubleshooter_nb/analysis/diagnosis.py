@@ -256,7 +256,8 @@ class _Inquiry:
         for row in [r for r in vanishing if r in self.flow.node_of][:_MOST_ROWS]:
             found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
             # What uses the value agrees: an activation that is missing would have been seen.
-            self._add(row, _without_rival(found, ("recorder_inplace",)))
+            whole = [replace(s, share=1.0) if s.cause == "recorder_inplace" else s for s in found]
+            self._add(row, whole)
 
     def _is_given_nan(self, row: int) -> bool:
         """Whether an input of the call that a row belongs to holds NaN on a side."""

@@ -130,7 +130,8 @@ class Suspicion:
         How many independent values the explanation was held against, less those it fitted.
     share : float
         Of causes that act together, and whose `residual` is that of all of them undone: how much
-        of the difference this one accounts for, over what the chief one does.
+        of the difference this one accounts for, over what the chief one does. Of one that leaves
+        the same values as another: a half.
     """
 
     cause: str

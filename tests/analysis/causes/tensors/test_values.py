@@ -156,7 +156,8 @@ def test_a_value_that_an_activation_overwrote(side, form, function):
     assert form in found.evidence["forms"]
     assert found.evidence["side"] == side
     # A missing activation leaves the same: only consumers tell.
-    assert found.rival == found.residual
+    assert found.share == 0.5
+    assert found.rival == found.before
 
 
 @pytest.mark.mindspore

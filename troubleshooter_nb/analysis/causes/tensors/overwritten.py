@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,8 @@ def detect_inplace(sides: Sides) -> list[Suspicion]:
     """recorder_inplace: one side is an activation, or a clip, of the other.
 
     A missing activation leaves the same values: only whether the consumers of the value agree
-    tells the two, which one pair cannot know. The evidence says so in ``needs``, and the rival
-    leaves as little; who knows that the consumers agree puts `before` in its place.
+    tells the two, which one pair cannot know. The evidence says so in ``needs``, and the cause has
+    half of the share; who knows that the consumers agree gives it all of it.
     """
     if not sides.same_shape or sides.left.size < _FEWEST or sides.integers:
         return []
@@ -80,7 +81,8 @@ def _suspicion(
 ) -> Suspicion:
     # An activation that the other side lacks leaves the same values.
     evidence["needs"] = "consumers agree"
-    return sides.suspicion("recorder_inplace", residual, evidence, rival=residual, fitted=fitted)
+    found = sides.suspicion("recorder_inplace", residual, evidence, fitted=fitted)
+    return replace(found, share=0.5)
 
 
 def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
