@@ -222,6 +222,33 @@ def test_whole_rows_are_memory_where_their_values_are_far_from_all_others():
     assert detect_values(output(left, right)) == []
 
 
+def test_zeros_amid_one_sample_may_be_memory():
+    right = normal(0, 4, 16, 32)
+    left = right.copy()
+    left[1, 3:5] = 0
+    for sides in ((left, right), (right, left)):
+        found = only(detect_values(output(*sides)), "memory_corruption")
+        assert found.share == 0.5
+        assert found.evidence["start"] == 608
+    # The end of a sample is padding; all samples, or the only one, are a rule over channels.
+    padded, channel = right.copy(), right.copy()
+    padded[1, 12:] = 0
+    channel[:, 3:5] = 0
+    alone = np.where(np.arange(512).reshape(1, 16, 32) // 64 == 3, np.float32(0), right[:1])
+    for sides in ((padded, right), (channel, right), (alone, right[:1])):
+        assert "memory_corruption" not in causes(detect_values(output(*sides)))
+
+
+@SEEDS
+def test_a_block_is_memory_whatever_the_two_precisions(seed):
+    right = normal(seed, 8, 16, 60)
+    left = right.astype(np.float16)
+    left.reshape(-1)[1024:1536] = 0
+    for sides in ((left, right), (right, left)):
+        found = only(detect_values(output(*sides, 1e-3)), "memory_corruption")
+        assert (found.evidence["start"], found.evidence["bytes"]) == (1024, 1024)
+
+
 def test_one_bit_of_one_element():
     right = normal(0, 16, 32)
     left = right.copy()

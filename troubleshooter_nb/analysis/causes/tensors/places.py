@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,11 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
 
     A block is aligned and contiguous in C order, holds other values, and no rule over the indices
     of the tensor picks it, see `_is_picked`; where one could, its values have to be far from all
-    others.
+    others. Zeros for a channel or a position in the middle of one sample are told as well, half
+    sure: of rules only those that draw, as dropout of channels does, pick such.
     """
     twin = sides.twin
-    if not sides.same_shape or sides.left.size < 64 or twin.dtypes[0] != twin.dtypes[1]:
+    if not sides.same_shape or sides.left.size < 64:
         return []
     left, right = sides.left.reshape(-1), sides.right.reshape(-1)
     if found := _flipped_bit(sides):
@@ -85,7 +87,8 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
         return []
     if sides.holds(error_of(np.sort(left[unequal]), np.sort(right[unequal]))):
         return []  # the same values in another order
-    itemsize = twin.dtypes[0].itemsize if twin.dtypes[0] else 4
+    # Of two precisions, the shorter one's pieces are whole ones of the longer one as well.
+    itemsize = min((dtype.itemsize for dtype in twin.dtypes if dtype), default=4)
     blocks = [(a, min(b, left.size)) for a, b in _aligned_blocks(unequal, itemsize)]
     rest = np.ones(left.size, bool)
     for start, stop in blocks:
@@ -93,8 +96,10 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
     residual = error_of(left[rest], right[rest])
     if not blocks or not sides.holds(residual, fitted=2 * len(blocks)):
         return []
-    picked = _are_regular(blocks) or any(_is_picked(*one, sides.left.shape) for one in blocks)
-    if picked and not all(_is_garbage(sides, rest, *one) for one in blocks):
+    regular = _are_regular(blocks)
+    picked = regular or any(_is_picked(*one, sides.left.shape) for one in blocks)
+    is_sure = not picked or all(_is_garbage(sides, rest, *one) for one in blocks)
+    if not is_sure and (regular or not all(_is_emptied(sides, *one) for one in blocks)):
         return []
     start, stop = blocks[0]
     evidence = {
@@ -105,7 +110,8 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
         "offset_bytes": start * itemsize,
         "content": _content(left, start, stop) or _content(right, start, stop),
     }
-    return [sides.suspicion("memory_corruption", residual, evidence, fitted=2 * len(blocks))]
+    found = sides.suspicion("memory_corruption", residual, evidence, fitted=2 * len(blocks))
+    return [found if is_sure else replace(found, share=0.5)]
 
 
 def detect_vocabulary(sides: Sides) -> list[Suspicion]:
@@ -177,6 +183,16 @@ def _is_picked(start: int, stop: int, shape: tuple[int, ...]) -> bool:
         if slab > 1 or start % along == 0 or stop % along == 0:
             return True
     return False
+
+
+def _is_emptied(sides: Sides, start: int, stop: int) -> bool:
+    """Whether one side has zeros in a block amid one of several samples."""
+    if all(one.reshape(-1)[start:stop].any() for one in (sides.left, sides.right)):
+        return False
+    samples, *shape = sides.left.shape
+    each = math.prod(shape)
+    inside = start // each == (stop - 1) // each
+    return samples > 1 and inside and start % each > 0 and stop % each > 0
 
 
 def _are_regular(blocks: Sequence[tuple[int, int]]) -> bool:
