@@ -192,6 +192,10 @@ def test_a_head_that_equals_the_embedding_on_one_side_only(tied):
     other = twin(table, table, "model.embed_tokens.weight")
     found = only(detect_root(twin(*sides, "lm_head.weight"), [other]), "tied_weights_broken")
     assert found.evidence["tied"] == tied
+    # Of operators no name says which layer they are.
+    other = twin(table, table, "Functional.embedding.0.forward.input.1")
+    call = twin(*sides, "Functional.linear.12.forward.input.1")
+    assert only(detect_root(call, [other]), "tied_weights_broken").evidence["tied"] == tied
     # Both sides of a pair may be apart from the embedding without any tie.
     apart = twin(head, weights(random, 100, 32), "lm_head.weight")
     assert detect_root(apart, [other]) == []

@@ -28,6 +28,8 @@ _HEAD_VALUES, _HEAD_ERROR = 16, 1e-2  # the error squared, over the square of th
 _EQUAL = 1e-3  # of a match; two layers of one network are further apart
 _HEAD = re.compile(r"lm_head|head|output|decoder|classifier|predictions|logits", re.IGNORECASE)
 _EMBEDDING = re.compile(r"emb|wte|tok|shared", re.IGNORECASE)
+# Operators that a head is where calls have no layer's name.
+_PRODUCT = re.compile(r"\.(linear|matmul|dense)\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"(^|[._/])\d+([._/]|$)")
 
 
@@ -124,8 +126,12 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
 
 
 def _are_tied_names(name: str, other: str) -> bool:
+    """Whether one is an embedding's and the other a head's, or any product's."""
     pairs = ((name, other), (other, name))
-    return any(_HEAD.search(head) and _EMBEDDING.search(table) for head, table in pairs)
+    return any(
+        _EMBEDDING.search(table) and (_HEAD.search(head) or _PRODUCT.search(head))
+        for head, table in pairs
+    )
 
 
 def _may_be_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
