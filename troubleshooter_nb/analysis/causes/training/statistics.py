@@ -152,8 +152,10 @@ def _excess(
 ) -> tuple[float, float, float] | None:
     """Excess k - 1, momentum m and the rest of apart = (k - 1) (moved + m * start)."""
     matrix = np.stack([moved, start], 1)
-    scaled = matrix / np.linalg.norm(matrix, axis=0)
-    if not apart.any() or not np.isfinite(scaled).all() or np.linalg.cond(scaled) > 1e6:
+    norms = np.linalg.norm(matrix, axis=0)
+    if not apart.any() or not norms.all() or not np.isfinite(norms).all():
+        return None
+    if np.linalg.cond(matrix / norms) > 1e6:
         return None
     solved = np.linalg.lstsq(matrix, apart, rcond=None)[0]
     excess = float(solved[0])
