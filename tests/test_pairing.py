@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from troubleshooter_nb import Dump, Pairing, compare, pair_dumps
+from troubleshooter_nb import Dump, Pairing, compare, pair_dumps, save
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.naming import Site
@@ -198,8 +198,9 @@ def test_every_edit_keeps_every_entry_once(pairing):
     [
         (lambda p: p.pair("aa", "a"), "no entry 'aa' on the left; closest: 'a'"),
         (lambda p: p.pair("a", "aa"), "no entry 'aa' on the right; closest: 'a'"),
-        (lambda p: p.unpair("q"), "no entry 'q' on the left"),
-        (lambda p: p.expect_missing("q"), "no entry 'q' on the left"),
+        (lambda p: p.unpair("q"), "no entry 'q' on either side"),
+        (lambda p: p.expect_missing("q"), "no entry 'q' on either side"),
+        (lambda p: p.candidates("aa"), "no entry 'aa' on either side; closest: 'a' on the left"),
         (lambda p: p.pair("a", "a", step=7), "no entry 'a' on the left in step 7"),
         (lambda p: p.unpair("a", rank=2), "no entry 'a' on the left in rank 2"),
         (lambda p: p.pair("", ""), "no entry '' on the left"),
@@ -208,6 +209,17 @@ def test_every_edit_keeps_every_entry_once(pairing):
 def test_an_unknown_name_lists_the_closest(pairing, edit, message):
     with pytest.raises(EntryNotFoundError, match=message):
         edit(pairing)
+
+
+def test_short_names_of_the_right_side_are_found_as_those_of_the_left(tmp_path):
+    for side, names in (("l", ["fc.weight_0"]), ("r", ["fc.weight_0", "bn.count"])):
+        for name in names:
+            save(tmp_path / side / name, np.arange(3.0))
+    found = pair_dumps(tmp_path / "l", tmp_path / "r")
+    (full,) = found.unmatched_right
+    assert full != "bn.count"
+    assert found.expect_missing("bn.count").table["expected"].values.tolist() == [False, True]
+    assert found.candidates("bn.count") == found.candidates(full)
 
 
 def test_a_name_of_several_steps_asks_for_the_step(steps):

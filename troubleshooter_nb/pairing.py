@@ -20,6 +20,7 @@ from troubleshooter_nb.render.text import pairing_text
 
 SCHEMA = "troubleshooter_nb.pairing/1"
 Side = Literal["left", "right"]
+_SIDES: tuple[Side, Side] = ("left", "right")
 # How the note of a pair begins of which both sides are right and yet not the same thing.
 DEFINED_DIFFERENTLY = "defined differently"
 
@@ -230,9 +231,7 @@ class Pairing:
         EntryNotFoundError, AmbiguousEntryError
             As for `pair`.
         """
-        if side is None:
-            has_left = len(self._rows("left", name)) or not len(self._rows("right", name))
-            side = "left" if has_left else "right"
+        side = side or self._side_of(name)
         row = self._row(side, name, step, rank)
         other = "right" if side == "left" else "left"
         columns = {key: self.table[key].values for key in self.table}
@@ -299,7 +298,7 @@ class Pairing:
         PairingError
             If the entry has no partner.
         """
-        row = self._row_of_either(name, step, rank)
+        row = self._row(self._side_of(name), name, step, rank)
         rows = self.matches()
         old = rows[row]
         if old.left < 0 or old.right < 0:
@@ -338,10 +337,7 @@ class Pairing:
         """
         rows = self.matches()
         for name in names:
-            if side is None:
-                row = self._row_of_either(name, step, rank)
-            else:
-                row = self._row(side, name, step, rank)
+            row = self._row(side or self._side_of(name), name, step, rank)
             if rows[row].left >= 0 and rows[row].right >= 0:
                 sides = "left", "right"
                 pair = " and ".join(repr(str(self.table[side].values[row])) for side in sides)
@@ -374,10 +370,20 @@ class Pairing:
         own = rows & (self.table[f"{side}_entry"].values >= 0)
         return [str(name) for name in self.table[side].values[own]]
 
-    def _row_of_either(self, name: str, step: int | None, rank: int | None) -> int:
-        """The row of a left name, or of a right one if the left side has no such entry at all."""
-        on_left = len(self._rows("left", name)) or not len(self._rows("right", name))
-        return self._row("left" if on_left else "right", name, step, rank)
+    def _side_of(self, name: str) -> Side:
+        """The left where it has the name, else the right; by full names first, then by paths."""
+        for find in (self._rows, lambda side, name: self._rows_of_path(side, name, None, None)):
+            for side in _SIDES:
+                if len(find(side, name)):
+                    return side
+        names = {one: side for side in reversed(_SIDES) for one in self._names_of(side)}
+        close = difflib.get_close_matches(str(name), list(names), n=3, cutoff=0.4)
+        found = ", ".join(f"{one!r} on the {names[one]}" for one in close)
+        msg = f"no entry {name!r} on either side" + (f"; closest: {found}" if found else "")
+        raise EntryNotFoundError(msg)
+
+    def _names_of(self, side: Side) -> list[str]:
+        return list(dict.fromkeys(self._names(side, np.ones(len(self), bool))))
 
     def _rows_of_path(self, side: str, name: str, step: int | None, rank: int | None) -> list[int]:
         """Rows whose entry has this path, the short name that comparisons show."""
@@ -392,7 +398,7 @@ class Pairing:
             and rank in (None, self.table["rank"].values[row])
         ]
 
-    def _row(self, side: str, name: str, step: int | None, rank: int | None) -> int:
+    def _row(self, side: Side, name: str, step: int | None, rank: int | None) -> int:
         found = [
             row
             for row in self._rows(side, name)
@@ -402,8 +408,7 @@ class Pairing:
         if not found:
             found = self._rows_of_path(side, name, step, rank)
         if not found:
-            names = dict.fromkeys(self._names(side, np.ones(len(self), bool)))
-            close = difflib.get_close_matches(str(name), list(names), n=3, cutoff=0.4)
+            close = difflib.get_close_matches(str(name), self._names_of(side), n=3, cutoff=0.4)
             hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
             asked = {"step": step, "rank": rank}
             where = "".join(

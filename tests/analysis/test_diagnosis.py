@@ -42,6 +42,48 @@ def normed(eps: float, *, rounding: int = 0, bfloat16: bool = False) -> Dump:
     return recorder.dump()
 
 
+@pytest.mark.parametrize("lacking", ["left", "right"])
+@pytest.mark.parametrize("names", [("weight", "bias"), ("bias",)])
+def test_a_parameter_that_a_side_lacks_is_the_cause(lacking, names):
+    """As of a LayerNorm that was made without its affine part on one side."""
+
+    def run(absent: tuple[str, ...]) -> Dump:
+        recorder = Recorder()
+        x = draws(3, x=(64, 32))["x"]
+        affine = draws(4, weight=(32,), bias=(32,))
+        given = {name: values for name, values in affine.items() if name not in absent}
+        recorder.call(
+            "norm",
+            "LayerNorm",
+            lambda v, weight=1.0, bias=0.0: layernorm(v, weight, bias, 1e-5),
+            x,
+            **given,
+        )
+        return recorder.dump()
+
+    sides = run(names), run(())
+    comparison = compare(*(sides if lacking == "left" else sides[::-1]))
+    assert comparison.first_divergence.row["left_display"].item() == "norm output 0"
+    assert comparison.first_divergence.row["origin"].item() == "created"
+    wanted = {"weight": "bn_gamma_ignored", "bias": "bias_missing"}
+    found = {finding.cause: finding for finding in comparison.findings}
+    assert found.keys() == {wanted[name] for name in names}
+    for finding in found.values():
+        assert finding.evidence[lacking] == "absent"
+        assert finding.confidence > 0.9
+
+
+def test_parameters_that_agree_to_rounding_are_no_reason_to_stop():
+    def check(factor: float, dtype: type = np.float32) -> tuple[str, int]:
+        weights = {"fc1": lambda w: (w * np.float32(factor)).astype(dtype)}
+        found = {one.what: one for one in compare(chain(weights=weights), chain()).preflight}
+        return found["parameters"].status, found["parameters"].values["equal"]
+
+    assert check(1 + 2e-7) == ("note", 7)
+    assert check(1.0, np.float16) == ("note", 7)
+    assert check(1.001) == ("bad", 7)
+
+
 def _bfloat16(values: np.ndarray) -> np.ndarray:
     bits = values.astype(np.float32).view(np.uint32)
     return ((bits + 0x8000) & 0xFFFF0000).astype(np.uint32).view(np.float32)

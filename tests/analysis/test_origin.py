@@ -11,8 +11,9 @@ from tests.analysis.runs import Recorder, chain, draws, linear, relu
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import Origins, find_origins
-from troubleshooter_nb.dump import ArrayInMemory, Dump
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.metrics.noise import NoiseModel
+from troubleshooter_nb.naming import Site
 
 
 def origins_of(left: Dump, right: Dump, model: NoiseModel | None = None) -> Origins:
@@ -351,3 +352,59 @@ def test_a_branch_that_was_given_what_was_there_before_acquits_nothing_in_the_ma
 
     expected = "block.main output 0" if place == "output" else "block.main.weight"
     assert created(run(1.5), run(1.0))[:1] == [expected]
+
+
+@pytest.mark.parametrize("has_more", ["left", "right"])
+def test_a_call_that_one_side_alone_made_shifts_no_others(has_more):
+    """A relu more in front, so that the same relu is the second one there and the first here."""
+    values = draws(0, x=(32, 16), w=(16, 16), b=(16,), v=(16, 16), c=(16,))
+
+    def run(*, more: bool, fault: bool) -> Dump:
+        entries, counts = [], {"linear": 0, "relu": 0}
+
+        def call(name: str, *inputs: np.ndarray) -> np.ndarray:
+            result = {"linear": linear, "relu": relu}[name](*inputs).astype(np.float32)
+            if fault and name == "linear" and not counts[name]:
+                result = result * np.float32(1.05)
+            number, counts[name] = counts[name], counts[name] + 1
+            for role, arrays in (("input", inputs), ("output", (result,))):
+                for slot, array in enumerate(arrays):
+                    place = f"Functional.{name}.{number}.forward.{role}.{slot}"
+                    site = Site("api", f"Functional.{name}", number, "forward", role, str(slot))
+                    entries.append(
+                        Entry(place, site, ArrayInMemory(array), order=len(entries), layer=name)
+                    )
+            return result
+
+        x = values["x"]
+        if more:
+            call("relu", x)
+        x = call("linear", x, values["w"], values["b"])
+        x = call("relu", x)
+        call("linear", x, values["v"], values["c"])
+        return Dump.from_entries(entries)
+
+    left = run(more=has_more == "left", fault=True)
+    right = run(more=has_more == "right", fault=False)
+    assert created(left, right) == ["Functional.linear output 0"]
+    comparison = compare(left, right)
+    assert comparison.first_divergence.row["right"].item() == "Functional.linear.0.forward.output.0"
+    assert {check.what: check.status for check in comparison.preflight}["inputs"] == "ok"
+
+
+def test_an_argument_that_is_a_parameter_is_no_input_of_the_network():
+    def run(factor: float) -> Dump:
+        values = draws(0, x=(32, 16), w=(16, 16), b=(16,))
+        arrays = [values["x"], values["w"] * np.float32(factor), values["b"]]
+        entries = []
+        for role, tensors in (("input", arrays), ("output", [linear(*arrays)])):
+            for slot, array in enumerate(tensors):
+                site = Site("api", "Functional.linear", 0, "forward", role, str(slot))
+                name = f"Functional.linear.0.forward.{role}.{slot}"
+                source = ArrayInMemory(array.astype(np.float32))
+                entries.append(Entry(name, site, source, order=len(entries), layer="linear"))
+        return Dump.from_entries(entries)
+
+    comparison = compare(run(1.1), run(1.0))
+    assert comparison.first_divergence.row["right_display"].item() == "Functional.linear input 1"
+    assert comparison.first_divergence.row["origin_basis"].item() == "root"

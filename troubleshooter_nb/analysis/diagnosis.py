@@ -49,6 +49,8 @@ _MOST_BETWEEN = 24
 _NOT_IN_USE = ("stale_weights", "ema_weights")
 # Settings that a layer has in the forward and the backward pass alike.
 _OF_BOTH_WAYS = ("norm_eps", "bn_eps")
+_ABSENT = {"weight": "bn_gamma_ignored", "gamma": "bn_gamma_ignored"}
+_ABSENT |= {"bias": "bias_missing", "beta": "bias_missing"}
 _LEAST_CONFIDENCE, _LIKELY = 0.1, 0.5
 _MOST_FINDINGS = 12
 
@@ -177,13 +179,32 @@ class _Inquiry:
         suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
-        if found.outcome == "same":
+        if found.outcome == "same" and (absent := self._absent(node, typical)):
+            self.origins.convict(node)
+            self._add(node.outputs[0], absent)
+        elif found.outcome == "same":
             self.origins.acquit(node)
         elif suspicion is not None and self._is_credible(node, suspicion):
             self.origins.convict(node)
             self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.convict(node)
+
+    def _absent(self, node: Node, typical: float) -> list[Suspicion]:
+        """Parameters that a side lacks, of a call that one formula explains with what is there."""
+        row, found = node.outputs[0], []
+        has = [self.flow.result[f"{side}_entry"] >= 0 for side in ("left", "right")]
+        for parameter in node.parameters:
+            cause = _ABSENT.get(self.flow.module_of(parameter)[1])
+            there = [bool(side[parameter]) for side in has]
+            if cause is None or all(there):
+                continue
+            left, right = ("applied" if one else "absent" for one in there)
+            # Several of one layer are parts of one explanation.
+            evidence = {"form": "parameters that a side lacks", "left": left, "right": right}
+            before = float(self.origins.error[row])
+            found.append(Suspicion(cause, before, typical, before, typical, evidence))
+        return found
 
     def _is_credible(self, node: Node, suspicion: Suspicion) -> bool:
         """Whether a cause is worth being told, and what the forward call did does not belie it."""

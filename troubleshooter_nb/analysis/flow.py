@@ -66,7 +66,8 @@ class Node:
 
     `inputs`, `outputs`, `parameters` and `gradients` are numbers of rows of the comparison. Of a
     backward call, `inputs` are the gradients that arrive, `outputs` those that leave, and
-    `gradients` those of its parameters.
+    `gradients` those of its parameters. `call` counts as the right side does; of a lone call, which
+    the left side made and the right one did not, as the left does.
     """
 
     place: Place
@@ -74,6 +75,7 @@ class Node:
     path: str
     call: int
     direction: str
+    is_lone: bool = False
     layer: str = ""
     parent_name: str = ""
     inputs: list[int] = field(default_factory=list)
@@ -153,6 +155,7 @@ class Flow:
         self.result = {str(n): v.values for n, v in comparison.result.data_vars.items()}
         self.count = len(comparison)
         self.site = _sites(comparison, self.result, self.count)
+        self._is_lone = _moved_to_their_calls(self.site, comparison, self.result, self.count)
         self._dumps = comparison.pairing.left, comparison.pairing.right
         self._summaries: dict[tuple[int, str], tuple[float, float, float]] = {}
         self.is_value = np.array([bool(text) for text in self.site["value"]], bool)
@@ -250,11 +253,12 @@ class Flow:
             if role == "parameter" and kind in CALL_KINDS:
                 call = 0
             direction = "backward" if backward else "forward"
-            key = (*self.place(row), kind, path, call, direction)
+            is_lone = bool(self._is_lone[row])
+            key = (*self.place(row), kind, path, call, is_lone, direction)
             node = calls.get(key)
             if node is None:
                 layer, parent = str(site["layer"][row]), str(site["parent"][row])
-                node = Node(self.place(row), kind, path, call, direction, layer, parent)
+                node = Node(self.place(row), kind, path, call, direction, is_lone, layer, parent)
                 calls[key] = node
             node.layer = node.layer or str(site["layer"][row])
             rows = node.gradients if role == "parameter" else node.outputs
@@ -291,7 +295,7 @@ class Flow:
                     around.children.append(node)
                     break
             if node.direction == "backward":
-                key = (*node.place, node.kind, node.path, node.call, "forward")
+                key = (*node.place, node.kind, node.path, node.call, node.is_lone, "forward")
                 node.forward = calls.get(key)
 
     def _connect(self) -> None:
@@ -416,6 +420,42 @@ def _sites(comparison: Comparison, result: Mapping[str, np.ndarray], count: int)
             merged[rows] = index[column].values[entry[rows]]
         found[column] = merged
     return found
+
+
+def _moved_to_their_calls(
+    site: Mapping[str, Any], comparison: Comparison, result: Mapping[str, np.ndarray], count: int
+) -> np.ndarray:
+    """Put rows that only the left side has to the call of the right that the rest of theirs met.
+
+    Returns
+    -------
+    ndarray of bool, shape (count,)
+        Rows of calls of which nothing met a call of the right: their numbers count another side's
+        calls, so that the first of the left may be one more than the first of the right.
+    """
+    lone = np.zeros(count, bool)
+    entries, others = result["left_entry"], result["right_entry"]
+    alone = np.flatnonzero((entries >= 0) & (others < 0))
+    if not len(alone):
+        return lone
+    index = comparison.pairing.left.index
+    named = [
+        index[column].values for column in ("step", "rank", "kind", "path", "call", "direction")
+    ]
+
+    def of_left(row: int) -> tuple[Any, ...]:
+        return tuple(values[entries[row]] for values in named)
+
+    met: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+    for row in np.flatnonzero((entries >= 0) & (others >= 0)):
+        met.setdefault(of_left(row), (site["path"][row], site["call"][row]))
+    for row in alone:
+        found = met.get(of_left(row))
+        if found is None:
+            lone[row] = True
+        else:
+            site["path"][row], site["call"][row] = found
+    return lone
 
 
 def _ancestors(node: Node) -> Iterator[tuple[str, int]]:

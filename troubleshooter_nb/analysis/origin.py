@@ -257,7 +257,7 @@ def _judge_inputs(origins: Origins, node: Node, before: _Before) -> None:
             # One side may have done something in between: then the value is that of no output.
             _judge(origins, row, float(origins.error[flow.producer[row]]), "between")
         elif row in flow.external and node.direction == "forward":
-            origins.basis[row] = "input"
+            origins.basis[row] = "root" if flow.argument_of(node, row) else "input"
             origins.source_error[row] = 0.0
             if origins.differs(row):
                 origins.state[row] = "created"

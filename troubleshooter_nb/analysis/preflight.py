@@ -9,11 +9,12 @@ import numpy as np
 
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.comparison import Check, Comparison
-from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token
+from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
 
 # Facts of a run card that two runs may differ in without any number changing.
 _HARMLESS = ("framework", "version", "device", "python", "numpy", "ml_dtypes", "troubleshooter_nb")
 _MOST_NAMED = 3
+_ROUNDINGS = 8.0  # of values that are called equal
 
 
 def preflight(comparison: Comparison, flow: Flow) -> tuple[Check, ...]:
@@ -68,7 +69,12 @@ def _equality(what: str, flow: Flow, rows: Sequence[int]) -> Check | None:
         return Check(what, "unknown", values)
     # Statistics that agree prove nothing: only what surely differs is counted and named.
     other = [row for row in other if verdicts[row] != "undecidable"]
+    rounded = [row for row in other if _is_rounding(flow, row)]
     values |= {"count": len(equal) + len(other), "names": _names(flow, other)}
+    if len(rounded) == len(other):
+        return Check(what, "note", values)
+    other = [row for row in other if row not in set(rounded)]
+    values |= {"equal": len(equal) + len(rounded), "names": _names(flow, other)}
     exact = [row for row in other if _is_exact(flow, row)]
     if exact:
         # A token or a pixel that differs is no rounding.
@@ -83,11 +89,24 @@ def _same(flow: Flow, row: int) -> bool:
 
 
 def _is_exact(flow: Flow, row: int) -> bool:
-    try:
-        dtype = dtype_from_token(str(flow.result["right_dtype"][row]))
-    except (ValueError, TypeError):
+    dtype = _dtype(flow, row, "right")
+    return dtype is not None and arithmetic_of(dtype) in ("integer", "bool")
+
+
+def _is_rounding(flow: Flow, row: int) -> bool:
+    """Whether a difference is no more than a conversion or a save in the coarser dtype leaves."""
+    dtypes = [_dtype(flow, row, side) for side in ("left", "right")]
+    if None in dtypes:
         return False
-    return arithmetic_of(dtype) in ("integer", "bool")
+    coarse = max(unit_roundoff(dtype) for dtype in dtypes if dtype is not None)
+    return bool(flow.result["rel_l2_error"][row] <= _ROUNDINGS * coarse)
+
+
+def _dtype(flow: Flow, row: int, side: str) -> np.dtype | None:
+    try:
+        return dtype_from_token(str(flow.result[f"{side}_dtype"][row]))
+    except (ValueError, TypeError):
+        return None
 
 
 def _dtypes(flow: Flow) -> Check | None:

@@ -21,10 +21,9 @@ WORDS: dict[str, CauseWords] = {
     "bn_gamma_ignored": CauseWords(
         ("One side leaves out the weight (gamma)", "一侧未使用权重（gamma）"),
         (
-            "The weight is {left} on the left, {right} on the right, although both have it. "
+            "The weight is {left} on the left, {right} on the right. "
             "Relative error {before}; treated alike {residual} is left.",
-            "权重在左侧为 {left}，在右侧为 {right}，尽管两侧都有该参数。"
-            "相对误差 {before}；统一处理后剩余 {residual}。",
+            "权重在左侧为 {left}，在右侧为 {right}。相对误差 {before}；统一处理后剩余 {residual}。",
         ),
         (
             "Switch the affine part on (affine=True, fix_gamma=False), or set the weight to one "

@@ -110,8 +110,8 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
         "offset_bytes": start * itemsize,
         "content": _content(left, start, stop) or _content(right, start, stop),
     }
-    found = sides.suspicion("memory_corruption", residual, evidence, fitted=2 * len(blocks))
-    return [found if is_sure else replace(found, share=0.5)]
+    proof = sides.suspicion("memory_corruption", residual, evidence, fitted=2 * len(blocks))
+    return [proof if is_sure else replace(proof, share=0.5)]
 
 
 def detect_vocabulary(sides: Sides) -> list[Suspicion]:
