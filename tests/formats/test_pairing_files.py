@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from troubleshooter_nb import Dump, open_dump, pair_dumps
+from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import (
@@ -531,3 +531,32 @@ def test_the_expected_parse_of_the_layer_snippet():
 def test_what_is_no_path_is_a_type_error():
     with pytest.raises(TypeError, match="read_mapping takes the path of a yaml or json file, got"):
         read_mapping(3)
+
+
+def test_expected_in_one_step_alone_is_not_written_as_expected_in_all(tmp_path):
+    entries = {
+        side: [
+            Entry(name, Site("file", name), ArrayInMemory(np.ones(2)), order=k, step=step)
+            for k, (step, name) in enumerate((s, n) for s in (0, 1) for n in names)
+        ]
+        for side, names in (("left", "xy"), ("right", "x"))
+    }
+    left, right = (Dump.from_entries(one) for one in entries.values())
+    pairing = pair_dumps(left, right).expect_missing("y", step=0)
+    with pytest.warns(TroubleshooterWarning, match="y on the left"):
+        path = write_mapping(pairing, tmp_path / "w.yaml")
+    again = pair_dumps(left, right, mapping=path)
+    assert not again.table["expected"].values.any()
+    assert not compare(left, right, pairing=again).passed
+    # In all steps it is said, and nothing is warned about.
+    path = write_mapping(pairing.expect_missing("y", step=1), path)
+    assert compare(left, right, mapping=path).passed
+
+
+def test_names_that_were_parted_are_said_where_reading_may_pair_them(tmp_path):
+    left = Dump.from_arrays({name: np.ones(4) for name in ("fc1.out", "fc2.out")})
+    right = Dump.from_arrays({name: np.ones(4) for name in "pq"})
+    pairing = pair_dumps(left, right).pair("fc1.out", "q")
+    assert (pairing.unmatched_left, pairing.unmatched_right) == (["fc2.out"], ["p"])
+    with pytest.warns(TroubleshooterWarning, match="fc2.out: p"):
+        write_mapping(pairing, tmp_path / "w.yaml")

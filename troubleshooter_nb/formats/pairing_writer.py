@@ -26,6 +26,7 @@ _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", MISSIN
 _LONGEST_KEY = 1000  # yaml's own limit is 1024
 _MOST_COMMENTS = 1000
 _MOST_NAMED = 3
+_IN_PART = "not said here: expected to be missing in some steps or ranks only"
 
 
 def write_mapping(
@@ -65,7 +66,8 @@ def write_mapping(
     -----
     TroubleshooterWarning
         About entries without a partner that may be paired again where the file is read: a mapping
-        has no word for those but ``N/A``, which declares them expected.
+        has no word for those but ``N/A``, which declares them expected. And about those that are
+        expected in some steps or ranks only, for which ``data`` has no word either.
 
     Notes
     -----
@@ -94,6 +96,13 @@ def write_mapping(
             f"{path.name} cannot keep apart what reading it may pair again: "
             f"{'; '.join(line.partition(': ')[2] for line in again[:_MOST_NAMED])}{more}; "
             "expect_missing(name) says that there is no partner"
+        )
+        warnings.warn(said, TroubleshooterWarning, stacklevel=2)
+    if in_part := [line.removeprefix(f"{_IN_PART}: ") for line in unsaid if _IN_PART in line]:
+        more = f" and {len(in_part) - _MOST_NAMED:,} more" if len(in_part) > _MOST_NAMED else ""
+        said = (
+            f"{path.name} cannot say that these are expected to be missing in some steps or ranks "
+            f"only, and does not say it at all: {', '.join(in_part[:_MOST_NAMED])}{more}"
         )
         warnings.warn(said, TroubleshooterWarning, stacklevel=2)
     return path
@@ -132,8 +141,8 @@ def _lines_of(kind: MappingKind) -> Callable[[Pairing], tuple[list[str], list[st
 def _paired_again(pairing: Pairing) -> list[str]:
     """Entries of one step and rank that are alone on both sides, as ``unpair`` leaves them.
 
-    Those that are called alike, or as a pair of another step or rank; and those that stand one
-    after the other with equal shapes and no candidates, which the matchers would have named.
+    Those that are called alike, or as a pair of another step or rank; and those of equal shapes
+    without candidates, which the matchers would have named.
     """
     table = {str(name): pairing.table[name].values.tolist() for name in pairing.table}
     place = list(zip(table["step"], table["rank"], strict=True))
@@ -150,21 +159,18 @@ def _paired_again(pairing: Pairing) -> list[str]:
             alone[0].append(i)
         elif left < 0:
             alone[1][place[i], name] = i
-    halves = {
-        i
-        for i in alone[0]
-        if i + 1 < len(entries)
-        and entries[i + 1][0] < 0
-        and place[i] == place[i + 1]
-        and table["left_shape"][i] == table["right_shape"][i + 1]
-        and not any(table[key][k] for key in ("expected", "candidates") for k in (i, i + 1))
-    }
+    parted: dict[object, list[int]] = {}
+    for (where, _), i in alone[1].items():
+        if not table["expected"][i] and not table["candidates"][i]:
+            parted.setdefault((where, table["right_shape"][i]), []).append(i)
     found: dict[str, None] = {}
     for i in alone[0]:
         name = table["left"][i]
         other = alone[1].get((place[i], partners.get(name, name)))
-        if other is None and i in halves and name not in partners:
-            other = i + 1
+        near = parted.get((place[i], table["left_shape"][i]), [])
+        is_open = not table["expected"][i] and not table["candidates"][i] and name not in partners
+        if other is None and near and is_open:
+            other = near.pop(0)
         if other is not None:
             found[f"paired again: {name}: {table['right'][other]}"] = None
     return list(found)
@@ -186,18 +192,22 @@ def _data_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
             )
             raise MappingFileError(msg)
     pairs: list[tuple[str | None, str | None]] = list(partners.items())
-    alone: list[dict[str, bool]] = [{}, {}]
+    alone: list[dict[str, set[bool]]] = [{}, {}]
     for left, right, left_entry, right_entry, expected in rows:
         if left_entry >= 0 and right_entry < 0 and left not in partners:
-            alone[0][left] = alone[0].get(left, False) or expected
+            alone[0].setdefault(left, set()).add(expected)
         if right_entry >= 0 and left_entry < 0 and right not in back:
-            alone[1][right] = alone[1].get(right, False) or expected
-    pairs += [(name, None) for name, expected in alone[0].items() if expected]
-    pairs += [(None, name) for name, expected in alone[1].items() if expected]
+            alone[1].setdefault(right, set()).add(expected)
+    # What is expected in one step alone has to fail in the others: the file cannot say both.
+    pairs += [(name, None) for name, expected in alone[0].items() if all(expected)]
+    pairs += [(None, name) for name, expected in alone[1].items() if all(expected)]
     without = []
     for side, names_alone in zip(("left", "right"), alone, strict=True):
-        rest = [name for name, expected in names_alone.items() if not expected]
-        without += [f"without partner on the {side}: {name}" for name in rest]
+        for name, expected in names_alone.items():
+            if len(expected) > 1:
+                without.append(f"{_IN_PART}: {name} on the {side}")
+            elif not any(expected):
+                without.append(f"without partner on the {side}: {name}")
     return _table(pairs), without
 
 
