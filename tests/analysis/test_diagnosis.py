@@ -320,3 +320,25 @@ def test_what_the_values_show_is_said_where_no_cause_is_proved(change, said, chi
         assert said in " ".join(text.split())
     with option_context(language="zh"):
         assert chinese in str(comparison.explain())
+
+
+def test_a_layer_that_one_side_replaced_by_nothing_is_the_origin():
+    def run(layer: str) -> Dump:
+        recorder = Recorder()
+        values = draws(3, x=(64, 32), w=(32, 32), b=(32,))
+        x = recorder.call("in", "Linear", linear, values["x"], weight=values["w"], bias=values["b"])
+        function = {
+            "LayerNorm": lambda v: layernorm(v, 1.0, 0.0, 1e-5),
+            "Identity": lambda v: v,
+        }[layer]
+        x = recorder.call("norm", layer, function, x)
+        recorder.call("out", "Linear", linear, x, weight=values["w"], bias=values["b"])
+        return recorder.dump()
+
+    comparison = compare(run("Identity"), run("LayerNorm"))
+    first = comparison.first_divergence.row
+    assert (first["left"].item(), first["right"].item()) == (
+        "Module.norm.Identity.forward.0.output.0",
+        "Module.norm.LayerNorm.forward.0.output.0",
+    )
+    assert first["origin"].item() == "created"

@@ -45,9 +45,12 @@ def kinds_differ(left: str, right: str) -> bool:
 
 
 def one_may_replace(left: str, right: str) -> bool:
-    """Whether two known classes do the same kind of work: activations, or normalisations."""
+    """Whether two known classes do the same kind of work: activations, or normalisations.
+
+    Nothing at all, ``Identity``, is put in the place of any layer.
+    """
     kinds = layer_kind(left)[0], layer_kind(right)[0]
-    return any(all(family(kind) for kind in kinds) for family in (_is_activation, _is_norm))
+    return "identity" in kinds or any(all(family(kind) for kind in kinds) for family in (_is_activation, _is_norm))
 
 
 def _is_activation(kind: str) -> bool:
