@@ -575,10 +575,10 @@ def many(count, prefix="net."):
 
 def test_twenty_thousand_equal_names_pair_in_seconds():
     left = saved(many(20_000))
-    started = time.perf_counter()
+    started = time.process_time()
     pairing = pair_dumps(left, left)
     # Measured 2.7 s.
-    assert time.perf_counter() - started < 15
+    assert time.process_time() - started < 15
     assert pairing.matched == 20_000
     assert [m.left for m in pairing.matches()] == [m.right for m in pairing.matches()]
 
@@ -588,9 +588,9 @@ def test_three_thousand_nameless_entries_of_few_shapes_cost_little():
     left = saved([(f"grads.{k}", shapes[k % 3]) for k in range(3000)])
     right = saved([(f"g.x{k}", shapes[k % 3]) for k in range(3000) if k != 1000])
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     pairing = pair_dumps(left, right)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert pairing.matched >= 2998
