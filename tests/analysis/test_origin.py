@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -408,3 +410,27 @@ def test_an_argument_that_is_a_parameter_is_no_input_of_the_network():
     comparison = compare(run(1.1), run(1.0))
     assert comparison.first_divergence.row["right_display"].item() == "Functional.linear input 1"
     assert comparison.first_divergence.row["origin_basis"].item() == "root"
+
+
+def test_where_a_side_turns_coarse_is_the_origin_and_behind_it_is_its_precision():
+    def run(first_coarse: int) -> Dump:
+        dump = chain()
+        entries = []
+        for row, (name, source) in enumerate(zip(dump.names, dump.sources, strict=True)):
+            index = dump.index.isel(entry=row)
+            values = source.read(0, math.prod(source.shape)).reshape(source.shape)
+            place, role = str(index["path"].item()), str(index["role"].item())
+            number = int(place[-1])
+            behind = number > first_coarse or (number == first_coarse and role == "output")
+            if behind and role in ("input", "output"):
+                values = values.astype(ml_dtypes.bfloat16).astype(np.float32)
+            site = Site("module", place, 0, "forward", role, str(index["slot"].item()))
+            layer = str(index["layer"].item())
+            entries.append(Entry(name, site, ArrayInMemory(values), order=row, layer=layer))
+        return Dump.from_entries(entries)
+
+    for number in (0, 1):
+        comparison = compare(run(number), chain())
+        assert created(run(number), chain()) == [f"fc{number} output 0"]
+        assert [f.cause for f in comparison.findings] == ["low_precision_cast"]
+        assert comparison.findings[0].evidence["side"] == "left"

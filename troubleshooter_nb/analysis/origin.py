@@ -36,6 +36,8 @@ _CLOSE_TYPICAL, _CLOSE_NOISE = 2.0, 0.1
 # The precision of a side is that of most of its rows.
 _MOST_ROWS = 0.6
 _FEWEST_FOR_PRECISION = 4
+# Bits of a half format at most, and those of float32 that computed values use.
+_HALF_BITS, _FULL_BITS = 11, 20
 
 
 @dataclass(eq=False)
@@ -605,7 +607,9 @@ def _noise(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
         length = flow.length(node) if node is not None else 1
         backward = bool(flow.site["direction"][row] == "backward")
         left, right = str(flow.result["left_dtype"][row]), str(flow.result["right_dtype"][row])
-        key = (left, right, word, length, backward, node is None, coarse)
+        # Where one side turns coarse, that is the difference; behind it, it is the precision.
+        run = 0.0 if left == right and _turns_coarse(flow, row) else coarse
+        key = (left, right, word, length, backward, node is None, run)
         if key not in known:
             known[key] = _bounds(model, key)
         bound[row], typical[row] = known[key]
@@ -613,6 +617,23 @@ def _noise(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
         bound[row] = max(bound[row], 4.0 * floor)
         typical[row] = max(typical[row], floor)
     return bound, typical
+
+
+def _turns_coarse(flow: Flow, row: int) -> bool:
+    """Whether a row uses the bits of a half format on one side alone, but nothing it came from."""
+    node = flow.node_of.get(row)
+    if node is None:
+        return False
+    if row in node.inputs:
+        sources = [flow.producer[row]] if row in flow.producer else []
+    else:
+        sources = [*node.inputs, *node.parameters]
+    bits = [flow.result[f"{side}_significand_bits"] for side in ("left", "right")]
+    for own, other in (bits, bits[::-1]):
+        if 1 < own[row] <= _HALF_BITS and other[row] >= _FULL_BITS:
+            known = [int(own[source]) for source in sources if own[source] > 1]
+            return bool(known) and min(known) >= _FULL_BITS
+    return False
 
 
 def _precision(flow: Flow, side: str, rows: Collection[int]) -> float:
