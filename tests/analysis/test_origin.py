@@ -416,13 +416,12 @@ def test_where_a_side_turns_coarse_is_the_origin_and_behind_it_is_its_precision(
     def run(first_coarse: int) -> Dump:
         dump = chain()
         entries = []
+        first = dump.names.index(f"Module.fc{first_coarse}.Linear.forward.0.output.0")
         for row, (name, source) in enumerate(zip(dump.names, dump.sources, strict=True)):
             index = dump.index.isel(entry=row)
             values = source.read(0, math.prod(source.shape)).reshape(source.shape)
             place, role = str(index["path"].item()), str(index["role"].item())
-            number = int(place[-1])
-            behind = number > first_coarse or (number == first_coarse and role == "output")
-            if behind and role in ("input", "output"):
+            if row >= first and role in ("input", "output"):
                 values = values.astype(ml_dtypes.bfloat16).astype(np.float32)
             site = Site("module", place, 0, "forward", role, str(index["slot"].item()))
             layer = str(index["layer"].item())

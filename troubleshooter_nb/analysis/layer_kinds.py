@@ -50,7 +50,9 @@ def one_may_replace(left: str, right: str) -> bool:
     Nothing at all, ``Identity``, is put in the place of any layer.
     """
     kinds = layer_kind(left)[0], layer_kind(right)[0]
-    return "identity" in kinds or any(all(family(kind) for kind in kinds) for family in (_is_activation, _is_norm))
+    return "identity" in kinds or any(
+        all(family(kind) for kind in kinds) for family in (_is_activation, _is_norm)
+    )
 
 
 def _is_activation(kind: str) -> bool:
