@@ -516,7 +516,12 @@ class _Harmless:
         return [output for node in used for output in node.outputs]
 
     def _decide(self, row: int, uses: _Uses) -> None:
-        if uses.see_nothing and self.origins.differs(row):
+        # Behind where one side turned coarse all agree as well as that precision lets them.
+        if (
+            uses.see_nothing
+            and self.origins.differs(row)
+            and not _turns_coarse(self.origins.flow, row)
+        ):
             self._harmless.add(row)
 
     def _uses(self, rows: Iterable[int]) -> _Uses:
