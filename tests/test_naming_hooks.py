@@ -81,10 +81,10 @@ def test_other_names_are_none_of_ours(name):
 
 
 def test_the_longest_names_are_parsed_in_no_time():
-    started = time.perf_counter()
+    started = time.process_time()
     for name in ("_forward_" * 20_000, "0_" * 20_000, "Tensor_" * 5_000 + "_1" * 5_000):
         assert parse_hook_name(name) is None
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ def test_calls_that_repeat_within_forward_are_no_steps():
 
 def test_one_step_of_many_lines_costs_linear_time():
     sequence = names(*(f"a{k}_forward_output" for k in range(50_000)))
-    started = time.perf_counter()
+    started = time.process_time()
     assert steps_of(sequence)[1] is None
     assert steps_of(names("a_forward_output") * 50_000)[1] is None
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_the_name_of_an_asynchronous_file_says_the_view():

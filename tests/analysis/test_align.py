@@ -601,9 +601,9 @@ def test_three_thousand_nameless_entries_of_few_shapes_cost_little():
 
 def test_thousands_of_strangers_stay_unmatched_in_seconds():
     left, right = saved(many(3000)), saved([(f"q.{k}", (99, k % 5)) for k in range(3000)])
-    started = time.perf_counter()
+    started = time.process_time()
     pairing = pair_dumps(left, right)
-    assert time.perf_counter() - started < 15
+    assert time.process_time() - started < 15
     assert pairing.matched == 0
     # Candidates are for people: nobody reads more than a few hundred.
     assert np.count_nonzero(pairing.table["candidates"].values != "") <= 400

@@ -87,9 +87,7 @@ def test_a_note_says_which_lines_renamed_a_leaf():
     assert notes["Cell.blocks.1.up.Dense.forward.0.input.0"] == "maps_layer_tf.yaml, lines 3, 11"
 
 
-@pytest.mark.parametrize(
-    "file", ["maps_cell.yaml", "maps_cell_str.yaml", "map_cell.yaml", "maps_layer_mlp.yaml"]
-)
+@pytest.mark.parametrize("file", ["maps_cell.yaml", "maps_cell_str.yaml", "map_cell.yaml"])
 def test_case_44_nineteen_rows_and_a_gradient_that_neither_side_has(file):
     left, right = open_dump(S / "m_mlp_L0_tensor"), open_dump(T / "t_mlp_L0_tensor")
     matches = declared_pairs(left, right, MAPS / file)
@@ -98,6 +96,51 @@ def test_case_44_nineteen_rows_and_a_gradient_that_neither_side_has(file):
     assert left.names[alone.left] == "Cell.fc1.Dense.backward.0.output.0"
     assert (alone.method, alone.expected) == ("unmatched", True)
     assert alone.note.startswith("no gradient on either side")
+
+
+def test_case_44_pairs_the_same_under_a_layer_mapping_without_rows():
+    left, right = open_dump(S / "m_mlp_L0_tensor"), open_dump(T / "t_mlp_L0_tensor")
+    found = pair_dumps(left, right, mapping=MAPS / "maps_layer_mlp.yaml").to_dataframe()
+    bare = pair_dumps(left, right).to_dataframe()
+    columns = ["left", "right", "method", "confidence"]
+    pairs = [table[table["method"] != "unmatched"][columns] for table in (found, bare)]
+    assert len(pairs[0]) == 19
+    assert pairs[0].values.tolist() == pairs[1].values.tolist()
+    (alone,) = found[found["expected"]].to_dict("records")
+    assert alone["left"] == "Cell.fc1.Dense.backward.0.output.0"
+    assert alone["note"].startswith("no gradient on either side")
+
+
+def calls_of(path, count, label):
+    names = [
+        f"Module.{p}.Linear.forward.{call}.{part}"
+        for p, calls in ((path, count), ("head", 1))
+        for call in range(calls)
+        for part in ("input.0", "output.0")
+    ]
+    return dump_of(names, label)
+
+
+@pytest.mark.parametrize("text", ["TopLayer: {}\n", "TopLayer:\n  head: head\n"])
+def test_a_layer_mapping_makes_only_what_its_rows_rename_surer(tmp_path, text):
+    """One side calls a layer twice: which call belongs to the only one, the file does not say."""
+    left, right = calls_of("qkv", 2, "l"), calls_of("qkv", 1, "r")
+    (tmp_path / "m.yaml").write_text(text)
+    bare = pair_dumps(left, right).to_dataframe()
+    found = pair_dumps(left, right, mapping=tmp_path / "m.yaml").to_dataframe()
+    by_row = "head" in text
+    of_row = found["left"].str.contains("head") & by_row
+    assert set(found[of_row]["method"]) == ({"user"} if by_row else set())
+    same = ["left", "right", "method", "confidence"]
+    rest = [t[~of_row][same].fillna(-1).values.tolist() for t in (found, bare)]
+    assert rest[0] == rest[1]
+    assert found[~of_row]["method"].isin(["user"]).sum() == 0
+
+
+def test_a_gradient_that_only_one_side_left_out_is_not_said_to_lack_a_partner(tmp_path):
+    """Rows of one name are left to the other matchers, null or not."""
+    dump = open_dump(S / "m_mlp_L0_tensor")
+    assert declared(dump, dump, "TopLayer: {}\n", tmp_path) == []
 
 
 def test_case_48_rows_named_one_by_one():

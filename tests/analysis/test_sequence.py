@@ -125,10 +125,10 @@ def test_no_alignment_of_shapes_is_cheaper(left, right):
 def test_three_thousand_shapes_align_in_a_moment():
     left = [("4", "8x4", "8")[k % 3] for k in range(3000)]
     right = [*left[:1500], "9", *left[1500:]]
-    started = time.perf_counter()
+    started = time.process_time()
     pairs = shape_edit_distance(left, right)
     # Measured 0.3 s; a loop over 9 million cells in Python takes 10 s.
-    assert time.perf_counter() - started < 5.0
+    assert time.process_time() - started < 5.0
     assert len(pairs) == 3000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -178,3 +179,42 @@ def test_steps_without_a_partner_are_counted_and_the_largest_difference_has_no_s
     assert "largest difference 1.0e-8" in text
     with option_context(language="zh"):
         assert "50 步没有对应" in repr(compare_series(right[:10], right))
+
+
+def lightning(folder, name, more, *, validated):
+    rows = ["epoch,step,train_loss,val_loss"]
+    for step in range(8):
+        rows.append(f"{step // 4},{step},{3 - 0.1 * step + more * (step > 3):.4f},")
+        if validated and step % 4 == 3:
+            rows.append(f"{step // 4},{step},,{3.2 - 0.1 * step:.4f}")
+    (folder / name).write_text("\n".join(rows) + "\n")
+    return folder / name
+
+
+@pytest.mark.parametrize("validated", [True, False])
+def test_a_table_with_empty_cells_parts_at_the_step_that_it_says(tmp_path, validated):
+    runs = [
+        lightning(tmp_path, f"{name}.csv", more, validated=validated)
+        for name, more in (("a", 0), ("b", 0.3))
+    ]
+    for measure in (None, "train_loss"):
+        found = compare_series(*runs, measure=measure)
+        assert (found.measure, found.first_step, len(found)) == ("train_loss", 4, 8)
+        assert not any("begin again" in note for note in found.notes)
+    if validated:
+        found = compare_series(*runs, measure="val_loss")
+        assert found.passed
+        assert found.table["step"].values.tolist() == [3, 7]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_trainer_state_parts_where_its_history_does(tmp_path, indent):
+    for name, more in (("a", 0), ("b", 0.5)):
+        rows = [
+            {"epoch": 0.1 * i, "loss": 3 - 0.1 * i + more * (i >= 3), "step": 10 * i}
+            for i in range(5)
+        ]
+        text = json.dumps({"global_step": 40, "log_history": rows}, indent=indent)
+        (tmp_path / f"{name}.json").write_text(text)
+    found = compare_series(tmp_path / "a.json", tmp_path / "b.json")
+    assert (found.first_step, len(found)) == (30, 5)

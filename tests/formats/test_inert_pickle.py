@@ -150,9 +150,9 @@ def test_a_state_dict_of_ten_thousand_tensors_is_read_at_once():
     tensor += b"ccollections\nOrderedDict\n)RtR"
     names = [b"X\x06\x00\x00\x00" + b"%06d" % number for number in range(10_000)]
     content = b"\x80\x02}(" + b"".join(name + tensor for name in names) + b"u."
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(unpickled(content).root.pairs) == 10_000
-    assert time.perf_counter() - started < 2.0  # 0.5 s here; the machine may be busy
+    assert time.process_time() - started < 2.0  # 0.5 s here; the machine may be busy
 
 
 @pytest.mark.parametrize(

@@ -557,7 +557,7 @@ def test_the_card_of_the_first_rank_serves_a_dump_of_ranks(tmp_path):
 def test_a_hostile_run_card_is_only_a_note(tmp_path, text, note):
     folder = filled(tmp_path / "d", "x_float32_0")
     (folder / "run_card.json").write_bytes(text if isinstance(text, bytes) else text.encode())
-    started = time.perf_counter()
+    started = time.process_time()
     dump = open_dump(folder)
     assert len(dump) == 1
     assert dump.card.to_dict() == {}
@@ -565,7 +565,7 @@ def test_a_hostile_run_card_is_only_a_note(tmp_path, text, note):
     assert dump.notes[0].startswith("run_card.json was not read: ")
     assert note in dump.notes[0]
     assert len(dump.notes[0]) < 300
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_run_card_keeps_plain_facts_only(tmp_path):
@@ -593,10 +593,10 @@ def test_two_thousand_files_open_in_a_moment(tmp_path):
     content = (filled(tmp_path, "x") / "x.npy").read_bytes()
     for number in range(2000):
         (folder / f"layers.{number // 10}.w{number % 10}_float32_{number}.npy").write_bytes(content)
-    started = time.perf_counter()
+    started = time.process_time()
     dump = open_dump(folder)
     # Measured 0.3 s; ten times that is a sign of reading more than headers.
-    assert time.perf_counter() - started < 3.0
+    assert time.process_time() - started < 3.0
     assert len(dump) == 2000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -17,6 +18,7 @@ from troubleshooter_nb.formats import FORMATS
 DATA = Path(__file__).parents[1] / "data"
 PTDBG = DATA / "torch_npu_hooks" / "ptdbg"
 MSPROBE = DATA / "msprobe" / "v26_2_0"
+TORCH = MSPROBE / "torch"
 
 
 def test_a_folder_of_arrays_is_recognised(tmp_path):
@@ -178,6 +180,70 @@ def test_a_pickle_among_arrays_is_named_and_never_loaded(tmp_path, monkeypatch, 
     assert dump.notes == (said,)
     assert len(dump) == 1
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("format", [None, "npy_dir"])
+def test_checkpoints_among_arrays_are_named_with_the_way_to_open_them(tmp_path, format):
+    folder = save_dump({"x": np.ones(2)}, tmp_path / "d")
+    (folder / "rank0").mkdir()
+    for name in ("t.ckpt", "t.pth", "rank0/u.safetensors"):
+        save_dump({"w": np.ones(2)}, folder / name)
+    np.savez(folder / "z.npz", w=np.ones(2))
+    shutil.copy(folder / "t.pth", folder / "weights.bin")
+    (folder / "values.bin").write_bytes(bytes(40))
+    (folder / "readme.md").write_text("notes")
+    dump = open_dump(folder, format=format)
+    (note,) = dump.notes
+    assert note == (
+        "checkpoints were not opened: rank0/u.safetensors, t.ckpt, t.pth, weights.bin and 1 more; "
+        "open each by itself: open_dump('d/rank0/u.safetensors')"
+    )
+    assert dump.names == ["x_float64_0"]
+
+
+def test_the_tensors_of_a_dump_are_no_checkpoints_among_arrays():
+    for folder in ("t_mlp_mix_tensor", "t_mlp_mix_tensor/step0/proc1000"):
+        assert not any("checkpoint" in note for note in open_dump(TORCH / folder).notes)
+
+
+CONFIG = {"task": "tensor", "dump_path": "out/run", "rank": [], "step": [], "level": "mix"}
+
+
+@pytest.mark.parametrize("format", [None, "msprobe_dir"])
+@pytest.mark.parametrize("lacking", ["", "task", "level"])
+def test_the_configuration_of_msprobe_is_no_dump(tmp_path, monkeypatch, format, lacking):
+    config = {key: value for key, value in CONFIG.items() if key != lacking}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    said = r"^config\.json: the configuration of msprobe, which is no dump; open the folder "
+    with pytest.raises(FormatError, match=said + r"of its dump, or .*dump_path says 'out/run'"):
+        open_dump(file, format=format)
+    # Where the dump is found, it is named: beside the file, or where the path leads.
+    shutil.copytree(TORCH / "t_mlp_mix_tensor", tmp_path / "out" / "run")
+    with pytest.raises(FormatError, match=said + r"'\S*out/run' instead"):
+        open_dump(file, format=format)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FormatError, match=said + r"'out/run' instead"):
+        open_dump("config.json", format=format)
+
+
+def test_the_configuration_beside_its_dump_leads_to_it():
+    folder = TORCH / "t_mlp_mix_tensor"
+    with pytest.raises(
+        FormatError, match=r"which is no dump; open the folder '\S+' instead"
+    ) as error:
+        open_dump(folder / "config.json")
+    named = str(error.value).split("'")[1]
+    assert open_dump(named).names == open_dump(folder).names
+
+
+@pytest.mark.parametrize("path", ["\0", "x" * 5000, 7, "\ud800"])
+def test_hostile_paths_in_a_configuration_are_text(tmp_path, path):
+    (tmp_path / "c.json").write_text(json.dumps(CONFIG | {"dump_path": path}))
+    with pytest.raises(FormatError, match=r"c\.json: the configuration of msprobe") as error:
+        open_dump(tmp_path / "c.json")
+    assert len(str(error.value)) < 500
+    assert str(error.value).encode()
 
 
 def test_a_folder_of_nothing_but_pickles_names_them(tmp_path):

@@ -235,10 +235,10 @@ def test_a_large_empty_claim_costs_nothing(tmp_path):
     path = written(tmp_path, with_header({"a": entry("F64", (1 << 33,), (0, 8 << 33))}))
     with open(path, "r+b") as file:
         file.truncate(path.stat().st_size + (8 << 33))
-    started = time.perf_counter()
+    started = time.process_time()
     source = opened(path).sources[0]
     np.testing.assert_array_equal(source.read((1 << 33) - 3, 1 << 33), np.zeros(3))
-    assert time.perf_counter() - started < 2.0
+    assert time.process_time() - started < 2.0
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from troubleshooter_nb.formats import (
 from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.missing_path import not_there
+from troubleshooter_nb.formats.msprobe_config import refuse_configuration
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -63,6 +64,8 @@ FORMATS: tuple[Format, ...] = (
 _OF_TOOLS = (msprobe_dir, api_dump, hooks_file)
 # Readers of folders that hold no pickles: one that lies there is said to be left out.
 _WITHOUT_PICKLES = frozenset(reader.NAME for reader in (*_OF_TOOLS, kernel_dir, async_npy, npy_dir))
+# Of these, those whose tensors are all called .npy: a checkpoint is none of their own files.
+_OF_ARRAYS = frozenset((npy_dir.NAME, async_npy.NAME))
 
 
 def open_dump(
@@ -105,7 +108,8 @@ def open_dump(
         of msprobe, the hooks or the api dump, whose names the message lists; a reader asked for
         by `format` takes it nevertheless. Or for an unknown `format`.
     FormatError
-        If the reader asked for by `format` finds nothing it can read.
+        If the reader asked for by `format` finds nothing it can read. If the file is one that is
+        often taken for a dump: a pointer of Git LFS, a web page, msprobe's configuration.
     """
     if not os.fspath(path):
         msg = "the path is empty; '.' opens the current folder"
@@ -147,16 +151,17 @@ def _below(path: Path, taken: str) -> Below:
 
 
 def _opened(path: Path, reader: Format, label: str, below: Below | None = None) -> Dump:
-    """What a reader makes of a path; the pickles it leaves aside are a note."""
+    """What a reader makes of a path; pickles and checkpoints that it leaves aside are a note."""
     dump = reader.open(path, label=label)
     if reader.name not in _WITHOUT_PICKLES:
         return dump
     below = below or _below(path, reader.name)
-    return replace(dump, notes=(*dump.notes, *below.note()))
+    beside = below.beside_arrays(path) if reader.name in _OF_ARRAYS else []
+    return replace(dump, notes=(*dump.notes, *below.note(), *beside))
 
 
 def _refuse_stand_ins(path: Path) -> None:
-    """Refuse the small files that often lie where a large one was meant to be."""
+    """Refuse the small files that often lie, or are taken, where a large one was meant to be."""
     head = head_of(path, 256).lstrip().lower()
     if head.startswith(b"version https://git-lfs"):
         msg = f"{path.name}: a pointer of Git LFS, not the file itself; run git lfs pull"
@@ -164,6 +169,7 @@ def _refuse_stand_ins(path: Path) -> None:
     if head.startswith((b"<!doctype html", b"<html")):
         msg = f"{path.name}: a web page, not a checkpoint; download it again, signed in if need be"
         raise FormatError(msg)
+    refuse_configuration(path)
 
 
 DumpLike = Dump | str | PathLike[str] | Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""What lies below a folder beside that which its reader takes: dumps of their own, real pickles."""
+"""What lies below a folder beside what its reader takes: dumps, checkpoints and real pickles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.formats.checkpoint_file import SUFFIXES
+from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.pth_containers import is_torch
 from troubleshooter_nb.naming import natural_key
 from troubleshooter_nb.naming.characters import printable
 
@@ -23,6 +27,19 @@ class Below(NamedTuple):
 
     dumps: tuple[str, ...] = ()
     pickles: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
+
+    def beside_arrays(self, folder: Path) -> list[str]:
+        """A sentence about the checkpoints, where a reader of arrays took the folder."""
+        found = [name for name in self.checkpoints if _is_checkpoint(folder / name)]
+        if not found:
+            return []
+        # "." has no name of its own.
+        example = f"{printable(os.path.basename(os.path.abspath(folder)))}/{found[0]}"
+        return [
+            f"checkpoints were not opened: {listed(found)}; open each by itself: "
+            f"open_dump({example!r})"
+        ]
 
     def note(self) -> list[str]:
         """A sentence about the pickles, which no reader of folders looks into."""
@@ -38,7 +55,7 @@ def look_below(
     is_pickle: Callable[[Path], bool],
     taken: bool,
 ) -> Below:
-    """The dumps and the real pickles in a folder, level by level.
+    """The dumps, the real pickles and what is called like a checkpoint, level by level.
 
     Parameters
     ----------
@@ -50,12 +67,14 @@ def look_below(
         A reader of dumps takes `folder` itself: its own files, and its folders of steps and
         ranks, are no dumps of their own then.
     """
-    dumps, pickles = [], []
+    dumps, pickles, checkpoints = [], [], []
     waiting = [(folder, taken)]
     for here, is_part in waiting:
         folders, files = _children(here)
         for file in files:
-            if is_pickle(file):
+            if file.name.lower().endswith(SUFFIXES):
+                checkpoints.append(file)
+            elif is_pickle(file):
                 pickles.append(file)
             elif is_dump(file) and not is_part:
                 dumps.append(file)
@@ -65,7 +84,7 @@ def look_below(
                 dumps.append(child)
             elif len(waiting) < _MOST_FOLDERS:
                 waiting.append((child, part))
-    return Below(_relative(dumps, folder), _relative(pickles, folder))
+    return Below(*(_relative(found, folder) for found in (dumps, pickles, checkpoints)))
 
 
 def several(folder: Path, below: Below, taken_by: str) -> str:
@@ -82,7 +101,10 @@ def several(folder: Path, below: Below, taken_by: str) -> str:
 
 
 def _children(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Sub-folders, and files called like pickles, by name; nothing where it may not be read."""
+    """Sub-folders, and files called like pickles or checkpoints, by name.
+
+    Nothing where it may not be read.
+    """
     folders, files = [], []
     try:
         with os.scandir(folder) as children:
@@ -91,11 +113,22 @@ def _children(folder: Path) -> tuple[list[Path], list[Path]]:
                     continue
                 if child.is_dir(follow_symlinks=False):
                     folders.append(Path(child.path))
-                elif child.name.lower().endswith(_PICKLES):
+                elif child.name.lower().endswith(_PICKLES + SUFFIXES):
                     files.append(Path(child.path))
     except OSError:
         return [], []
     return sorted(folders, key=_by_name), sorted(files, key=_by_name)
+
+
+def _is_checkpoint(file: Path) -> bool:
+    """By its name; a ``.bin`` may be anything, and has to begin like one of torch."""
+    if file.suffix.lower() != ".bin":
+        return True
+    try:
+        with opened(file) as (stream, (size, _)):
+            return is_torch(stream, size)
+    except (FormatError, OSError):
+        return False
 
 
 def _by_name(path: Path) -> tuple[tuple[int, int, str], ...]:

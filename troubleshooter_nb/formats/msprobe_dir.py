@@ -14,6 +14,7 @@ from typing import TypeVar
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.formats.msprobe_config import refuse_configuration
 from troubleshooter_nb.formats.msprobe_entries import (
     Names,
     distinct,
@@ -123,6 +124,7 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
     # What "." is called says which release wrote it.
     path = Path(os.path.abspath(path))
     if path.is_file():
+        refuse_configuration(path)
         note_own_step(path.parent.parent, notes)
         places = [Place(path.parent, 0, 0, path.name, (path.name,))]
     else:

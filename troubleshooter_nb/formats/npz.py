@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from troubleshooter_nb.formats.file_source import (
     opened,
 )
 from troubleshooter_nb.formats.npy_file import npy_meaning, parse_npy_header
+from troubleshooter_nb.formats.stored_source import StoredSource
 from troubleshooter_nb.naming import parameter_leaf, parse_npy_name, site_of_npy_stem
 
 NAME = "npz"
@@ -67,7 +69,9 @@ def open_npz(path: Path, *, label: str) -> Dump:
     Dump
         One entry per array, named as in the archive without ``.npy``. Where most names end like
         those of parameters they all count as such. An array that holds no numbers, is encrypted
-        or damaged is an entry with a reason; other files of the archive are a note.
+        or damaged is an entry with a reason; other files of the archive are a note. Whether the
+        values have the CRC-32 that they were saved with is found where all of an array are read:
+        a part of it comes unchecked.
 
     Raises
     ------
@@ -131,5 +135,7 @@ def _source(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) 
     if member.method == STORED:
         strides = fortran_strides(shape) if fortran else None
         spans = ((member.begin + offset, promised),)
-        return checked_source(path, shape, dtype, spans, stamp=stamp, strides=strides)
+        plain = checked_source(path, shape, dtype, spans, stamp=stamp, strides=strides)
+        before = zlib.crc32(head.getvalue()[:offset])
+        return StoredSource(**vars(plain), member=member, before=before, offset=offset)
     return ArchiveSource(str(path), shape, dtype, member, offset, fortran, stamp)

@@ -72,8 +72,9 @@ def write_mapping(
     Notes
     -----
     The same pairing gives the same bytes. What else a layer, cell or api mapping does not say is
-    listed in its comments and by `unsaid_in_mapping`: it pairs modules or operators, and whatever
-    it does not name with what is called the same.
+    listed in its comments and by `unsaid_in_mapping`: it pairs modules or operators, and a cell
+    mapping whatever it does not name with what is called the same. What a layer mapping renames
+    no part of is paired as without it, no surer than it was.
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml"):

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from os import PathLike
@@ -48,6 +48,16 @@ _MEASURE = re.compile(
 _STEP_IN_NAME = re.compile(r"[0-9]{1,18}")
 # MindSpore's ModelCheckpoint: net-3_20.ckpt is epoch 3, step 20 of it.
 _EPOCH_STEP = re.compile(r"(.*)-([0-9]{1,9})_([0-9]{1,9})")
+
+_SKIPPED = {*_STEP_NAMES, *_EPOCH_NAMES}
+_MOST_STEPS = 2**53
+# How a JSON document begins; a dictionary that Python printed has other quotes.
+_JSON = re.compile(r"""\s*(?:\{\s*["}]|\[\s*[\[{"\]])""")
+_HISTORY = "log_history"
+_ROWS = (
+    "rows are one object a line, a list of objects, or such a list as log_history, as in "
+    "trainer_state.json of Hugging Face"
+)
 
 Record = dict[str, float]
 
@@ -94,9 +104,11 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
     ----------
     path : str or path-like
         A log with lines such as ``step 10 loss 2.31``, ``iteration 10/ 100 | lm loss: 2.3E+00`` or
-        ``epoch: 1 step: 20, loss is 2.30`` (MindSpore's LossMonitor); json lines; a csv with a
-        step column, one column per measure or one of names and one of numbers. Or a folder of
-        checkpoints whose names differ in a number: ``step_10.pth``, ``net-1_20.ckpt``.
+        ``epoch: 1 step: 20, loss is 2.30`` (MindSpore's LossMonitor); json lines, a json list of
+        objects, or the ``log_history`` of Hugging Face's ``trainer_state.json``; a csv with a step
+        column, one column per measure or one of names and one of numbers; an empty cell says
+        nothing (PyTorch Lightning's ``metrics.csv``). Or a folder of checkpoints whose names
+        differ in a number: ``step_10.pth``, ``net-1_20.ckpt``.
     label : str, optional
         Short name of the run; default the last part of the path.
 
@@ -123,9 +135,15 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
     # Tables have the names of parameters as columns: everything counts there.
     readers = ((_json_records, False), (_csv_records, True), (_line_records, False))
     for reader, whole in readers:
-        records = reader(text)
-        if records:
-            return _series(records, label, whole=whole)
+        notes: list[str] = []
+        try:
+            records = reader(text, notes)
+        except FormatError as error:
+            msg = f"{path.name}: {error}"
+            raise FormatError(msg) from None
+        series = _series(records, label, notes, whole=whole) if records else None
+        if series is not None:
+            return series
     msg = (
         f"{path.name}: no series; looked for json lines, for a csv with a column "
         f"{'/'.join(_STEP_NAMES[:3])}, and for lines such as 'step 10 loss 2.31'"
@@ -141,23 +159,67 @@ def _text(path: Path) -> str:
     if b"\0" in data[:4096]:
         msg = f"{path.name}: a binary file, no log"
         raise FormatError(msg)
-    return data.decode("utf-8", errors="replace")
+    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
-def _json_records(text: str) -> list[Record]:
-    """Numbers of each line that is a JSON object, nested ones with dotted names."""
-    records = []
+def _json_records(text: str, notes: list[str]) -> list[Record]:
+    """Numbers of each JSON object, nested ones with dotted names.
+
+    FormatError for JSON that is no rows: what it holds would be guessed otherwise.
+    """
+    if not _JSON.match(text):
+        return _json_lines(text)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        records = _json_lines(text)
+        # A whole object with more behind it is perhaps the first line of a log.
+        lines = str(error).startswith("Extra data")
+        if records or (lines and _line_records(text, notes)):
+            return records
+        what = "none of its objects has a loss, norm or rate" if lines else str(error)[:120]
+        msg = f"no series in this json: {what}; {_ROWS}"
+        raise FormatError(msg) from None
+    return [_measured(row) for row in _json_rows(value, alone="\n" not in text.strip())]
+
+
+def _json_rows(value: Any, *, alone: bool) -> Sequence[Mapping[str, Any]]:
+    """The objects of one JSON document; itself, where it is a line alone and has a step."""
+    rows = value
+    if isinstance(value, dict):
+        rows = value.get(_HISTORY)
+        if rows is None and alone and any(name in _measured(value) for name in _STEP_NAMES):
+            rows = [value]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        msg = f"no series in this json, as it is no rows; {_ROWS}"
+        raise FormatError(msg)
+    if not any(_is_measure(name) for row in rows for name in _measured(row)):
+        msg = f"no series in this json: none of its {len(rows)} rows has a loss, norm or rate"
+        raise FormatError(msg)
+    return rows
+
+
+def _json_lines(text: str) -> list[Record]:
+    """The lines that are an object, unless they are fewer than other ones that say numbers."""
+    records, others = [], []
     for line in text.splitlines():
         if not line.lstrip().startswith("{"):
+            others.append(line)
             continue
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        numbers = dict(_numbers(value))
+        numbers = _measured(value)
         if any(_is_measure(name) for name in numbers):
             records.append(numbers)
+    if records and len(_line_records("\n".join(others), [])) > len(records):
+        return []
     return records
+
+
+def _measured(value: Mapping[str, Any]) -> Record:
+    return dict(_numbers(value))
 
 
 def _numbers(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterable[Any]:
@@ -166,10 +228,17 @@ def _numbers(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iter
         if isinstance(one, Mapping) and depth < 4:
             yield from _numbers(one, f"{name}.", depth + 1)
         elif isinstance(one, (int, float)) and not isinstance(one, bool):
-            yield _plain(name), float(one)
+            yield _plain(name), _as_float(one)
 
 
-def _csv_records(text: str) -> list[Record]:
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number beyond the range
+        return math.inf if number > 0 else -math.inf
+
+
+def _csv_records(text: str, notes: list[str]) -> list[Record]:
     """Rows of a table with a step column; a column of names makes every name a measure."""
     head = text.partition("\n")[0]
     mark = next((one for one in (",", "\t", ";") if one in head), None)
@@ -184,19 +253,29 @@ def _csv_records(text: str) -> list[Record]:
     if place is None:
         return []
     body = [row for row in rows[1:] if len(row) == len(names)]
+    if others := sum(0 < len(row) != len(names) for row in rows[1:]):
+        notes.append(f"{others} rows have more or fewer cells than the first: left out")
     cells = [[_float(cell) for cell in row] for row in body]
     texts = [
         column
         for column in range(len(names))
-        if column != place and all(row[column] is None for row in cells)
+        if column != place
+        and all(row[column] is None for row in cells)
+        and any(row[column].strip() for row in body)
     ]
-    if body and len(texts) == 1 and len(names) >= 3:
+    if len(texts) == 1 and len(names) >= 3 and _is_of_names(body, place, texts[0]):
         return _long(body, cells, names, place, texts[0])
     return [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        {n: value for n, value in zip(names, row, strict=True) if n and value is not None}
         for row in cells
         if row[place] is not None
     ]
+
+
+def _is_of_names(body: list[list[str]], place: int, column: int) -> bool:
+    """Whether a column of text may be one of names, and not of dates: those never come again."""
+    texts, steps = ({row[at] for row in body} for at in (column, place))
+    return len(texts) < len(body) or len(steps) < len(body) or len(body) == 1
 
 
 def _long(
@@ -210,7 +289,7 @@ def _long(
     records: dict[float, Record] = {}
     for row, values in zip(body, cells, strict=True):
         step = values[place]
-        if step is None:
+        if step is None or not row[of_names].strip():
             continue
         record = records.setdefault(step, {"step": step})
         for column in numbers:
@@ -228,7 +307,7 @@ def _float(cell: str) -> float | None:
         return None
 
 
-def _line_records(text: str) -> list[Record]:
+def _line_records(text: str, notes: list[str]) -> list[Record]:
     records = []
     for line in text.splitlines():
         # Dictionaries printed by Python have their names in quotes.
@@ -247,20 +326,34 @@ def _is_measure(name: str) -> bool:
     return name not in _STEP_NAMES + _EPOCH_NAMES and bool(_MEASURE.search(name))
 
 
-def _series(records: list[Record], label: str, *, whole: bool) -> Series:
-    steps, notes = _steps(records)
+def _series(
+    records: list[Record], label: str, said: Sequence[str], *, whole: bool
+) -> Series | None:
+    """The rows by step; None where none of them holds a measure."""
+    found = dict.fromkeys(name for record in records for name in record)
+    names = dict.fromkeys(
+        name for name in found if (whole or _is_measure(name)) and name not in _SKIPPED
+    )
+    records = [record for record in records if not names.keys().isdisjoint(record)]
+    steps, notes = _steps(records, names)
     by_step: dict[int, Record] = {}
+    again = 0
     for step, record in zip(steps, records, strict=True):
-        by_step.setdefault(step, {}).update(record)
-    again = len(records) - len(by_step)
+        if step is None:
+            continue
+        known = by_step.setdefault(step, {})
+        # Rows of one step may have a measure each.
+        again += any(
+            name in names and name in record and not _is_same(value, record[name])
+            for name, value in known.items()
+        )
+        known.update(record)
+    if not by_step:
+        return None
+    if without := steps.count(None):
+        notes.append(f"{without} rows without a step: left out")
     if again:
         notes.append(f"{again} lines repeat a step; the last value of each measure is kept")
-    skipped = {*_STEP_NAMES, *_EPOCH_NAMES}
-    names = [
-        one for one in dict.fromkeys(name for r in records for name in r) if one not in skipped
-    ]
-    if not whole:
-        names = [name for name in names if _is_measure(name)]
     order = sorted(by_step)
     columns = {
         name: _variable([by_step[step].get(name, math.nan) for step in order]) for name in names
@@ -270,7 +363,7 @@ def _series(records: list[Record], label: str, *, whole: bool) -> Series:
         if written:
             variable.attrs["nan_steps"] = written
     table = xr.Dataset(columns, {"step": np.array(order, np.int64)}, {"schema": SCHEMA})
-    return Series(table, label, tuple(notes))
+    return Series(table, label, (*said, *notes))
 
 
 def _variable(values: Sequence[float]) -> xr.Variable:
@@ -291,7 +384,7 @@ def _digits(value: float) -> int:
     return decimals - int(exponent or 0)
 
 
-def _steps(records: list[Record]) -> tuple[list[int], list[str]]:
+def _steps(records: list[Record], names: Container[str]) -> tuple[list[int | None], list[str]]:
     """The step of each record; steps that begin again in every epoch are counted on."""
     key = next((name for name in _STEP_NAMES if any(name in one for one in records)), None)
     epoch = next((name for name in _EPOCH_NAMES if any(name in one for one in records)), None)
@@ -299,16 +392,51 @@ def _steps(records: list[Record]) -> tuple[list[int], list[str]]:
         if epoch and _is_counted(found := [one.get(epoch, math.nan) for one in records]):
             return [int(value) for value in found], ["no steps: epochs are used"]
         return list(range(len(records))), ["no steps: lines are numbered from 0"]
-    counts = [int(one[key]) if math.isfinite(one.get(key, math.nan)) else -1 for one in records]
-    if epoch is None or not any(later <= one for one, later in pairwise(counts)):
+    counts = [_whole(one.get(key)) for one in records]
+    if epoch is None:
         return counts, []
-    epochs = [int(one.get(epoch, 0)) for one in records]
-    if len(set(epochs)) == 1:
+    epochs = [_whole(one.get(epoch)) for one in records]
+    if not _begin_again(records, names, counts, epochs):
         return counts, []
-    longest, first = max(counts) + (min(counts) == 0), min(epochs)
-    return (
-        [(now - first) * longest + count for now, count in zip(epochs, counts, strict=True)],
-        [f"steps begin again in every epoch: counted on by {longest}"],
+    known = [count for count in counts if count is not None]
+    longest = max(known) + (min(known) == 0)
+    first = now = min(one for one in epochs if one is not None)
+    steps: list[int | None] = []
+    for count, said in zip(counts, epochs, strict=True):
+        now = now if said is None else said
+        steps.append(None if count is None else _whole((now - first) * longest + count))
+    return steps, [f"steps begin again in every epoch: counted on by {longest}"]
+
+
+def _is_same(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))
+
+
+def _whole(value: float | None) -> int | None:
+    """A step or epoch; None for what is none."""
+    return int(value) if value is not None and abs(value) < _MOST_STEPS else None
+
+
+def _begin_again(
+    records: list[Record],
+    names: Container[str],
+    counts: list[int | None],
+    epochs: list[int | None],
+) -> bool:
+    """Whether some measure has a step of an epoch again in a later one.
+
+    Each measure for itself: that of the validation, say, has rows of its own at the same steps.
+    """
+    ranges: dict[str, dict[int, tuple[int, int]]] = {}
+    for record, count, epoch in zip(records, counts, epochs, strict=True):
+        if count is not None and epoch is not None:
+            for name in record:
+                if name in names:
+                    of = ranges.setdefault(name, {})
+                    low, high = of.get(epoch, (count, count))
+                    of[epoch] = min(low, count), max(high, count)
+    return any(
+        of[later][0] <= of[one][1] for of in ranges.values() for one, later in pairwise(sorted(of))
     )
 
 

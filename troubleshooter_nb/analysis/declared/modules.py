@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache
 
 from troubleshooter_nb.analysis.declared.claims import Claims
@@ -65,7 +65,11 @@ def _lacks_target(claims: Claims, rule: NameRule, made: str) -> None:
 
 
 def layer_pairs(claims: Claims) -> None:
-    """Modules by renamed attributes; whatever has no rule keeps its name."""
+    """Modules by renamed attributes.
+
+    What no rule renames keeps its name, and is left to the other matchers: the file does not speak
+    of it, so that its pairs are no surer than without the file.
+    """
     if not _has_modules(claims):
         return
     layers = LayerNames(claims.file.names, claims.source.classes)
@@ -87,7 +91,7 @@ def layer_pairs(claims: Claims) -> None:
                 _clash(claims, path, new, rules[-1], taken[new])
             continue
         taken[new] = rules
-        _pair_module(claims, path, new, rules)
+        _pair_module(claims, path, new, rules, declared=bool(rules))
     _check_parents(claims)
     _check_attributes(claims, layers, used, fitting)
 
@@ -161,23 +165,41 @@ def _children(side: Side, layers: LayerNames, parent: str) -> list[str]:
     return sorted(found)
 
 
-def _pair_module(claims: Claims, path: str, new: str, rules: Iterable[NameRule]) -> None:
-    """The tensors of a module with those of another one, by call, direction, role and slot."""
+def _pair_module(
+    claims: Claims, path: str, new: str, rules: Iterable[NameRule], *, declared: bool = True
+) -> None:
+    """The tensors of a module with those of another one, by call, direction, role and slot.
+
+    Where the file does not declare the pair, only gradients that neither side has are said.
+    """
     note = claims.where(rules)
     mine, theirs = claims.source.modules[path], claims.target.modules[new]
+    pairs = _same_parts(claims, mine, theirs)
+    if declared:
+        for row, other in pairs:
+            claims.pair(row, other, note, weak=True)
+    _no_gradients(claims, mine, theirs, note, partnered=list(zip(*pairs, strict=True)))
+
+
+def _same_parts(claims: Claims, mine: list[int], theirs: list[int]) -> list[tuple[int, int]]:
+    """Free rows of two modules that are the same of each."""
+    left, right = (
+        [row for row in rows if row not in used]
+        for rows, used in zip((mine, theirs), claims.used, strict=True)
+    )
+    found: dict[int, int] = {}
     for spelling in _SPELLINGS:
-        rows = _by_key(claims.source, mine, claims.used[0], spelling)
-        others = _by_key(claims.target, theirs, claims.used[1], spelling)
+        back = set(found.values())
+        rows = _by_key(claims.source, [row for row in left if row not in found], spelling)
+        others = _by_key(claims.target, [row for row in right if row not in back], spelling)
         for key, row in rows.items():
             if row is not None and (other := others.get(key)) is not None:
-                claims.pair(row, other, note, weak=True)
-    _no_gradients(claims, mine, theirs, note)
+                found[row] = other
+    return list(found.items())
 
 
-def _by_key(
-    side: Side, rows: list[int], used: dict[int, str], spelling: _Spelling
-) -> dict[Hashable, int | None]:
-    """Free rows by what they are; None where two are the same."""
+def _by_key(side: Side, rows: list[int], spelling: _Spelling) -> dict[Hashable, int | None]:
+    """Rows by what they are; None where two are the same."""
     found: dict[Hashable, int | None] = {}
     columns = side.columns
     for row in rows:
@@ -186,22 +208,29 @@ def _by_key(
             slot = spelling(slot)
         elif spelling is not str:
             continue
-        if row in used or slot is None:
+        if slot is None:
             continue
         key = side.places[row], columns["call"][row], columns["direction"][row], role, slot
         found[key] = None if key in found else row
     return found
 
 
-def _no_gradients(claims: Claims, mine: list[int], theirs: list[int], note: str) -> None:
+def _no_gradients(
+    claims: Claims,
+    mine: list[int],
+    theirs: list[int],
+    note: str,
+    partnered: Sequence[Sequence[int]],
+) -> None:
     """MindSpore writes null where torch writes nothing: the input needs no gradient."""
+    known = [set(rows) for rows in partnered] or [set(), set()]
     for in_source, side, rows, other, others in (
         (True, claims.source, mine, claims.target, theirs),
         (False, claims.target, theirs, claims.source, mine),
     ):
         places = {other.places[row] for row in others}
         for row in rows:
-            is_null = side.columns["value"][row] == "null"
+            is_null = side.columns["value"][row] == "null" and row not in known[not in_source]
             if (
                 is_null
                 and side.columns["direction"][row] == "backward"

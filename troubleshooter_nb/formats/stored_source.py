@@ -1,0 +1,164 @@
+"""Arrays in stored members of zip archives: read by place, checked by CRC-32 once read whole."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from troubleshooter_nb.errors import ReadError
+from troubleshooter_nb.formats.archive_source import Placed
+from troubleshooter_nb.formats.file_source import FileSource, reopened
+
+_BLOCK = 1 << 20  # bytes
+_MOST_SEGMENTS = 256
+_POLYNOMIAL = 0xEDB88320  # of CRC-32, lowest power in the highest bit
+_ONE = 1 << 31
+
+
+class _Covered:
+    """The parts of the values that were read, and the CRC-32 of each.
+
+    Blocks are read in any order and by several threads; each is put together with its neighbours.
+    """
+
+    def __init__(self) -> None:
+        self.sound: bool | None = None  # None until everything was read
+        self._lock = threading.Lock()
+        self._segments: list[tuple[int, int, int]] = []
+
+    def __reduce__(self) -> tuple[type[_Covered], tuple[()]]:
+        return _Covered, ()
+
+    def new_in(self, start: int, stop: int) -> tuple[int, int]:
+        """The range without what was read of its beginning and of its end."""
+        with self._lock:
+            for first, last, _ in self._segments:
+                if first <= start < last:
+                    start = last
+                if first < stop <= last:
+                    stop = first
+        return start, stop
+
+    def add(self, start: int, stop: int, crc: int) -> tuple[int, int, int]:
+        """Put a part in; the longest one that now holds it, as first byte, last and CRC."""
+        with self._lock:
+            kept = []
+            for first, last, known in self._segments:
+                if last == start:
+                    start, crc = first, _joined(known, crc, stop - last)
+                elif first == stop:
+                    stop, crc = last, _joined(crc, known, last - first)
+                elif last < start or stop < first:
+                    kept.append((first, last, known))
+                elif first < start or stop < last:
+                    return 0, 0, 0  # another thread was faster
+            self._segments = [*kept[1 - _MOST_SEGMENTS :], (start, stop, crc)]
+            return self._segments[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSource(FileSource):
+    """One array in a member that is not compressed; a `FileSource` that knows its CRC-32.
+
+    The CRC is that of the member as a whole: the read that completes the values, in whatever
+    order they come, raises where it does not fit, and so does every later one. Who reads a part
+    only gets it unchecked. What was checked once is not checked again.
+
+    Attributes
+    ----------
+    member : Placed
+    before : int
+        CRC-32 of the bytes of the member before the values.
+    offset : int
+        How many these are.
+    """
+
+    member: Placed
+    before: int
+    offset: int
+    covered: _Covered = field(default_factory=_Covered, compare=False, repr=False)
+
+    def read(self, start: int, stop: int, *, into: np.ndarray | None = None) -> np.ndarray:
+        """Stored values of a flat C-order range, as `FileSource.read`.
+
+        Raises
+        ------
+        ReadError
+            Also where all values were read and the CRC-32 is not that of the member.
+        """
+        self._refuse_damaged()
+        values = super().read(start, stop, into=into)
+        if self.covered.sound is None:
+            self._check(values, start)
+        return values
+
+    def _check(self, values: np.ndarray, start: int) -> None:
+        at = start * self.dtype.itemsize
+        begin, end = self.covered.new_in(at, at + values.nbytes)
+        if begin >= end:
+            return
+        # The bytes of other strides are not those of the file in their order.
+        plain = self.strides is None
+        crc = zlib.crc32(values.view(np.uint8).data[begin - at : end - at]) if plain else 0
+        first, last, crc = self.covered.add(begin, end, crc)
+        if (first, last) != (0, self.size_bytes):
+            return
+        crc = _joined(self.before, crc, last) if plain else self.before
+        behind = self.offset + (last if plain else 0)
+        self.covered.sound = self._rest(behind, crc) == self.member.crc
+        self._refuse_damaged()
+
+    def _rest(self, behind: int, crc: int) -> int:
+        """The CRC-32 of the member, from that of its bytes up to a place."""
+        left = self.member.size - behind
+        if left:
+            with reopened(self.path, self.stamp) as file:
+                file.seek(self.member.begin + behind)
+                while left and (piece := file.read(min(left, _BLOCK))):
+                    crc = zlib.crc32(piece, crc)
+                    left -= len(piece)
+        return crc
+
+    def _refuse_damaged(self) -> None:
+        if self.covered.sound is False:
+            msg = (
+                f"{Path(self.path).name}: {self.member.name[:80]!r} is damaged: its CRC-32 is not "
+                "that of its contents"
+            )
+            raise ReadError(msg)
+
+
+def _joined(crc: int, after: int, length: int) -> int:
+    """The CRC-32 of two pieces behind each other, of the second one with its length in bytes.
+
+    As ``crc32_combine`` of zlib, which Python does not offer.
+    """
+    return _product(_power(8 * length), crc) ^ after
+
+
+@lru_cache(maxsize=64)
+def _power(exponent: int) -> int:
+    """The remainder of x to this power."""
+    result, square = _ONE, _ONE >> 1
+    while exponent:
+        if exponent & 1:
+            result = _product(result, square)
+        square = _product(square, square)
+        exponent >>= 1
+    return result
+
+
+def _product(left: int, right: int) -> int:
+    """The remainder of the product of two polynomials over bits."""
+    result, bit = 0, _ONE
+    while bit:
+        if left & bit:
+            result ^= right
+        right = (right >> 1) ^ (_POLYNOMIAL if right & 1 else 0)
+        bit >>= 1
+    return result
