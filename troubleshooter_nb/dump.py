@@ -25,7 +25,7 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
-from troubleshooter_nb.naming import ROLES, Site, parse_npy_name
+from troubleshooter_nb.naming import ROLES, Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text, shape_text
@@ -272,6 +272,10 @@ class Dump:
     def from_arrays(cls, arrays: Mapping[str, Any], *, label: str = "") -> Dump:
         """A dump of arrays in memory, in the order of the mapping.
 
+        A name says as much as that of a saved array does: ``fc.weight`` is a parameter,
+        ``bn.running_mean`` a buffer and ``grads.fc.weight`` the gradient of a parameter. So a
+        ``state_dict()`` is compared as its file is.
+
         Parameters
         ----------
         arrays : mapping of str to array
@@ -283,7 +287,8 @@ class Dump:
         """
         entries = []
         for order, (name, value) in enumerate(arrays.items()):
-            entry = Entry(str(name), Site("memory", str(name)), order=order)
+            site = replace(site_of_npy_stem(str(name)), kind="memory")
+            entry = Entry(str(name), site, order=order)
             try:
                 entries.append(replace(entry, source=_in_memory(value)))
             except (ValueError, TypeError) as error:

@@ -17,10 +17,17 @@ from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.summary import summarise
-from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parse_msprobe_call
+from troubleshooter_nb.naming import (
+    CALL_KINDS,
+    parameter_leaf,
+    parse_msprobe_call,
+    saved_calls,
+    without_gradient_word,
+)
 from troubleshooter_nb.render.text import parse_shape
 
 _SITE = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
+_OF_CALL = ("kind", "direction", "path", "role", "slot")
 _VALUE = ("min", "max", "l2")
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
@@ -93,6 +100,8 @@ class Node:
             word, known = layer_kind(self.layer or self.path.rpartition(".")[2])
             if known:
                 return word
+            if not self.layer and word.startswith("drop"):
+                return "dropout"
             # A class of the user's own is often called after what it is: LlamaRMSNorm.
             return next((end for end in _ENDINGS if word.endswith(end)), word)
         name = bare_name(operator(self.path, self.layer))
@@ -155,6 +164,7 @@ class Flow:
         self.result = {str(n): v.values for n, v in comparison.result.data_vars.items()}
         self.count = len(comparison)
         self.site = _sites(comparison, self.result, self.count)
+        self._take_saved_calls()
         self._is_lone = _moved_to_their_calls(self.site, comparison, self.result, self.count)
         self._dumps = comparison.pairing.left, comparison.pairing.right
         self._summaries: dict[tuple[int, str], tuple[float, float, float]] = {}
@@ -189,6 +199,8 @@ class Flow:
         if self.site["role"][row] != "parameter" or self.site["direction"][row] != "backward":
             return "", ""
         module, leaf = self.module_of(row)
+        if self.site["kind"][row] not in CALL_KINDS:
+            module, _, leaf = without_gradient_word(str(self.site["path"][row])).rpartition(".")
         return module, parameter_leaf(leaf) or ""
 
     def argument_of(self, node: Node, row: int) -> str:
@@ -236,6 +248,21 @@ class Flow:
                     found = (figures["min"], figures["max"], figures["l2"])
             self._summaries[row, side] = found
         return self._summaries[row, side]
+
+    def _take_saved_calls(self) -> None:
+        """Take what forward hooks of the user's own saved for calls of modules."""
+        rows: dict[Place, dict[int, str]] = defaultdict(dict)
+        for row in range(self.count):
+            if self.site["kind"][row] not in CALL_KINDS and not self.site["direction"][row]:
+                rows[self.place(row)][row] = str(self.site["path"][row])
+        for saved in rows.values():
+            calls = saved_calls(saved.values())
+            for row, name in saved.items():
+                if name in calls and not self.site["role"][row]:
+                    for column, value in zip(
+                        _OF_CALL, ("module", "forward", *calls[name]), strict=True
+                    ):
+                        self.site[column][row] = value
 
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}

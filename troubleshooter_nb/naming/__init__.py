@@ -3,6 +3,11 @@
 Inside the package an entry has a `Site`; only this folder knows how a dump format spells one.
 """
 
+from troubleshooter_nb.naming.gradients import (
+    parameters_of_gradients,
+    says_gradient,
+    without_gradient_word,
+)
 from troubleshooter_nb.naming.msprobe import (
     MsprobeCall,
     RowName,
@@ -21,7 +26,6 @@ from troubleshooter_nb.naming.npy import (
     format_npy_name,
     natural_key,
     parse_npy_name,
-    says_gradient,
     site_of_npy_stem,
 )
 from troubleshooter_nb.naming.parameters import (
@@ -35,6 +39,7 @@ from troubleshooter_nb.naming.parameters import (
     without_position,
     without_wrappers,
 )
+from troubleshooter_nb.naming.saved_calls import saved_calls
 from troubleshooter_nb.naming.site import (
     CALL_KINDS,
     ROLES,
@@ -68,14 +73,17 @@ __all__ = [
     "model_numbers",
     "natural_key",
     "parameter_leaf",
+    "parameters_of_gradients",
     "parse_msprobe_call",
     "parse_npy_name",
     "parse_row_name",
     "place_text",
+    "saved_calls",
     "says_gradient",
     "site_of_msprobe",
     "site_of_npy_stem",
     "site_of_parameter",
+    "without_gradient_word",
     "without_model",
     "without_position",
     "without_wrappers",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from troubleshooter_nb.naming.gradients import says_gradient, without_gradient_word
 from troubleshooter_nb.naming.parameters import BUFFER_LEAVES, parameter_leaf, without_position
 from troubleshooter_nb.naming.site import Direction, Role, Site
 
@@ -29,7 +30,6 @@ _DTYPE_LAST = re.compile(
 )
 _ID_FIRST = re.compile(r"(?s)(?P<id>[0-9]{1,18})_(?P<stem>.+)")
 _NUMBER = re.compile(r"([0-9]+)")
-_GRADIENT_WORD = re.compile(r"(?i)(?:^|[^a-z])(?:grads?|gradients?)(?:[^a-z]|$)")
 
 
 @dataclass(frozen=True)
@@ -95,22 +95,18 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple(key(part) for part in _NUMBER.split(name) if part)
 
 
-def says_gradient(text: str) -> bool:
-    """Whether a folder or file name has the word grad, grads or gradient(s) as a part."""
-    return bool(_GRADIENT_WORD.search(text))
-
-
 def site_of_npy_stem(stem: str, *, folder: str = "") -> Site:
     """What the stem of a saved array, and the folder it lies in, say about the tensor.
 
-    A parameter name in a folder or stem that says ``grad``, or with the suffix ``_backward`` of
-    ``save_grad``, is the gradient of that parameter: role ``parameter``, direction ``backward``.
-    Any other name so marked is the gradient of an activation: role ``gradient``.
+    A parameter name in a folder or stem that says ``grad``, as ``grads.fc.weight`` and
+    ``fc.weight.grad`` do, or with the suffix ``_backward`` of ``save_grad``, is the gradient of
+    that parameter: role ``parameter``, direction ``backward``. Any other name so marked is the
+    gradient of an activation: role ``gradient``.
     """
     path = stem.removesuffix("_backward")
     is_gradient = path != stem or says_gradient(folder) or says_gradient(stem)
     direction: Direction = "backward" if is_gradient else ""
-    leaf = re.split(r"[./]", without_position(path))[-1]
+    leaf = re.split(r"[./]", without_position(without_gradient_word(path)))[-1]
     if parameter_leaf(leaf):
         role: Role = "buffer" if leaf in BUFFER_LEAVES else "parameter"
     else:

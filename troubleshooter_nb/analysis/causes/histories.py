@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow, Place
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.naming import parameter_leaf
+from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parameters_of_gradients
 
 _SIDES = ("left", "right")
 # Facts of a run card that factors are named after, by the detectors' words.
@@ -95,23 +95,56 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
     """
     flow = operators.flow
     values: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-    gradients: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     for row in flow.roots:
         step, own = flow.place(row)
         if own == rank:
             values[flow.module_of(row)].setdefault(step, row)
-    for row in range(flow.count):
-        step, own = flow.place(row)
-        if own == rank and flow.parameter_of(row)[1]:
-            gradients[flow.module_of(row)].setdefault(step, row)
+    gradients = _gradients_of(flow, rank, values)
     steps = sorted({step for rows in values.values() for step in rows})
     tracks = [
-        _track(operators, name, [rows[s] for s in steps], gradients.get(name, {}), steps)
+        _track(
+            operators,
+            name,
+            [rows[s] for s in steps],
+            [one.get(name, {}) for one in gradients],
+            steps,
+        )
         for name, rows in values.items()
         if all(step in rows for step in steps)
     ]
     tracks += _computed(operators, rank, computed)
     return History(tracks, tuple(steps), fresh=bool(steps) and steps[0] == 0)
+
+
+def _gradients_of(
+    flow: Flow, rank: int, parameters: Iterable[tuple[str, str]]
+) -> list[dict[tuple[str, str], dict[int, int]]]:
+    """Rows of the gradients of parameters by step, of each side, however they are spelled.
+
+    A gradient that the two sides call by names too far apart is a row on each of them.
+    """
+    known = {".".join(filter(None, name)): name for name in parameters}
+    found = []
+    for side in _SIDES:
+        rows = {
+            row: ".".join(filter(None, flow.module_of(row)))
+            for row in np.flatnonzero(flow.result[f"{side}_entry"] >= 0).tolist()
+            if flow.place(row)[1] == rank and _may_be_gradient(flow, row)
+        }
+        meant = parameters_of_gradients(rows.values(), known)
+        gradients: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        for row, text in rows.items():
+            if text in meant:
+                gradients[known[meant[text]]].setdefault(flow.place(row)[0], row)
+        found.append(gradients)
+    return found
+
+
+def _may_be_gradient(flow: Flow, row: int) -> bool:
+    """Whether a row may be the gradient of a parameter; those of activations of calls are not."""
+    backward = flow.site["direction"][row] == "backward"
+    is_saved = flow.site["kind"][row] not in CALL_KINDS
+    return bool(backward and (is_saved or flow.site["role"][row] == "parameter"))
 
 
 def _computed(operators: Operators, rank: int, rows: Sequence[int]) -> list[Track]:
@@ -125,7 +158,7 @@ def _computed(operators: Operators, rank: int, rows: Sequence[int]) -> list[Trac
     for name in dict.fromkeys(str(flow.result["right"][row]) for row in rows):
         steps = by_name[name]
         if name and len(steps) > 1:
-            track = _track(operators, ("", name), [steps[s] for s in sorted(steps)], {}, [0])
+            track = _track(operators, ("", name), [steps[s] for s in sorted(steps)], [], [0])
             tracks.append(replace(track, role="output"))
     return tracks
 
@@ -134,13 +167,16 @@ def _track(
     operators: Operators,
     name: tuple[str, str],
     rows: Sequence[int],
-    gradients: Mapping[int, int],
+    gradients: Sequence[Mapping[int, int]],
     steps: Sequence[int],
 ) -> Track:
     flow, origins = operators.flow, operators.origins
     twins = [operators.twin(row) for row in rows]
-    updates = [operators.twin(gradients[step]) for step in steps[:-1] if step in gradients]
-    known = updates if len(updates) == len(steps) - 1 else []
+    known = [
+        [operators.twin(rows[step]).sources[side] for step in steps[:-1] if step in rows]
+        for side, rows in enumerate(gradients)
+    ]
+    known = [one if len(one) == len(steps) - 1 else [] for one in known] or [[], []]
     # The cause is told at the first step that differs.
     first = next((i for i, row in enumerate(rows) if origins.differs(row)), len(rows) - 1)
     return Track(
@@ -152,5 +188,5 @@ def _track(
             [twin.sources[0] for twin in twins],
             [twin.sources[1] for twin in twins],
         ),
-        gradients=([twin.sources[0] for twin in known], [twin.sources[1] for twin in known]),
+        gradients=(known[0], known[1]),
     )
