@@ -114,3 +114,45 @@ def test_an_unknown_suffix_names_the_known_ones(cmp, tmp_path):
         tnb.export(cmp, tmp_path / "x.doc")
     with pytest.raises(ValueError, match="without a suffix"):
         tnb.export(cmp, tmp_path / "x")
+
+
+@pytest.fixture
+def curves():
+    return tnb.compare_series([3.0, 2.0, 1.5, 1.0], [3.0, 2.0, 1.0, 0.5])
+
+
+def test_curves_are_a_page_and_a_table(curves, tmp_path):
+    assert len(pd.read_csv(tnb.export(curves, tmp_path / "t.csv"))) == 4
+    rows = json.loads(tnb.export(curves, tmp_path / "t.json").read_text("utf-8"))
+    assert rows[2]["left"] == 1.5
+    assert "| step |" in tnb.export(curves, tmp_path / "t.md").read_text("utf-8")
+    assert "the curves part" in tnb.export(curves, tmp_path / "t.html").read_text("utf-8")
+    pytest.importorskip("openpyxl")
+    assert len(pd.read_excel(tnb.export(curves, tmp_path / "t.xlsx"))) == 4
+
+
+def test_a_series_is_a_table_and_has_no_page(tmp_path):
+    (tmp_path / "loss.csv").write_text("step,loss\n1,3.0\n2,2.5\n")
+    series = tnb.open_series(tmp_path / "loss.csv")
+    assert list(pd.read_csv(tnb.export(series, tmp_path / "t.csv"))["loss"]) == [3.0, 2.5]
+    assert json.loads(tnb.export(series, tmp_path / "t.json").read_text("utf-8"))[1]["step"] == 2
+    with pytest.raises(ValueError, match=r"a Series to '\.html'; use \.txt, \.csv, \.json, \.md"):
+        tnb.export(series, tmp_path / "t.html")
+
+
+def test_an_explanation_is_text_and_has_no_table(explained, tmp_path):
+    said = explained.explain()
+    lines = tnb.export(said, tmp_path / "t.md").read_text("utf-8").splitlines()
+    assert lines == [f"    {line}" for line in str(said).splitlines()]
+    assert "<title>l against r" in tnb.export(said, tmp_path / "t.html").read_text("utf-8")
+    for suffix in (".csv", ".json", ".xlsx"):
+        with pytest.raises(ValueError, match=rf"an Explanation to '\{suffix}'; use .*txt, \.md$"):
+            tnb.export(said, tmp_path / f"t{suffix}")
+
+
+@pytest.mark.parametrize("wrong", ["abc", 3, None, {"a": 1}])
+@pytest.mark.parametrize("suffix", [".html", ".csv", ".doc"])
+def test_what_is_not_ours_is_refused_with_a_sentence(wrong, suffix, tmp_path):
+    with pytest.raises(TypeError, match=r"cannot export an? \w+: export\(\) takes one of Dump, "):
+        tnb.export(wrong, tmp_path / f"t{suffix}")
+    assert not (tmp_path / f"t{suffix}").exists()

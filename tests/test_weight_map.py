@@ -407,3 +407,31 @@ def test_any_names_survive_being_written_as_yaml(tmp_path_factory, names, note):
         (r.sources, r.targets, r.transform, r.note) for r in (row, both)
     ]
     assert (read.source_label, read.target_label) == labels
+
+
+def test_the_same_transform_again_changes_nothing():
+    noted = MAP.with_rows(
+        [WeightRow(("bn.weight",), ("bn.gamma",), note="auto-matched: same name")]
+    )
+    assert noted.transform("bn.weight", "copy") is noted
+    changed = noted.transform("bn.weight", "reshape(4)")["bn.weight"]
+    assert (changed.how, changed.note) == ("edited", "")
+    wrong = MAP.with_rows([WeightRow(("q",), ("bn.gamma",))])
+    with pytest.raises(WeightMapError):
+        wrong.transform("q", "copy")
+
+
+def test_what_was_edited_stands_first_in_both_reprs():
+    names = [f"layers.{k}.w" for k in range(500)]
+    specs = {name: Spec((2, 2), F4) for name in names}
+    drafted = WeightMap(tuple(WeightRow((n,), (n,), note="by rule") for n in names), specs, specs)
+    edited = drafted.transform(names[400], "transpose")
+    lines = repr(edited).splitlines()
+    at = next(k for k, line in enumerate(lines) if line.strip() == "Edited (1 of 1)")
+    assert lines[at + 1].split()[:4] == [names[400], "->", names[400], "transpose"]
+    assert lines[-1].strip().startswith("... ")
+    html = edited._repr_html_()
+    assert html.index(names[400]) < html.index(names[0])
+    assert "Edited" not in repr(drafted) + drafted._repr_html_()
+    # What was matched by names alone is no edit of a person.
+    assert "Edited" not in repr(WeightMap((), specs, specs).match_rest())

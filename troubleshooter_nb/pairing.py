@@ -15,8 +15,7 @@ from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.pairing_view import pairing_html
-from troubleshooter_nb.render.text import pairing_text
+from troubleshooter_nb.render.pairing_view import pairing_html, pairing_text
 
 SCHEMA = "troubleshooter_nb.pairing/1"
 Side = Literal["left", "right"]
@@ -356,7 +355,7 @@ class Pairing:
         return self.to_dataset().to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
-        """Counts, the least certain pairs and the unmatched entries, at most 25 lines."""
+        """Counts, pairs of the user, unmatched and the least certain ones, at most 25 lines."""
         return pairing_text(self.table, self._facts())
 
     def _repr_html_(self) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 
+from troubleshooter_nb.analysis.series import SeriesComparison
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
-from troubleshooter_nb.comparison import Comparison, TensorDiff
+from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ExtraMissingError
+from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
@@ -24,7 +26,18 @@ from troubleshooter_nb.render.html import page
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.weight_map import WeightMap
 
-Reportable = Dump | Pairing | WeightMap | Comparison | CheckpointDiff | TensorDiff | RunCard
+_Tabular = (
+    Dump
+    | Pairing
+    | WeightMap
+    | Comparison
+    | CheckpointDiff
+    | TensorDiff
+    | RunCard
+    | SeriesComparison
+    | Series
+)
+Reportable = _Tabular | Explanation
 
 
 def export(obj: Reportable, path: str | PathLike[str]) -> Path:
@@ -32,14 +45,16 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
 
     Parameters
     ----------
-    obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff or RunCard
+    obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff, RunCard, ...
+        Also a SeriesComparison, a Series, or an Explanation.
     path : str or path-like
         ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.md``
         ``.xlsx`` the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``). Of a
         Comparison ``.json`` is an object with ``verdict, passed, rtol, atol, equal_nan, checks,
         findings, pairs``, ``.md`` begins with `Comparison.explain`, and ``.xlsx`` has the sheets
-        ``pairs``, ``findings`` and ``checks``. Text that a spreadsheet would run as a formula is
-        written with an apostrophe in front.
+        ``pairs``, ``findings`` and ``checks``. An Explanation is text and has no table: ``.html``,
+        ``.txt`` and ``.md``; a Series has no page. Text that a spreadsheet would run as a formula
+        is written with an apostrophe in front.
 
     Returns
     -------
@@ -49,22 +64,46 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     Raises
     ------
     ValueError
-        For another suffix, or an object that has no table.
+        For another suffix, or one that the object has no form for; the message lists those it has.
+    TypeError
+        If `obj` is none of these.
     ExtraMissingError
         If an optional package is needed and missing.
     """
+    suffixes = _suffixes_of(obj)
     path = Path(path)
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
         what = repr(path.suffix) if path.suffix else "a file without a suffix"
-        msg = f"cannot export to {what}; use {', '.join(_WRITERS)}"
+        # Of a suffix that others have, the object is the reason.
+        which = f"{_article(obj)} " if suffix in _WRITERS else ""
+        msg = f"cannot export {which}to {what}; use {', '.join(suffixes)}"
         raise ValueError(msg)
+    writer = _WRITERS[suffix]
     path.parent.mkdir(parents=True, exist_ok=True)
     writer(obj, path)
     return path
 
 
-def _html(obj: Reportable, path: Path) -> None:
+def _suffixes_of(obj: object) -> list[str]:
+    """The formats that an object has a form for."""
+    if isinstance(obj, Explanation):
+        return [".html", ".txt", ".md"]
+    if isinstance(obj, Series):
+        return [suffix for suffix in _WRITERS if suffix != ".html"]
+    if isinstance(obj, _Tabular):
+        return list(_WRITERS)
+    names = ", ".join(one.__name__ for one in get_args(Reportable))
+    msg = f"cannot export {_article(obj)}: export() takes one of {names}, and then a path"
+    raise TypeError(msg)
+
+
+def _article(obj: object) -> str:
+    name = type(obj).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
+def _html(obj: Any, path: Path) -> None:
     path.write_text(page(_title(obj), obj._repr_html_()), encoding="utf-8")
 
 
@@ -72,11 +111,11 @@ def _text(obj: Reportable, path: Path) -> None:
     path.write_text(repr(obj) + "\n", encoding="utf-8")
 
 
-def _csv(obj: Reportable, path: Path) -> None:
+def _csv(obj: _Tabular, path: Path) -> None:
     _harmless(_table(obj)).to_csv(path, index=False)
 
 
-def _json(obj: Reportable, path: Path) -> None:
+def _json(obj: _Tabular, path: Path) -> None:
     content: Any = _table(obj).to_dict(orient="records")
     if isinstance(obj, Comparison):
         content = {
@@ -92,20 +131,30 @@ def _json(obj: Reportable, path: Path) -> None:
 
 
 def _markdown(obj: Reportable, path: Path) -> None:
-    table = _table(obj)
-    lines = []
-    if isinstance(obj, Comparison):
-        # As code, so that nothing in a name is taken for Markdown.
-        said = [obj.verdict, *str(obj.explain()).splitlines()]
-        lines = [*(f"    {_one_line(line)}" for line in said), ""]
-    lines += ["| " + " | ".join(map(str, table.columns)) + " |", "|---" * len(table.columns) + "|"]
-    for row in table.itertuples(index=False):
-        cells = (_markdown_cell(value) for value in row)
-        lines.append("| " + " | ".join(cells) + " |")
+    if isinstance(obj, Explanation):
+        lines = _as_code(str(obj).splitlines())
+    elif isinstance(obj, Comparison):
+        lines = [*_as_code([obj.verdict, *str(obj.explain()).splitlines()]), ""]
+        lines += _markdown_table(_table(obj))
+    else:
+        lines = _markdown_table(_table(obj))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _excel(obj: Reportable, path: Path) -> None:
+def _as_code(said: Sequence[str]) -> list[str]:
+    """Indented, so that nothing in a name is taken for Markdown."""
+    return [f"    {_one_line(line)}" for line in said]
+
+
+def _markdown_table(table: pd.DataFrame) -> list[str]:
+    lines = ["| " + " | ".join(map(str, table.columns)) + " |", "|---" * len(table.columns) + "|"]
+    for row in table.itertuples(index=False):
+        cells = (_markdown_cell(value) for value in row)
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _excel(obj: _Tabular, path: Path) -> None:
     if find_spec("openpyxl") is None:
         msg = "writing .xlsx needs openpyxl: pip install 'troubleshooter_nb[excel]'"
         raise ExtraMissingError(msg)
@@ -143,15 +192,21 @@ def _title(obj: Reportable) -> str:
         return f"{obj.pairing.left.label} against {obj.pairing.right.label}"
     if isinstance(obj, Dump):
         return obj.label
+    if isinstance(obj, SeriesComparison):
+        return f"{obj.measure}: {' against '.join(obj.labels)}"
+    if isinstance(obj, Explanation):
+        return f"{obj.facts['left_label']} against {obj.facts['right_label']}"
     return type(obj).__name__
 
 
-def _table(obj: Reportable) -> pd.DataFrame:
-    if isinstance(obj, (Dump, Pairing, WeightMap, Comparison, CheckpointDiff)):
-        return obj.to_dataframe()
+def _table(obj: _Tabular) -> pd.DataFrame:
+    if isinstance(obj, RunCard):
+        return pd.DataFrame(list(obj.to_dict().items()), columns=["fact", "value"])
     if isinstance(obj, TensorDiff):
         return obj.worst_elements()
-    return pd.DataFrame(list(obj.to_dict().items()), columns=["fact", "value"])
+    if isinstance(obj, Series):
+        return obj.table.to_dataframe().reset_index()
+    return obj.to_dataframe()
 
 
 def _findings(comparison: Comparison) -> list[dict[str, Any]]:

@@ -540,6 +540,8 @@ class WeightMap:
     def transform(self, name: str, transform: str, *, target: str | None = None) -> WeightMap:
         """A map in which this row, named as for `unpair`, has another transform.
 
+        The same map where the row has this one already.
+
         Raises
         ------
         EntryNotFoundError, AmbiguousEntryError
@@ -548,9 +550,12 @@ class WeightMap:
             As `pair`.
         """
         position = self._position(name, target)
-        row = replace(
-            self.rows[position], transform=Transform.parse(transform), how="edited", note=""
-        )
+        before, wanted = self.rows[position], Transform.parse(transform)
+        row = before
+        if wanted != before.transform:
+            row = replace(before, transform=wanted, how="edited", note="")
+        elif not self.problem(before):
+            return self
         rows = (*self.rows[:position], self._checked(row), *self.rows[position + 1 :])
         return self.with_rows(rows)
 
@@ -598,10 +603,7 @@ class WeightMap:
         if self.fitting(source, target) or self.target is None:
             return ""
         mine, theirs = self.source[source], self.target[target]
-        return (
-            f"{shape_text(mine.shape) or 'a scalar'} has {mine.size:,} values, "
-            f"{shape_text(theirs.shape) or 'a scalar'} has {theirs.size:,}"
-        )
+        return f"{_sized(mine)} against {_sized(theirs)}"
 
     def candidates(self, name: str, *, most: int = 3) -> list[Candidate]:
         """The closest names of the other side, and what speaks for or against each.
@@ -1046,6 +1048,14 @@ class WeightMap:
 
 
 _JOIN = " + "
+
+
+def _sized(spec: Spec) -> str:
+    """How many values there are, and their shape where it says more."""
+    said = f"{spec.size:,} value{'s' * (spec.size != 1)}"
+    return said if len(spec.shape) == 1 else f"{said} ({shape_text(spec.shape)})"
+
+
 _MOST_PERMUTED = 5  # axes; all their orders are tried
 
 

@@ -481,3 +481,220 @@ def test_an_untrusted_notebook_and_a_gone_kernel_show_the_last_state(server, pag
         page.get_by_text("run this cell").wait_for()
         notebook.screenshot("editor_untrusted")
         notebook.close()
+
+
+SMALL = """
+import numpy as np, troubleshooter_nb as tnb
+from troubleshooter_nb.weight_map import Spec, WeightMap
+
+F4 = np.dtype("f4")
+S = {f"l{i}.w": Spec((16, 8), F4) for i in range(12)}
+T = {f"m{i}.w": Spec((8, 16), F4) for i in range(12)}
+wm = WeightMap((), S, T)
+for i in range(6):
+    wm = wm.pair(f"l{i}.w", f"m{i}.w", "transpose")
+editor = tnb.edit(wm)
+editor
+"""
+FOCUS = "(({tagName, className, textContent}) => [tagName, className, textContent])"
+FOCUSED = f"() => {FOCUS}(document.activeElement)"
+
+
+@pytest.mark.parametrize(
+    "front_end",
+    ["notebook7", *(pytest.param(one, marks=pytest.mark.long) for one in ("lab", "nbclassic"))],
+)
+def test_keys_act_on_the_widget_alone(server, page, front_end):
+    if why := harness.missing(front_end):
+        pytest.skip(why)
+    name = f"keys_{front_end}.ipynb"
+    server.write(name, ['"first"', SMALL, '"last"'])
+    with harness.opened(server, page, name, front_end) as notebook:
+        notebook.run_all()
+        root = scenes.editor_of(page)
+        harness.followed(root)
+        cells = page.locator(".jp-Notebook .jp-CodeCell, #notebook .code_cell")
+
+        def press(*keys):
+            for key in keys:
+                page.keyboard.press(key)
+                harness.settled(root)
+                assert (cells.count(), root.count()) == (3, 1), key
+                assert root.evaluate("root => root.contains(document.activeElement)"), key
+
+        def focused():
+            return page.evaluate(FOCUSED)[2]
+
+        left = scenes.pool(root, 0)
+        left.first.click()
+        press("ArrowDown", "ArrowDown")
+        assert focused().startswith("l8.w")
+        press(*"ddabxcvz", "Space", "Delete", "Shift+M", "End", "Home")
+        assert focused().startswith("l6.w")
+        rows = root.locator(".tsnb-w-pairs tr[data-key]")
+        rows.nth(1).click()
+        harness.settled(root)
+        press("ArrowDown", *"ddabx", "Space")
+        assert root.locator(".tsnb-w-panel samp").first.inner_text() == "l2.w"
+        press("Delete")
+        assert "l3.w" in focused()
+        assert notebook.ask(n="len(editor.value)") == {"n": "5"}
+        root.locator(".tsnb-w-undo").focus()
+        press(*"ddabx", "ArrowUp", "Enter")
+        assert notebook.ask(n="len(editor.value)") == {"n": "6"}
+        rows.nth(1).click()
+        for part in ("choice", "apply", "unpair", "show"):
+            root.locator(f".tsnb-w-{part}").first.focus()
+            press(*"dd", "ArrowUp")
+        # Only saving is meant for the notebook.
+        harness.followed(root)
+        dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+        if front_end == "nbclassic":
+            dirty = "Jupyter.notebook.dirty"
+        page.evaluate(f"() => {{ {dirty} = true; }}")
+        root.locator(".tsnb-w-undo").focus()
+        page.keyboard.press("Control+s")
+        page.wait_for_function(f"() => !({dirty})")
+        notebook.close()
+
+
+@pytest.mark.long
+def test_the_preview_names_its_transform_and_the_focus_stays_in_the_widget(server, page):
+    server.write("focus.ipynb", [SMALL])
+    with harness.opened(server, page, "focus.ipynb") as notebook:
+        notebook.run_all()
+        root = scenes.editor_of(page)
+        preview = root.locator(".tsnb-w-preview")
+        rows = root.locator(".tsnb-w-pairs tr[data-key]")
+        how, choice = root.locator(".tsnb-w-how"), root.locator(".tsnb-w-choice").first
+
+        def focused():
+            harness.settled(root)
+            return page.evaluate(FOCUSED)
+
+        rows.nth(1).click()
+        own = "transpose: ✓ 16×8 → 8×16"
+        other = "reshape(8, 16): ✓ 16×8 → 8×16"
+        assert preview.filter(has_text=own).inner_text() == own
+        choice.hover()
+        preview.filter(has_text=other).wait_for()
+        root.locator(".tsnb-w-sum").hover()
+        preview.filter(has_text=own).wait_for()
+        how.fill("copy")
+        preview.filter(has_text="copy: ✗").wait_for()
+        choice.hover()
+        preview.filter(has_text=other).wait_for()
+        root.locator(".tsnb-w-sum").hover()
+        preview.filter(has_text="copy: ✗").wait_for()
+        # Refused: the field keeps the focus and what was typed.
+        how.press("Enter")
+        assert "tsnb-w-how" in focused()[1]
+        assert how.input_value() == "copy"
+        # Another choice comes to lie under the pointer, which is not meant.
+        choice.click()
+        preview.filter(has_text=other).wait_for()
+        page.wait_for_function(scenes._QUIET)
+        assert preview.inner_text() == other
+        assert "l1.w" in focused()[2]
+        how.focus()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        preview.filter(has_text=own).wait_for()
+        page.keyboard.press("Shift+Tab")
+        preview.filter(has_text=other).wait_for()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        preview.filter(has_text=own).wait_for()
+        assert "l1.w" in focused()[2]
+        # The same again is no step of undo.
+        before = notebook.ask(h="editor._session.history.undo_of")
+        how.press("Enter")
+        root.locator(".tsnb-w-say", has_text="nothing changed: transpose").wait_for()
+        assert notebook.ask(h="editor._session.history.undo_of") == before
+        how.fill("reshape(8, 16)")
+        how.press("Enter")
+        assert focused()[0] == "TR"
+        root.locator(".tsnb-w-unpair").focus()
+        page.keyboard.press("Enter")
+        assert "l2.w" in focused()[2]
+        scenes.pool(root, 0).last.focus()
+        page.keyboard.press("Enter")
+        harness.settled(root)
+        root.locator(".tsnb-w-aside").focus()
+        page.keyboard.press("Enter")
+        assert focused()[0] == "LI"
+        for _ in range(2):
+            page.keyboard.press("Control+z")
+            harness.settled(root)
+        assert notebook.ask(t="str(editor.value['l1.w'].transform)") == {"t": "'reshape(8, 16)'"}
+        notebook.close()
+
+
+@pytest.mark.long
+def test_a_second_view_leaves_the_first_as_it_is(server, page):
+    server.write("views.ipynb", [SMALL, ""])
+    with harness.opened(server, page, "views.ipynb") as notebook:
+        notebook.run_all()
+        root = scenes.editor_of(page)
+        root.locator(".tsnb-w-pairs tr[data-key]").nth(1).click()
+        root.locator(".tsnb-w-how").fill("squeeze(0)")
+        root.locator(".tsnb-w-preview", has_text="squeeze(0): ✗").wait_for()
+        root.locator(".tsnb-w-undo").focus()
+        page.evaluate(
+            """() => { const w = window.jupyterapp.shell.currentWidget;
+              w.content.activeCellIndex = 1;
+              w.content.activeCell.model.sharedModel.setSource('editor');
+              return window.jupyterapp.commands.execute('notebook:run-cell'); }"""
+        )
+        second = page.locator(".tsnb-w[data-revision]").nth(1)
+        second.locator("tr[data-key]").first.wait_for()
+        first = page.locator(".tsnb-w[data-revision]").nth(0)
+        assert first.locator(".tsnb-w-how").input_value() == "squeeze(0)"
+        # What the second one changes elsewhere leaves it as it is, too.
+        second.locator(".tsnb-w-rest").click()
+        harness.settled(second)
+        second.locator(".tsnb-w-say", has_text="pairs made: ").wait_for()
+        first.locator(".tsnb-w-sum", has_text="12 of 12 matched").wait_for()
+        assert first.locator(".tsnb-w-how").input_value() == "squeeze(0)"
+        preview = first.locator(".tsnb-w-preview", has_text="squeeze(0): ✗")
+        preview.wait_for()
+        notebook.close()
+
+
+@pytest.mark.long
+def test_a_file_is_overwritten_by_a_second_press_and_a_lost_name_is_typed(server, page):
+    (server.root / "precious.yaml").write_text("precious: yes\n")
+    unknown = SMALL.replace("S, T)", "S)").replace("'transpose'", "'copy'")
+    server.write("unknown.ipynb", [unknown])
+    with harness.opened(server, page, "unknown.ipynb") as notebook:
+        notebook.run_all()
+        root = scenes.editor_of(page)
+        left, rows = scenes.pool(root, 0), root.locator(".tsnb-w-pairs tr[data-key]")
+        left.first.click()
+        root.locator(".tsnb-w-to").fill("m6.weight")
+        root.locator(".tsnb-w-to").press("Enter")
+        rows.nth(6).wait_for()
+        assert notebook.ask(t="editor.value['l6.w'].targets") == {"t": "('m6.weight',)"}
+        assert page.evaluate(FOCUSED)[0] == "LI"
+        rows.nth(6).click()
+        root.locator(".tsnb-w-unpair").click()
+        harness.settled(root)
+        assert "1 unmatched right" in root.locator(".tsnb-w-sum").inner_text()
+        left.filter(has_text="l6.w").click()
+        harness.settled(root)
+        assert root.locator(".tsnb-w-to").input_value() == "m6.weight"
+        notebook.screenshot("editor_unknown_target", root)
+        root.locator(".tsnb-w-path").fill("precious.yaml")
+        save = root.locator(".tsnb-w-save")
+        save.dblclick()
+        said = root.locator(".tsnb-w-say.tsnb-w-warn", has_text="press Save again to overwrite")
+        said.wait_for()
+        harness.settled(root)
+        notebook.screenshot("editor_overwrite", root)
+        assert (server.root / "precious.yaml").read_text() == "precious: yes\n"
+        save.click()
+        root.locator(".tsnb-w-say.tsnb-w-ok", has_text="saved precious.yaml").wait_for()
+        root.locator(".tsnb-w-path").fill("/proc/map.yaml")
+        save.click()
+        root.locator(".tsnb-w-say.tsnb-w-bad", has_text="✗ /proc/map.yaml: ").wait_for()
+        notebook.close()

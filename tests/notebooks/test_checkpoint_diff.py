@@ -69,7 +69,7 @@ def test_given_files_are_compared_without_training(run_demo, tmp_path):
     right = tnb.save_dump(good, tmp_path / "old.safetensors")
     parameters = {"left": str(left), "right": str(right), "language": "zh"}
     first, second = (run_demo.execute(TEMPLATE, parameters) for _ in range(2))
-    assert run_demo.verdict(first) == "✗ 4 对中 1 对不一致 · ➤ 首个差异： fc2.weight (#2)"
+    assert run_demo.verdict(first) == "✗ 4 对中 1 对不一致 · ➤ 首个差异：fc2.weight (#2)"
     assert [cell.get("outputs") for cell in first.cells] == [
         cell.get("outputs") for cell in second.cells
     ]

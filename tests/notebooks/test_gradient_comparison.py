@@ -60,7 +60,7 @@ def test_given_folders_are_used_and_two_runs_give_the_same_outputs(run_demo, tmp
     parameters = {"left": str(left), "right": str(right), "language": "zh"}
     first, second = (run_demo.execute(TEMPLATE, parameters) for _ in range(2))
     assert run_demo.verdict(first) == (
-        "✗ 4 对中 1 对不一致：1 对为误差源头 · ➤ 首个差异： fc1.weight (#2)"
+        "✗ 4 对中 1 对不一致：1 对为误差源头 · ➤ 首个差异：fc1.weight (#2)"
     )
     assert "new_grads" in outputs(first)
     assert outputs(first) == outputs(second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def shown(notebook):
     return [o["data"] for c in notebook.cells for o in c.get("outputs", []) if "data" in o]
 
 
+def printed(notebook):
+    """Everything printed, in order."""
+    outputs = [o for c in notebook.cells for o in c.get("outputs", [])]
+    return "".join(o["text"] for o in outputs if o["output_type"] == "stream")
+
+
 @pytest.mark.notebook
 @pytest.mark.torch
 def test_the_template_finds_the_cause_and_repairs_it(run_demo):
@@ -41,6 +48,13 @@ def test_the_template_finds_the_cause_and_repairs_it(run_demo):
     assert cause.startswith("norm_eps (")
     assert after == "after the repair: ✓ 186 of 186 pairs agree"
     assert shown(first) == shown(second)
+    # What the verdict counts is counted alike by the table of origins.
+    for origin in ("created", "carried"):
+        (count,) = re.findall(rf"(\d+) {origin}", found)
+        assert re.search(rf"^{origin} +{count} +\d+$", printed(first), flags=re.M)
+    tables = [data["text/html"] for data in shown(first) if "text/html" in data]
+    (checks,) = [text for text in tables if "<td>inputs</td>" in text]
+    assert re.search(r"<td>count \d+, equal \d+</td>", checks)
 
 
 @pytest.mark.notebook

@@ -14,7 +14,7 @@ import troubleshooter_nb as tnb
 from tests.analysis.runs import chain, linear
 from troubleshooter_nb.comparison import Check, Finding
 from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
-from troubleshooter_nb.render.explanation import check_line
+from troubleshooter_nb.render.explanation import check_line, observed_sentences, place_sentence
 
 
 def with_nan(x):
@@ -185,6 +185,97 @@ def test_no_cause_is_said_where_none_is_known(cmp):
     text = visible(replace(cmp, findings=())._repr_html_())
     assert "No known cause explains the values." in text
     assert "What to do" not in text
+
+
+PLACES = [
+    (
+        {"kind": "indices", "axis": 2, "start": 5, "stop": 6},
+        "at index 5 of axis 2",
+        "第 2 轴的下标 5",
+    ),
+    (
+        {"kind": "indices first", "axis": 1, "start": 0, "stop": 1},
+        "at the first index of axis 1",
+        "第 1 轴的第一个下标",
+    ),
+    (
+        {"kind": "indices last", "axis": 1, "start": 11, "stop": 12},
+        "at the last index of axis 1, 11",
+        "第 1 轴的最后一个下标 11",
+    ),
+    (
+        {"kind": "indices", "axis": 0, "start": 2, "stop": 5},
+        "at the indices 2 to 4 of axis 0",
+        "第 0 轴的下标 2 至 4",
+    ),
+    (
+        {"kind": "indices first", "axis": 0, "start": 0, "stop": 3},
+        "at the first 3 indices of axis 0",
+        "第 0 轴的前 3 个下标",
+    ),
+    (
+        {"kind": "indices last", "axis": 0, "start": 9, "stop": 12},
+        "at the last 3 indices of axis 0",
+        "第 0 轴的后 3 个下标",
+    ),
+    ({"kind": "border", "width": 2}, "in a border 2 wide of the last two axes", "宽 2 的边缘"),
+]
+
+
+@pytest.mark.parametrize(("place", "english", "chinese"), PLACES)
+def test_every_kind_of_place_has_a_sentence(place, english, chinese):
+    observed = {"pair": 7, "place": {**place, "share": 0.0312}}
+    assert english in place_sentence(observed, 7, "en")
+    assert chinese in place_sentence(observed, 7, "zh")
+    for language in ("en", "zh"):
+        assert "3.12%" in place_sentence(observed, 7, language)
+        assert place_sentence(observed, 8, language) == ""
+    assert place_sentence({}, 7, "en") == ""
+
+
+def one_column(x):
+    y = np.maximum(x, 0)
+    y[:, 5] = np.random.default_rng(3).standard_normal(len(y))
+    return y
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_the_place_is_told_where_no_cause_is_proved_and_beside_what_else_is_seen(beside):
+    found = tnb.compare(chain(changed={"act1": one_column}), chain())
+    assert found.observed["place"]["axis"] == 1
+    assert "scale" in found.observed
+    seen = {k: value for k, value in found.observed.items() if beside or k != "scale"}
+    found = replace(found, observed=seen)
+    said = "only at index 5 of axis 1"
+    text = " ".join(str(found.explain()).split())
+    assert text.index("Created here") < text.index(said) < text.index("No known cause")
+    assert said in visible(found.explain()._repr_html_())
+    assert said in " ".join(repr(found).split())
+    # The page of the comparison has it from the evidence, and says it once.
+    page = visible(found._repr_html_())
+    assert "on axis 1." in page
+    assert said not in page
+    assert said in visible(replace(found, evidence={})._repr_html_())
+    assert ("But the values show: a factor" in text) == beside
+    with tnb.option_context(language="zh"):
+        assert "第 1 轴的下标 5 处" in "".join(str(found.explain()).split("\n  "))
+
+
+def test_a_relation_that_is_seen_is_told_in_the_language():
+    relation = {"text": "right is left reversed along axes (0,)", "residual": 0.0}
+    ((_, _, english),) = observed_sentences({"pair": 3, "relation": relation}, "en")
+    ((_, _, chinese),) = observed_sentences({"pair": 3, "relation": relation}, "zh")
+    assert english == "But the values show: right is left reversed along axes (0,), to 0."
+    assert chinese == "但数值显示：右侧等于左侧沿轴 (0,) 反转，余差 0。"
+
+
+def test_an_empty_selection_says_of_how_many(cmp):
+    empty = cmp.select(verdict="shape")
+    said = f"nothing selected: none of {len(cmp)} pairs"
+    assert said in empty.verdict
+    assert said in visible(empty._repr_html_())
+    with tnb.option_context(language="zh"):
+        assert f"未选中任何项：共 {len(cmp)} 对" in empty.verdict
 
 
 def test_other_causes_are_named_with_their_confidence(cmp):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,9 +14,9 @@ from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.widgets.columns import Table, View
-from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
+from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of, precision
 from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS
-from troubleshooter_nb.widgets.opened_row import opened_entry, opened_pair, said_part
+from troubleshooter_nb.widgets.opened_row import opened_entry, opened_pair, said_part, shortest
 from troubleshooter_nb.widgets.words import in_language
 
 
@@ -368,6 +369,62 @@ def test_integers_and_complex_numbers_are_shown_as_they_are(left, right, kind, l
         assert got.tolist() == given.tolist()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "most"), [("f8", 17), ("f4", 9), ("f2", 5), (ml_dtypes.bfloat16, 4), ("c8", 9)]
+)
+def test_digits_tell_a_value_from_all_others_of_its_dtype(dtype, most):
+    rng = np.random.default_rng(0)
+    dtype = np.dtype(dtype)
+    part = np.dtype("f4") if dtype.kind == "c" else dtype
+    values = (rng.normal(size=500) * 10.0 ** rng.integers(-4, 5, 500)).astype(part)
+    for value in values:
+        text = shortest(float(value), precision(dtype))
+        assert np.float64(text).astype(part) == value
+        digits = text.lstrip("-").split("e")[0].replace(".", "").lstrip("0")
+        assert len(digits.rstrip("0")) <= most
+        if part.kind == "f" and part.itemsize > 2:
+            # numpy's own shortest digits; it writes exponents with a zero or a plus.
+            assert float(str(value)) == float(text)
+            assert len(digits) <= len(str(value).lstrip("-").split("e")[0].replace(".", ""))
+
+
+@pytest.mark.parametrize(
+    ("value", "bits", "text"),
+    [
+        (0.0, 53, "0"),
+        (-0.0, 24, "-0"),
+        (math.nan, 53, "nan"),
+        (-math.inf, 11, "-inf"),
+        (float(np.float32(0.1)), 24, "0.1"),
+        (float(np.float32(0.1)), 53, "0.10000000149011612"),
+        (2.0**-149, 24, "1e-45"),  # the smallest float32
+        (5e-324, 53, "5e-324"),
+        (float(np.finfo("f4").max), 24, "3.4028235e38"),
+        (65504.0, 11, "65500"),  # the next float16 is 65472
+        (1e16, 53, "1e16"),
+        (1e15, 53, "1000000000000000"),
+        (0.00001, 53, "1e-5"),
+        (7.0, 0, "7"),
+        (2.0**60, 0, "1.15292e+18"),  # of an integer, and float64 holds few so large
+    ],
+)
+def test_numbers_are_written_with_the_fewest_digits(value, bits, text):
+    assert shortest(value, bits) == text
+
+
+# Looking for a scale that explains the difference overflows; what is found is nan.
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_a_pair_of_nan_alone_has_no_range_and_a_distance_too_large_is_infinite():
+    left = {"nan": np.full((3, 4), np.nan), "far": np.array([[1e308, 1.0]])}
+    right = {"nan": np.full((3, 4), np.nan), "far": np.array([[-1e308, 1.0]])}
+    cmp = tnb.compare(left, right)
+    said, _ = opened_pair(cmp["nan"], located(cmp["nan"]), "en")
+    assert said["histograms"][0]["title"] == "Values: none is finite"
+    said, _ = opened_pair(cmp["far"], located(cmp["far"]), "en")
+    assert said["worst"] == [["[0, 0]", "1e308", "-1e308", "inf", "2.0e0"]]
+    assert dict(said["figures"])["max_abs_error"] == "inf"
+
+
 def test_values_that_are_gone_are_shown_as_the_evidence_keeps_them(tmp_path):
     for side, value in (("l", 2**53 + 1), ("r", 2**53 + 3)):
         (tmp_path / side).mkdir()
@@ -456,6 +513,47 @@ def test_a_number_that_is_not_there_cannot_be_selected(explorer):
     with pytest.raises(tnb.EntryNotFoundError, match="no row numbered 99"):
         explorer.selected = [99]
     assert explorer.selected == ()
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize(
+    "given", [{3, 1}, np.array([3, 1, 3]), range(1, 4, 2), (np.int64(1), 3), iter([3, 1])]
+)
+def test_any_collection_of_numbers_selects(explorer, given):
+    explorer.selected = given
+    assert explorer.selected == (1, 3)
+    assert [type(number) for number in explorer.selected] == [int, int]
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("given", [[1.5], [True], np.array([False, True]), "12", ["1"], 3, None])
+def test_what_is_no_collection_of_numbers_selects_nothing(explorer, given):
+    explorer.selected = [2]
+    with pytest.raises(tnb.OptionError, match="selected takes row numbers"):
+        explorer.selected = given
+    assert explorer.selected == (2,)
+
+
+@pytest.mark.notebook
+def test_its_repr_says_what_is_shown_and_selected(explorer, cmp):
+    explorer.show(text="layers")
+    explorer.selected = [1]
+    assert repr(explorer) == f"Explorer({cmp.verdict!r}, 3 of 6 rows shown, 1 selected)"
+
+
+@pytest.mark.notebook
+def test_an_explorer_keeps_the_language_it_was_made_in(explorer, cmp, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "troubleshooter_nb.widgets.explorer.display", lambda data, raw: shown.append(data)
+    )
+    english = explorer.static_html()
+    with tnb.option_context(language="zh"):
+        answer, _ = asked(explorer, kind="ready")
+        assert explorer.static_html() == english
+        explorer._ipython_display_()
+    assert answer["title"] == cmp.verdict
+    assert shown[1] == {"text/plain": repr(cmp), "text/html": english}
 
 
 @pytest.mark.notebook

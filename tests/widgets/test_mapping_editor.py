@@ -83,7 +83,7 @@ def test_candidates_are_the_closest_names_and_say_why_they_fail():
     assert found[0] == ("body.0.fc.weight", "fits by transpose", True)
     why = {one.name: one.why for one in found}
     assert why["body.1.fc.weight"] == "fits by transpose; paired with net.1.fc.weight"
-    assert "4x2 has 8 values, 4 has 4" in why["body.0.norm.gamma"]
+    assert "8 values (4x2) against 4 values" in why["body.0.norm.gamma"]
 
 
 def test_no_candidate_is_listed_twice():
@@ -189,7 +189,7 @@ def test_a_pair_is_answered_with_the_changed_rows_only(session):
 def test_a_pair_that_cannot_be_is_a_sentence_and_changes_nothing(session):
     answer = session.answer({"op": "pair", "left": 0, "right": 3})
     assert answer["type"] == "error"
-    expected = "net.0.fc.weight cannot become head: 4x2 has 8 values, 3x3 has 9"
+    expected = "net.0.fc.weight cannot become head: 8 values (4×2) against 9 values (3×3)"
     assert answer["text"] == expected
     assert session.value is MAP
 
@@ -509,11 +509,181 @@ def test_what_the_session_says_is_said_in_chinese_too(tmp_path):
     assert fits["candidates"][0] == [0, "经 transpose 后匹配", True]
     assert "!8 ≠ 9 个值" in fits["fits"]
     refused = session.answer({"op": "pair", "left": 0, "right": 3})
-    assert refused["text"].startswith("net.0.fc.weight 无法变为 head：4x2 有 8 个值")
+    assert refused["text"].startswith("net.0.fc.weight 无法变为 head：8 个值（4×2） ≠ 9 个值")
     assert session.answer({"op": "pair", "left": 0, "right": 0})["undo"].startswith("将 net.0")
     saved = session.answer({"op": "save", "path": str(tmp_path / "m.yaml")})
     assert saved["text"] == "已保存 m.yaml"
     assert session.answer({"op": "save", "path": ""})["text"].startswith("请填写文件名")
+
+
+def test_evidence_problems_and_refusals_are_chinese_in_a_chinese_editor(pairing, tmp_path):
+    array = np.arange(128.0).reshape(16, 8).astype(F4)
+    sides = [Dump.from_arrays({"w": one}) for one in (array, array.T)]
+    value = WeightMap(
+        (WeightRow(("w",), ("w",)),), {"w": Spec((16, 8), F4)}, {"w": Spec((8, 16), F4)}
+    )
+    session = open_session(value, *sides, language="zh")
+    wrong = session.answer({"op": "ready"})["rows"][0]
+    assert wrong[5] == "得到形状 (16, 8)，而 'w' 的形状为 (8, 16)"
+    said = session.answer({"op": "preview", "key": "0>0", "transform": "transpose"})
+    assert said["evidence"] == "所有值都相等"
+    said = session.answer({"op": "preview", "key": "0>0", "transform": "transposed"})["text"]
+    assert said.startswith("没有名为 'transposed' 的变换; 可用：copy, ")
+    assert said.endswith("是否想用 transpose？")
+    session.answer({"op": "transform", "key": "0>0", "transform": "transpose"})
+    refused = {
+        path: session.answer({"op": "save", "path": str(tmp_path / path)})["text"]
+        for path in ("m.txt", "m.json")
+    }
+    assert refused == {
+        "m.txt": "不能写为 '.txt'; 请用 .yaml",
+        "m.json": "w：json 无法表示 transpose; 请用 .yaml",
+    }
+    session = open_session(pairing.pair("c", "y"), language="zh")
+    rows = {row[0]: row[5] for row in session.answer({"op": "ready"})["rows"]}
+    assert rows["2>2"] == "形状不同"
+    noted = tnb.pair_dumps({"a": np.ones(2)}, {"a": np.ones(3)})
+    for language, remark in (("zh", "形状不同"), ("en", "shapes differ")):
+        rows = open_session(noted, language=language).answer({"op": "ready"})["rows"]
+        assert rows[0][5] == remark  # once, though the pair's note says it as well
+
+
+def test_sizes_are_said_with_the_shape_where_it_says_more():
+    session = open_session(
+        WeightMap(
+            (),
+            {"s": Spec((), F4), "v": Spec((3,), F4)},
+            {"t": Spec((3,), F4), "u": Spec((2, 4), F4)},
+        )
+    )
+    session.answer({"op": "ready"})
+    texts = [session.answer({"op": "pair", "left": k, "right": 1})["text"] for k in range(2)]
+    assert texts == [
+        "s cannot become u: 1 value (scalar) against 8 values (2×4)",
+        "v cannot become u: 3 values against 8 values (2×4)",
+    ]
+    assert session.value.misfit("s", "t") == "1 value (scalar) against 3 values"
+
+
+def test_matching_the_rest_says_what_it_did_and_why_nothing(session, pairing):
+    assert session.answer({"op": "rest"})["said"] == "pairs made: 3"
+    again = session.answer({"op": "rest"})
+    expected = "no pair made: of what is left no two belong together by name and shape"
+    assert (again["said"], again["undo"]) == (expected, "auto-match the rest")
+    session.answer({"op": "aside", "side": "left", "number": 3})
+    assert session.answer({"op": "rest"})["said"] == "no pair made: nothing is left on the left"
+    other = open_session(pairing)
+    other.answer({"op": "ready"})
+    assert other.answer({"op": "rest"})["said"] == "pairs made: 1"
+    other.answer({"op": "aside", "side": "right", "number": 2})
+    assert other.answer({"op": "rest"})["said"] == "no pair made: nothing is left on the right"
+    whole = open_session(tnb.pair_dumps({"a": np.ones(2)}, {"a": np.ones(2)}))
+    assert whole.answer({"op": "rest"})["said"] == "no pair made: every name has a partner already"
+
+
+def test_a_transform_that_is_there_already_changes_nothing(session):
+    session.answer({"op": "rest"})
+    before = session.value
+    answer = session.answer({"op": "transform", "key": "0>0", "transform": " transpose "})
+    assert (answer["put"], answer["said"]) == ([], "nothing changed: transpose was applied already")
+    assert session.value is before
+    assert before["net.0.fc.weight"].note.startswith("auto-matched")
+    assert answer["undo"] == "auto-match the rest"
+
+
+def test_all_is_sent_to_a_new_view_alone(session):
+    answer = session.answer({"op": "ready"})
+    assert (answer["type"], answer["first"]) == ("state", True)
+    other = session.replace(replace(MAP, source_label="old.pth"), "")
+    assert (other["type"], other.get("first")) == ("state", None)
+
+
+def test_a_file_of_somebody_else_is_overwritten_when_it_is_asked_for_twice(session, tmp_path):
+    path = tmp_path / "map.yaml"
+    path.write_text("precious: yes\n")
+    ask = {"op": "save", "path": str(path)}
+    said = session.answer(ask)
+    assert said["type"] == "exists"
+    assert (
+        said["text"] == f"{path} is there already, from elsewhere; press Save again to overwrite it"
+    )
+    session.answer({"op": "rest"})  # what would be saved is another one now
+    assert session.answer(ask)["type"] == "exists"
+    assert path.read_text() == "precious: yes\n"
+    assert session.answer(ask)["type"] == "saved"
+    session.answer({"op": "undo"})
+    assert session.answer(ask)["type"] == "saved"  # ours by now
+    path.write_text("precious: again\n")
+    assert session.answer(ask)["type"] == "exists"
+    assert session.save(str(path)) == path  # whoever writes code means it
+
+
+def test_what_cannot_be_saved_is_said_of_the_path_that_was_given(session, pairing, tmp_path):
+    (tmp_path / "file.yaml").write_text("")
+    given = str(tmp_path / "file.yaml" / "map.yaml")
+    for one in (session, open_session(pairing)):
+        assert one.answer({"op": "save", "path": given})["text"] == f"{given}: Not a directory"
+    given = f"{tmp_path}/{'x' * 300}.yaml"
+    assert session.answer({"op": "save", "path": given})["text"] == f"{given}: File name too long"
+    given = "/proc/map.yaml"
+    assert session.answer({"op": "save", "path": given})["text"].startswith(f"{given}: ")
+    with pytest.raises(OSError, match=r": '/proc/map\.yaml'$"):
+        session.saved(given)
+
+
+def of_unknown_target():
+    source = {"bn.weight": Spec((4,), F4), "bn.bias": Spec((4,), F4), "fc": Spec((4, 2), F4)}
+    rows = (
+        WeightRow(("bn.weight",), ("bn.gamma",)),
+        WeightRow(("bn.bias",), ("bn.beta",)),
+        WeightRow(("fc",), ("fc",), Transform("expand_dims", (2,))),
+    )
+    return WeightMap(rows, source)
+
+
+def test_a_target_that_is_not_known_can_be_named():
+    session = open_session(of_unknown_target())
+    assert session.answer({"op": "ready"})["open_target"]
+    parted = session.answer({"op": "unpair", "key": "0>0"})
+    assert parted["summary"][:3] == ["2 of 3 matched", "1 unmatched left", "1 unmatched right"]
+    # A new editor does not know the name: it is typed.
+    other = open_session(session.value)
+    assert other.answer({"op": "ready"})["right"] == ["bn.beta", "fc"]
+    fits = other.answer({"op": "fits", "side": "left", "number": 0})
+    assert fits["former"] == ""
+    assert other.answer({"op": "name", "left": 0, "name": " "})["type"] == "error"
+    named = other.answer({"op": "name", "left": 0, "name": " bn.gamma "})
+    assert (named["type"], named.get("first")) == ("state", None)
+    assert named["right"] == ["bn.beta", "fc", "bn.gamma"]
+    assert other.value["bn.weight"].targets == ("bn.gamma",)
+    assert other.value.problems() == []
+    undone = other.answer({"op": "undo"})
+    assert (undone["type"], len(other.value)) == ("rows", 2)
+
+
+def test_what_was_parted_of_a_target_that_is_not_known_goes_together_as_it_was():
+    session = open_session(of_unknown_target())
+    session.answer({"op": "ready"})
+    for key in ("0>0", "2>2"):
+        session.answer({"op": "unpair", "key": key})
+    assert session.answer({"op": "fits", "side": "left", "number": 2})["former"] == "fc"
+    assert session.answer({"op": "rest"})["said"] == "pairs made: 2"
+    assert session.value["bn.weight"].targets == ("bn.gamma",)
+    assert str(session.value["fc"].transform) == "expand_dims(2)"
+    session.answer({"op": "undo"})
+    session.answer({"op": "pair", "left": 2, "right": 2})
+    assert str(session.value["fc"].transform) == "expand_dims(2)"
+    named = session.answer({"op": "name", "left": 0, "name": "other.gamma"})
+    assert named["right"] == ["bn.gamma", "bn.beta", "fc", "other.gamma"]
+    # Another map has names of its own.
+    assert session.replace(of_unknown_target(), "")["right"] == ["bn.gamma", "bn.beta", "fc"]
+
+
+def test_no_name_is_typed_where_all_are_known(session, pairing):
+    refused = session.answer({"op": "name", "left": 0, "name": "stranger"})
+    assert "no 'stranger' in net.ckpt" in refused["text"]
+    other = open_session(pairing)
+    assert other.answer({"op": "name", "left": 0, "name": "z"})["type"] == "error"
 
 
 def test_both_languages_have_the_same_gaps():
@@ -577,6 +747,39 @@ def test_the_state_that_a_notebook_saves_is_small_and_holds_no_names(editor):
     state = json.dumps(large.get_state(), default=str)
     assert len(state.encode()) < 100_000
     assert "layers.7.weight" not in state
+
+
+@pytest.mark.notebook
+def test_the_twin_of_a_large_map_or_pairing_follows_edits_that_are_far_down():
+    names = [f"layers.{k}.w" for k in range(2000)]
+    specs = {name: Spec((4, 4), F4) for name in names}
+    value = WeightMap((), specs, specs).match_rest()
+    swapped = value.unpair(names[1500]).unpair(names[1600])
+    swapped = swapped.pair(names[1500], names[1600]).pair(names[1600], names[1500])
+    dumps = [Dump.from_arrays({f"{s}{k}.w": np.full(2, k) for k in range(600)}) for s in "ab"]
+    pairing = tnb.pair_dumps(*dumps)
+    moved = pairing.pair("a400.w", "b500.w")
+    shapes = {"html": 100_000}
+    for before, after, seen in (
+        (value, swapped, names[1500]),
+        (value, value.transform(names[1700], "transpose"), names[1700]),
+        (pairing, moved, "a400.w"),
+    ):
+        made = edit(before)
+        twins = made._twin(before), made._twin(after)
+        for kind in ("text/plain", "text/html"):
+            text = re.sub("<[^>]+>", "", twins[1][kind])
+            assert seen in text
+            assert "1 of 1" in text or "2 of 2" in text
+        assert len(twins[1]["text/html"].encode()) <= shapes["html"]
+    # Of more edits than there is room for it says how many there are.
+    renamed = replace(value, target=None).rename(prefix="net")
+    many = replace(renamed, rows=tuple(replace(row, note="") for row in renamed))
+    text = re.sub("<[^>]+>", "", edit(many)._twin(many)["text/html"])
+    shown = re.search(r"Edited \((\d+) of 2,000\)", text)
+    assert shown
+    assert 20 < int(shown[1]) <= 200
+    assert re.search(r"Edited \((\d+) of 2,000\)", repr(many))
 
 
 @pytest.mark.notebook

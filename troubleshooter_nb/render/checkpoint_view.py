@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +28,8 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import COLUMNS, LINES, fitted, padded
+from troubleshooter_nb.render.lines import LINES, fitted, padded, spaced, wrapped
+from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import sentence
 
 _MOST_BLOCKS = 200
@@ -52,21 +52,24 @@ def was_compared(verdicts: np.ndarray) -> np.ndarray:
 def checkpoint_text(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """Text repr of a CheckpointDiff."""
     columns = _columns(diff)
-    lines = [f"CheckpointDiff {facts['left_label']!r} against {facts['right_label']!r}"]
+    language = facts["language"]
+    names = {side: repr(facts[f"{side}_label"]) for side in ("left", "right")}
+    lines = [sentence("checkpoint_title", language, **names)]
     for mark, _, text in _answers(columns, facts):
-        lines += textwrap.wrap(
-            f"{mark} {text}", COLUMNS, initial_indent="  ", subsequent_indent="    ", max_lines=2
-        )
-    notes = facts["notes"]
-    lines += [f"  note: {note}" for note in notes[:_MOST_NOTES]]
-    if len(notes) > _MOST_NOTES:
-        lines.append(f"  {len(notes) - _MOST_NOTES} more notes, on either dump")
+        first, *rest = wrapped(f"{mark} {text}", facts, indent=4)
+        # The text hangs behind its mark.
+        lines += [first.removeprefix("  "), *rest[:1]]
+        if len(rest) > 1:
+            lines[-1] = f"{lines[-1].rstrip()} …"
+    lines += note_lines(facts, _MOST_NOTES, sentence("on_either_dump", language))
     broken = _broken(columns)
     room = LINES - len(lines) - 4
     for i in broken[: max(room // 2, 1)]:
-        lines.append(f"  {columns['structure'][i]:<10} {_name(columns, i)}  {_why(columns, i)}")
-    if len(broken) > max(room // 2, 1):
-        lines.append(f"  ... {len(broken) - max(room // 2, 1)} more: diff.to_dataframe()")
+        kind = str(columns["structure"][i])
+        kind = kind if language == "en" else sentence(f"{kind}_word", language)
+        lines.append(f"  {padded(kind, 10)} {_name(columns, i)}  {_why(columns, i)}")
+    if (more := len(broken) - max(room // 2, 1)) > 0:
+        lines.append(f"  ... {more_text(more, 'diff.to_dataframe()', facts)}")
     return fitted([*lines, *_block_lines(blocks, facts, LINES - len(lines) - 2)], facts)
 
 
@@ -90,7 +93,7 @@ def _block_lines(blocks: pd.DataFrame, facts: Mapping[str, Any], room: int) -> l
         line = f"  {name} {block['role']:<15} {int(block['tensors']):>7} "
         lines.append(line + " ".join(figures) if with_values else line.rstrip())
     if len(shown) < len(blocks):
-        lines.append(f"  ... {len(blocks) - len(shown)} more: diff.blocks()")
+        lines.append(f"  ... {more_text(len(blocks) - len(shown), 'diff.blocks()', facts)}")
     return lines
 
 
@@ -115,7 +118,7 @@ def _html(columns: Columns, blocks: pd.DataFrame, facts: Mapping[str, Any], most
             paragraph(tone(name, f"{mark} {text}", bold=name != "ok") if name else f"{mark} {text}")
             for mark, name, text in _answers(columns, facts)
         ),
-        *(paragraph(small("note: ", note)) for note in facts["notes"]),
+        *(paragraph(small(sentence("note", language, text=note))) for note in facts["notes"]),
         *_structure(columns, facts, listed),
         *_blocks(blocks, facts, most),
         *_largest(columns, facts),
@@ -143,9 +146,10 @@ def _answers(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str,
         parts.append(sentence("structure_expected", language, count=f"{expected:,}"))
     same = facts["same_structure"]
     word = sentence("same_structure" if same else "other_structure", language)
-    answers = [("✓" if same else "▲", "ok" if same else "warn", f"{word}: {', '.join(parts)}")]
+    said = word + sentence("colon", language) + sentence("comma", language).join(parts)
+    answers = [("✓" if same else "▲", "ok" if same else "warn", said)]
     if renames := _renames(facts["renames"]):
-        answers.append(("·", "", f"{sentence('names_differ', language)} {renames}"))
+        answers.append(("·", "", spaced(sentence("names_differ", language), renames)))
     if facts["verdict"] is None:
         return [*answers, ("·", "", sentence("values_not_compared", language))]
     return [*answers, *_change(columns, facts)]
@@ -221,7 +225,8 @@ def _structure(columns: Columns, facts: Mapping[str, Any], most: int) -> list[Ma
     titles = (("", True), ("name", True), ("shape, dtype", True))
     found = [heading(sentence("structure_rows", facts["language"])), table(titles, lines)]
     if len(rows) > most:
-        found.append(paragraph(small(f"{len(rows) - most:,} more: diff.to_dataframe()")))
+        text = more_text(len(rows) - most, "diff.to_dataframe()", facts)
+        found.append(paragraph(small(text)))
     return found
 
 
@@ -240,7 +245,7 @@ def _blocks(blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> list[M
     remark = sentence("by_block_remark", language) if facts["verdict"] is not None else ""
     found = [heading(sentence("by_block", language), remark), table(titles, lines, class_="tsnb-t")]
     if len(blocks) > most:
-        found.append(paragraph(small(f"{len(blocks) - most:,} more: diff.blocks()")))
+        found.append(paragraph(small(more_text(len(blocks) - most, "diff.blocks()", facts))))
     return found
 
 

@@ -14,6 +14,7 @@ from troubleshooter_nb.render.explanation import (
     check_marks,
     findings_html,
     origin_sentence,
+    place_sentence,
     said_html,
     why_sentences,
 )
@@ -33,6 +34,7 @@ from troubleshooter_nb.render.html import (
     small,
     tone,
 )
+from troubleshooter_nb.render.lines import gap, spaced
 from troubleshooter_nb.render.rows import Pairs, blocks, thinned_ticks
 from troubleshooter_nb.render.tables import (
     element_table,
@@ -173,14 +175,15 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
 
 def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     language = facts["language"]
-    parts = [tone(*headline(pairs, language))]
+    parts = [tone(*headline(pairs, facts, ascii_only=False))]
     if origins := origin_counts(pairs, language):
         parts[0] = join([parts[0], sentence("colon", language), origins])
     if pairs.first is not None:
         at = tone(_first_tone(pairs), f"➤ {first_words(pairs, language)}")
         number = small(f"(#{pairs.number(pairs.first)})")
         name = join([pairs.place(pairs.first), samp(pairs.short(pairs.first))])
-        parts.append(join([at, name, number], " "))
+        between = gap(first_words(pairs, language))
+        parts.append(join([at, between, name, " ", number]))
     parts += [tone(name, text, bold=False) for name, text in pairs.remarks(language)]
     return paragraph(join(parts, " · "), style="margin:2px 0;font-size:16px")
 
@@ -219,8 +222,11 @@ def _call_out(
     left, right = pairs.sides(first)
     title = left if left == right else f"{left or '–'} → {right or '–'}"
     key = "first_divergence" if len(pairs.failed) else "within_title"
-    where = " ".join(range_sentences(evidence[first], language)) if first in evidence else ""
-    lines = [paragraph(element("b", f"➤ {sentence(key, language)}: ", samp(title)))]
+    where = spaced(*range_sentences(evidence[first], language)) if first in evidence else ""
+    # The same in other words, from values that need not have been kept.
+    where = where or place_sentence(facts["observed"], pairs.number(first), language)
+    lead = f"➤ {sentence(key, language)}{sentence('colon', language)}"
+    lines = [paragraph(element("b", lead, samp(title)))]
     if values["origin"] == "created":
         how = origin_sentence(values, language)
         # The sentence of the origin gives the figures of a plain difference, of others the reason.
@@ -229,7 +235,7 @@ def _call_out(
         before = _before(pairs, min(pairs.turn, first), language)
         # Inputs say more than neighbours; without them those are what there is to compare with.
         known = values["origin_basis"] in ("inputs", "between")
-        lines.append(paragraph(join([how, None if known else before, where or None], " ")))
+        lines.append(paragraph(spaced(how, "" if known else before, where)))
         lines += [said_html(said) for said in why_sentences(facts, pairs.number(first))]
     else:
         lines.append(_what(values, language))
@@ -237,7 +243,8 @@ def _call_out(
         lines += [paragraph(where)] if where else []
     calls = [_subscript(pairs, first), "cmp.explain()"]
     code = join([element("code", call) for call in calls], "\N{EN SPACE}")
-    lines.append(paragraph(small(sentence("next", language), " ", code)))
+    following = sentence("next", language)
+    lines.append(paragraph(small(following, gap(following), code)))
     return element(
         "div",
         *lines,
@@ -249,7 +256,8 @@ def _call_out(
 def _what(values: Mapping[str, Any], language: str) -> Markup:
     """Verdict and reason in a line."""
     mark = verdict_mark(str(values["verdict"]), language)
-    return paragraph(mark, ": ", reason_text(values, language), "。" if language == "zh" else ".")
+    end = "。" if language == "zh" else "."
+    return paragraph(mark, sentence("colon", language), reason_text(values, language), end)
 
 
 def _subscript(pairs: Pairs, i: int) -> str:
@@ -263,12 +271,12 @@ def _before(pairs: Pairs, first: int, language: str) -> str:
     error = pairs["rel_l2_error"]
     measured = np.flatnonzero(~np.isnan(error[:first]))
     skipped = sentence("not_compared_before", language, count=first - len(measured))
-    after = f" {skipped}" if len(measured) < first else ""
+    after = skipped if len(measured) < first else ""
     if not len(measured):
-        return after.strip() or sentence("is_first", language)
+        return after or sentence("is_first", language)
     i = int(measured[-1])
     name, relative = pairs.short(i), scientific(float(error[i]))
-    return sentence("before_agrees", language, name=name, rel=relative) + after
+    return spaced(sentence("before_agrees", language, name=name, rel=relative), after)
 
 
 def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
@@ -357,7 +365,7 @@ def _drill_down(
         f" #{pairs.number(i)} ",
         samp(pairs.short(i)),
         f" · max |Δ| {scientific(float(values['max_abs_error']))}",
-        join([" at ", samp(where[0][0])]) if where else None,
+        join([f" {sentence('at_word', facts['language'])} ", samp(where[0][0])]) if where else None,
     ]
     return details(summary, _inside(values, evidence, facts["language"]), opened=opened)
 
@@ -488,7 +496,8 @@ def _block(
     if np.nanmax(errors, initial=0.0, where=np.isfinite(errors)) > 0:
         worst = numbers[int(np.nanargmax(errors))]
         largest = scientific(float(np.nanmax(errors)))
-        parts.append(join([f"worst {largest} ", samp(pairs.short(worst))]))
+        said = sentence("worst_of", language, largest=largest)
+        parts.append(join([f"{said} ", samp(pairs.short(worst))]))
     here = pairs.first in numbers
     arrow = f" ➤ {sentence('first_divergence', language).lower()}"
     summary = [
@@ -531,6 +540,7 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     count = int(table.sizes["pair"])
     if not count:
         return None
+    language = facts["language"]
     columns = {str(n): table[n].values for n in table.data_vars}
     unexpected = int((~columns["expected"]).sum())
     # Those nobody expected first.
@@ -539,14 +549,16 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     for i in order[:_MOST_UNMATCHED]:
         side = "left" if columns["left_entry"][i] >= 0 else "right"
         note = str(columns["note"][i])
-        expected = ": ".join(filter(None, ["expected", note])) if columns["expected"][i] else ""
+        word, closest = sentence("expected_word", language), sentence("closest", language)
+        said = sentence("colon", language).join(filter(None, [word, note]))
+        expected = said if columns["expected"][i] else ""
         near = str(columns["candidates"][i])
         rows.append(
             (
                 facts[f"{side}_label"],
                 samp(columns[side][i]),
                 str(columns[f"{side}_shape"][i]).replace("x", "×"),
-                expected or (join(["closest: ", samp(near)]) if near else "–"),
+                expected or (join([closest, gap(closest), samp(near)]) if near else "–"),
             )
         )
     more = count - len(rows)
@@ -554,14 +566,14 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
         [
             tone(
                 "warn",
-                f"{glyph('missing')} {sentence('unmatched', facts['language'], count=unexpected)}",
+                f"{glyph('missing')} {sentence('unmatched', language, count=unexpected)}",
             ),
-            small(f" · {sentence('structure_expected', facts['language'], count=expected_count)}")
+            small(f" · {sentence('structure_expected', language, count=expected_count)}")
             if (expected_count := count - unexpected)
             else None,
         ],
         simple_table(("side", "name", "shape", "note"), rows),
-        paragraph(small(sentence("more", facts["language"], count=more))) if more > 0 else None,
+        paragraph(small(sentence("more", language, count=more))) if more > 0 else None,
     )
 
 

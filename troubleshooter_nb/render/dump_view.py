@@ -27,7 +27,7 @@ from troubleshooter_nb.render.html import (
 )
 from troubleshooter_nb.render.rows import Entries, blocks, thinned_ticks
 from troubleshooter_nb.render.tables import simple_table
-from troubleshooter_nb.render.text import dump_headline
+from troubleshooter_nb.render.text import dump_headline, more_text
 from troubleshooter_nb.render.words import percent, sentence
 
 _MOST_ENTRIES = 400
@@ -50,7 +50,7 @@ def _dump_html(index: xr.Dataset, entries: Entries, facts: Mapping[str, Any], mo
             style="margin:2px 0;font-size:16px",
         ),
         *(paragraph(tone(name, text)) for name, text in entries.health(language)),
-        *(paragraph(small("note: ", note)) for note in facts["notes"]),
+        *(paragraph(small(sentence("note", language, text=note))) for note in facts["notes"]),
         *_along(entries, language),
         *_sick(entries, language),
         *_blocks(entries, language, most),
@@ -81,7 +81,9 @@ def _along(entries: Entries, language: str) -> list[Markup]:
         depth_chart(
             [float(largest[i]) for i in chosen],
             [entries.tone(i) for i in chosen],
-            line=(limit, f"largest finite {scientific(limit)}") if near else None,
+            line=(limit, sentence("largest_finite", language, value=scientific(limit)))
+            if near
+            else None,
             first=None,
             first_label="",
             labels=thinned_ticks([entries.names[i] for i in chosen]),
@@ -121,7 +123,7 @@ def _blocks(entries: Entries, language: str, most: int) -> list[Markup]:
         opened = len(entries) <= 12
         sections.append(details(summary, _entry_table(entries, kept, language), opened=opened))
     if shown < len(entries):
-        text = f"{len(entries) - shown:,} more: dump.to_dataframe()"
+        text = more_text(len(entries) - shown, "dump.to_dataframe()", {"language": language})
         sections.append(paragraph(small(text)))
     return sections
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import xarray as xr
 
 from troubleshooter_nb.render.causes import WORDS
+from troubleshooter_nb.render.causes.evidence import NAMES, evidence_text, fact_name
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.html import (
     Markup,
@@ -22,9 +24,15 @@ from troubleshooter_nb.render.html import (
     small,
     tone,
 )
-from troubleshooter_nb.render.lines import wrapped
+from troubleshooter_nb.render.lines import gap, spaced, wrapped
 from troubleshooter_nb.render.rows import scalar_row
-from troubleshooter_nb.render.words import growth_text, has_sentence, reason_text, sentence
+from troubleshooter_nb.render.words import (
+    growth_text,
+    has_sentence,
+    percent,
+    reason_text,
+    sentence,
+)
 
 # Findings below this are named as possibilities only.
 LIKELY = 0.5
@@ -40,6 +48,7 @@ _ASCII_CHECKS = {"ok": "ok", "bad": "x", "note": "-", "unknown": "?"}
 _ERRORS = ("before", "residual", "rival", "self_noise", "first", "later")
 _PARTS = ("check", "origin", "cause", "repair")
 _SIDES = {"left": "左", "right": "右"}
+_BETWEEN = re.compile("(?<=[\u4e00-\u9fff])(?<![侧轴]) (?=[\u4e00-\u9fff])")
 
 
 class Said(NamedTuple):
@@ -52,9 +61,7 @@ class Said(NamedTuple):
     @property
     def whole(self) -> str:
         """The sentence as plain text."""
-        # Chinese sentences end in a full stop as wide as a space.
-        wide = self.lead.endswith(("\u3002", "\uff1a"))
-        return self.lead + self.text if wide else f"{self.lead} {self.text}".strip()
+        return spaced(self.lead, self.text)
 
 
 def origin_sentence(row: Mapping[str, Any], language: str) -> str:
@@ -131,9 +138,11 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
         if name not in _ERRORS and isinstance(value, str | int | float) and value != ""
     }
     facts = ", ".join(
-        f"{name} {shown_value(value, language)}" for name, value in [*known.items()][:_MOST_FACTS]
+        f"{fact_name(name, language)} {_shown_fact(name, value, language)}"
+        for name, value in [*known.items()][:_MOST_FACTS]
     )
-    return f"{said} ({facts})" if facts else said
+    brackets = "\uff08{}\uff09" if language == "zh" else " ({})"
+    return f"{said}{brackets.format(facts)}" if facts else said
 
 
 def cause_repair(finding: Mapping[str, Any], language: str) -> str:
@@ -175,10 +184,10 @@ def cause_sentences(
     lead = sentence(key, language, cause=title, confidence=f"{best['confidence']:.0%}")
     pairs = best["evidence"].get("pairs", [best["pair"]])
     if number not in pairs:
-        lead += f" {sentence('cause_at', language, number=best['pair'])}"
+        lead = spaced(lead, sentence("cause_at", language, number=best["pair"]))
     proof = cause_proof(best, language)
     if len(pairs) > 1:
-        proof += f" {sentence('cause_places', language, count=len(pairs))}"
+        proof = spaced(proof, sentence("cause_places", language, count=len(pairs)))
     found = [Said("cause", lead, proof)]
     if repair := cause_repair(best, language):
         found.append(Said("repair", sentence("repair", language), repair))
@@ -218,9 +227,27 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
         offset = float(shown["offset"][0]) if is_whole else 0.0
         shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
         shown |= {"offset": f" {offset:+.6g}" if offset else ""}
+    if "text" in shown:
+        shown["text"] = evidence_text(str(shown["text"]), language)
     if "residual" in shown:
         shown["residual"] = scientific(float(shown["residual"]))
     return [Said("cause", "", sentence(key, language, **shown))]
+
+
+def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> str:
+    """Where in the tensor of pair `number` the error lies; empty where that is not known.
+
+    `observed` is as `Comparison.observed`, which knows it where no cause is proved.
+    """
+    place = observed.get("place")
+    if not place or observed.get("pair") != number:
+        return ""
+    shown = {**place, "share": percent(float(place["share"]))}
+    key = f"place_{place['kind'].replace(' ', '_')}"
+    if "start" in place:
+        shown |= {"count": place["stop"] - place["start"], "last": place["stop"] - 1}
+        key = key.replace("indices", "index") if shown["count"] == 1 else key
+    return sentence(key, language, **shown) if has_sentence(key) else ""
 
 
 def _named(findings: Sequence[Mapping[str, Any]], language: str) -> str:
@@ -245,7 +272,8 @@ def check_marks(checks: Sequence[Mapping[str, Any]], language: str) -> Markup | 
         mark, name = _CHECKS[check["status"]]
         text = f"{mark}\N{NO-BREAK SPACE}{check_line(check, language)}"
         parts.append(tone(name, text, bold=check["status"] == "bad"))
-    return small(sentence("comparable", language), " ", join(parts, " · "))
+    title = sentence("comparable", language)
+    return small(title, gap(title), join(parts, " · "))
 
 
 def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> list[Said]:
@@ -267,6 +295,8 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
     said.append(Said("origin", name, reason_text(values, language)))
     if origin := origin_sentence(values, language):
         said.append(Said("origin", "", origin))
+    if place := place_sentence(facts["observed"], int(values["order"]), language):
+        said.append(Said("origin", "", place))
     if values["origin"] or facts["checks"]:
         if values["origin"] != "created":
             said.append(Said("origin", "", sentence("none_created", language)))
@@ -342,7 +372,7 @@ def finding_parts(finding: Mapping[str, Any], language: str) -> tuple[str, str, 
         "finding_figures", language, **{n: gaps[n] for n in ("before", "residual", "rival")}
     )
     others = [
-        f"{name} {shown_value(value)}"
+        f"{name} {_shown_fact(name, value, language)}"
         for name, value in evidence.items()
         if name not in ("before", "residual", "rival") and not isinstance(value, Mapping)
     ]
@@ -364,7 +394,13 @@ def shown_value(value: Any, language: str = "en") -> str:
         return shown + (" …" if len(value) > 6 else "")
     if not _is_known(value):
         return _UNKNOWN
-    return _SIDES.get(str(value), str(value)) if language == "zh" else str(value)
+    side = _SIDES.get(str(value)) if language == "zh" else None
+    return side or evidence_text(str(value), language)
+
+
+def _shown_fact(name: str, value: Any, language: str) -> str:
+    """A value of the evidence by its name; names of tensors are the same in all languages."""
+    return shown_value(value, "en" if name in NAMES else language)
 
 
 def _is_known(value: Any) -> bool:
@@ -385,8 +421,8 @@ def _names_in(template: str) -> set[str]:
 
 def _filled(template: str, evidence: Mapping[str, Any], language: str) -> str:
     text = template.format_map(_Gaps(evidence, language))
-    # "左 侧" comes of templates that expect an English word between Chinese ones.
-    return text.replace("左 侧", "左侧").replace("右 侧", "右侧") if language == "zh" else text
+    # Templates expect an English word between Chinese ones; "左侧 是" and "轴 头" need their space.
+    return _BETWEEN.sub("", text) if language == "zh" else text
 
 
 class _Gaps(dict[str, Any]):
@@ -400,7 +436,7 @@ class _Gaps(dict[str, Any]):
         value = dict.get(self, name)
         if name in _ERRORS and isinstance(value, float) and math.isfinite(value):
             return _Shown(scientific(value), value)
-        return _Shown(shown_value(value, self._language), value)
+        return _Shown(_shown_fact(name, value, self._language), value)
 
     def __missing__(self, name: str) -> _Shown:
         return _Shown(_UNKNOWN, None)

@@ -7,10 +7,12 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from troubleshooter_nb.render.words import sentence
+
 COLUMNS, LINES = 100, 25
 _ASCII = str.maketrans(
     {
-        **{"·": "|", "−": "-", "≤": "<", "–": "-", "◇": "N", "▲": "^", "×": "x", "∞": "inf"},
+        **{"−": "-", "≤": "<=", "–": "-", "◇": "N", "▲": "^", "×": "x", "∞": "inf", "→": "->"},
         **{"✓": "ok", "✗": "x", "○": "-", "➤": ">", "↳": ">", "…": "...", "Δ": "d"},
     }
 )
@@ -28,11 +30,25 @@ def padded(text: str, columns: int) -> str:
     return text + " " * max(0, columns - width(text))
 
 
+def gap(text: str) -> str:
+    """What stands between a text and the next one: a space, which Chinese marks bring along."""
+    return "" if text.endswith((*_CLOSING,)) else " "
+
+
+def spaced(*parts: str) -> str:
+    """Texts one after the other with a `gap` between; empty ones are left out."""
+    text = ""
+    for part in filter(None, parts):
+        text += (gap(text) if text else "") + part
+    return text
+
+
 def wrapped(text: str, facts: Mapping[str, Any], *, indent: int = 0) -> list[str]:
     """The text cut at spaces, or between Chinese characters, into lines of at most `COLUMNS`."""
-    # A Chinese character with what may not begin a line, a word with its space, or spaces.
+    # A Chinese character or a word with what may not be cut from it, and spaces behind a word.
     pieces = re.findall(
-        f"\uff08*[{_WIDE}][{_CLOSING}]*|[^\\s{_WIDE}]+\\s*|\\s+", _plain(text, facts)
+        f"\uff08*(?:(?!\uff08)[{_WIDE}]|[^\\s{_WIDE}]+)[{_CLOSING}]*\\s*|\uff08+|\\s+",
+        _plain(text, facts),
     )
     lines, line = [], ""
     for piece in pieces:
@@ -50,13 +66,22 @@ def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
     """
     shown = lines[:LINES]
     if len(lines) > LINES:
-        shown[-1] = f"  ... {len(lines) - LINES + 1} more lines"
+        rest = sentence("more_lines", facts["language"], count=len(lines) - LINES + 1)
+        shown[-1] = f"  ... {rest}"
     return "\n".join(_cut(_plain(line, facts), "..." if facts["ascii"] else "…") for line in shown)
 
 
 def _plain(line: str, facts: Mapping[str, Any]) -> str:
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    return shown.translate(_ASCII) if facts["ascii"] else shown
+    return _ascii(shown) if facts["ascii"] else shown
+
+
+def _ascii(line: str) -> str:
+    """The line without the marks that ASCII lacks; the middle dot by what it stands for."""
+    # A separator like the bars of an absolute value would be read as one of them.
+    separator = "; " if "|" in line else " | "
+    line = re.sub(r"^(\s*)· ", r"\1- ", line).replace(" · ", separator)
+    return line.replace("·", "*").translate(_ASCII)
 
 
 def _cut(line: str, end: str) -> str:

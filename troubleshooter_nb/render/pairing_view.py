@@ -1,4 +1,6 @@
-"""HTML repr of a pairing: what has no partner or is uncertain first, the rest by pattern."""
+"""Reprs of a pairing: the user's pairs, no partner and uncertain ones first, then patterns."""
+
+# ruff: noqa: RUF001 - Chinese punctuation is meant
 
 from __future__ import annotations
 
@@ -25,11 +27,57 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.text import pairing_headline
+from troubleshooter_nb.render.lines import LINES, fitted, gap, spaced
+from troubleshooter_nb.render.text import more_text, pairing_headline
 from troubleshooter_nb.render.words import glyph, sentence
 
 _MOST_ROWS = 200
 _CERTAIN = 0.9
+_MOST_OF_USER = 100  # a mapping file may give thousands; the others follow by pattern
+# How the note of a pair begins that `Pairing.match_rest` made, not a person.
+_AUTO = "auto-matched: "
+_OF_USER = (
+    "Paired by the user ({shown} of {count})",
+    "用户指定的配对（{count} 对中的 {shown} 对）",
+)
+
+
+def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    """Text repr of a Pairing."""
+    language = facts["language"]
+    names = {side: repr(facts[f"{side}_label"]) for side in ("left", "right")}
+    title = sentence("pairing_title", language, **names)
+    lines = [title, f"  {pairing_headline(table, language)}"]
+    columns = {str(name): table[name].values for name in table.data_vars}
+    alone = np.flatnonzero(columns["method"] == "unmatched").tolist()
+    chosen = _of_user(columns)
+    sure_last = np.argsort(columns["confidence"], kind="stable").tolist()
+    room = LINES - 4 - bool(chosen)
+    # A mapping file may give thousands of pairs: what has no partner is seen all the same.
+    order = list(dict.fromkeys([*chosen[: room // 2], *alone, *chosen, *sure_last]))
+    if chosen:
+        shown = len(set(chosen) & set(order[:room]))
+        lines.append(f"  {_counted(_OF_USER, language, shown, len(chosen))}")
+    lines += [_text_line(columns, i, language) for i in order[:room]]
+    if len(order) > room:
+        lines.append(f"  ... {more_text(len(order) - room, 'pairing.to_dataframe()', facts)}")
+    return fitted(lines, facts)
+
+
+def _text_line(columns: Mapping[str, Any], i: int, language: str) -> str:
+    left, right = str(columns["left"][i]) or "-", str(columns["right"][i]) or "-"
+    if columns["method"][i] != "unmatched":
+        sure = f"{columns['confidence'][i]:.2f} {columns['method'][i]}"
+        return f"    {left} -> {right}  {sure}  {columns['note'][i]}".rstrip()
+    near = str(columns["candidates"][i])
+    what = spaced(sentence("closest", language), near) if near else ""
+    if columns["expected"][i]:
+        what = sentence("expected_word", language)
+    return f"  {glyph('missing', ascii_only=True)} {left} -> {right}  {what}".rstrip()
+
+
+def _counted(words: tuple[str, str], language: str, shown: int, count: int) -> str:
+    return words[language == "zh"].format(shown=f"{shown:,}", count=f"{count:,}")
 
 
 def pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any]) -> str:
@@ -42,14 +90,18 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
     columns = {str(name): pairing[name].values for name in pairing.data_vars}
     alone = columns["method"] == "unmatched"
     confidence = np.where(alone, 0.0, columns["confidence"])
-    uncertain = [int(i) for i in np.flatnonzero(~alone & (confidence < _CERTAIN))]
+    chosen = _of_user(columns)
+    first = chosen[: min(most // 2, _MOST_OF_USER)]
+    rest = ~alone
+    rest[first] = False
+    uncertain = [int(i) for i in np.flatnonzero(rest & (confidence < _CERTAIN))]
     uncertain.sort(key=lambda i: (confidence[i], i))
     other_shape = [
         int(i)
-        for i in np.flatnonzero(~alone & (columns["left_shape"] != columns["right_shape"]))
+        for i in np.flatnonzero(rest & (columns["left_shape"] != columns["right_shape"]))
         if i not in set(uncertain)
     ]
-    certain = sorted(set(np.flatnonzero(~alone).tolist()) - {*uncertain, *other_shape})
+    certain = sorted(set(np.flatnonzero(rest).tolist()) - {*uncertain, *other_shape})
     labels = (facts["left_label"], facts["right_label"])
     return fragment(
         paragraph(
@@ -57,10 +109,27 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
             f" · {pairing_headline(pairing, language)}",
             style="margin:2px 0;font-size:16px",
         ),
+        *_chosen(columns, first, len(chosen), labels, language),
         *_pools(columns, alone, labels, language, most),
         *_section("check_these", columns, [*other_shape, *uncertain], labels, language, most),
         _certain(columns, certain, labels, language, most),
     )
+
+
+def _of_user(columns: Mapping[str, Any]) -> list[int]:
+    """Pairs that the user made."""
+    found = np.flatnonzero(columns["method"] == "user").tolist()
+    return [i for i in found if not str(columns["note"][i]).startswith(_AUTO)]
+
+
+def _chosen(
+    columns: Mapping[str, Any], rows: list[int], count: int, labels: Sequence[str], language: str
+) -> list[Markup]:
+    """Pairs that the user made, however far down they are."""
+    if not rows:
+        return []
+    title = _counted(_OF_USER, language, len(rows), count)
+    return [heading(title), _pair_table([_pair_row(columns, i) for i in rows], labels)]
 
 
 def _pools(
@@ -74,9 +143,12 @@ def _pools(
             continue
         title = sentence("pool", language, count=f"{len(rows):,}", label=label)
         lines = []
+        if len(rows) > most:  # what was declared so is not left out
+            rows = rows[np.argsort(~columns["expected"][rows], kind="stable")]
         for i in rows[:most]:
             near = str(columns["candidates"][i])
-            note: object = join([f"{sentence('closest', language)} ", samp(near)]) if near else "–"
+            closest = sentence("closest", language)
+            note: object = join([closest, gap(closest), samp(near)]) if near else "–"
             if columns["expected"][i]:
                 note = str(columns["note"][i]) or sentence("missing_expected", language)
             mark = tone("warn", glyph("missing"))
@@ -185,5 +257,5 @@ def _pattern(name: str) -> str:
 def _more(count: int, language: str) -> list[Markup]:
     if count <= 0:
         return []
-    text = f"{sentence('more', language, count=f'{count:,}')}: pairing.to_dataframe()"
+    text = more_text(count, "pairing.to_dataframe()", {"language": language})
     return [paragraph(small(text))]

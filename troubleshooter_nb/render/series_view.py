@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -129,8 +130,19 @@ def _details(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
             return found
         found.append(_say("power", facts, growth=f"{facts['growth']:.2g}"))
     elif facts["growth_kind"]:
-        found.append(_say("exponential", facts, factor=f"{np.exp(facts['growth']):.3g}"))
+        # What a step adds may be small and a hundred of them are not.
+        steps = max(int(series.sizes["step"]) - first, 1)
+        if abs(facts["growth"]) * steps < _CONSTANT:
+            found.append(_say("constant", facts))
+        else:
+            found.append(_say("exponential", facts, factor=_factor(np.exp(facts["growth"]))))
     return found
+
+
+def _factor(value: float) -> str:
+    """A factor in three digits, or in as many as tell it from 1."""
+    digits = 3 if abs(value - 1.0) >= 0.005 else 2 + math.ceil(-math.log10(abs(value - 1.0)))
+    return f"{value:.{digits}g}"
 
 
 def _shown_rows(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> range:

@@ -9,8 +9,21 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.render.charts import decades, scientific, spark
-from troubleshooter_nb.render.explanation import check_line, origin_sentence, why_sentences
-from troubleshooter_nb.render.lines import COLUMNS, LINES, fitted, padded, width, wrapped
+from troubleshooter_nb.render.explanation import (
+    check_line,
+    origin_sentence,
+    place_sentence,
+    why_sentences,
+)
+from troubleshooter_nb.render.lines import (
+    COLUMNS,
+    LINES,
+    fitted,
+    padded,
+    spaced,
+    width,
+    wrapped,
+)
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.rows import scalar_row as scalar_row
 from troubleshooter_nb.render.words import glyph, growth_of, percent, reason_text, sentence, word
@@ -37,9 +50,10 @@ def bytes_text(size: float) -> str:
 def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Dump."""
     entries = Entries.of(index, facts["limits"])
-    lines = [f"Dump {facts['label']!r} · {dump_headline(index, facts['language'])}"]
+    title = sentence("dump_title", facts["language"], label=repr(facts["label"]))
+    lines = [f"{title} · {dump_headline(index, facts['language'])}"]
     lines += [f"  {text}" for _, text in entries.health(facts["language"])]
-    lines += [f"  note: {note}" for note in facts["notes"]]
+    lines += note_lines(facts)
     count = len(entries)
     room = LINES - 3 - len(lines)
     shown = range(count) if count <= room else range(room - 1)
@@ -51,8 +65,26 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
             text = f"  {padded(entries.names[i], widest)}"
         lines.append(f"{text} {entries.remark(i, facts['language'])}".rstrip())
     if count > len(shown):
-        lines.append(f"  ... {count - len(shown):,} more: dump.to_dataframe()")
+        lines.append(f"  ... {more_text(count - len(shown), 'dump.to_dataframe()', facts)}")
     return fitted(lines, facts)
+
+
+def note_lines(facts: Mapping[str, Any], most: int | None = None, where: str = "") -> list[str]:
+    """The first notes, a line each, and how many more there are; `where` says of what."""
+    language, notes = facts["language"], facts["notes"]
+    shown = notes if most is None else notes[:most]
+    lines = [f"  {sentence('note', language, text=note)}" for note in shown]
+    if rest := len(notes) - len(shown):
+        key = "more_note" if rest == 1 else "more_notes"
+        lines.append(f"  {sentence(key, language, count=rest, where=where)}")
+    return lines
+
+
+def more_text(count: int, call: str, facts: Mapping[str, Any]) -> str:
+    """How many rows are left out, and what gives them all."""
+    language = facts["language"]
+    text = sentence("more", language, count=f"{count:,}")
+    return text + sentence("colon", language) + call
 
 
 def dump_headline(index: xr.Dataset, language: str = "en") -> str:
@@ -70,30 +102,6 @@ def dump_headline(index: xr.Dataset, language: str = "en") -> str:
     if index.attrs.get("format"):
         parts.append(str(index.attrs["format"]))
     return " · ".join(parts)
-
-
-def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
-    """Text repr of a Pairing."""
-    names = f"{facts['left_label']!r} with {facts['right_label']!r}"
-    lines = [f"Pairing of {names}", f"  {pairing_headline(table, facts['language'])}"]
-    alone = table["method"].values == "unmatched"
-    order = [*np.flatnonzero(alone), *np.argsort(table["confidence"].values, kind="stable")]
-    order = [int(i) for i in dict.fromkeys(order)]
-    room = LINES - 4
-    for i in order[:room]:
-        left, right = str(table["left"].values[i]) or "-", str(table["right"].values[i]) or "-"
-        if alone[i]:
-            near = str(table["candidates"].values[i])
-            what = "expected" if table["expected"].values[i] else f"closest: {near}" if near else ""
-            lines.append(
-                f"  {glyph('missing', ascii_only=True)} {left} -> {right}  {what}".rstrip()
-            )
-        else:
-            sure = f"{table['confidence'].values[i]:.2f} {table['method'].values[i]}"
-            lines.append(f"    {left} -> {right}  {sure}  {table['note'].values[i]}".rstrip())
-    if len(order) > room:
-        lines.append(f"  ... {len(order) - room:,} more: pairing.to_dataframe()")
-    return fitted(lines, facts)
 
 
 def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
@@ -134,7 +142,7 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     lines += _check_lines(facts)
     if pairs.first is not None:
         lines += _first_lines(pairs, pairs.first, facts)
-    lines += [f"  note: {note}" for note in facts["notes"]]
+    lines += note_lines(facts)
     room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
     shown = pairs.worst(min(int(facts["worst_rows"]), room))
     if shown:
@@ -149,7 +157,7 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
         lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
     explain = "cmp.explain() · " if pairs.first is not None else ""
     calls = f"{explain}cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
-    lines.append(f"  {sentence('next', language)} {calls}")
+    lines.append(f"  {spaced(sentence('next', language), calls)}")
     return fitted(lines, facts)
 
 
@@ -161,7 +169,7 @@ def _check_lines(facts: Mapping[str, Any]) -> list[str]:
         for check in facts["checks"]
         if check["status"] in marks and check["what"] != "coverage"
     ]
-    text = f"{sentence('comparable', facts['language'])} {' · '.join(wrong)}"
+    text = spaced(sentence("comparable", facts["language"]), " · ".join(wrong))
     return wrapped(text, facts, indent=2)[:_MOST_LINES] if wrong else []
 
 
@@ -174,6 +182,8 @@ def _first_lines(pairs: Pairs, first: int, facts: Mapping[str, Any]) -> list[str
     if row["origin"] != "created":
         return lines
     lines += wrapped(origin_sentence(row, language), facts, indent=4)
+    if place := place_sentence(facts["observed"], pairs.number(first), language):
+        lines += wrapped(place, facts, indent=4)
     for said in why_sentences(facts, pairs.number(first))[:2]:
         lines += _at_most(wrapped(said.whole, facts, indent=4), _MOST_LINES, facts)
     return lines
@@ -196,7 +206,7 @@ def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
 def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
     """How many pairs differ, and where the first does."""
     language, ascii_only = facts["language"], facts["ascii"]
-    _, head = headline(pairs, language, ascii_only=ascii_only)
+    _, head = headline(pairs, facts, ascii_only=ascii_only)
     if origins := origin_counts(pairs, language):
         head += sentence("colon", language) + origins
     parts = [head]
@@ -204,7 +214,7 @@ def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
         arrow = ">" if ascii_only else "➤"
         where = f"{pairs.place(pairs.first)}{pairs.short(pairs.first)}"
         where += f" (#{pairs.number(pairs.first)})"
-        parts.append(f"{arrow} {first_words(pairs, language)} {where}")
+        parts.append(spaced(f"{arrow} {first_words(pairs, language)}", where))
     return parts
 
 
@@ -218,12 +228,15 @@ def origin_counts(pairs: Pairs, language: str) -> str:
     return pairs.origins(language) if len(pairs.failed) else ""
 
 
-def headline(pairs: Pairs, language: str, *, ascii_only: bool = False) -> tuple[str, str]:
+def headline(pairs: Pairs, facts: Mapping[str, Any], *, ascii_only: bool) -> tuple[str, str]:
     """How many pairs differ or agree, as (tone, text)."""
+    language, selected_of = facts["language"], _compared_in_all(facts)
     verdict = pairs["verdict"]
     total, failed = int(np.count_nonzero(verdict != "missing")), len(pairs.failed)
     if not total:
-        mark, tone, text = "undecidable", "warn", sentence("nothing", language)
+        of = 0 if len(pairs) else selected_of
+        text = sentence("nothing_selected" if of else "nothing", language, total=f"{of:,}")
+        mark, tone = "undecidable", "warn"
     elif failed:
         mark, tone = "differs", "bad"
         text = sentence("some_differ", language, failed=failed, total=total)
@@ -237,6 +250,12 @@ def headline(pairs: Pairs, language: str, *, ascii_only: bool = False) -> tuple[
             mark, tone = "pass", "ok"
         text = sentence("all_agree", language, passed=passed, total=total)
     return tone, f"{glyph(mark, ascii_only=ascii_only)} {text}"
+
+
+def _compared_in_all(facts: Mapping[str, Any]) -> int:
+    """Pairs of the comparison that a selection is of; 0 where that was not counted."""
+    counts = [c["values"]["count"] for c in facts["checks"] if c["what"] == "coverage"]
+    return int(counts[0]) if counts else 0
 
 
 def criterion(facts: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""Reprs of a weight map: what needs attention first, then the rows that change something."""
+"""Reprs of a weight map: what needs attention first, then what was edited and what changes."""
+
+# ruff: noqa: RUF001 - Chinese punctuation is meant
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ from troubleshooter_nb.render.html import (
 )
 from troubleshooter_nb.render.lines import LINES, fitted, padded
 from troubleshooter_nb.render.rows import blocks
+from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import percent, sentence
 
 _MOST_ROWS = 400
@@ -35,6 +38,10 @@ _MOST_NOTES = 4
 # What values said against a row, as `convert.evidence` writes it.
 _AGAINST = re.compile(r"(^|; )values(:| are those| differ)")
 _UNRELATED = re.compile(r"rows are unrelated|values of the target are unrelated")
+# How the note of a row begins that `WeightMap.match_rest` made, not a person.
+_AUTO = "auto-matched: "
+_EDITED = ("Edited ({shown} of {count})", "编辑过的行（{count} 行中的 {shown} 行）")
+_ELSE = ("What else changes ({shown} of {count})", "其他有改动的行（{count} 行中的 {shown} 行）")
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
 
 
@@ -42,27 +49,29 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a WeightMap."""
     columns = _columns(rows)
     count = len(columns["source"])
-    names = f"{facts['source_label']!r} -> {facts['target_label']!r}"
-    lines = [f"WeightMap {names} · {count:,} row{'s' * (count != 1)}"]
+    language = facts["language"]
+    names = {side: repr(facts[f"{side}_label"]) for side in ("source", "target")}
+    size = sentence("map_row" if count == 1 else "map_rows", language, count=f"{count:,}")
+    lines = [f"{sentence('map_title', language, **names)} · {size}"]
     lines += [f"  {mark} {text}" for mark, _, text in _answers(columns, facts)]
-    notes = facts["notes"]
-    lines += [f"  note: {note}" for note in notes[:_MOST_NOTES]]
-    if len(notes) > _MOST_NOTES:
-        lines.append(f"  {len(notes) - _MOST_NOTES} more notes: weight_map.notes")
-    changing = [i for i in range(count) if _changes(columns, i)]
-    shown = changing or list(range(count))
-    room = max(LINES - len(lines) - 1, 1)
+    lines += note_lines(facts, _MOST_NOTES, f"{sentence('colon', language)}weight_map.notes")
+    # What a person did comes first, however far down it is.
+    edited, changing = _edited(columns), _changing(columns)
+    shown = [*edited, *changing] or list(range(count))
+    room = max(LINES - len(lines) - 1 - bool(edited), 1)
     kept = shown[: room if len(shown) <= room else room - 1]
+    if edited:
+        lines.append(f"  {_counted(_EDITED, language, edited[: len(kept)], edited)}")
     width = min(max((len(columns["source"][i]) for i in kept), default=0), 40)
     for i in kept:
         arrow = "->" if columns["target"][i] else "  "
-        target = columns["target"][i] or "(dropped)"
+        target = columns["target"][i] or sentence("dropped_word", language)
         how = columns["transform"][i] if columns["transform"][i] not in ("copy", "drop") else ""
-        remark = _remark(columns, i)
+        remark = _remark(columns, i, language)
         text = f"  {padded(columns['source'][i], width)} {arrow} {target}  {how}  {remark}"
         lines.append(text.rstrip())
     if len(kept) < count:
-        lines.append(f"  ... {count - len(kept):,} more: weight_map.to_dataframe()")
+        lines.append(f"  ... {more_text(count - len(kept), 'weight_map.to_dataframe()', facts)}")
     return fitted(lines, facts)
 
 
@@ -76,9 +85,11 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
     language = facts["language"]
     labels = samp(facts["source_label"]), samp(facts["target_label"])
     troubled = [i for i, problem in enumerate(columns["problem"]) if problem]
-    changing = [i for i in range(len(columns["source"])) if _changes(columns, i)]
-    listed = changing[: min(most, _MOST_CHANGING)]
+    edited, changing = _edited(columns), _changing(columns)
+    first, listed = edited[: most // 2], changing[: min(most, _MOST_CHANGING)]
     title = sentence("map_changing", language, shown=len(listed), count=len(changing))
+    if edited:
+        title = _counted(_ELSE, language, listed, changing)
     return fragment(
         paragraph(element("b", labels[0]), " → ", element("b", labels[1]), style="font-size:16px"),
         *(
@@ -86,10 +97,11 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
             for mark, name, text in _answers(columns, facts)
         ),
         _notes(facts["notes"], language),
-        *_section(sentence("map_problems", language), columns, troubled[:most]),
-        *_section(title, columns, listed),
+        *_section(sentence("map_problems", language), columns, troubled[:most], language),
+        *_section(_counted(_EDITED, language, first, edited), columns, first, language),
+        *_section(title, columns, listed, language),
         heading(sentence("map_all", language)),
-        *_blocks(columns, facts, most),
+        *_blocks(columns, facts, most - len(first)),
     )
 
 
@@ -136,16 +148,34 @@ def _answers(
     return answers
 
 
-def _remark(columns: Mapping[str, list[Any]], i: int) -> str:
+def _remark(columns: Mapping[str, list[Any]], i: int, language: str) -> str:
     """The problem of a row, else its note; and what is suggested."""
     said = columns["problem"][i] or columns["note"][i]
     suggestion = columns["suggestion"][i]
-    return "; ".join(filter(None, [f"suggested: {suggestion}" if suggestion else "", said]))
+    suggested = sentence("suggested", language, how=suggestion) if suggestion else ""
+    return "; ".join(filter(None, [suggested, said]))
 
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" +{more}" if more > 0 else "")
+
+
+def _edited(columns: Mapping[str, list[Any]]) -> list[int]:
+    """Rows that a person made or changed."""
+    facts = zip(columns["how"], columns["note"], strict=True)
+    return [i for i, (how, note) in enumerate(facts) if how == "edited" and _AUTO not in note]
+
+
+def _changing(columns: Mapping[str, list[Any]]) -> list[int]:
+    """The other rows that change something."""
+    edited = set(_edited(columns))
+    count = len(columns["source"])
+    return [i for i in range(count) if i not in edited and _changes(columns, i)]
+
+
+def _counted(words: tuple[str, str], language: str, shown: Sequence[int], of: Sequence[int]) -> str:
+    return words[language == "zh"].format(shown=f"{len(shown):,}", count=f"{len(of):,}")
 
 
 def _changes(columns: Mapping[str, list[Any]], i: int) -> bool:
@@ -154,8 +184,11 @@ def _changes(columns: Mapping[str, list[Any]], i: int) -> bool:
     return not same or bool(columns["problem"][i] or columns["note"][i])
 
 
-def _section(title: str, columns: Mapping[str, list[Any]], rows: Sequence[int]) -> list[Markup]:
-    return [heading(title), table(_TITLES, [_row(columns, i) for i in rows])] if rows else []
+def _section(
+    title: str, columns: Mapping[str, list[Any]], rows: Sequence[int], language: str
+) -> list[Markup]:
+    lines = [_row(columns, i, language) for i in rows]
+    return [heading(title), table(_TITLES, lines)] if rows else []
 
 
 def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> list[Markup]:
@@ -172,20 +205,22 @@ def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: in
             samp(title),
             f" · {sentence('map_block', language, count=len(numbers), changing=changing)}",
         ]
-        body = table(_TITLES, [_row(columns, i) for i in kept])
+        body = table(_TITLES, [_row(columns, i, language) for i in kept])
         sections.append(details(summary, body, opened=total <= _MOST_LISTED))
     if shown < total:
-        sections.append(paragraph(small(f"{total - shown:,} more: weight_map.to_dataframe()")))
+        text = more_text(total - shown, "weight_map.to_dataframe()", facts)
+        sections.append(paragraph(small(text)))
     return sections
 
 
-def _row(columns: Mapping[str, list[Any]], i: int) -> Markup:
+def _row(columns: Mapping[str, list[Any]], i: int, language: str) -> Markup:
     shapes = [columns[f"{side}_shape"][i].replace("x", "×") for side in ("source", "target")]
     shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
     problem, note = columns["problem"][i], columns["note"][i]
     transform = columns["transform"][i]
     suggestion = columns["suggestion"][i]
-    remarks = [tone("warn", f"suggested: {suggestion}", bold=True)] if suggestion else []
+    suggested = sentence("suggested", language, how=suggestion)
+    remarks = [tone("warn", suggested, bold=True)] if suggestion else []
     # A relation found from values explains a problem, so both are shown.
     remarks += [tone("bad", problem)] if problem else []
     remarks += [small(note)] if note else []

@@ -11,7 +11,7 @@ import xarray as xr
 
 from troubleshooter_nb.comparison import TensorDiff, evidence_dataset
 from troubleshooter_nb.dump import ArraySource, Dump
-from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.floats import computable, significand_bits
 from troubleshooter_nb.metrics.locate import (
     TILE_COLUMNS,
     TILE_ROWS,
@@ -71,6 +71,8 @@ class Part:
         Elements that are NaN or Inf on one side and not the same on the other.
     left, right : ndarray of float64, int64, uint64 or complex128, same shape, or None
         The values where every tile is one element, in the one of these dtypes that holds them.
+    bits : tuple of int
+        Bits of precision of the values of each side as stored; see `precision`.
     """
 
     plane: Plane
@@ -80,6 +82,7 @@ class Part:
     tile_mismatch: np.ndarray
     left: np.ndarray | None
     right: np.ndarray | None
+    bits: tuple[int, ...] = ()
 
 
 def plane_of(shape: Sequence[int], lead: Sequence[int] | None = None) -> Plane:
@@ -151,7 +154,8 @@ def part(
             if read is not None:
                 values[side] = _whole(computable(read(0, math.prod(shape)))).reshape(shape)
     maxima = place.tile_max.reshape(-1, place.tile_max.shape[-1])
-    return Part(plane, rows, columns, maxima, place.tile_mismatch, values[0], values[1])
+    bits = tuple(precision(side.dtype) for side in (left, right) if side is not None)
+    return Part(plane, rows, columns, maxima, place.tile_mismatch, values[0], values[1], bits)
 
 
 def located(diff: TensorDiff) -> xr.Dataset | str:
@@ -222,6 +226,11 @@ def _whole(values: np.ndarray) -> np.ndarray:
         wide = np.uint64 if values.dtype == np.uint64 else np.int64
         return values.astype(wide, copy=False)
     return magnitudes(values)
+
+
+def precision(dtype: np.dtype) -> int:
+    """Bits that tell the values of a dtype from each other: at most 53; 0 for exact dtypes."""
+    return min(significand_bits(dtype), 53)
 
 
 def element_of(source: ArraySource, flat: int) -> int | float | complex:

@@ -6,12 +6,14 @@ everything the page can ask for can be asked for in a test as well.
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from errno import ENOTDIR
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -28,11 +30,11 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.naming.closeness import Candidate, name_index
+from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
 from troubleshooter_nb.pairing import Pairing, places_of
 from troubleshooter_nb.render.text import parse_shape, shape_text
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
-from troubleshooter_nb.widgets.editor_words import editor_word
+from troubleshooter_nb.widgets.editor_words import editor_word, in_words_of
 from troubleshooter_nb.widgets.history import History
 
 Value = TypeVar("Value", WeightMap, Pairing)
@@ -47,6 +49,10 @@ _LARGEST = 1 << 26  # bytes that are read for one look, as `convert.row_evidence
 # What `fits` says of a shape that is not known, on either side.
 _UNKNOWN = "?"
 _AGAINST = re.compile("values (?:differ|are those of)|values: ")
+# The note of a pair of different shapes, as `pair_dumps` has it.
+_OTHER_SHAPE = "other shape"
+# What `rest_pairs` says of pairs that nothing but their shape speaks for.
+_BY_SHAPE_ALONE = "the only ones of this shape"
 _KIND_IN_STEM = re.compile(r"(?:^|[._-])(api|cell|layer)$")
 
 
@@ -64,6 +70,9 @@ class Session(ABC, Generic[Value]):
         self._sent: dict[str, Cells] = {}
         self._said_labels = self._labels()
         self._all_shapes: list[str] = []
+        # Files as this editor left them, and the one that a second press of Save overwrites.
+        self._written: dict[Path, tuple[int, int]] = {}
+        self._asked: tuple[Path, int] | None = None
 
     @property
     def value(self) -> Value:
@@ -73,6 +82,10 @@ class Session(ABC, Generic[Value]):
     def word(self, key: str, **values: object) -> str:
         """Words of the editor in the session's language."""
         return editor_word(key, self.language, **values)
+
+    def said(self, text: str) -> str:
+        """What others say in English, in the session's language where it is known."""
+        return in_words_of(text, self.language)
 
     def answer(self, message: Message) -> dict[str, Any]:
         """The answer to one message of the page; what goes wrong is a sentence in it.
@@ -89,7 +102,7 @@ class Session(ABC, Generic[Value]):
                 raise WeightMapError(msg)
             answer: dict[str, Any] = act(message)
         except (TroubleshooterError, OSError, ValueError, IndexError) as error:
-            answer = {"type": "error", "text": _sentence(error)}
+            answer = {"type": "error", "text": self.said(_sentence(error))}
         return answer | {"re": message.get("re"), "revision": self.revision}
 
     def replace(self, value: Value, what: str) -> dict[str, Any]:
@@ -109,7 +122,7 @@ class Session(ABC, Generic[Value]):
         if self._has_names_of(self.value) and self._labels() == self._said_labels:
             return self.changes()
         self._names = self._named(self.value)
-        return self._on_ready({})
+        return self._state()
 
     @abstractmethod
     def _has_names_of(self, value: Value) -> bool:
@@ -149,6 +162,10 @@ class Session(ABC, Generic[Value]):
         }
 
     def _on_ready(self, _: Message) -> dict[str, Any]:
+        """All there is, for a new view alone: others have it."""
+        return self._state() | {"first": True}
+
+    def _state(self) -> dict[str, Any]:
         left, left_shapes = self._names[0]
         right, right_shapes = self._names[1]
         self._sent = self._rows()
@@ -166,6 +183,7 @@ class Session(ABC, Generic[Value]):
             "left_shapes": [numbers[shape] for shape in left_shapes],
             "right_shapes": [numbers[shape] for shape in right_shapes],
             "rows": list(self._sent.values()),
+            "open_target": False,
             **self._places(),
             **self._facts(),
         }
@@ -198,8 +216,23 @@ class Session(ABC, Generic[Value]):
         value = self.unpaired(self._sent[str(message["key"])])
         return self.replace(value, self.word("did_unpair", name=left[0]))
 
+    def _on_name(self, message: Message) -> dict[str, Any]:
+        left, right = self.names("left", message["left"]), str(message.get("name", "")).strip()
+        if not right:
+            raise ValueError(self.word("no_target_name"))
+        return self.replace(
+            self.paired_with(left, right), self.word("did_pair", left=left, right=right)
+        )
+
     def _on_rest(self, _: Message) -> dict[str, Any]:
-        return self.replace(self.value.match_rest(), self.word("did_rest"))
+        before, left = len(self._rows()), self.left_over()
+        answer = self.replace(self.rested(), self.word("did_rest"))
+        made = len(self._rows()) - before
+        said = self.word("rest_made", count=f"{made:,}")
+        if not made:
+            empty = "rest_both" if not any(left) else "rest_left" if not left[0] else "rest_right"
+            said = self.word("rest_none" if all(left) else empty)
+        return answer | {"said": said}
 
     def _on_aside(self, message: Message) -> dict[str, Any]:
         name = self.names(message["side"], message["number"])
@@ -214,6 +247,7 @@ class Session(ABC, Generic[Value]):
             "type": "fits",
             "side": side,
             "number": number,
+            "former": self.former(side, number),
             "fits": self.fits(side, number),
             "candidates": [
                 [self._number(_SIDES[side == "left"], one), one.why, one.fits]
@@ -231,13 +265,33 @@ class Session(ABC, Generic[Value]):
         return {"type": "preview", "key": message["key"], **self.preview(left, right, text)}
 
     def _on_save(self, message: Message) -> dict[str, Any]:
+        """Saves; a file that somebody else wrote is overwritten when it is asked for twice."""
         path = str(message.get("path", "")).strip()
         if not path:
             raise ValueError(self.word("no_path"))
         kind = message.get("kind")
-        written, left_out = self.saved(path, None if kind is None else str(kind))
+        try:
+            if self._is_of_others(path):
+                return {"type": "exists", "text": self.word("exists", path=path)}
+            written, left_out = self.saved(path, None if kind is None else str(kind))
+        except OSError as error:
+            if isinstance(error, TroubleshooterError):
+                raise
+            msg = f"{path}: {self.said(_reason(error))}"
+            raise ValueError(msg) from error
         text = self.word("saved", name=written.name)
-        return {"type": "saved", "text": text, "left_out": left_out}
+        return {"type": "saved", "text": text, "left_out": [self.said(one) for one in left_out]}
+
+    def _is_of_others(self, path: str) -> bool:
+        """Whether a file is there that this editor did not write, and no answer was asked for."""
+        where = _from_home(path)
+        asked, self._asked = self._asked, None
+        if not where.is_file() or self._written.get(where.resolve()) == _stamp(where):
+            return False
+        if asked == (where, self.revision):
+            return False
+        self._asked = where, self.revision
+        return True
 
     def _row(self, message: Message) -> tuple[list[str], list[str]]:
         """The names of the row with the key of a message."""
@@ -270,6 +324,22 @@ class Session(ABC, Generic[Value]):
     @abstractmethod
     def paired(self, left: int, right: int, instead: Cells | None = None) -> Value:
         """The value with these two numbers paired, in place of a row where one is given."""
+
+    @abstractmethod
+    def paired_with(self, left: str, right: str) -> Value:
+        """The value with a name of the left paired with one that need not be known."""
+
+    @abstractmethod
+    def rested(self) -> Value:
+        """The value in which what is left on both sides is paired."""
+
+    @abstractmethod
+    def left_over(self) -> tuple[int, int]:
+        """How many names of the left and of the right have no partner and want one."""
+
+    def former(self, side: str, number: int) -> str:
+        """What a name was paired with that may not be known any more; empty for nothing."""
+        return ""
 
     @abstractmethod
     def unpaired(self, cells: Cells) -> Value:
@@ -306,7 +376,15 @@ class Session(ABC, Generic[Value]):
         """Write the value to a file; also what the writer warns of, a sentence each."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            written = self.save(path, kind)
+            try:
+                written = self.save(path, kind)
+            except OSError as error:
+                if error.filename is None or isinstance(error, TroubleshooterError):
+                    raise
+                # What failed is a file beside it, or a folder; the user knows the path alone.
+                raise OSError(error.errno, error.strerror, path) from error
+        if written.is_file():
+            self._written[written.resolve()] = _stamp(written)
         said = []
         for one in caught:
             if issubclass(one.category, TroubleshooterWarning):
@@ -365,6 +443,11 @@ class WeightMapSession(Session[WeightMap]):
         language: str = "en",
     ) -> None:
         self._values = source, target
+        # Names that the map had, of a side of which it knows no others; and what was parted.
+        self._had: tuple[list[str], list[str]] = ([], [])
+        self._had_of: object = None
+        self._parted: dict[tuple[str, str], Transform] = {}
+        self._former: dict[str, str] = {}
         self._specs = [None if one is None else _specs_of(one) for one in self._values]
         super().__init__(self.completed(value), language)
 
@@ -381,17 +464,25 @@ class WeightMapSession(Session[WeightMap]):
         return replace(value, **changes) if changes else value
 
     def _named(self, value: WeightMap) -> Sides:
+        if self._had_of is not value.source:  # another map altogether
+            self._had, self._had_of = ([], []), value.source
         sides = []
-        for known, used in (
-            (value.source, [name for row in value.rows for name in row.sources]),
-            (value.target or {}, [name for row in value.rows for name in row.targets]),
+        for known, had, used in (
+            (value.source or None, self._had[0], [n for row in value.rows for n in row.sources]),
+            (value.target, self._had[1], [n for row in value.rows for n in row.targets]),
         ):
-            names = list(dict.fromkeys((*known, *used)))
-            sides.append((names, [_shape(known[n]) if n in known else "" for n in names]))
+            all_known = had if known is None else known
+            names = list(dict.fromkeys((*all_known, *used)))
+            had[:] = names
+            shapes = [_shape(known[n]) if known and n in known else "" for n in names]
+            sides.append((names, shapes))
         self._at = [{name: k for k, name in enumerate(names)} for names, _ in sides]
         self._known_as = value.source, value.target
         self._drawn: dict[int, tuple[WeightRow, WeightRow | None, Cells]] = {}
         return sides[0], sides[1]
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"open_target": self.value.target is None}
 
     def _labels(self) -> tuple[str, str]:
         return self.value.source_label, self.value.target_label
@@ -428,7 +519,7 @@ class WeightMapSession(Session[WeightMap]):
     def _cells_of(self, row: WeightRow, instead: WeightRow | None) -> Cells:
         left = [self._at[0][name] for name in row.sources]
         right = [self._at[1][name] for name in row.targets]
-        problem = self.value.problem(row)
+        problem = self.said(self.value.problem(row))
         suggestion = ""
         if instead:
             names = " + ".join(instead.targets)
@@ -440,7 +531,7 @@ class WeightMapSession(Session[WeightMap]):
             right,
             str(row.transform),
             self._shapes(left, right),
-            "; ".join(filter(None, [problem, row.note])),
+            "; ".join(filter(None, [problem, self.said(row.note)])),
             tone,
             suggestion,
         )
@@ -456,12 +547,11 @@ class WeightMapSession(Session[WeightMap]):
         value = self.value
         total = len(self._names[0][0])
         rows = self._rows().values()
-        used = len({number for cells in rows for number in cells[1]})
+        open_left, open_right = self.left_over()
         transforms, tones = Counter(c[3] for c in rows), Counter(c[6] for c in rows)
         changed = transforms.total() - transforms["copy"] - transforms["drop"]
-        open_right = len(value.unmatched_targets)
         counts = [
-            ("open_left", total - used),
+            ("open_left", open_left),
             ("open_right", open_right),
             ("broken", tones["bad"]),
             ("transformed", changed),
@@ -469,7 +559,7 @@ class WeightMapSession(Session[WeightMap]):
             ("by_values", len(value.suggestions)),
         ]
         return [
-            self.word("matched", count=f"{used:,}", total=f"{total:,}"),
+            self.word("matched", count=f"{total - open_left:,}", total=f"{total:,}"),
             *(self.word(key, count=f"{count:,}") for key, count in counts if count),
         ]
 
@@ -486,10 +576,62 @@ class WeightMapSession(Session[WeightMap]):
             why = self._other_size(source, target)
             msg = self.word("cannot", source=source, target=target, why=why)
             raise WeightMapError(msg)
+        # Where shapes are not known, what was parted goes together again as it was.
+        again = self._parted.get((source, target))
+        transform = again if again and not self._knows(source, target) else transforms[0]
         tied = sum(source in row.sources for row in value.rows if row.targets) > 1
         if instead is not None and instead[1] == [left] and right not in instead[2]:
             value, tied = self.unpaired(instead), True
-        return value.pair(source, target, str(transforms[0]), tied=tied)
+        return value.pair(source, target, str(transform), tied=tied)
+
+    def paired_with(self, left: str, right: str) -> WeightMap:
+        """The map with a source paired with a target of any name, where the target is not known."""
+        value = self.value
+        tied = sum(left in row.sources for row in value.rows if row.targets) > 1
+        transform = self._parted.get((left, right), Transform())
+        return value.pair(left, right, str(transform), tied=tied)
+
+    def rested(self) -> WeightMap:
+        """The map in which what is left is paired; by names alone where the target is not known.
+
+        Those are the names that the map had. That two are left over says nothing then.
+        """
+        value = self.value
+        if value.target is not None:
+            return value.match_rest()
+        left, right = self._free()
+        kinds = [0] * len(left), [0] * len(right)
+        made = [
+            WeightRow(
+                (left[i],),
+                (right[j],),
+                self._parted.get((left[i], right[j]), Transform()),
+                how="edited",
+                note=f"auto-matched: {why}",
+            )
+            for i, j, why in rest_pairs(left, right, kinds, lambda i, j: True)
+            if why != _BY_SHAPE_ALONE
+        ]
+        return value.with_rows([*value.rows, *made]) if made else value
+
+    def _free(self) -> tuple[list[str], list[str]]:
+        """Names of both sides that are in no row."""
+        found = []
+        for at in range(2):
+            used = {number for cells in self._rows().values() for number in cells[1:3][at]}
+            found.append([name for k, name in enumerate(self._names[at][0]) if k not in used])
+        return found[0], found[1]
+
+    def left_over(self) -> tuple[int, int]:
+        """How many names of both sides are in no row."""
+        rows = self._rows().values()
+        left, right = ({n for cells in rows for n in cells[at]} for at in (1, 2))
+        return len(self._names[0][0]) - len(left), len(self._names[1][0]) - len(right)
+
+    def former(self, side: str, number: int) -> str:
+        """The target that a source had, of a target that is not known."""
+        known = side == "right" or self.value.target is not None
+        return "" if known else self._former.get(self.names(side, number), "")
 
     def _knows(self, source: str, target: str) -> bool:
         return source in self.value.source and target in (self.value.target or {})
@@ -497,6 +639,10 @@ class WeightMapSession(Session[WeightMap]):
     def unpaired(self, cells: Cells) -> WeightMap:
         """The map without this row."""
         target = self.names("right", cells[2][0]) if cells[2] else ""
+        if len(cells[1]) == len(cells[2]) == 1:
+            source = self.names("left", cells[1][0])
+            self._parted[source, target] = Transform.parse(cells[3])
+            self._former[source] = target
         return self.value.unpair(self.names("left", cells[1][0]), target=target)
 
     def put_aside(self, side: str, number: int) -> tuple[WeightMap, str]:
@@ -563,13 +709,14 @@ class WeightMapSession(Session[WeightMap]):
 
     def _other_size(self, source: str, target: str) -> str:
         mine, theirs = self.value.source[source], (self.value.target or {})[target]
-        return self.word(
-            "other_size",
-            mine=shape_text(mine.shape) or self.word("scalar"),
-            theirs=shape_text(theirs.shape) or self.word("scalar"),
-            count=f"{mine.size:,}",
-            other=f"{theirs.size:,}",
-        )
+        return self.word("other_size", mine=self._sized(mine), theirs=self._sized(theirs))
+
+    def _sized(self, spec: Spec) -> str:
+        """How many values there are, and their shape where it says more."""
+        shape = self.word("scalar") if not spec.shape else _shape(spec).replace("x", "×")
+        word = "value" if spec.size == 1 else "values"
+        said = self.word(word, sizes=f"{spec.size:,}")
+        return said if len(spec.shape) == 1 else self.word("of_shape", said=said, shape=shape)
 
     def details(self, left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
         """Transforms that fit, and what the values say."""
@@ -589,7 +736,8 @@ class WeightMapSession(Session[WeightMap]):
         try:
             text = self.value.preview(left[0], transform, target=place)
         except WeightMapError as error:
-            return {"ok": False, "text": _sentence(error), "evidence": ""}
+            refusal = self.said(_sentence(error))
+            return {"ok": False, "text": refusal, "evidence": "", "transform": transform}
         source, target = self._values
         evidence = ""
         if source is not None and target is not None:
@@ -598,13 +746,16 @@ class WeightMapSession(Session[WeightMap]):
             try:
                 evidence = row_evidence(made, source, target)
             except OSError as error:
-                evidence = self.word("unread", reason=_sentence(error))
-        return {"ok": True, "text": text, "evidence": evidence}
+                evidence = self.word("unread", reason=self.said(_sentence(error)))
+        evidence, text = self.said(evidence), self.said(text)
+        return {"ok": True, "text": text, "evidence": evidence, "transform": transform}
 
     def _on_transform(self, message: Message) -> dict[str, Any]:
         left, right = self._row(message)
         text = str(message["transform"])
         value = self.value.transform(left[0], text, target=(*right, "")[0])
+        if value is self.value:
+            return self.changes() | {"said": self.word("unchanged", how=text.strip())}
         return self.replace(value, self.word("did_transform", how=text, name=left[0]))
 
     def _on_accept(self, message: Message) -> dict[str, Any]:
@@ -686,8 +837,11 @@ class PairingSession(Session[Pairing]):
         if confidence < 1:
             method += f" {confidence:.2f}"
         tone = "bad" if own != theirs else "warn" if confidence < 0.9 else ""
-        differ = self.word("shapes_differ") if tone == "bad" else ""
-        remark = "; ".join(filter(None, [differ, note]))
+        said = [
+            one for one in note.split("; ") if one and not (tone == "bad" and one == _OTHER_SHAPE)
+        ]
+        differ = [self.word("shapes_differ")] if tone == "bad" else []
+        remark = "; ".join([*differ, *map(self.said, said)])
         text = own if own == theirs else f"{own} → {theirs}"
         return f"{left}>{right}", [left], [right], method, text, remark, tone, ""
 
@@ -725,6 +879,21 @@ class PairingSession(Session[Pairing]):
             )
             raise PairingError(msg)
         return self.value.pair(names[0], names[1], step=mine["step"], rank=mine["rank"])
+
+    def paired_with(self, left: str, right: str) -> Pairing:
+        """Entries are all known, so that there is nothing to type."""
+        raise PairingError(self.word("no_such", what=right))
+
+    def rested(self) -> Pairing:
+        """The pairing in which what is left is paired."""
+        return self.value.match_rest()
+
+    def left_over(self) -> tuple[int, int]:
+        """How many entries of both sides have no partner, but for those expected to have none."""
+        table = self.value.table
+        wanted = ~table["expected"].values
+        left, right = (table[f"{side}_entry"].values < 0 for side in _SIDES)
+        return int(np.count_nonzero(wanted & right)), int(np.count_nonzero(wanted & left))
 
     def unpaired(self, cells: Cells) -> Pairing:
         """The pairing in which the two of a row are parted."""
@@ -768,7 +937,9 @@ class PairingSession(Session[Pairing]):
         """A candidate with what the session says of it."""
         k = self._numbered[one.name]
         known = _UNKNOWN not in (own, shapes[k])
-        why = [self.word("same_shape") if own == shapes[k] else self.word("shape_of", of=shapes[k])]
+        why = [self.word("shape_of", of=shapes[k].replace("x", "×"))]
+        if own == shapes[k]:
+            why = [self.word("same_shape")]
         if not known:
             why = [self.word("unknown_shape")]
         if k in owners:
@@ -789,9 +960,9 @@ class PairingSession(Session[Pairing]):
         if pair[0].size_bytes + pair[1].size_bytes > _LARGEST:
             return answer | {"evidence": self.word("too_large", most=_LARGEST >> 20)}
         try:
-            answer["evidence"] = values_said([pair[0]], [pair[1]])
+            answer["evidence"] = self.said(values_said([pair[0]], [pair[1]]))
         except (OSError, TroubleshooterError) as error:
-            answer["evidence"] = self.word("unread", reason=_sentence(error))
+            answer["evidence"] = self.word("unread", reason=self.said(_sentence(error)))
         return answer
 
     def preview(self, left: Sequence[str], right: Sequence[str], transform: str) -> dict[str, Any]:
@@ -871,5 +1042,17 @@ def _sentence(error: Exception) -> str:
     """What an error says, on one line, without the folders of this machine."""
     if isinstance(error, OSError) and not isinstance(error, TroubleshooterError):
         name = Path(str(error.filename)).name if error.filename else "the file"
-        return f"{name}: {error.strerror or 'cannot be written'}"
+        return f"{name}: {_reason(error)}"
     return " ".join(str(error).split())
+
+
+def _reason(error: OSError) -> str:
+    # So says who makes the folders of a path where one of them is a file.
+    errno_of = ENOTDIR if isinstance(error, FileExistsError) else error.errno
+    return os.strerror(errno_of) if errno_of else "cannot be written"
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """By which a file is known again: when it was written, and its size."""
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from troubleshooter_nb.widgets.words import word_of
 
@@ -42,6 +44,25 @@ EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
     "apply": ("Apply", "应用"),
     "accept": ("Take suggestion", "采纳建议"),
     "suggested": ("values suggest", "数值建议"),
+    "target_name": ("target name", "目标名称"),
+    "target_name_why": (
+        "The names of the target are not known: type the one that this tensor goes to",
+        "目标的名称未知：请填写该张量对应的名称",
+    ),
+    "no_target_name": ("type the name of the target first", "请先填写目标名称"),
+    # What matching the rest and applying a transform did.
+    "rest_made": ("pairs made: {count}", "新增配对 {count} 对"),
+    "rest_none": (
+        "no pair made: of what is left no two belong together by name and shape",
+        "未新增配对：剩余名称中没有名称和形状都对应的",
+    ),
+    "rest_both": (
+        "no pair made: every name has a partner already",
+        "未新增配对：所有名称都已有对应",
+    ),
+    "rest_left": ("no pair made: nothing is left on the left", "未新增配对：左侧没有剩余名称"),
+    "rest_right": ("no pair made: nothing is left on the right", "未新增配对：右侧没有剩余名称"),
+    "unchanged": ("nothing changed: {how} was applied already", "未作更改：已是 {how}"),
     "same_shape": ("same shape", "形状相同"),
     "save": ("Save", "保存"),
     "path": ("File to save: .yaml or .json", "保存到文件：.yaml 或 .json"),
@@ -80,13 +101,12 @@ EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
     "another_shape": ("another shape", "形状不同"),
     "shapes_differ": ("shapes differ", "形状不同"),
     "shape_of": ("shape {of}", "形状 {of}"),
-    "scalar": ("a scalar", "标量"),
+    "scalar": ("scalar", "标量"),
     "values": ("{sizes} values", "{sizes} 个值"),
+    "value": ("{sizes} value", "{sizes} 个值"),
+    "of_shape": ("{said} ({shape})", "{said}（{shape}）"),
     "fits_by": ("fits by {how}", "经 {how} 后匹配"),
-    "other_size": (
-        "{mine} has {count} values, {theirs} has {other}",
-        "{mine} 有 {count} 个值，{theirs} 有 {other} 个",
-    ),
+    "other_size": ("{mine} against {theirs}", "{mine} ≠ {theirs}"),
     "paired_with": ("paired with {names}", "已与 {names} 配对"),
     "is_dropped": ("dropped", "已丢弃"),
     "by": ("{name} by {how}", "{name}，经 {how}"),
@@ -117,6 +137,10 @@ EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
     "no_path": (
         "give the file a name, such as mapping.yaml",
         "请填写文件名，例如 mapping.yaml",
+    ),
+    "exists": (
+        "{path} is there already, from elsewhere; press Save again to overwrite it",
+        "{path} 已存在，且不是由此编辑器写入；再次按“保存”将覆盖",
     ),
     "no_kinds": (
         "a weight map has no kinds, got kind={kind}; a Pairing has",
@@ -157,3 +181,97 @@ EDITOR_WORDS: Mapping[str, tuple[str, str]] = {
 def editor_word(key: str, language: str = "en", **values: object) -> str:
     """The words of an id; see `words.word_of`."""
     return word_of(EDITOR_WORDS, key, language, **values)
+
+
+# What is said in English below the editor, as sentences or their parts: the Chinese of each.
+_IN_CHINESE = [
+    (re.compile(pattern), chinese)
+    for pattern, chinese in (
+        # Evidence: `convert.row_evidence`.
+        (r"values are equal, every one", "所有值都相等"),
+        (r"values are equal once both are (\w+)", r"转换为 {0} 后值都相等"),
+        (r"values are nearly equal, residual (\S+)", r"值几乎相等，残差 {0}"),
+        (
+            r"values are correlated but not equal, cosine (\S+)",
+            r"值相关但不相等，余弦 {0}",
+        ),
+        (r"values differ: one side is constant", "值不同：一侧为常数"),
+        (r"values are no more alike than chance, cosine (\S+)", r"值与随机无异，余弦 {0}"),
+        (r"values not comparable: (\S+) and (\S+) of them", r"值无法比较：{0} 个与 {1} 个"),
+        (r"values not comparable: they are no numbers", "值无法比较：不是数值"),
+        (r"(.*) \(only (\S+) values\)", r"{0}（仅 {1} 个值）"),
+        (r"no values to compare: they are not in the files", "没有可比较的数值：文件中没有"),
+        (
+            r"no values compared: the tensors are larger than (\d+) MiB",
+            r"未比较数值：张量大于 {0} MiB",
+        ),
+        (r"no values to compare: (.*)", r"没有可比较的数值：{0}"),
+        # Problems of a row and of a transform: `weight_map`.
+        (r"(\(.*\)) for ('.*') of shape (\(.*\))", r"得到形状 {0}，而 {1} 的形状为 {2}"),
+        (r"the target name is empty", "目标名称为空"),
+        (r"(.+) gives (\d+) tensors for (\d+) names", r"{0} 得到 {1} 个张量，名称有 {2} 个"),
+        (r"('.*') is not in (.+)", r"{0} 不在 {1} 中"),
+        (r"no ('.*') in (.+)", r"{1} 中没有 {0}"),
+        (r"no row of ('.*') in the weight map", r"权重映射中没有 {0} 的行"),
+        (r"closest: (.+)", r"最接近：{0}"),
+        (r"no transform ('.*')", r"没有名为 {0} 的变换"),
+        (r"there are (copy, .+)", r"可用：{0}"),
+        (r"did you mean (\w+)\?", r"是否想用 {0}？"),
+        (r"('.*') is no transform", r"{0} 不是变换"),
+        (r"write one like (\S+) of \((.+)\)", r"写法如 {0}，可用：{1}"),
+        (r"(\w+) takes no arguments, got (.+)", r"{0} 不带参数，得到 {1}"),
+        (r"(\w+) takes one argument, got (.+)", r"{0} 需要一个参数，得到 {1}"),
+        (r"(\w+) takes whole numbers, got (.+)", r"{0} 需要整数，得到 {1}"),
+        (r"(.+) takes several sources", r"{0} 需要多个来源"),
+        (r"(.+) takes one source", r"{0} 只能有一个来源"),
+        (r"(.+) does not fit (\(.*?\)): (.+)", r"{0} 不适用于 {1}：{2}"),
+        (r"the shapes of the source are not known", "源的形状未知"),
+        # Notes of rows and pairs.
+        (r"auto-matched: same name", "自动匹配：名称相同"),
+        (
+            r"auto-matched: closest names \((\S+)\), same numbers",
+            r"自动匹配：名称最接近（{0}），编号相同",
+        ),
+        (r"auto-matched: the only ones of this shape", "自动匹配：此形状仅此一对"),
+        (r"expected to be missing", "预期无对应"),
+        (r"other shape", "形状不同"),
+        # Why a file is not written: `formats`, and the system.
+        (r"cannot write a (?:weight map|mapping) as ('.*')", r"不能写为 {0}"),
+        (r"cannot write a (?:weight map|mapping) as a file without suffix", "文件名缺少后缀"),
+        (r"use \.yaml", "请用 .yaml"),
+        (r"(.+): the json does not know (.+)", r"{0}：json 无法表示 {1}"),
+        (r"(.+): the json knows one name on each side", r"{0}：json 每侧只能有一个名称"),
+        (r"cannot write ('.*'): a folder has this name", r"无法写入 {0}：已有同名文件夹"),
+        (
+            r"no operator is paired with an operator, so there is nothing for an api mapping",
+            "没有算子与算子配对，api 映射无内容可写",
+        ),
+        (r'write kind="(\w+)"', "请选 {0} 类型"),
+        (r"No such file or directory", "没有该文件或文件夹"),
+        (r"Permission denied|Operation not permitted", "没有权限"),
+        (r"Read-only file system", "文件系统只读"),
+        (r"Not a directory", "路径中有一部分不是文件夹"),
+        (r"Is a directory", "这是一个文件夹"),
+        (r"File exists", "已有同名文件"),
+        (r"No space left on device", "磁盘空间不足"),
+        (r"File name too long", "文件名过长"),
+    )
+]
+
+
+def in_words_of(text: str, language: str) -> str:
+    """What others say in English in this language, part by part; as it is where not known."""
+    if language != "zh":
+        return text
+    return "; ".join(_chinese(part) for part in text.split("; "))
+
+
+@lru_cache(maxsize=1 << 12)
+def _chinese(part: str) -> str:
+    for pattern, chinese in _IN_CHINESE:
+        if match := pattern.fullmatch(part):
+            return chinese.format(*map(_chinese, match.groups()))
+    # A name stands before what is said of it.
+    head, colon, rest = part.partition(": ")
+    known = _chinese(rest) if colon else rest
+    return f"{head}：{known}" if known != rest else part

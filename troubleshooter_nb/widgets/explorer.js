@@ -2,9 +2,12 @@
 // Names come from files and are hostile: they reach the page as text nodes and never as markup.
 
 const ROW = 24; // px, height of a table row
+const TALLEST = 364; // px, of the table
+const NAME = 330; // px that two names should have
 const SILENCE = 5000; // ms until a question that has no answer is said to have none
 const SPARE = 5; // rows kept above and below what is seen
 const DECADES = 4; // that the heat map's colours span
+const DECADES_SHOWN = 14; // that the chart's axis spans, unless the tolerance asks for more
 const STOPS = [
   [128, 128, 128, 26],
   [214, 165, 32, 120],
@@ -24,6 +27,9 @@ function make(tag, attributes = {}, ...children) {
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value);
   }
+  // Notebook 7 hears a key before this page does, and its shortcuts look at the focused element
+  // first: an attribute further out comes too late.
+  node.setAttribute("data-lm-suppress-shortcuts", "true");
   node.append(...children.filter((child) => child != null));
   return node;
 }
@@ -47,9 +53,93 @@ function scientific(value) {
   return value === 0 ? "0" : value.toExponential(1).replace("e+", "e");
 }
 
-function precise(value) {
+/** A number rounded to so many bits of precision; 53 are all it has. */
+function rounded(value, bits) {
+  if (bits >= 53 || value === 0) return value;
+  if (bits === 24) return Math.fround(value);
+  // The sum pushes the bits that are too many out of the number, and rounds to even as it does.
+  const push = value * (2 ** (53 - bits) + 1);
+  return Number.isFinite(push) ? push - (push - value) : value;
+}
+
+/** The fewest digits that tell a number from all others of so many bits; as opened_row.py. */
+function shortest(value, bits) {
   if (!Number.isFinite(value)) return scientific(value);
-  return String(Number(value.toPrecision(6)));
+  if (value === 0) return Object.is(value, -0) ? "-0" : "0";
+  let text = value.toExponential();
+  for (let digits = 0; digits < 16; digits++) {
+    const fewer = value.toExponential(digits);
+    if (rounded(Number(fewer), bits) !== value) continue;
+    text = fewer;
+    break;
+  }
+  const [mantissa, power] = text.split("e");
+  return power >= -4 && power < 16 ? String(Number(text)) : `${mantissa}e${Number(power)}`;
+}
+
+/** The parts of a name, each with whether the other name lacks it where it stands. */
+function differing(name, other) {
+  const cut = (text) => text.split(/(?<=[._/:])|(?=[._/:])/);
+  const [parts, theirs] = [cut(name), cut(other)];
+  if (name === other || parts.length * theirs.length > 10000) return parts.map((part) => [false, part]);
+  // How many parts the ends of the two have in common.
+  const common = Array.from({ length: parts.length + 1 }, () => new Uint16Array(theirs.length + 1));
+  for (let i = parts.length - 1; i >= 0; i--) {
+    for (let j = theirs.length - 1; j >= 0; j--) {
+      common[i][j] =
+        parts[i] === theirs[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  let j = 0;
+  return parts.map((part, i) => {
+    while (j < theirs.length && part !== theirs[j] && common[i][j + 1] >= common[i + 1][j]) j++;
+    const same = j < theirs.length && part === theirs[j];
+    if (same) j++;
+    return [!same, part];
+  });
+}
+
+/** A name in so many letters, if it can be: its words become letters, first those that the other
+ * name has as well. Numbers and the last word stay: they tell a name from the others of its net. */
+function shortened(name, other, room) {
+  if (name.length <= room) return name;
+  const parts = differing(name, other);
+  const texts = parts.map(([, part]) => part);
+  const last = texts.findLastIndex((text) => text === "." || text === "/");
+  let { length } = name;
+  for (const lacking of [false, true]) {
+    for (let i = 0; i < last && length > room; i++) {
+      if (parts[i][0] !== lacking || texts[i].length < 2 || /\d/.test(texts[i])) continue;
+      length -= texts[i].length - 1;
+      texts[i] = texts[i][0];
+    }
+  }
+  if (length <= room || last < 1) return texts.join("");
+  // Where letters do not do, only the numbers and the end are left.
+  const numbers = texts.slice(0, last).filter((text) => /\d/.test(text));
+  return ["", ...numbers, texts.slice(last + 1).join("")].join("…");
+}
+
+/** Two names in so many letters, and what both end with ("input 0") where it is said once. */
+function fitted(left, right, room) {
+  if (!right) return [shortened(left, left, room), "", ""];
+  if (left.length + right.length + 3 <= room) return [left, right, ""];
+  const [i, j] = [left.indexOf(" "), right.indexOf(" ")];
+  let tail = i > 0 && left.slice(i) === right.slice(j) ? left.slice(i) : "";
+  if (tail.length > room / 3) tail = "";
+  const [one, other] = tail ? [left.slice(0, i), right.slice(0, j)] : [left, right];
+  const both = room - 3 - tail.length;
+  const first = shortened(one, other, Math.max(both >> 1, both - other.length));
+  return [first, shortened(other, one, Math.max(both >> 1, both - first.length)), tail];
+}
+
+let ruler = null;
+
+/** Pixels that a text of the table takes. */
+function wide(text, weight = 400) {
+  ruler = ruler || document.createElement("canvas").getContext("2d");
+  ruler.font = `${weight} 12px sans-serif`;
+  return ruler.measureText(text).width;
 }
 
 function level(value, low = 1e-9, high = 10) {
@@ -66,17 +156,22 @@ const KINDS_OF = { "<i8": BigInt64Array, "<u8": BigUint64Array };
 
 /** Values of one side as the kernel sent them: integers of 64 bits and complex numbers as they are. */
 class Values {
-  constructor(kind, buffer) {
+  constructor(kind, bits, buffer) {
     this.isComplex = kind === "<c16";
+    this.bits = bits; // precision of a floating number, in the dtype it is stored in
     this.values = typed(KINDS_OF[kind] || Float64Array, buffer);
   }
 
   text(i) {
-    const { values } = this;
-    if (!this.isComplex) return typeof values[i] === "bigint" ? String(values[i]) : precise(values[i]);
-    const imaginary = precise(values[2 * i + 1]);
-    const signed = Object.is(values[2 * i + 1], -0) ? "-0" : imaginary;
-    return `${precise(values[2 * i])}${signed.startsWith("-") ? "" : "+"}${signed}j`;
+    const { values, bits } = this;
+    if (!this.isComplex) return typeof values[i] === "bigint" ? String(values[i]) : shortest(values[i], bits);
+    const imaginary = shortest(values[2 * i + 1], bits);
+    return `${shortest(values[2 * i], bits)}${imaginary.startsWith("-") ? "" : "+"}${imaginary}j`;
+  }
+
+  isFinite(i) {
+    const parts = this.isComplex ? [2 * i, 2 * i + 1] : [i];
+    return parts.every((at) => Number.isFinite(Number(this.values[at])));
   }
 
   /** |this - other|, exactly between integers; null where the kernel's figure is as good. */
@@ -185,14 +280,15 @@ class Explorer {
     this.untold = 0;
     this.root = make("div", {
       class: "tnb-explorer",
-      // JupyterLab's own keys (a, x, arrows) would act on the cell otherwise.
-      "data-lm-suppress-shortcuts": "true",
       "data-pending": "0",
     });
     // What the kernel was not told yet changes nothing that is shown: it stands outside the root.
     this.outside = el;
     el.dataset.untold = "0";
     this.root.addEventListener("keydown", (event) => this.key(event));
+    for (const kind of ["keypress", "keyup"]) {
+      this.root.addEventListener(kind, (event) => event.stopPropagation());
+    }
     this.hint = make("p", { class: "tnb-hint" });
     this.root.append(this.hint);
     el.append(this.root);
@@ -205,6 +301,7 @@ class Explorer {
       this.width = contentRect.width;
       if (this.width === 0) return; // collapsed: what was seen is shown again
       if (shown) this.scroller.scrollTop = this.top;
+      this.fit();
       this.redraw();
     });
     this.themed = new MutationObserver(() => {
@@ -299,53 +396,122 @@ class Explorer {
     this.selected = new Set(answer.selected);
     this.current = 0;
     this.spec = this.columnSpec();
+    this.longest = 0;
+    for (let i = 0; i < this.table.size; i++) {
+      this.longest = Math.max(this.longest, this.labels(i).reduce((sum, text) => sum + text.length + 3, -3));
+    }
     const title = make("p", { class: "tnb-title" }, answer.title);
     this.chart = new Chart(this);
     this.live = make("span", { class: "tnb-count", role: "status", "aria-live": "polite" });
+    this.spoken = make("span", { class: "tnb-spoken", role: "status", "aria-live": "polite" });
     this.panel = make("section", { class: "tnb-panel", hidden: true });
     this.silent = make("p", { class: "tnb-silent tnb-bad", role: "alert", hidden: true });
     this.top = 0;
     this.hint.replaceWith(title, this.silent, this.buildFilters(), this.chart.root, this.buildGrid());
-    this.root.append(make("p", { class: "tnb-keys" }, this.words.keys), this.panel);
+    this.root.append(make("p", { class: "tnb-keys" }, this.words.keys), this.spoken, this.panel);
     this.panel.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.closePanel();
     });
     this.resized.observe(this.root);
+    this.fit();
     this.showFilters();
     this.refresh();
   }
 
+  /** What stands in a row, each with the room its texts and its head take. */
   columnSpec() {
+    const { words, table } = this;
+    const said = (name) => {
+      const { values, texts } = table.columns[name];
+      if (name === "verdict") return texts.map((text) => this.marks[text].slice(0, 3).filter((_, k) => k !== 1).join(" "));
+      if (name === "origin") return texts.map((text) => words[text] || "");
+      if (name === "left_shape") return [...new Set(Array.from({ length: table.size }, (_, i) => this.shapes(i)))];
+      if (texts) return texts;
+      if (name.endsWith("_count") || ["number", "step", "rank"].includes(name)) {
+        return [values.reduce((most, value) => (value > most ? value : most), 0)].map((value) => this.figure(name, value));
+      }
+      const deep = values.some((value) => value !== 0 && Number.isFinite(value) && Math.abs(Math.log10(Math.abs(value))) >= 99);
+      return [`${name === "growth" ? "×" : name === "mean" ? "-" : ""}8.8e-88${deep ? "8" : ""}`];
+    };
+    return this.columnsOf().map((column) => {
+      if (column.width != null) return column;
+      const { name, title } = column;
+      const weight = name === "verdict" || name === "origin" ? 600 : 400;
+      const texts = said(name).map((text) => wide(this.times(text), weight));
+      const room = Math.min(Math.max(...texts), name.endsWith("shape") ? 110 : 140);
+      return { ...column, width: Math.ceil(Math.max(room, wide(title, 600)) + 10) };
+    });
+  }
+
+  columnsOf() {
     const { words, table } = this;
     const several = (name) => table.has(name) && table.choices(name).length > 1;
     const some = (name) => table.has(name) && (several(name) || table.text(name, 0) !== "");
     const known = (name) => table.has(name) && table.columns[name].values.some((one) => !Number.isNaN(one));
     const spec = [
-      { name: "check", title: "", width: 24 },
-      { name: "number", title: words.number, width: 50, right: true },
-      { name: "verdict", title: this.isDump ? words.health : words.verdict, width: 86 },
+      { name: "check", title: "", width: 22 },
+      { name: "number", title: words.number, right: true },
+      { name: "verdict", title: this.isDump ? words.health : words.verdict },
     ];
-    if (several("origin")) spec.push({ name: "origin", title: words.origin, width: 64 });
+    if (several("origin")) spec.push({ name: "origin", title: words.origin });
     spec.push({ name: "left_display", title: this.isDump ? words.name : words.names, width: 0 });
     for (const name of ["step", "rank"]) {
-      if (several(name)) spec.push({ name, title: words[name], width: 44, right: true });
+      if (several(name)) spec.push({ name, title: words[name], right: true });
     }
-    if (some("role")) spec.push({ name: "role", title: words.role, width: 76 });
-    if (several("direction")) spec.push({ name: "direction", title: words.direction, width: 78 });
+    if (some("role")) spec.push({ name: "role", title: words.role });
+    if (several("direction")) spec.push({ name: "direction", title: words.direction });
     if (this.isDump) {
-      if (some("layer")) spec.push({ name: "layer", title: words.layer, width: 90 });
-      spec.push({ name: "dtype", title: words.dtype, width: 74 });
-      spec.push({ name: "shape", title: words.shape, width: 96, right: true });
+      if (some("layer")) spec.push({ name: "layer", title: words.layer });
+      spec.push({ name: "dtype", title: words.dtype });
+      spec.push({ name: "shape", title: words.shape, right: true });
       for (const name of ["largest", "mean", "l2", "nan_count", "inf_count", "zero_count"]) {
-        if (known(name)) spec.push({ name, title: words[name], width: name.endsWith("count") ? 54 : 70, right: true });
+        if (known(name)) spec.push({ name, title: words[name], right: true });
       }
       return spec;
     }
-    spec.push({ name: "left_shape", title: words.shape, width: 90, right: true });
+    spec.push({ name: "left_shape", title: words.shape, right: true });
     for (const name of ["max_abs_error", "rel_l2_error", "one_minus_cosine", "growth"]) {
-      if (known(name)) spec.push({ name, title: words[name], width: 68, right: true });
+      if (known(name)) spec.push({ name, title: words[name], right: true });
     }
     return spec;
+  }
+
+  /** Whether the names tell what a column says, too: "attn input 0" is an input. */
+  told(name) {
+    const { table } = this;
+    const count = Math.min(table.size, 200);
+    const some = Array.from({ length: count }, (_, k) => Math.floor((k * table.size) / count));
+    return some.every((row) => this.labels(row).some((text) => ` ${text} `.includes(` ${table.text(name, row)} `)));
+  }
+
+  /** Gives the names the room that is left: a column that they tell as well goes where it is short. */
+  fit() {
+    // As high as all rows, so that it stays as it is while a filter hides some of them.
+    const all = this.grid.tHead.offsetHeight + Math.max(this.table.size, 2) * ROW + 2;
+    this.scroller.style.height = `${Math.min(TALLEST, all)}px`;
+    this.scroller.style.overflowY = all > TALLEST ? "scroll" : "auto";
+    const room = this.scroller.clientWidth || 800;
+    const probe = make("button", { class: "tnb-open" }, "0".repeat(40));
+    this.root.append(probe);
+    const letter = probe.scrollWidth / 40 || 7.3;
+    probe.remove();
+    let fixed = this.spec.reduce((sum, { width }) => sum + width, 0);
+    const wanted = Math.min(NAME, this.longest * letter + 9);
+    for (const name of ["direction", "role"]) {
+      const column = this.spec.find((one) => one.name === name);
+      const without = column && room - fixed < wanted && this.told(name);
+      this.grid.classList.toggle(`tnb-without-${name}`, Boolean(without));
+      if (without) fixed -= column.width;
+    }
+    // Who has to scroll sideways anyhow may as well read the names.
+    const least = room - fixed >= 220 ? Math.min(wanted, room - fixed) : Math.max(wanted, 90);
+    this.grid.style.minWidth = `${fixed + least}px`;
+    const bar = fixed + least > room ? 16 : 0; // to scroll sideways
+    if (bar) this.scroller.style.height = `${Math.min(TALLEST, all + bar)}px`;
+    const letters = Math.floor((Math.max(room - fixed, least) - 9) / letter);
+    if (letters === this.letters) return;
+    this.letters = letters;
+    this.fittedOf = new Map();
   }
 
   buildFilters() {
@@ -418,12 +584,12 @@ class Explorer {
 
   buildGrid() {
     const { words } = this;
-    const columns = this.spec.map(({ width }) =>
-      make("col", width ? { style: `width:${width}px` } : {}),
+    const columns = this.spec.map(({ name, width }) =>
+      make("col", { class: `tnb-c-${name}`, style: width ? `width:${width}px` : null }),
     );
     this.heads = new Map();
     const cells = this.spec.map(({ name, title, right }, i) => {
-      const at = { scope: "col", "aria-colindex": i + 1, class: right ? "tnb-right" : "" };
+      const at = { scope: "col", "aria-colindex": i + 1, class: `tnb-c-${name}${right ? " tnb-right" : ""}` };
       if (name === "check") return make("th", { ...at, "aria-label": words.select_row.replace("{number}", "").trim() });
       const button = make("button", { type: "button", onclick: () => this.sortBy(name) }, title);
       const head = make("th", { ...at, "aria-sort": "none" }, button);
@@ -446,8 +612,6 @@ class Explorer {
       make("thead", {}, make("tr", { "aria-rowindex": 1 }, ...cells)),
       this.body,
     );
-    const fixed = this.spec.reduce((sum, { width }) => sum + width, 0);
-    this.grid.style.minWidth = `${fixed + 150}px`;
     this.empty = make("p", { class: "tnb-empty", hidden: true }, words.nothing);
     const label = this.grid.getAttribute("aria-label");
     this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1", role: "group", "aria-label": label }, this.grid, this.empty);
@@ -602,16 +766,17 @@ class Explorer {
 
   blankRow() {
     const cells = this.spec.map(({ name, right }, i) => {
-      const at = { role: "gridcell", "aria-colindex": i + 1, class: right ? "tnb-right" : "" };
+      const at = { role: "gridcell", "aria-colindex": i + 1, class: `tnb-c-${name}${right ? " tnb-right" : ""}` };
       if (name === "check") {
         const box = make("input", { type: "checkbox", tabindex: "-1" });
         return make("td", { ...at, class: "tnb-check" }, box);
       }
       if (name === "left_display") {
         // Of a name that does not fit its end is seen, which tells it from the others.
-        const name = () => make("span", { class: "tnb-end" }, make("bdi", { dir: "ltr" }, ""));
+        const part = () => make("span", { class: "tnb-end" }, make("bdi", { dir: "ltr" }, ""));
+        const fixed = (text) => make("span", { class: "tnb-to" }, text);
         const button = make("button", { type: "button", class: "tnb-open", tabindex: "-1" },
-          name(), make("span", { class: "tnb-to" }, " → "), name());
+          part(), fixed(" → "), part(), fixed(""));
         return make("td", at, button);
       }
       return make("td", at, "");
@@ -642,10 +807,12 @@ class Explorer {
         mark(cell, "class", `tnb-${tone}`);
         put(inner, `${sign} ${word}`);
       } else if (name === "left_display") {
-        const [left, right] = this.labels(i);
-        const [first, arrow, second] = inner.children;
+        if (!this.fittedOf.has(i)) this.fittedOf.set(i, fitted(...this.labels(i), this.letters));
+        const [left, right, tail] = this.fittedOf.get(i);
+        const [first, arrow, second, both] = inner.children;
         put(first.firstChild.firstChild, left);
         put(second.firstChild.firstChild, right);
+        put(both.firstChild, tail);
         arrow.hidden = second.hidden = !right;
         const full = [table.text("left", i), table.text("right", i)].filter(Boolean);
         mark(inner, "title", [...new Set(full)].join(" → "));
@@ -654,8 +821,7 @@ class Explorer {
         mark(cell, "class", origin === "created" ? "tnb-bad" : origin === "carried" ? "tnb-warn" : "");
         put(inner, this.words[origin] || "");
       } else if (name === "left_shape") {
-        const [left, right] = [table.text("left_shape", i), table.text("right_shape", i)];
-        put(inner, this.times(left === right || !right ? left : left ? `${left} / ${right}` : right));
+        put(inner, this.shapes(i));
         mark(cell, "title", inner.nodeValue);
       } else if (name === "shape") {
         put(inner, this.times(table.text("shape", i)));
@@ -671,6 +837,12 @@ class Explorer {
         }
       }
     });
+  }
+
+  /** The shape of a row, or both where they differ. */
+  shapes(i) {
+    const [left, right] = [this.table.text("left_shape", i), this.table.text("right_shape", i)];
+    return this.times(left === right || !right ? left : left ? `${left} / ${right}` : right);
   }
 
   times(shape) {
@@ -747,7 +919,9 @@ class Explorer {
     this.draw();
     this.chart.draw();
     const row = this.pool.find((one) => one.at === this.current);
-    if (focus && row) row.node.focus({ preventScroll: true });
+    if (!focus || !row) return;
+    row.node.focus({ preventScroll: true });
+    row.node.scrollIntoView({ block: "nearest" });
   }
 
   key(event) {
@@ -768,9 +942,14 @@ class Explorer {
     if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "s") return;
     event.preventDefault();
     const { key, code, keyCode, which, ctrlKey, metaKey } = event;
+    // nbclassic hears no key at all while the focus is in a widget.
+    const deaf = window.Jupyter?.keyboard_manager;
+    const wakes = deaf && !deaf.enabled;
+    if (wakes) deaf.enable();
     this.outside.dispatchEvent(new KeyboardEvent("keydown", {
       key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
     }));
+    if (wakes) deaf.disable();
   }
 
   gridKey(event) {
@@ -810,12 +989,27 @@ class Explorer {
     if (this.opened !== row) return; // another one was opened meanwhile
     this.panel.setAttribute("aria-busy", "false");
     this.showPanel(row, answer);
+    // Its beginning, with the map where there is one: the row stays in sight if it can.
+    const begin = this.panel.querySelector(".tnb-panel-head");
+    (this.panel.querySelector(".tnb-inside") || this.panel).scrollIntoView({ block: "nearest" });
+    begin.scrollIntoView({ block: "nearest" });
+  }
+
+  /** What was opened, for those who do not see it. */
+  announce(row, answer) {
+    const { table, words } = this;
+    const name = this.isDump ? "largest" : "max_abs_error";
+    const value = table.number(name, row);
+    const figure = Number.isNaN(value) ? "" : `, ${words[name]} ${scientific(value)}`;
+    const what = `${this.marks[table.text("verdict", row)][2]}${figure}${answer.sentence ? `. ${answer.sentence}` : ""}`;
+    this.spoken.textContent = filled(words.opened, { number: table.numbers[row], name: answer.name || this.label(row), what });
   }
 
   closePanel() {
     if (this.panel.hidden) return;
     this.panel.hidden = true;
     this.panel.replaceChildren();
+    this.spoken.textContent = "";
     this.map = null;
     this.opened = undefined;
     this.moveTo(this.current);
@@ -856,6 +1050,7 @@ class Explorer {
     parts.push(this.figures(answer));
     this.panel.replaceChildren(...parts);
     if (this.map) this.map.draw();
+    this.announce(row, answer);
   }
 
   worst(answer) {
@@ -979,6 +1174,29 @@ function canvasOf(canvas, width, height) {
   return context;
 }
 
+/** The decades that an axis shows: those of nearly all sizes, the tolerance and the least failing
+ * error within them. One size that overflowed must not press all others on one line.
+ *
+ * `sizes` (sorted) and `line` are powers of ten, `failing` is an error or Infinity. */
+function decadesOf(sizes, line, failing) {
+  const at = (share) => sizes[Math.floor(share * (sizes.length - 1))];
+  const must = [...line];
+  const least = Math.log10(failing);
+  if (Number.isFinite(least) && !must.some((one) => Math.abs(one - least) > 2 * DECADES_SHOWN)) must.push(least);
+  const known = sizes.length ? [at(0.05), at(0.95)] : [];
+  if (!must.length && !known.length) return [-8, 0];
+  const floor = must.length ? Math.min(...must) - 10 : -Infinity;
+  let low = Math.max(floor, Math.min(...must, ...known));
+  let high = Math.max(...must, ...known);
+  if (high - low > DECADES_SHOWN) {
+    high = Math.max(...must, ...sizes.filter((size) => size <= low + DECADES_SHOWN).slice(-1), low);
+  }
+  if (sizes.length && at(1) - low <= DECADES_SHOWN) high = Math.max(high, at(1));
+  if (sizes.length && high - at(0) <= DECADES_SHOWN) low = Math.min(low, Math.max(floor, at(0)));
+  [low, high] = [Math.floor(low), Math.ceil(high)];
+  return [low, Math.max(high, low + 2)];
+}
+
 /** The size of every row in execution order, with a brush. */
 class Chart {
   constructor(explorer) {
@@ -989,36 +1207,35 @@ class Chart {
     this.inOrder = this.byNumber.map((row) => table.numbers[row]);
     this.placeOf = new Int32Array(table.size);
     this.byNumber.forEach((row, place) => { this.placeOf[row] = place; });
-    const known = this.column.filter((value) => Number.isFinite(value) && value > 0);
-    const line = explorer.line && explorer.line[0] > 0 ? [explorer.line[0]] : [];
-    let [low, high] = [Infinity, 0];
-    for (const value of [known, line].flatMap((part) => [...part])) {
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    }
-    this.high = high > 0 ? Math.ceil(Math.log10(high)) : 0;
-    this.low = Math.max(high > 0 ? Math.floor(Math.log10(low)) : -8, this.high - 14);
-    this.high = Math.max(this.high, this.low + 2);
     const marks = isDump
       ? ["mark_fine", "mark_odd", "mark_miss"]
       : table.has("origin") && table.columns.origin.texts.includes("created")
         ? ["mark_ok", "mark_created", "mark_carried", "mark_warn", "mark_miss"]
         : ["mark_ok", "mark_bad", "mark_warn", "mark_miss"];
     const tones = { mark_fine: "ok", mark_ok: "ok", mark_bad: "bad", mark_created: "bad", mark_carried: "warn", mark_warn: "warn", mark_odd: "warn", mark_miss: "miss" };
-    const legend = marks.map((key) => make("span", { class: `tnb-${tones[key]}` }, words[key]));
     const title = isDump ? words.chart_entries : words.chart_pairs;
-    this.canvas = make("canvas", { role: "img", "aria-label": title });
+    this.canvas = make("canvas", { role: "img" });
     this.picture = make("canvas");
     this.kinds = Uint8Array.from({ length: table.size }, (_, row) => {
       const tone = explorer.marks[table.text("verdict", row)][1];
       return KINDS.indexOf(tone === "bad" && table.text("origin", row) === "carried" ? "carried" : tone);
     });
+    this.setRange();
+    const count = (rows) => rows.reduce((sum, one) => sum + one, 0).toLocaleString("en");
+    const [over, under, unsized] = [this.over, this.under, this.unsized].map(count);
+    const axis = filled(words.chart_axis, { low: this.low, high: this.high, over, under, unsized });
+    this.canvas.setAttribute("aria-label", `${title}; ${axis}`);
+    const legend = marks.map((key) => make("span", { class: `tnb-${tones[key]}` }, words[key]));
+    if (this.over.includes(1)) legend.push(make("span", {}, words.mark_over));
     this.rowsOf = KINDS.map((_, k) => this.byNumber.filter((row) => this.kinds[row] === k));
+    const nothing = this.nothing();
     this.root = make(
       "figure",
-      { class: "tnb-chart" },
-      make("figcaption", {}, `${title} `, ...legend.flatMap((mark) => [mark, " "])),
-      isDump && !known.length ? make("p", { class: "tnb-sentence" }, words.no_chart) : this.canvas,
+      { class: "tnb-chart", hidden: !table.size },
+      nothing
+        ? make("p", { class: "tnb-sentence" }, nothing)
+        : make("figcaption", {}, `${title} `, ...legend.flatMap((mark) => [mark, " "])),
+      nothing ? null : this.canvas,
     );
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointermove", (event) => this.move(event));
@@ -1026,14 +1243,58 @@ class Chart {
     this.canvas.addEventListener("pointercancel", () => { this.dragged = null; this.draw(); });
   }
 
+  /** Decades of the axis, and which rows lie above it, beneath it, or have no size at all. */
+  setRange() {
+    const { column, kinds, explorer } = this;
+    const positive = (value) => Number.isFinite(value) && value > 0;
+    const sizes = Float64Array.from([...column].filter(positive), Math.log10).sort();
+    const failing = [...column].filter((value, row) => positive(value) && ["bad", "carried"].includes(KINDS[kinds[row]]));
+    const line = explorer.line ? [Math.log10(explorer.line[0])] : [];
+    this.sized = sizes.length > 0;
+    [this.low, this.high] = decadesOf(sizes, line, failing.reduce((least, value) => Math.min(least, value), Infinity));
+    const [least, most] = [10 ** this.low, 10 ** this.high];
+    const isMiss = (row) => KINDS[kinds[row]] === "miss";
+    this.over = Uint8Array.from(column, (value, row) => !isMiss(row) && value > most);
+    this.under = Uint8Array.from(column, (value, row) => !isMiss(row) && value < least);
+    this.unsized = Uint8Array.from(column, (value, row) => !isMiss(row) && Number.isNaN(value));
+    // What has no place on the axis stands on lines of its own: at the top what is not finite or
+    // too large, at the bottom what is 0 or too small, and what was not measured.
+    this.height = 150;
+    this.top = this.over.includes(1) || kinds.includes(KINDS.indexOf("miss")) ? 30 : 12;
+    this.lanes = [];
+    if (this.under.includes(1)) {
+      const small = column.some((value, row) => this.under[row] && value > 0);
+      this.lanes.push({ label: small ? `<1e${this.low}` : "0", rows: this.under });
+    }
+    if (this.unsized.includes(1)) this.lanes.push({ label: "–", rows: this.unsized });
+    this.lanes.forEach((lane, i) => { lane.y = this.height - 20 - 13 * (this.lanes.length - 1 - i); });
+    this.bottom = this.lanes.length ? this.lanes[0].y - 13 : this.height - 22;
+  }
+
+  /** Why a dump has no chart: nothing was read, or nothing has a size. */
+  nothing() {
+    const { table, words, isDump, marks } = this.explorer;
+    if (!isDump || this.sized || !table.size) return "";
+    const kinds = table.choices("verdict");
+    if (kinds.length === 1 && kinds[0].value === "not_read") return words.no_chart;
+    const counts = kinds.map(({ value, count }) => `${marks[value][2]} ${count.toLocaleString("en")}`);
+    return filled(words.no_size, { counts: counts.join(", ") });
+  }
+
   x(place) {
     return 46 + (this.width - 60) * (place / Math.max(1, this.explorer.table.size - 1));
   }
 
-  y(value) {
-    if (!(value > 0)) return this.height - 20;
-    const share = value === Infinity ? 1 : (Math.log10(value) - this.low) / (this.high - this.low);
-    return 12 + (this.height - 34) * (1 - Math.min(1, Math.max(0, share)));
+  /** Where a power of ten stands. */
+  y(power) {
+    const share = (power - this.low) / (this.high - this.low);
+    return this.top + (this.bottom - this.top) * (1 - Math.min(1, Math.max(0, share)));
+  }
+
+  yOf(row) {
+    if (this.over[row] || KINDS[this.kinds[row]] === "miss") return 15;
+    const lane = this.lanes.find(({ rows }) => rows[row]);
+    return lane ? lane.y : this.y(Math.log10(this.column[row]));
   }
 
   /** Paints all marks, which change with the filters, and shows them. */
@@ -1041,7 +1302,6 @@ class Chart {
     const { explorer, canvas } = this;
     if (!canvas.isConnected) return;
     this.width = canvas.clientWidth;
-    this.height = 150;
     if (!this.width) return;
     const ink = explorer.ink();
     this.place();
@@ -1059,9 +1319,7 @@ class Chart {
     this.placed = this.width;
     const { size } = this.explorer.table;
     this.xs = Float32Array.from({ length: size }, (_, row) => this.x(this.placeOf[row]));
-    this.ys = Float32Array.from({ length: size }, (_, row) =>
-      KINDS[this.kinds[row]] === "miss" ? 14 : this.y(this.column[row]),
-    );
+    this.ys = Float32Array.from({ length: size }, (_, row) => this.yOf(row));
   }
 
   /** All marks, pale where the filters hide them: pixels are copied, ten thousand strokes are slow. */
@@ -1072,25 +1330,30 @@ class Chart {
     const pixels = new Uint32Array(picture.data.buffer);
     // Marks that fall on the same few pixels are drawn once.
     const cells = Math.ceil(this.width / 2) + 1;
+    const put = (stamp, middle, centre, shown) => {
+      const left = Math.round((middle - 6) * ratio);
+      const top = Math.round((centre - 6) * ratio);
+      for (const [across, down, colour] of stamp) {
+        const x = left + across;
+        const y = top + down;
+        if (x < 0 || x >= width || y < 0 || y >= height) continue;
+        const at = y * width + x;
+        if (colour >>> 24 >= pixels[at] >>> 24 || shown) pixels[at] = colour;
+      }
+    };
     const drawn = new Uint16Array(cells * (Math.ceil(this.height / 2) + 1));
     for (const shown of [0, 1]) {
       KINDS.forEach((kind, k) => {
         const bit = 1 << (k + shown * KINDS.length);
         const stamp = this.stamp(kind, ink, shown ? 1 : 0.2);
+        const above = this.stamp("above", ink, shown ? 1 : 0.2);
         for (const row of this.rowsOf[k]) {
           if (seen[row] !== shown) continue;
           const key = (this.xs[row] >> 1) + cells * (this.ys[row] >> 1);
           if (drawn[key] & bit) continue;
           drawn[key] |= bit;
-          const left = Math.round((this.xs[row] - 6) * ratio);
-          const top = Math.round((this.ys[row] - 6) * ratio);
-          for (const [across, down, colour] of stamp) {
-            const x = left + across;
-            const y = top + down;
-            if (x < 0 || x >= width || y < 0 || y >= height) continue;
-            const at = y * width + x;
-            if (colour >>> 24 >= pixels[at] >>> 24 || shown) pixels[at] = colour;
-          }
+          put(stamp, this.xs[row], this.ys[row], shown);
+          if (this.over[row]) put(above, this.xs[row], this.ys[row] - 9, shown);
         }
       });
     }
@@ -1117,7 +1380,7 @@ class Chart {
     const canvas = make("canvas");
     const context = canvasOf(canvas, 12, 12);
     context.globalAlpha = alpha;
-    context.strokeStyle = ink[kind === "carried" ? "warn" : kind];
+    context.strokeStyle = ink[kind === "carried" ? "warn" : kind === "above" ? "text" : kind];
     context.lineWidth = kind === "ok" ? 2 : 1.5;
     context.beginPath();
     this.stroke(context, kind, 6, 6);
@@ -1129,7 +1392,11 @@ class Chart {
   }
 
   stroke(context, kind, x, y) {
-    if (kind === "ok") {
+    if (kind === "above") {
+      context.moveTo(x - 3, y + 3);
+      context.lineTo(x, y);
+      context.lineTo(x + 3, y + 3);
+    } else if (kind === "ok") {
       context.moveTo(x - 2, y);
       context.lineTo(x + 2, y);
     } else if (kind === "bad") {
@@ -1157,16 +1424,22 @@ class Chart {
     context.lineWidth = 1;
     context.fillStyle = ink.faint;
     const step = Math.max(1, Math.ceil((this.high - this.low) / 5));
-    for (let power = this.low; power <= this.high; power += step) {
-      const y = this.y(10 ** power);
+    context.textAlign = "right";
+    const across = (y, label, gaps = []) => {
       context.strokeStyle = ink.line;
+      context.setLineDash(gaps);
       context.beginPath();
       context.moveTo(46, y);
       context.lineTo(this.width - 14, y);
       context.stroke();
-      context.textAlign = "right";
-      context.fillText(`1e${power}`, 40, y + 4);
+      context.setLineDash([]);
+      context.fillText(label, 40, y + 4);
+    };
+    if (this.sized || line) {
+      for (let power = this.low; power <= this.high; power += step) across(this.y(power), `1e${power}`);
     }
+    for (const { y, label } of this.lanes) across(y, label, [1, 3]);
+    if (this.over.includes(1)) context.fillText(`>1e${this.high}`, 40, 19);
     const ticks = Math.min(6, table.size - 1);
     for (let tick = 0; tick <= ticks; tick++) {
       const place = Math.round(((table.size - 1) * tick) / Math.max(1, ticks));
@@ -1174,7 +1447,7 @@ class Chart {
       if (table.size) context.fillText(`#${table.numbers[this.byNumber[place]]}`, this.x(place), this.height - 3);
     }
     if (line) {
-      const y = this.y(line[0]);
+      const y = this.y(Math.log10(line[0]));
       context.strokeStyle = ink.text;
       context.setLineDash([5, 4]);
       context.beginPath();
@@ -1274,7 +1547,7 @@ class HeatMap {
     this.readout = make("p", { class: "tnb-readout", role: "status", "aria-live": "polite" });
     this.where = make("span", { class: "tnb-small" });
     this.out = make("button", { type: "button", onclick: () => this.zoomOut() }, words.zoom_out);
-    this.all = make("button", { type: "button", onclick: () => this.show(null) }, words.whole);
+    this.all = make("button", { type: "button", onclick: () => this.showAll() }, words.whole);
     this.key = make("span", { class: "tnb-key" });
     this.numbers = make("div", { class: "tnb-numbers" });
     this.said = make("p", { class: "tnb-sentence", hidden: true });
@@ -1347,8 +1620,8 @@ class HeatMap {
       exact: exact && buffers.length > 2,
       maxima: typed(Float64Array, buffers[0]),
       mismatch: typed(Int32Array, buffers[1]),
-      left: buffers[2] && new Values(map.kinds[0], buffers[2]),
-      right: buffers[3] && new Values(map.kinds[1], buffers[3]),
+      left: buffers[2] && new Values(map.kinds[0], map.bits[0], buffers[2]),
+      right: buffers[3] && new Values(map.kinds[1], map.bits[1], buffers[3]),
     };
     this.cursor = [Math.min(this.cursor[0], height - 1), Math.min(this.cursor[1], width - 1)];
   }
@@ -1374,6 +1647,10 @@ class HeatMap {
         if (this.map.lead) input.value = this.map.lead[axis];
       }
     }
+  }
+
+  showAll() {
+    if (this.all.getAttribute("aria-disabled") !== "true") this.show(null);
   }
 
   /** Half-open ranges of a tile, in the plane. */
@@ -1424,7 +1701,8 @@ class HeatMap {
 
   zoomOut() {
     const last = this.before.pop();
-    if (last) [this.map, this.cursor] = last;
+    if (!last) return;
+    [this.map, this.cursor] = last;
     this.draw();
   }
 
@@ -1505,7 +1783,7 @@ class HeatMap {
     const violet = count
       ? make("span", { class: "tnb-miss" }, ` ◇ ${filled(isDump ? words.nonfinite : words.mismatch, { count: count.toLocaleString("en") })}`)
       : null;
-    const ends = largest ? [scientific(floor), scientific(largest)] : ["0", "0"];
+    const ends = largest ? [scientific(floor), this.figure(largest)] : ["0", "0"];
     this.key.replaceChildren(ends[0], " ", bar, " ", ends[1], ...(violet ? [violet] : []));
   }
 
@@ -1516,6 +1794,11 @@ class HeatMap {
       flat = Math.floor(flat / this.shape[axis]);
     }
     return found;
+  }
+
+  /** A largest |Δ| or |x|. What is too far apart for a float64 is drawn as its largest number. */
+  figure(value) {
+    return scientific(!this.explorer.isDump && value === Number.MAX_VALUE ? Infinity : value);
   }
 
   index(row, column) {
@@ -1532,19 +1815,21 @@ class HeatMap {
     const place = one
       ? this.index(rows[0], columns[0])
       : filled(words.rows_columns, { rows: rows.join(":"), columns: columns.join(":") });
-    const value = `${explorer.isDump ? "max |x|" : "max |Δ|"} ${scientific(map.maxima[i])}`;
+    const value = `${explorer.isDump ? "max |x|" : "max |Δ|"} ${this.figure(map.maxima[i])}`;
     let text = map.mismatch[i] ? `${place} · ${value} · ◇ ${map.mismatch[i]} NaN/Inf` : `${place} · ${value}`;
     if (map.exact && explorer.isDump) text = `${place} · ${words.value} ${map.left.text(i)}`;
     else if (map.exact) {
       text = `${place} · ${words.left} ${map.left.text(i)} · ${words.right} ${map.right.text(i)}`;
-      text += map.mismatch[i] ? " · ◇" : ` · |Δ| ${map.left.distance(i, map.right) || scientific(map.maxima[i])}`;
+      const far = map.left.distance(i, map.right) || this.figure(map.maxima[i]);
+      text += map.mismatch[i] ? " · ◇" : map.left.isFinite(i) ? ` · |Δ| ${far}` : ` · ${words.alike}`;
     }
     this.readout.textContent = text;
     const slice = filled(words.rows_columns, { rows: map.rows.join(":"), columns: map.columns.join(":") });
     const whole = map.rows[1] - map.rows[0] === map.plane[0] && map.columns[1] - map.columns[0] === map.plane[1];
     this.where.textContent = whole ? words.map_hint : slice;
-    this.out.disabled = !this.before.length;
-    this.all.disabled = whole && !map.lead;
+    // A button that is disabled would lose the focus to the notebook.
+    mark(this.out, "aria-disabled", String(!this.before.length));
+    mark(this.all, "aria-disabled", String(whole && !map.lead));
   }
 
   showNumbers() {

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anywidget
+import numpy as np
 import traitlets
 import xarray as xr
 from IPython.display import display
 
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump
-from troubleshooter_nb.errors import EntryNotFoundError
-from troubleshooter_nb.options import get_options
+from troubleshooter_nb.errors import EntryNotFoundError, OptionError
+from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.render.html import Markup, details, element, small
 from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
@@ -43,6 +44,24 @@ _HEALTH = {
 }
 
 
+class _Numbers(traitlets.TraitType[tuple[int, ...], Any]):
+    """Whole numbers from any collection of them, in ascending order, each once."""
+
+    default_value: tuple[int, ...] = ()
+
+    def validate(self, _obj: object, value: Any) -> tuple[int, ...]:
+        given = np.asarray(value).ravel().tolist() if hasattr(value, "__array__") else value
+        whole = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+        given = list(given) if whole else [given]
+        for one in given:
+            if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)):
+                whole = False
+        if not whole:
+            msg = f"selected takes row numbers, such as [0, 3], got {value!r}"
+            raise OptionError(msg)
+        return tuple(sorted({int(one) for one in given}))
+
+
 class Explorer(anywidget.AnyWidget):
     """A table to sort, filter and open, of a `Comparison` or a `Dump`.
 
@@ -52,7 +71,8 @@ class Explorer(anywidget.AnyWidget):
     Attributes
     ----------
     selected : tuple of int
-        Pair numbers (rows of a dump) that are selected, in ascending order; may be set.
+        Pair numbers (rows of a dump) that are selected, in ascending order; may be set, also to
+        a set, a range or an array of them.
     view : View
         Filters and sort order; `show` changes them.
     """
@@ -63,7 +83,7 @@ class Explorer(anywidget.AnyWidget):
     # What the page shows until the kernel answers, or for ever without one.
     waiting = traitlets.Unicode().tag(sync=True)
     # Not synchronised: the state of a widget is saved with the notebook, and rows are not.
-    selected = traitlets.Tuple()
+    selected = _Numbers()
     view = traitlets.Instance(View, args=())
 
     def __init__(self, shown: Comparison | Dump) -> None:
@@ -77,6 +97,11 @@ class Explorer(anywidget.AnyWidget):
         self._evidence: dict[int, xr.Dataset | str] = {}
         self._asking: str | None = None
         self.on_msg(self._heard)
+
+    def __repr__(self) -> str:
+        """What is explored, and how much of it is shown and selected."""
+        shown, selected = f"{len(self.shown):,} of {len(self._table):,}", len(self.selected)
+        return f"Explorer({self._headline()!r}, {shown} rows shown, {selected:,} selected)"
 
     @property
     def shown(self) -> list[int]:
@@ -104,13 +129,14 @@ class Explorer(anywidget.AnyWidget):
 
     @traitlets.validate("selected")
     def _known(self, proposal: Any) -> tuple[int, ...]:
-        numbers = {int(number) for number in proposal["value"]}
+        numbers: tuple[int, ...] = proposal["value"]
         table = getattr(self, "_table", None)
-        unknown = sorted(numbers - set(table.numbers.astype(int).tolist())) if table else []
+        known = set(table.numbers.astype(int).tolist()) if table else set(numbers)
+        unknown = [number for number in numbers if number not in known]
         if unknown:
             msg = f"no row numbered {unknown[0]} to select; there are {len(self._table)}"
             raise EntryNotFoundError(msg)
-        return tuple(sorted(numbers))
+        return numbers
 
     @traitlets.observe("selected", "view")
     def _tell(self, _change: object) -> None:
@@ -127,7 +153,8 @@ class Explorer(anywidget.AnyWidget):
             text = explorer_word("static", self._language)
             said = {"text/plain": text, "text/html": f"<p><small>{html.escape(text)}</small></p>"}
             display({**data, **said}, raw=True)  # type: ignore[no-untyped-call]
-        twin = {"text/plain": repr(self._object), "text/html": self.static_html()}
+        with option_context(language=self._language):
+            twin = {"text/plain": repr(self._object), "text/html": self.static_html()}
         display(sendable(twin), raw=True)  # type: ignore[no-untyped-call]
 
     def static_html(self) -> str:
@@ -137,13 +164,15 @@ class Explorer(anywidget.AnyWidget):
         """
         remark = explorer_word("static_record", self._language)
         title = (self._headline(), small(f" · {remark}"))
-        folded = details(title, Markup(self._object._repr_html_()))
+        with option_context(language=self._language):
+            folded = details(title, Markup(self._object._repr_html_()))
         note = front_end_note(("table", "表格"), self._language)
         return str(element("div", note, folded, style="font-family:sans-serif;font-size:13px"))
 
     def _headline(self) -> str:
         if isinstance(self._object, Comparison):
-            return self._object.verdict
+            with option_context(language=self._language):  # it may have been changed since
+                return self._object.verdict
         return (
             f"{self._object.label or 'dump'}: {dump_headline(self._object.index, self._language)}"
         )

@@ -67,7 +67,6 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
         "条目：方向键移动，Enter 打开，空格选择，斜杠筛选",
     ),
     "select_row": ("select {number}", "选择 {number}"),
-    "open_row": ("open {name}", "打开 {name}"),
     "keys": (
         "↑ ↓ move · Enter opens · Space selects · Shift+click a range · / filters · Esc closes",
         "↑ ↓ 移动 · Enter 打开 · 空格选择 · Shift+单击选范围 · / 筛选 · Esc 关闭",
@@ -81,19 +80,32 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
         "largest |x| of each entry, log scale; drag to filter, click to go there",
         "每个条目的最大 |x|，对数刻度；拖动以筛选，单击以跳转",
     ),
+    "chart_axis": (
+        "axis 1e{low} to 1e{high}; above it {over}, below or 0 {under}, not measured {unsized}",
+        "坐标轴 1e{low} 至 1e{high}；其上 {over}，其下或为 0 {under}，未测量 {unsized}",
+    ),
     "mark_ok": ("– passes", "– 通过"),
     "mark_bad": ("× differs", "× 不一致"),
     "mark_created": ("× created here", "× 在此产生"),
     "mark_carried": ("| carried", "| 由输入传入"),
     "mark_warn": ("○ no values or other shape", "○ 无数值或形状不同"),
     "mark_miss": ("△ NaN or Inf", "△ NaN 或 Inf"),
+    "mark_over": ("^ above the axis", "^ 超出坐标轴"),
     "mark_fine": ("– ordinary", "– 正常"),
     "mark_odd": ("○ zero, constant or near overflow", "○ 全零、常数或接近溢出"),
     "no_chart": (
         "The values were not read yet: explore(dump.summarise()) shows their size here.",
         "尚未读取数值：explore(dump.summarise()) 将在此显示其大小。",
     ),
+    "no_size": (
+        "No value here is finite and other than 0, so there is no size to draw: {counts}.",
+        "此处没有有限的非零数值，因此没有可绘制的大小：{counts}。",
+    ),
     # The opened row.
+    "opened": (
+        "opened below the table, Tab goes there: #{number} {name}, {what}",
+        "已在表格下方打开，按 Tab 前往：#{number} {name}，{what}",
+    ),
     "close": ("Close", "关闭"),
     "reading": ("reading {name} …", "正在读取 {name} …"),
     "side": ("side", "侧"),
@@ -111,6 +123,7 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "value_profiles": ("Along each axis: squares of the values", "各轴上的数值平方"),
     "axis": ("axis {axis}", "轴 {axis}"),
     "value_histogram": ("Values, {low} to {high}", "数值，{low} 至 {high}"),
+    "no_values": ("Values: none is finite", "数值：没有有限值"),
     "error_histogram": ("|Δ| by decade, 1e-9 to 1e1", "按数量级的 |Δ|，1e-9 至 1e1"),
     "map_error": ("|Δ|, log scale, largest of each tile", "|Δ|，对数刻度，每格最大值"),
     "map_value": ("|x|, log scale, largest of each tile", "|x|，对数刻度，每格最大值"),
@@ -127,6 +140,7 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "rows_columns": ("rows {rows}, columns {columns}", "行 {rows}，列 {columns}"),
     "mismatch": ("{count} NaN or Inf mismatches (violet)", "{count} 处 NaN 或 Inf 不一致（紫色）"),
     "nonfinite": ("{count} NaN or Inf (violet)", "{count} 个 NaN 或 Inf（紫色）"),
+    "alike": ("the same on both sides", "两侧相同"),
     "show_there": ("show {index} in the heat map", "在热图中显示 {index}"),
     # Sentences in place of a picture.
     "waiting": (

@@ -9,6 +9,9 @@ const SILENCE = 5000; // the same for a question of an editor that had its rows
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
+  // On every element: Notebook 7 looks for its shortcuts before an event gets here, from the focused
+  // element upwards, and stops at the first that has one. On the outermost alone it comes too late.
+  element.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined) continue;
     if (value === false && !name.startsWith("aria-")) continue;
@@ -100,6 +103,11 @@ class VirtualList {
     this.render();
     if (focus && this.rows[this.active - this.first])
       this.rows[this.active - this.first].focus({ preventScroll: true });
+  }
+
+  // The focus without scrolling: a mouse looks at something else.
+  hold() {
+    (this.rows[this.active - this.first] || this.view).focus({ preventScroll: true });
   }
 
   get item() {
@@ -196,6 +204,7 @@ class Editor {
     this.number = 0;
     this.again = 0; // rows to unpair when the last answer is there
     this.words = {};
+    this.shown = {}; // what the panel speaks of
     this.hear = (message) => this.heard(message);
     model.on("msg:custom", this.hear);
     this.timer = setTimeout(() => this.lonely(), PATIENCE);
@@ -250,10 +259,10 @@ class Editor {
       this.say("");
     }
     // Another view of the same widget asked: its changes are ours, its questions are not.
-    const shared = message.type === "rows" || message.type === "state";
+    const shared = message.type === "rows" || (message.type === "state" && !message.first);
     if (mine || shared) {
       this.root.dataset.revision = message.revision;
-      const act = { state: "start", rows: "changed", error: "failed", saved: "saved" }[message.type];
+      const act = { state: "start", rows: "changed", error: "failed", saved: "saved", exists: "exists" }[message.type];
       if (act) this[act](message);
       if (mine && then && message.type !== "error") then(message);
     }
@@ -309,6 +318,7 @@ class Editor {
     for (const row of message.put) this.rows.set(row[0], row);
     this.history = message;
     if (this.row !== null && !this.rows.has(this.row)) this.row = null;
+    if (this.row !== null && message.put.some((row) => row[0] === this.row)) this.learn(this.row);
     this.arrange();
     this.refresh();
     this.say(message.summary.join(" · "), "", true);
@@ -336,8 +346,13 @@ class Editor {
     this.say([message.text, ...message.left_out.map((one) => "▲ " + one)].join(" · "), "ok");
   }
 
+  exists(message) {
+    this.say(message.text, "warn");
+  }
+
   say(text, tone = "", silent = false) {
-    put(this.message, silent ? "" : (tone === "bad" ? "✗ " : tone === "ok" ? "✓ " : "") + text);
+    const sign = { bad: "✗ ", ok: "✓ ", warn: "▲ " }[tone] || "";
+    put(this.message, silent ? "" : sign + text);
     this.message.className = "tsnb-w-say" + (tone ? " tsnb-w-" + tone : "");
     put(this.live, text);
   }
@@ -355,7 +370,7 @@ class Editor {
     this.root.replaceChildren();
     this.undo = this.button("undo", () => this.ask("undo"), { class: "tsnb-w-undo" });
     this.redo = this.button("redo", () => this.ask("redo"), { class: "tsnb-w-redo" });
-    this.restButton = this.button("rest", () => this.ask("rest"), { class: "tsnb-w-rest" });
+    this.restButton = this.button("rest", () => this.ask("rest", {}, (answer) => this.say(answer.said)), { class: "tsnb-w-rest" });
     this.query = make("input", {
       type: "search", class: "tsnb-w-filter", placeholder: words.filter,
       "aria-label": words.filter, oninput: () => this.refresh(),
@@ -372,7 +387,7 @@ class Editor {
       type: "text", class: "tsnb-w-path", value: "mapping.yaml", spellcheck: "false",
       "aria-label": pairing ? words.path_pairing : words.path,
       title: pairing ? words.path_pairing : words.path,
-      onkeydown: (event) => { if (event.key === "Enter") this.save(); },
+      onkeydown: (event) => { if (event.key === "Enter" && !event.repeat) this.save(); },
     });
     this.kind = pairing ? make("select", { "aria-label": words.kind, title: words.kind, class: "tsnb-w-kind" },
       ...["", "data", "layer", "cell", "api"].map((one) => make("option", { value: one }, one || words.by_name))) : null;
@@ -385,11 +400,11 @@ class Editor {
       this.table_section,
       this.panel,
       make("div", { class: "tsnb-w-bar" }, this.path, this.kind,
-        this.button("save", () => this.save(), { class: "tsnb-w-save" }), this.message),
+        // The second click of a double one is no answer to what the first one made us ask.
+        this.button("save", (event) => { if (event.detail < 2) this.save(); }, { class: "tsnb-w-save" }), this.message),
       this.live,
     );
     // The notebook's own shortcuts must not see what is typed or pressed here, but for saving.
-    this.root.setAttribute("data-lm-suppress-shortcuts", "true");
     for (const kind of ["keydown", "keypress", "keyup"])
       this.root.addEventListener(kind, (event) => {
         event.stopPropagation();
@@ -397,13 +412,21 @@ class Editor {
         if (!saves || kind !== "keydown") return;
         event.preventDefault();
         const { key, code, keyCode, which, ctrlKey, metaKey } = event;
-        const save = () => this.outside.dispatchEvent(new KeyboardEvent("keydown", {
-          key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
-        }));
+        const save = () => {
+          // nbclassic hears no key while a widget has the focus.
+          const manager = window.Jupyter && window.Jupyter.keyboard_manager;
+          const deaf = manager && !manager.enabled;
+          if (deaf) manager.enable();
+          this.outside.dispatchEvent(new KeyboardEvent("keydown", {
+            key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
+          }));
+          if (deaf) manager.disable();
+        };
         if (this.outside.dataset.drawing === "0" && !this.asked.size) save();
         else this.save_soon(save);
       });
     this.root.addEventListener("keydown", (event) => this.pressed(event));
+    this.root.addEventListener("mousemove", (event) => { this.pointer = [event.screenX, event.screenY]; });
     this.root.addEventListener("dragend", () => this.dropped());
   }
 
@@ -698,9 +721,14 @@ class Editor {
     this.crossing = null;
     this.chosen = [null, null];
     this.fits = [null, null];
-    this.about = null;
+    this.learn(key);
     this.draw();
     this.detail();
+  }
+
+  // What the kernel knows of a row as it is now.
+  learn(key) {
+    this.about = null;
     this.ask("row", { key }, (answer) => {
       if (this.row !== key) return;
       this.about = answer;
@@ -709,19 +737,44 @@ class Editor {
   }
 
   detail() {
-    const panel = this.panel;
-    const typed = panel.querySelector(".tsnb-w-how");
-    const root = this.root.getRootNode();
-    if (typed && typed === root.activeElement && this.row === this.shown && this.row !== null) return;
-    this.shown = this.row;
-    const held = panel.contains(root.activeElement) && root.activeElement.dataset.do;
+    const { panel } = this;
+    const { activeElement } = this.root.getRootNode();
+    const before = this.shown;
+    const side = this.row === null && this.side !== undefined && this.chosen[this.side] !== null ? this.side : null;
+    const subject = this.row !== null ? "row " + this.row : side !== null ? `name ${side} ${this.chosen[side]}` : "";
+    const about = this.row !== null ? this.about : null;
+    const same = subject !== "" && subject === before.subject;
+    const typed = same ? panel.querySelector("input") : null;
+    // Whoever types is not disturbed where there is nothing new.
+    const row = this.row !== null ? this.rows.get(this.row) : null;
+    if (same && row && row === before.row && about === before.about) return;
+    this.shown = { subject, about, side, row };
+    const held = panel.contains(activeElement) && (activeElement.dataset.do || true);
+    const kept = typed && typed.value !== typed.defaultValue && [typed.value, typed.selectionStart, typed.selectionEnd];
     if (this.row !== null) panel.replaceChildren(...this.row_detail());
-    else if (this.side !== undefined && this.chosen[this.side] !== null)
-      panel.replaceChildren(...this.name_detail(this.side));
+    else if (side !== null) panel.replaceChildren(...this.name_detail(side));
     else if (!panel.querySelector(".tsnb-w-help"))
       panel.replaceChildren(make("p", { class: "tsnb-w-help" }, this.words.help));
+    const field = panel.querySelector("input");
+    // What was typed stays, but for what has become so meanwhile.
+    if (kept && field && (this.row === null || field.defaultValue === typed.defaultValue)) {
+      field.value = kept[0];
+      field.setSelectionRange(kept[1], kept[2]);
+      if (this.row !== null) this.settle(this.row);
+    }
     const again = held && [...panel.querySelectorAll("[data-do]")].find((one) => one.dataset.do === held);
     if (again) again.focus({ preventScroll: true });
+    else if (held) this.land(before.side);
+  }
+
+  // Where the focus goes when what had it is gone: the next name of a side, or the next row.
+  land(side) {
+    const pools = this.pools.map((pool) => pool.list);
+    const lists = side === null || side === undefined ? [this.list, ...pools] : [pools[side], pools[1 - side], this.list];
+    const list = lists.find((one) => one.items.length);
+    if (!list) this.undo.focus({ preventScroll: true });
+    else if (this.keyboard) list.go(list.active);
+    else list.hold();
   }
 
   name_detail(side) {
@@ -737,7 +790,7 @@ class Editor {
         this.button("pair_with", () => this.send_pair(...(side ? [candidate, number] : [number, candidate])),
           { "data-do": "c" + candidate, "aria-label": `${this.words.pair_with} ${this.names[1 - side][candidate]}: ${why}` }),
         " ", make("samp", {}, this.names[1 - side][candidate]),
-        make("span", { class: this.tone(fits, why) }, (this.tone(fits, why) === "tsnb-w-ok" ? " ✓ " : fits ? " " : " ▲ ") + times(why))));
+        make("span", { class: this.tone(fits, why) }, (this.tone(fits, why) === "tsnb-w-ok" ? " ✓ " : fits ? " " : " ▲ ") + why)));
     const actions = make("p", { class: "tsnb-w-actions" });
     if (other !== null)
       actions.append(this.button("pair_with", () => this.pair(), { class: "tsnb-w-pair", "data-do": "pair" }),
@@ -745,11 +798,27 @@ class Editor {
         make("span", {}, this.fit_text(this.fit(1 - side, other)) + " "));
     if (this.state.kind === "pairing" || side === 0) {
       const word = this.state.kind === "pairing" ? "expect" : "drop";
-      actions.append(this.button(word, () => this.ask("aside", { side: ["left", "right"][side], number }),
-        { class: "tsnb-w-aside", "data-do": "aside" }));
+      const ask = () => this.ask("aside", { side: ["left", "right"][side], number }, () => {
+        if (this.chosen[side] === null) this.next(side);
+      });
+      actions.append(this.button(word, ask, { class: "tsnb-w-aside", "data-do": "aside" }));
     }
     parts.push(actions);
+    if (this.state.open_target && side === 0) parts.push(this.to_field(number, answer ? answer.former : ""));
     return parts;
+  }
+
+  // Where the names of the target are not known, one can be typed.
+  to_field(number, former) {
+    const { words } = this;
+    const send = () => this.ask("name", { left: number, name: field.value }, () => this.next(0));
+    const field = make("input", {
+      type: "text", class: "tsnb-w-to", value: former, spellcheck: "false", size: 32, "data-do": "to",
+      "aria-label": words.target_name, title: words.target_name_why,
+      onkeydown: (event) => { if (event.key === "Enter" && !event.repeat) send(); },
+    });
+    return make("p", { class: "tsnb-w-actions" }, make("label", {}, `${words.target_name} `, field),
+      this.button("pair_with", send, { "data-do": "name", "aria-label": `${words.pair_with}: ${words.target_name}` }));
   }
 
   // A name that is free is not called fitting where its shape is not known.
@@ -771,11 +840,11 @@ class Editor {
       actions.append(this.button("accept", () => this.ask("accept", { key }), { "data-do": "accept" }),
         make("span", { class: "tsnb-w-warn" }, ` ${this.words.suggested} ${row[7]} `));
     if (this.state.kind === "weight_map" && row[2].length) {
-      const how = make("input", {
+      const how = this.how = make("input", {
         type: "text", class: "tsnb-w-how", value: row[3], spellcheck: "false", size: 18,
         "aria-label": this.words.transform, "data-do": "how",
-        oninput: () => this.try_out(key, how.value),
-        onkeydown: (event) => { if (event.key === "Enter") this.apply(key, how.value); },
+        oninput: () => this.settle(key),
+        onkeydown: (event) => { if (event.key === "Enter" && !event.repeat) this.apply(key, how.value); },
       });
       actions.append(make("label", {}, ` ${this.words.transform} `, how),
         this.button("apply", () => this.apply(key, how.value), { class: "tsnb-w-apply", "data-do": "apply" }));
@@ -783,37 +852,70 @@ class Editor {
         if (one !== row[3])
           actions.append(make("button", {
             type: "button", class: "tsnb-w-choice", "data-do": "t" + one,
-            onmouseenter: () => this.try_out(key, one), onfocus: () => this.try_out(key, one),
+            onmouseenter: (event) => this.point(event, key, one),
+            onmousemove: (event) => this.point(event, key, one),
+            onmouseleave: () => this.settle(key),
+            onfocus: () => this.try_out(key, one), onblur: () => this.settle(key),
             onclick: () => this.apply(key, one),
           }, one));
     }
+    this.trying = null;
     this.preview = make("p", { class: "tsnb-w-preview" });
     parts.push(actions, this.preview);
-    if (row[5]) parts.push(make("p", { class: "tsnb-w-note" }, row[5]));
+    // What the preview says of the row is not said again.
+    const said = about && !about.ok ? about.text : "";
+    const note = said && row[5].startsWith(said) ? row[5].slice(said.length).replace(/^; /, "") : row[5];
+    if (note) parts.push(make("p", { class: "tsnb-w-note" }, note));
     if (about) this.show_preview(about);
     return parts;
   }
 
+  // A choice that comes to lie under a pointer at rest was not pointed at.
+  point(event, key, transform) {
+    const [x, y] = this.pointer || [];
+    if (event.screenX !== x || event.screenY !== y) this.try_out(key, transform);
+  }
+
   try_out(key, transform) {
+    if (this.trying === transform) return;
+    this.trying = transform;
     this.ask("preview", { key, transform }, (answer) => {
-      if (this.row === key) this.show_preview(answer);
+      if (this.row === key && this.trying === transform) this.show_preview(answer);
     });
+  }
+
+  // The preview is again of what stands in the field: the row's own transform, or what is typed.
+  settle(key) {
+    if (this.row !== key || !this.rows.has(key) || !this.how.isConnected) return;
+    if (this.how.value.trim() !== this.rows.get(key)[3]) {
+      this.try_out(key, this.how.value);
+      return;
+    }
+    this.trying = null;
+    if (this.about) this.show_preview(this.about);
   }
 
   show_preview(answer) {
     const text = times(answer.text).replace("->", "→");
     const said = answer.ok ? (answer.text ? "✓ " + text : "") : "✗ " + answer.text;
+    const of = answer.transform && (said || answer.evidence) ? answer.transform + ": " : "";
     this.preview.replaceChildren(
+      make("samp", {}, of),
       make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, said),
       answer.evidence ? make("span", {}, `${said ? " · " : ""}${answer.evidence}`) : "");
-    this.live.textContent = `${said} ${answer.evidence}`;
+    this.live.textContent = `${of}${said} ${answer.evidence}`;
   }
 
   apply(key, transform) {
-    const focus = this.root.getRootNode().activeElement;
-    if (focus && focus.classList.contains("tsnb-w-how")) focus.blur();
-    this.ask("transform", { key, transform }, () => {
-      if (this.rows.has(key)) this.choose_row(key);
+    this.ask("transform", { key, transform }, (answer) => {
+      // Back on the row, where undo and the arrow keys are heard.
+      const { activeElement } = this.root.getRootNode();
+      if (activeElement === this.how && this.row === key) {
+        this.how.value = this.how.defaultValue;
+        this.land(null);
+        this.detail();
+      }
+      if (answer.said) this.say(answer.said);
     });
   }
 
@@ -826,12 +928,14 @@ class Editor {
   }
 
   send_pair(left, right, key = null) {
-    this.pairing = this.ask("pair", { left, right, key }, () => {
-      // The next name is ready for whoever pairs by keyboard.
-      const list = this.pools[0].list;
-      if (!this.keyboard || !list.items.length) return;
-      this.choose(0, list.items[Math.max(list.active, 0)], true);
-    });
+    this.pairing = this.ask("pair", { left, right, key }, () => this.next(0));
+  }
+
+  // The next name is ready for whoever works by keyboard.
+  next(side) {
+    const list = this.pools[side].list;
+    if (!this.keyboard || !list.items.length) return;
+    this.choose(side, list.items[Math.max(list.active, 0)], true);
   }
 
   save() {
@@ -844,7 +948,10 @@ class Editor {
     const key = event.key.toLowerCase();
     this.keyboard = true;
     this.root.addEventListener("mousedown", () => { this.keyboard = false; }, { once: true, capture: true });
-    if (command && !typing && (key === "z" || key === "y")) {
+    // In a field the browser undoes what was typed, where something was.
+    const typed = typing && event.target.value !== event.target.defaultValue;
+    const own = typing && !typed && this.panel.contains(event.target);
+    if (command && (!typing || own) && (key === "z" || key === "y")) {
       event.preventDefault();
       this.ask(key === "y" || event.shiftKey ? "redo" : "undo");
       return;

@@ -16,7 +16,7 @@ from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import decades, scientific
 from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
 from troubleshooter_nb.render.words import reason_text, sentence
-from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of
+from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
 from troubleshooter_nb.widgets.explorer_words import explorer_word
 
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -29,6 +29,8 @@ _FIGURES = (
 )
 # dtype -> how the page takes a buffer of it
 _BUFFERS = {"int64": "<i8", "uint64": "<u8", "complex128": "<c16", "float64": "<f8"}
+_LARGEST = float(np.finfo(float).max)
+_WHOLE = 2.0**53  # up to here float64 holds every integer
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 
 
@@ -100,7 +102,7 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
 
 
 def said_part(found: Part) -> Answer:
-    """A window of the heat map for the page.
+    """A window of the heat map for the page; ``bits`` say how many digits tell its values apart.
 
     Buffers: tile maxima as float64, mismatches as int32, and the values of both sides, in the
     dtypes of ``kinds``, where every tile is one element.
@@ -116,6 +118,7 @@ def said_part(found: Part) -> Answer:
     ]
     return {
         "kinds": kinds,
+        "bits": list(found.bits),
         "lead": None if found.plane.lead is None else list(found.plane.lead),
         "plane": [found.plane.rows, found.plane.columns],
         "offset": found.plane.offset,
@@ -137,10 +140,9 @@ def _draw(
     # Of one side alone the other is all zero: that column says nothing.
     single = sources[1] is None
     rows = worst_elements("x".join(map(str, shape)) or "scalar", evidence, 8)
+    bits = [precision(source.dtype) for source in sources if source is not None]
     said["worst"] = [
-        [text, f"{left:.6g}"]
-        if single
-        else [text, f"{left:.6g}", f"{right:.6g}", *map(scientific, rest)]
+        [text, *map(shortest, (left, right), bits), *([] if single else _apart(left, right, *rest))]
         for text, left, right, *rest in rows
     ]
     said["places"] = [int(flat) for flat in evidence["worst_index"].values[:8]]
@@ -183,17 +185,61 @@ def _say_exactly(
         values = [element_of(source, flat) for source in given]
     except OSError:
         return  # the files are gone: what the evidence keeps is still true
-    line[1 : 1 + len(values)] = map(_exactly, values)
+    bits = [precision(source.dtype) for source in given]
+    line[1 : 1 + len(values)] = map(_exactly, values, bits)
     if len(values) == 2 and all(isinstance(value, int) for value in values):
-        line[3] = _exactly(abs(int(values[0].real) - int(values[1].real)))
+        line[3] = str(abs(int(values[0].real) - int(values[1].real)))
 
 
-def _exactly(value: int | float | complex) -> str:
+def _apart(left: float, right: float, error: float, relative: float) -> list[str]:
+    """Both distances of two values; what float64 cannot hold comes as its largest number."""
+    if error == _LARGEST:
+        error = math.inf
+        relative = abs(left / right - 1) if right else math.inf
+    return [scientific(error), scientific(relative)]
+
+
+def _exactly(value: int | float | complex, bits: int) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, complex):
-        return f"{value.real:.6g}{value.imag:+.6g}j"
-    return f"{value:.6g}"
+        imaginary = shortest(value.imag, bits)
+        sign = "" if imaginary.startswith("-") else "+"
+        return f"{shortest(value.real, bits)}{sign}{imaginary}j"
+    return shortest(value, bits)
+
+
+def shortest(value: float, bits: int) -> str:
+    """The fewest digits that tell a number from all others of its format; as explorer.js.
+
+    Parameters
+    ----------
+    value : float
+        Any number, nan and inf included.
+    bits : int
+        Precision of the format (`drill_down.precision`): 53, 24, 11 and 8 for float64, float32,
+        float16 and bfloat16. 0 for integers, of which float64 keeps those up to 2**53: others
+        come with six digits.
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if not bits:
+        return f"{value:.0f}" if abs(value) <= _WHOLE else f"{value:.6g}"
+    written = (f"{value:.{digits}e}" for digits in range(17))
+    text = next(text for text in written if _rounded(float(text), bits) == value)
+    mantissa, power = text.split("e")
+    if -4 <= int(power) < 16:
+        return repr(float(text)).removesuffix(".0")
+    return f"{mantissa}e{int(power)}"
+
+
+def _rounded(value: float, bits: int) -> float:
+    if bits == 24:
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    # The sum pushes the bits that are too many out of the number, and rounds to even as it does.
+    pushed = value * (2.0 ** (53 - bits) + 1)
+    return pushed - (pushed - value) if bits < 53 and math.isfinite(pushed) else value
 
 
 def _arrow(left: str, right: str) -> str:
@@ -206,10 +252,12 @@ def _sentence(reason: str, language: str) -> str:
 
 
 def _value_histogram(evidence: xr.Dataset, sides: Sequence[str], language: str) -> dict[str, Any]:
-    low, high = (scientific(float(evidence.attrs[end])) for end in ("low", "high"))
+    low, high = (float(evidence.attrs[end]) for end in ("low", "high"))
+    ends = {"low": scientific(low), "high": scientific(high)}
+    key = "no_values" if math.isnan(low) else "value_histogram"
     counts = [evidence[f"{side}_histogram"].values for side in sides]
     return {
-        "title": explorer_word("value_histogram", language, low=low, high=high),
+        "title": explorer_word(key, language, **ends),
         "series": [
             {"name": explorer_word(side if len(sides) > 1 else "value", language), **_bars(count)}
             for side, count in zip(sides, counts, strict=True)

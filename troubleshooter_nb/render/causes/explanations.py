@@ -178,6 +178,42 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
         "another draw.",
         "但均值、标准差与极值一致而数值不同：顺序不同，或随机抽样不同。",
     ),
+    # Where in the tensor, by `analysis.causes.tensors.places.observed_place`.
+    "place_index": (
+        "The sides differ by more than rounding only at index {start} of axis {axis} "
+        "({share} of the elements).",
+        "两侧的差异仅在第 {axis} 轴的下标 {start} 处超出舍入误差（占元素的 {share}）。",
+    ),
+    "place_index_first": (
+        "The sides differ by more than rounding only at the first index of axis {axis} "
+        "({share} of the elements).",
+        "两侧的差异仅在第 {axis} 轴的第一个下标处超出舍入误差（占元素的 {share}）。",
+    ),
+    "place_index_last": (
+        "The sides differ by more than rounding only at the last index of axis {axis}, {start} "
+        "({share} of the elements).",
+        "两侧的差异仅在第 {axis} 轴的最后一个下标 {start} 处超出舍入误差（占元素的 {share}）。",
+    ),
+    "place_indices": (
+        "The sides differ by more than rounding only at the indices {start} to {last} of axis "
+        "{axis} ({share} of the elements).",
+        "两侧的差异仅在第 {axis} 轴的下标 {start} 至 {last} 处超出舍入误差（占元素的 {share}）。",
+    ),
+    "place_indices_first": (
+        "The sides differ by more than rounding only at the first {count} indices of axis {axis} "
+        "({share} of the elements).",
+        "两侧的差异仅在第 {axis} 轴的前 {count} 个下标处超出舍入误差（占元素的 {share}）。",
+    ),
+    "place_indices_last": (
+        "The sides differ by more than rounding only at the last {count} indices of axis {axis} "
+        "({share} of the elements).",
+        "两侧的差异仅在第 {axis} 轴的后 {count} 个下标处超出舍入误差（占元素的 {share}）。",
+    ),
+    "place_border": (
+        "The sides differ by more than rounding only in a border {width} wide of the last two axes "
+        "({share} of the elements).",
+        "两侧的差异仅在最后两轴宽 {width} 的边缘处超出舍入误差（占元素的 {share}）。",
+    ),
     "repair": ("What to do:", "处理："),
     "proof_sides": (
         "Found from each side's own values: left {left}, right {right}. Relative error {before}; "
@@ -207,6 +243,10 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
         "inputs differ, {equal} of {count} equal: {names}",
         "输入不同，{count} 个中 {equal} 个相同：{names}",
     ),
+    "check_inputs_note": (
+        "inputs equal to rounding, {equal} of {count} to the bit",
+        "输入在舍入误差内相同，{count} 个中 {equal} 个逐位相同",
+    ),
     "check_inputs_unknown": (
         "inputs: statistics cannot tell, {equal} of {count} equal",
         "输入：统计量无法判定，{count} 个中 {equal} 个相同",
@@ -216,6 +256,10 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
         "parameters differ, {equal} of {count} equal: {names}",
         "参数不同，{count} 个中 {equal} 个相同：{names}",
     ),
+    "check_parameters_note": (
+        "parameters equal to rounding, {equal} of {count} to the bit",
+        "参数在舍入误差内相同，{count} 个中 {equal} 个逐位相同",
+    ),
     "check_parameters_unknown": (
         "parameters: statistics cannot tell, {equal} of {count} equal",
         "参数：统计量无法判定，{count} 个中 {equal} 个相同",
@@ -224,6 +268,10 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
     "check_buffers_bad": (
         "buffers differ, {equal} of {count} equal: {names}",
         "缓冲区不同，{count} 个中 {equal} 个相同：{names}",
+    ),
+    "check_buffers_note": (
+        "buffers equal to rounding, {equal} of {count} to the bit",
+        "缓冲区在舍入误差内相同，{count} 个中 {equal} 个逐位相同",
     ),
     "check_buffers_unknown": (
         "buffers: statistics cannot tell, {equal} of {count} equal",
@@ -238,10 +286,14 @@ EXPLANATIONS: Mapping[str, tuple[str, str]] = {
         "{apart} of {count} layer settings differ: {names}",
         "{count} 项层设置中 {apart} 项不同：{names}",
     ),
-    "check_cards_ok": ("run cards alike", "运行信息一致"),
+    # Framework, versions and device are no part of them: see `analysis.preflight`.
+    "check_cards_ok": (
+        "run settings (seeds, switches) alike ({count})",
+        "运行设置（随机种子、开关等）一致（{count}）",
+    ),
     "check_cards_note": (
-        "{apart} of {count} facts of the runs differ: {names}",
-        "{count} 项运行信息中 {apart} 项不同：{names}",
+        "{apart} of {count} run settings differ: {names}",
+        "{count} 项运行设置中 {apart} 项不同：{names}",
     ),
     "check_coverage_ok": ("every entry has a partner", "各项均有对应"),
     "check_coverage_note": (

@@ -36,7 +36,7 @@ WORDS: dict[str, CauseWords] = {
         ("Axes of a convolution kernel in another order", "卷积核的轴顺序不同"),
         (
             "{text}: {before} becomes {residual}.",
-            "调整左侧的轴 {axes}（{kind}）后与右侧相等：误差由 {before} 降到 {residual}。",
+            "{text}：误差由 {before} 降到 {residual}。",
         ),
         (
             "Permute or flip the kernel when it is converted: layouts (out, in, h, w), "
@@ -133,7 +133,7 @@ WORDS: dict[str, CauseWords] = {
         ("Query, key and value packed in another order", "QKV 打包顺序不同"),
         (
             "{text}: {before} becomes {residual}.",
-            "以 {rows} 行为一块重新排列后相等：误差由 {before} 降到 {residual}。",
+            "{text}：误差由 {before} 降到 {residual}。",
         ),
         (
             "Split the packed tensor by its own rule (all q, all k, all v; or per head or group) "
@@ -158,7 +158,7 @@ WORDS: dict[str, CauseWords] = {
         ("Gate and up halves in another order", "gate 与 up 的顺序不同"),
         (
             "{text}: {before} becomes {residual}.",
-            "以 {rows} 行为一块重新排列后相等：误差由 {before} 降到 {residual}。",
+            "{text}：误差由 {before} 降到 {residual}。",
         ),
         (
             "Join gate and up in the order, or interleaved, as the target's activation splits "
@@ -170,7 +170,7 @@ WORDS: dict[str, CauseWords] = {
         ("Gates of a recurrent layer in another order", "循环层的门顺序或偏置不同"),
         (
             "{text}: {before} becomes {residual}.",
-            "重排各个门（或将两个偏置相加）后相等：误差由 {before} 降到 {residual}。",
+            "{text}：误差由 {before} 降到 {residual}。",
         ),
         (
             "Reorder the blocks when converting (torch: i, f, g, o; r, z, n), in weights and "
@@ -252,7 +252,7 @@ WORDS: dict[str, CauseWords] = {
         (
             "On the {tied} side it equals {other}, on the other it does not; tied there as well, "
             "{before} becomes {residual}.",
-            "在 {tied} 侧它与 {other} 相同，另一侧则不同；若同样共享，"
+            "在{tied} 侧它与 {other} 相同，另一侧则不同；若同样共享，"
             "误差由 {before} 降到 {residual}。",
         ),
         (
