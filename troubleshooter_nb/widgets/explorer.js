@@ -4,6 +4,7 @@
 const ROW = 24; // px, height of a table row
 const TALLEST = 364; // px, of the table
 const NAME = 330; // px that two names should have
+const PATIENCE = 100; // ms until it is said that a row is being read
 const SILENCE = 5000; // ms until a question that has no answer is said to have none
 const SPARE = 5; // rows kept above and below what is seen
 const DECADES = 4; // that the heat map's colours span
@@ -980,13 +981,19 @@ class Explorer {
   async open(row) {
     this.opened = row;
     const name = this.label(row);
-    this.panel.hidden = false;
     this.panel.setAttribute("aria-label", name);
-    if (!this.map) this.panel.replaceChildren(make("p", {}, filled(this.words.reading, { name })));
-    this.panel.setAttribute("aria-busy", "true");
+    // An answer is mostly there sooner than one sees that it is waited for.
+    const slow = setTimeout(() => {
+      if (this.opened !== row) return;
+      this.panel.hidden = false;
+      if (!this.map) this.panel.replaceChildren(make("p", {}, filled(this.words.reading, { name })));
+      this.panel.setAttribute("aria-busy", "true");
+    }, PATIENCE);
     this.draw();
     const answer = await this.ask("open", { row });
+    clearTimeout(slow);
     if (this.opened !== row) return; // another one was opened meanwhile
+    this.panel.hidden = false;
     this.panel.setAttribute("aria-busy", "false");
     this.showPanel(row, answer);
     // Its beginning, with the map where there is one: the row stays in sight if it can.
@@ -1006,7 +1013,7 @@ class Explorer {
   }
 
   closePanel() {
-    if (this.panel.hidden) return;
+    if (this.panel.hidden && this.opened === undefined) return;
     this.panel.hidden = true;
     this.panel.replaceChildren();
     this.spoken.textContent = "";
