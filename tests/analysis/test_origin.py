@@ -433,3 +433,6 @@ def test_where_a_side_turns_coarse_is_the_origin_and_behind_it_is_its_precision(
         assert created(run(number), chain()) == [f"fc{number} output 0"]
         assert [f.cause for f in comparison.findings] == ["low_precision_cast"]
         assert comparison.findings[0].evidence["side"] == "left"
+        # What fails behind it carries its difference, however little the precision leaves of it.
+        assert "carried it" in comparison.verdict
+        assert "without effect" not in comparison.verdict

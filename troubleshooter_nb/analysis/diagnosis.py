@@ -332,7 +332,7 @@ class _Inquiry:
         places[created] = np.arange(len(created))
         columns = {
             "origin_order": places,
-            "origin": object_array(list(origins.state)),
+            "origin": object_array(list(origins.told())),
             "origin_basis": object_array(list(origins.basis)),
             "source_error": origins.source_error,
             "growth": growth,

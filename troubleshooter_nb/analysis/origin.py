@@ -129,6 +129,23 @@ class Origins:
             if self.error[row] > 0 and math.isfinite(self.source_error[row]):
                 self.state[row] = "created"
 
+    def told(self) -> np.ndarray:
+        """`state`, in which what fails behind an origin carries its difference.
+
+        Behind where one side turned coarse nothing is further apart than that precision leaves,
+        and tolerances of single pairs know nothing of it.
+        """
+        told = self.state.copy()
+        created = self.created()
+        if not created:
+            return told
+        begin = self.time(created[0])
+        is_silent = np.isin(self.flow.result["verdict"], DIFFERING) & (told == "")
+        for row in map(int, np.flatnonzero(is_silent & (self.source_error > 0))):
+            if row not in self.harmless and self.time(row) > begin:
+                told[row] = "carried"
+        return told
+
     def time(self, row: int) -> tuple[Any, ...]:
         """Sorts rows by when their values mattered first."""
         node = self.flow.node_of.get(row)
