@@ -19,10 +19,12 @@ def cmp(tmp_path):
     return tnb.compare(tnb.save_dump(left, tmp_path / "l"), tnb.save_dump(right, tmp_path / "r"))
 
 
-def test_a_page_is_complete_and_loads_nothing(cmp, tmp_path):
-    text = tnb.export(cmp, tmp_path / "deep" / "page.html").read_text("utf-8")
-    assert text.startswith("<!DOCTYPE html>")
-    assert cmp._repr_html_() in text
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_page_is_complete_and_loads_nothing(cmp, tmp_path, language):
+    with tnb.option_context(language=language):
+        text = tnb.export(cmp, tmp_path / "deep" / "page.html").read_text("utf-8")
+        assert cmp._repr_html_() in text
+    assert text.startswith(f'<!DOCTYPE html><html lang="{language}">')
     for word in ("<script", "http://", "https://", "<link", " id="):
         assert word not in text.replace("http://www.w3.org/2000/svg", "")
 

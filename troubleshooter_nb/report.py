@@ -104,7 +104,8 @@ def _article(obj: object) -> str:
 
 
 def _html(obj: Any, path: Path) -> None:
-    path.write_text(page(_title(obj), obj._repr_html_()), encoding="utf-8")
+    language = str(get_options()["language"])
+    path.write_text(page(_title(obj), language, obj._repr_html_()), encoding="utf-8")
 
 
 def _text(obj: Reportable, path: Path) -> None:

@@ -147,6 +147,12 @@ def test_two_learning_rates_are_no_learning_rate(tmp_path):
     assert np.isnan(diff.learning_rate)
 
 
+@pytest.mark.parametrize("rate", [0, -0.1, float("nan"), True, "a"])
+def test_what_is_no_learning_rate_is_refused_before_anything_is_read(rate):
+    with pytest.raises(ValueError, match="learning_rate must be a number larger than 0"):
+        diff_checkpoints("nowhere", "nowhere", learning_rate=rate)
+
+
 def test_training_state_of_one_side_is_expected(tmp_path):
     state = {"global_step": np.int32(2), "beta1_power": np.float32(0.9)}
     state |= {f"moment1.{name}": np.zeros_like(MINDSPORE[name]) for name in ("conv.weight",)}

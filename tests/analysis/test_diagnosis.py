@@ -179,6 +179,11 @@ def test_noise_is_not_measured_from_runs_that_differ():
         measure_noise(compare(chain(inputs=lambda x: x + 1), chain()))
 
 
+def test_noise_is_measured_of_a_comparison():
+    with pytest.raises(TypeError, match=r"takes what compare\(\) returns, got str"):
+        measure_noise("a_folder")
+
+
 def test_swapped_sides_swap_the_fitted_values():
     forth = compare(normed(1e-3), normed(1e-5)).findings[0]
     back = compare(normed(1e-5), normed(1e-3)).findings[0]

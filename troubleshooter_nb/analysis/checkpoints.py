@@ -69,8 +69,11 @@ def diff_checkpoints(
     Raises
     ------
     ValueError, PairingError, UnknownFormatError, FileNotFoundError
-        As `compare` does.
+        As `compare` does; ValueError also for a learning rate that is none.
     """
+    if learning_rate is not None and not _is_rate(learning_rate):
+        msg = f"learning_rate must be a number larger than 0, got {learning_rate!r}"
+        raise ValueError(msg)
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
@@ -83,12 +86,15 @@ def diff_checkpoints(
             progress=progress,
             drill_downs=_DRILL_DOWNS,
         )
-    if learning_rate is None:
-        learning_rate = _learning_rate(right, left)
-    if not learning_rate > 0:
-        learning_rate = float("nan")
+    rate = _learning_rate(right, left) if learning_rate is None else float(learning_rate)
     notes = _ties_of_one_side(pairing)
-    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, learning_rate, notes)
+    return CheckpointDiff(_table(pairing, comparison), pairing, comparison, rate, notes)
+
+
+def _is_rate(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return bool(0 < value < np.inf)
 
 
 def _as_checkpoint(value: DumpLike, side: str) -> Dump:
@@ -118,7 +124,7 @@ def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
 
 
 def _learning_rate(*dumps: Dump) -> float:
-    """The one learning rate of the first dump that holds any; nan where it holds several."""
+    """The one learning rate of the first dump that holds any; nan where it is none, or several."""
     for dump in dumps:
         rows = np.flatnonzero(dump.index["role"].values == "learning_rate")
         if len(rows):
@@ -128,7 +134,8 @@ def _learning_rate(*dumps: Dump) -> float:
                 for source in sources
                 if source is not None and source.shape in ((), (1,))
             }
-            return rates.pop() if len(rates) == 1 else float("nan")
+            known = rates.pop() if len(rates) == 1 else float("nan")
+            return known if known > 0 else float("nan")
     return float("nan")
 
 

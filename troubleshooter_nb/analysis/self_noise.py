@@ -33,9 +33,14 @@ def measure_noise(comparison: Comparison) -> NoiseModel:
 
     Raises
     ------
+    TypeError
+        If it is no comparison.
     ValueError
         If pairs differ by more than rounding explains: their error is no noise.
     """
+    if not isinstance(comparison, Comparison):
+        msg = f"measure_noise() takes what compare() returns, got {type(comparison).__name__}"
+        raise TypeError(msg)
     flow = Flow(comparison)
     origins = find_origins(flow)
     created = origins.created()

@@ -175,7 +175,7 @@ def shortest(draw: Callable[[int], str], facts: Mapping[str, Any], most: int) ->
     return text
 
 
-def page(title: str, *fragments: object) -> str:
+def page(title: str, language: str, *fragments: object) -> str:
     """A self-contained HTML page that follows the reader's theme and prints well."""
     head = join(
         [
@@ -185,7 +185,7 @@ def page(title: str, *fragments: object) -> str:
         ]
     )
     body = element("body", *fragments, style="margin:24px")
-    return f'<!DOCTYPE html><html lang="en"><head>{head}</head>{body}</html>\n'
+    return f'<!DOCTYPE html><html lang="{language}"><head>{head}</head>{body}</html>\n'
 
 
 def style_sheet() -> str:
