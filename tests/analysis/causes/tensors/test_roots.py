@@ -11,6 +11,7 @@ import pytest
 from tests.analysis.causes.tensors.kit import causes, data, image, twin, weights
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.tensors import detect_root
+from troubleshooter_nb.analysis.causes.tensors.scales import fit_affine
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.weight_map import Transform
 
@@ -385,6 +386,12 @@ def test_images_of_other_ranges_and_normalisations(seed):
         found = only(detect_root(data(left, other)), "input_scale_or_normalisation")
         assert found.evidence["factor_name"] == factor
         assert not recipes or found.evidence["recipes"] == recipes
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_squares_beyond_float64_fit_nothing_and_warn_of_nothing(axis):
+    left, right = np.random.default_rng(0).uniform(-1, 1, (2, 16, 8)) * 1e308
+    assert np.isnan(fit_affine(left, right, axis).residual)
 
 
 @pytest.mark.parametrize("shape", [(16, 32), (12, 3, 4, 4)])

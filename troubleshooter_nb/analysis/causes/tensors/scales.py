@@ -56,6 +56,8 @@ class Affine:
         return int(self.scale.size + np.count_nonzero(self.offset))
 
 
+# Squares near the end of float64 are infinite: then nothing fits.
+@np.errstate(over="ignore", invalid="ignore")
 def fit_affine(
     left: np.ndarray, right: np.ndarray, axis: int | None = None, *, offset: bool = True
 ) -> Affine:
