@@ -435,3 +435,181 @@ def test_what_was_edited_stands_first_in_both_reprs():
     assert "Edited" not in repr(drafted) + drafted._repr_html_()
     # What was matched by names alone is no edit of a person.
     assert "Edited" not in repr(WeightMap((), specs, specs).match_rest())
+
+
+QKV = WeightMap(
+    (),
+    {"qkv": Spec((48, 4), F4), "g": Spec((4, 1, 1), F4), "v": Spec((4, 2, 3), F4)}
+    | {f"s{k}": Spec((16, 4), F4) for k in "qkv"}
+    | {"half": Spec((16, 4), np.dtype("f2"))},
+    {f"t{k}": Spec((16, 4), F4) for k in "qkv"}
+    | {"all": Spec((48, 4), F4), "wide": Spec((16, 12), F4), "sum": Spec((16, 4), F4)}
+    | {"conv": Spec((4, 2, 3), F4), "conv2d": Spec((4, 2, 1, 3), F4)},
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        ("qkv", ["tq", "tk", "tv"], ["split(0, 16, 16, 16)"]),
+        ("qkv", ["tq", "tk"], []),
+        ("qkv", ["tq", "tk", "conv"], []),
+        (["sq", "sk", "sv"], "all", ["concat(0)"]),
+        (["sq", "sk", "sv"], "wide", ["concat(1)"]),
+        (["sq", "sk"], "sum", ["add"]),
+        (["sq", "half"], "sum", []),  # of two dtypes
+        (["g", "v"], "conv", ["weight_norm(0)"]),
+        (["g", "v"], "conv2d", ["weight_norm(0, 2)"]),
+        (["sq", "sk"], ["tq", "tk"], []),
+        ("sq", ["tq"], ["copy"]),
+    ],
+)
+def test_several_names_are_split_joined_or_added_where_shapes_say_so(source, target, expected):
+    found = [str(one) for one in QKV.fitting(source, target)]
+    assert found == expected
+    assert bool(QKV.misfit(source, target)) == (not expected)
+    for one in found:
+        assert QKV.pair(source, target, one).problems() == []
+
+
+def test_of_several_names_it_is_said_why_nothing_fits_and_what_would_be():
+    assert QKV.misfit("qkv", ["tq", "tk"]) == (
+        "192 values (48x4) against 64 values (16x4) + 64 values (16x4)"
+    )
+    assert "only one dtype is joined, not float32, float16" in QKV.misfit(["sq", "half"], "sum")
+    assert "take one on either side" in QKV.misfit(["sq", "sk"], ["tq", "tk"])
+    names = ["tq", "tk", "tv"]
+    assert QKV.preview_pair("qkv", names, "split(0, 16, 16, 16)") == "48x4 -> 16x4 + 16x4 + 16x4"
+    with pytest.raises(WeightMapError, match=r"along axis 0, got 4x1x1, 4x2x3"):
+        QKV.preview_pair(["g", "v"], "conv", "concat(0)")
+    with pytest.raises(EntryNotFoundError, match="no 'strange' in target"):
+        QKV.preview_pair("qkv", "strange", "copy")
+
+
+def test_several_names_of_a_target_that_is_not_known_are_parts_of_equal_size():
+    free = WeightMap((), QKV.source)
+    assert [str(one) for one in free.fitting("qkv", list("abc"))] == ["split(0, 16, 16, 16)"]
+    assert free.fitting("qkv", list("abcde")) == []
+    assert free.misfit("qkv", list("abcde")) == "no axis of 48x4 has 5 equal parts"
+    joined = [str(one) for one in free.fitting(["sq", "sk"], "x")]
+    assert joined == ["concat(0)", "concat(1)", "add"]
+    assert free.misfit(["g", "qkv"], "x") == "no axis joins 4x1x1, 48x4"
+    nothing = WeightMap((), {})
+    assert [str(one) for one in nothing.fitting(["a", "b"], "x")] == ["concat(0)"]
+    assert nothing.fitting("x", ["a", "b"]) == []  # of sizes that nobody knows
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("text", "sources", "targets", "reason"),
+    [
+        ("add", ["a"], ["x"], "add takes several sources, got 1"),
+        ("concat(0)", ["a"], ["x"], r"concat\(0\) takes several sources, got 1"),
+        ("copy", ["a", "b"], ["x"], "copy takes one source, got 2"),
+        ("split(0, 2, 2)", ["a"], ["x"], r"split\(0, 2, 2\) gives 2 tensors for 1 name$"),
+        ("split(0, 4)", ["a"], ["x", "y"], r"split\(0, 4\) gives 1 tensor for 2 names"),
+        ("copy", ["a"], ["x", "y"], "copy gives 1 tensor for 2 names"),
+        ("drop", ["a"], ["x"], "drop needs no target"),
+        ("transpose", ["a"], [], "transpose needs a target"),
+    ],
+)
+def test_tensors_are_counted_before_their_shapes_are_known(
+    tmp_path, text, sources, targets, reason, known
+):
+    specs = {name: Spec((4, 2), F4) for name in "ab"} if known else {}
+    row = WeightRow(tuple(sources), tuple(targets), Transform.parse(text))
+    counted = WeightMap((row,), specs)
+    with pytest.raises(WeightMapError, match=reason):
+        counted.check()
+    with pytest.raises(WeightMapError, match=reason):
+        counted.pair(sources, targets, text)
+    with pytest.raises(WeightMapError, match=reason):
+        counted.preview(0, text)
+    # What is refused here is what a file with it could not be read for.
+    with pytest.raises(FormatError, match=reason.removesuffix("$")):
+        read_weight_map(write_weight_map(counted, tmp_path / "map.yaml"))
+
+
+def test_the_shapes_of_a_cast_take_no_memory():
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        made = Transform.parse("cast(float16)").specs([Spec((1 << 12, 1 << 12), F4)])
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made == [Spec((1 << 12, 1 << 12), np.dtype("f2"))]
+    assert most < 1 << 20  # the array itself has 32 MiB
+
+
+def test_rows_that_fill_one_target_say_so_in_the_table_and_the_repr():
+    rows = (WeightRow(("a",), ("x",)), WeightRow(("b",), ("y",)), WeightRow(("c",), ("x",)))
+    for source in ({}, {name: Spec((2,), F4) for name in "abc"}):
+        twice = WeightMap(rows, source)
+        said = "'x' is the target of several: a, c"
+        assert twice.filled_twice() == {0: said, 2: said}
+        assert twice.table["problem"].values.tolist() == [said, "", said]
+        assert twice.problems() == [said]
+        assert "✓" not in repr(twice)
+    assert WeightMap(rows[:2], {}).filled_twice() == {}
+
+
+def test_rows_that_say_the_same_twice_are_told_apart_by_their_place():
+    same = (WeightRow(("a",), ("x",)), WeightRow(("a",), ("x",), Transform("transpose")))
+    twice = WeightMap(same, {"a": Spec((2, 2), F4)})
+    assert said(twice.unpair(1)) == [("a", "x", "copy")]
+    assert said(twice.transform(0, "reshape(2, 2)"))[1] == ("a", "x", "transpose")
+    assert twice[1] is same[1]
+    assert twice.preview(1, "copy") == "2x2 -> 2x2"
+    with pytest.raises(EntryNotFoundError, match="no row 2 in a weight map of 2 rows"):
+        twice.unpair(2)
+
+
+def in_each_others_place():
+    """Three tensors that lie in a ring of each other's places, and one that is transposed."""
+    names = ["a", "b", "c", "own"]
+    specs = {name: Spec((3, 3), F4) for name in names}
+    rows = tuple(WeightRow((name,), (name,)) for name in names)
+    ring = [WeightRow((s,), (t,)) for s, t in ("ab", "bc", "ca")]
+    other = WeightRow(("own",), ("own",), Transform("transpose"))
+    return WeightMap(rows, specs, specs, suggestions=(*ring, other))
+
+
+def test_tensors_in_each_others_place_are_taken_together():
+    ring = in_each_others_place()
+    assert ring.accept("b").unmatched_sources == ["c"]
+    put_right = ring.accept("b", together=True)
+    assert put_right.names == {"a": "b", "b": "c", "c": "a", "own": "own"}
+    assert put_right.unmatched_sources == put_right.unmatched_targets == []
+    assert [row.sources for row in put_right.suggestions] == [("own",)]
+    assert len(ring.accept("own", together=True).suggestions) == 3
+
+
+def test_what_values_suggest_of_an_unmatched_name_is_its_first_candidate():
+    one = in_each_others_place().accept("b")  # which leaves c without a row
+    assert one.candidates("c")[0] == ("a", "values suggest it by copy; paired with a", False)
+    assert one.suggested_for("c").targets == ("a",)
+    assert one.unpair("a").candidates("a", side="target")[0].name == "c"
+    matched = one.candidates("own")  # has a row, which says what is suggested
+    assert not any("values" in candidate.why for candidate in matched)
+
+
+def test_names_of_a_target_that_is_not_known_are_given_to_match_and_to_find_candidates():
+    specs = {f"l{k}.w": Spec((4, 2), F4) for k in range(3)}
+    rows = tuple(WeightRow((f"l{k}.w",), (f"m{k}.w",), Transform("transpose")) for k in range(3))
+    parted = WeightMap(rows, specs).unpair("l1.w")
+    near = parted.candidates("l1.w", targets=["m0.w", "m1.w", "m2.w"])
+    assert near[0] == ("m1.w", "shape not known", True)
+    assert near[1] == ("m0.w", "shape not known; paired with l0.w", False)
+    assert parted.candidates("m1.w", targets=["m1.w"])[0] == ("l1.w", "shape not known", True)
+    with pytest.raises(EntryNotFoundError, match=r"no 'm1.w' in target; closest"):
+        parted.candidates("m1.w", side="target")
+    assert parted.match_rest() is parted  # nothing says that there is an m1.w
+    assert said(parted.match_rest(targets=["m1.w"]))[1] == ("l1.w", "m1.w", "copy")
+    again = parted.match_rest(targets=["m1.w"], former=rows)
+    assert said(again)[1] == ("l1.w", "m1.w", "transpose")
+    # That two are left over says nothing where shapes are not known.
+    assert parted.match_rest(targets=["entirely.else"]) is parted
+    nothing = WeightMap((), {}, None).match_rest(sources=["a.w"], targets=["a.w"])
+    assert nothing.names == {"a.w": "a.w"}

@@ -22,6 +22,7 @@ Side = Literal["left", "right"]
 _SIDES: tuple[Side, Side] = ("left", "right")
 # How the note of a pair begins of which both sides are right and yet not the same thing.
 DEFINED_DIFFERENTLY = "defined differently"
+_EXPECTED = "expected to be missing"
 
 # name -> (dtype, unit, meaning, value where it does not apply)
 PAIRING_COLUMNS = {
@@ -315,8 +316,11 @@ class Pairing:
         side: Side | None = None,
         step: int | None = None,
         rank: int | None = None,
+        expected: bool = True,
     ) -> Pairing:
         """A pairing in which these unmatched entries are declared expected and so pass.
+
+        The same pairing where they all are already.
 
         Parameters
         ----------
@@ -326,6 +330,8 @@ class Pairing:
             Where the names are, if both sides have them.
         step, rank : int, optional
             Where, if a name occurs in several steps or ranks.
+        expected : bool
+            False takes a declaration back: a partner is wanted again.
 
         Raises
         ------
@@ -334,7 +340,7 @@ class Pairing:
         PairingError
             If one of them has a partner.
         """
-        rows = self.matches()
+        rows, changed = self.matches(), False
         for name in names:
             row = self._row(side or self._side_of(name), name, step, rank)
             if rows[row].left >= 0 and rows[row].right >= 0:
@@ -342,8 +348,10 @@ class Pairing:
                 pair = " and ".join(repr(str(self.table[side].values[row])) for side in sides)
                 msg = f"{name!r} has a partner (the pair is {pair}); unpair it first"
                 raise PairingError(msg)
-            rows[row] = replace(rows[row], expected=True, note="expected to be missing")
-        return Pairing.from_matches(self.left, self.right, rows)
+            if rows[row].expected != expected:
+                note = _EXPECTED if expected else ""
+                rows[row], changed = replace(rows[row], expected=expected, note=note), True
+        return Pairing.from_matches(self.left, self.right, rows) if changed else self
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy."""

@@ -18,7 +18,12 @@ import xarray as xr
 
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, WeightMapError
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
+from troubleshooter_nb.naming.closeness import (
+    BY_SHAPE_ALONE,
+    Candidate,
+    name_index,
+    rest_pairs,
+)
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.text import shape_text
 from troubleshooter_nb.render.weight_map_view import weight_map_html, weight_map_text
@@ -48,6 +53,7 @@ WEIGHT_MAP_COLUMNS = {
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
 _MOST_PROBLEMS = 8
 Shape = tuple[int, ...]
+Side = Literal["source", "target"]
 
 
 class Spec(NamedTuple):
@@ -152,9 +158,8 @@ class Transform:
         WeightMapError
             If the arrays do not fit the transform.
         """
-        if not arrays or (len(arrays) > 1) != (self.kind in JOINING):
-            msg = f"{self} takes {'several sources' if len(arrays) < 2 else 'one source'}"
-            raise WeightMapError(msg)
+        if wrong := _sources_miscounted(self, len(arrays)):
+            raise WeightMapError(wrong)
         first, numbers = arrays[0], [int(n) for n in self.arguments if isinstance(n, int)]
         try:
             return self._applied(arrays, first, numbers)
@@ -347,10 +352,41 @@ def reparametrized(specs: Mapping[str, Spec]) -> dict[str, Parts]:
     return found
 
 
+def _listed_shapes(specs: Sequence[Spec]) -> str:
+    return ", ".join(shape_text(spec.shape) for spec in specs)
+
+
+def _sources_miscounted(transform: Transform, count: int) -> str:
+    several = transform.kind in JOINING
+    if not count or several != (count > 1):
+        return f"{transform} takes {'several sources' if several else 'one source'}, got {count}"
+    if transform.kind == "weight_norm" and count != 2:
+        return f"{transform} takes the two parts g and v of a weight norm, got {count} sources"
+    return ""
+
+
+def miscounted(transform: Transform, sources: int, targets: Sequence[str]) -> str:
+    """Why a transform does not take and give as many tensors as there are names, or nothing."""
+    if wrong := _sources_miscounted(transform, sources):
+        return wrong
+    if (transform.kind == "drop") == bool(targets):
+        return f"{transform} needs {'no' if targets else 'a'} target"
+    made = len(transform.arguments) - 1 if transform.kind == "split" else len(targets) and 1
+    if made != len(targets):
+        tensors, names = ("s" * (count != 1) for count in (made, len(targets)))
+        return f"{transform} gives {made} tensor{tensors} for {len(targets)} name{names}"
+    if len(set(targets)) < len(targets):
+        return f"a target stands twice: {', '.join(targets)}"
+    return ""
+
+
 def _joined(axis: int, sources: Sequence[Spec]) -> Spec:
     rest = {(*s.shape[:axis], *s.shape[axis + 1 :]) for s in sources}
     if len(rest) > 1 or len({s.dtype for s in sources}) > 1 or len(sources) < 2:
-        msg = f"concat needs several sources alike but along axis {axis}, got {list(sources)}"
+        given = _listed_shapes(sources)
+        if len(rest) == 1:
+            given = ", ".join(source.dtype.name for source in sources)
+        msg = f"concat needs several sources alike but along axis {axis}, got {given}"
         raise WeightMapError(msg)
     shape = list(sources[0].shape)
     shape[axis] = sum(source.shape[axis] for source in sources)
@@ -419,8 +455,8 @@ class WeightMap:
         """The rows."""
         return iter(self.rows)
 
-    def __getitem__(self, name: str | tuple[str, str]) -> WeightRow:
-        """The row of a source name, else of a target name; or of ``source, target``.
+    def __getitem__(self, name: str | int | tuple[str, str]) -> WeightRow:
+        """The row of a source name, else of a target name; of ``source, target``, or at a position.
 
         Raises
         ------
@@ -429,7 +465,7 @@ class WeightMap:
         AmbiguousEntryError
             If several have it, as of a weight that goes to two places; the message lists them.
         """
-        return self.rows[self._position(*([name] if isinstance(name, str) else name))]
+        return self.rows[self._position(*(name if isinstance(name, tuple) else [name]))]
 
     @property
     def unmatched_sources(self) -> list[str]:
@@ -513,12 +549,14 @@ class WeightMap:
                 raise AmbiguousEntryError(msg)
         return self.with_rows([*kept, row])
 
-    def unpair(self, name: str, *, target: str | None = None) -> WeightMap:
+    def unpair(self, name: str | int, *, target: str | None = None) -> WeightMap:
         """A map without the row of this source, else target, name.
 
         Parameters
         ----------
-        name : str
+        name : str or int
+            Of rows that say the same twice the first is meant; the row's position, from 0, says
+            which.
         target : str, optional
             One of the row's targets, where the source `name` goes to several; empty for the row
             that drops it.
@@ -537,7 +575,7 @@ class WeightMap:
         kept = [row for row in self.rows if source not in row.sources]
         return self.with_rows([*kept, WeightRow((source,), (), Transform("drop"), how="edited")])
 
-    def transform(self, name: str, transform: str, *, target: str | None = None) -> WeightMap:
+    def transform(self, name: str | int, transform: str, *, target: str | None = None) -> WeightMap:
         """A map in which this row, named as for `unpair`, has another transform.
 
         The same map where the row has this one already.
@@ -559,14 +597,16 @@ class WeightMap:
         rows = (*self.rows[:position], self._checked(row), *self.rows[position + 1 :])
         return self.with_rows(rows)
 
-    def accept(self, name: str | None = None) -> WeightMap:
+    def accept(self, name: str | None = None, *, together: bool = False) -> WeightMap:
         """A map with a suggested row in place of the rows that had its names.
 
         Parameters
         ----------
         name : str, optional
-            A source, else a target, of the suggestion; default takes all suggestions at once. Of
-            tensors that lie in each other's place, take all: one alone leaves the other's unpaired.
+            A source, else a target, of the suggestion; default takes all suggestions at once.
+        together : bool
+            Whether what is suggested for names that lose their row by it is taken as well, as of
+            tensors that lie in each other's place. One of those alone leaves the other unpaired.
 
         Raises
         ------
@@ -574,44 +614,92 @@ class WeightMap:
             If no suggestion has this name; the message lists the closest.
         """
         accepted = self.suggestions if name is None else (self._suggested(name),)
+        accepted = self._with_displaced(accepted[0]) if together and accepted else accepted
         edited = [replace(row, how="edited") for row in accepted]
         notes = tuple(_counted(note, len(edited)) for note in self.notes)
         accepted_map = self.with_rows([*self._rows_beside(edited), *edited])
         return replace(accepted_map, notes=notes)
 
-    def fitting(self, source: str, target: str) -> list[Transform]:
+    def fitting(self, source: str | Sequence[str], target: str | Sequence[str]) -> list[Transform]:
         """Transforms that give the target's shape from this source, the likeliest first.
+
+        Parameters
+        ----------
+        source, target : str or list of str
+            As for `pair`: several targets are parts of one source, in this order, and several
+            sources are joined in theirs, or added where their shapes are equal.
 
         Raises
         ------
         EntryNotFoundError
-            If one of the two is not known.
+            If one of the names is not known.
 
         Notes
         -----
         By shapes alone: what the values say is for `convert.row_evidence`. Empty where the numbers
-        of elements differ; only ``copy`` where nothing is known of the target.
+        of elements differ. Where nothing is known of the target, ``copy`` of one source, what joins
+        several, and parts of equal size.
         """
-        self._known((source,), self.source, self.source_label)
-        if self.target is None or not self.source:
-            return [Transform()]
-        self._known((target,), self.target, self.target_label)
-        return list(_transforms(self.source[source].shape, self.target[target].shape))
+        sources, targets = _names(source), _names(target)
+        self._known(sources, self.source, self.source_label)
+        if self.target is not None:
+            self._known(targets, self.target, self.target_label)
+        ours = tuple(self.source[name] for name in sources) if self.source else None
+        theirs = None
+        if self.target is not None:
+            theirs = tuple(self.target[name].shape for name in targets)
+        if len(sources) == len(targets) == 1:
+            if ours is None or theirs is None:
+                return [Transform()]
+            return list(_transforms(ours[0].shape, theirs[0]))
+        if len(sources) > 1 and len(targets) > 1:
+            return []
+        if ours is None:
+            return [Transform("concat", (0,))] if len(sources) > 1 else []
+        if len(sources) > 1:
+            return list(_joining(ours, None if theirs is None else theirs[0]))
+        return list(_splitting(ours[0].shape, len(targets), theirs))
 
-    def misfit(self, source: str, target: str) -> str:
+    def misfit(self, source: str | Sequence[str], target: str | Sequence[str]) -> str:
         """Why no transform makes this target of this source, or nothing; raises as `fitting`."""
-        if self.fitting(source, target) or self.target is None:
+        if self.fitting(source, target) or not self.source:
             return ""
-        mine, theirs = self.source[source], self.target[target]
-        return f"{_sized(mine)} against {_sized(theirs)}"
+        sources, targets = _names(source), _names(target)
+        if len(sources) > 1 and len(targets) > 1:
+            return "no transform makes several of several; take one on either side"
+        ours = [self.source[name] for name in sources]
+        if self.target is None:
+            if len(ours) > 1:
+                return f"no axis joins {_listed_shapes(ours)}"
+            return f"no axis of {_listed_shapes(ours)} has {len(targets)} equal parts"
+        dtypes = list(dict.fromkeys(spec.dtype.name for spec in ours))
+        theirs = [self.target[name] for name in targets]
+        said = [_JOIN.join(map(_sized, specs)) for specs in (ours, theirs)]
+        why = f"{said[0]} against {said[1]}"
+        return f"{why}; only one dtype is joined, not {', '.join(dtypes)}" if dtypes[1:] else why
 
-    def candidates(self, name: str, *, most: int = 3) -> list[Candidate]:
+    def candidates(
+        self,
+        name: str,
+        *,
+        side: Side | None = None,
+        sources: Sequence[str] = (),
+        targets: Sequence[str] = (),
+        most: int = 3,
+    ) -> list[Candidate]:
         """The closest names of the other side, and what speaks for or against each.
+
+        What values suggest for a name that is in no row comes first.
 
         Parameters
         ----------
         name : str
             A source, else a target.
+        side : {"source", "target"}, optional
+            Where the name is, if both sides have it.
+        sources, targets : sequence of str
+            Names there are beside those in rows, of a side of which the map knows none. There names
+            alone say what is close.
         most : int
 
         Raises
@@ -619,26 +707,40 @@ class WeightMap:
         EntryNotFoundError
             If neither side has it; the message lists the closest.
         """
-        is_source = name in self.source
-        if not is_source:
-            self._known((name,), self.target or self.source, self.target_label)
-        others = tuple((self.target or {}) if is_source else self.source)
+        known = self._all_names("sources", sources), self._all_names("targets", targets)
+        is_source = name in known[0] if side is None else side == "source"
+        if is_source:
+            self._known((name,), known[0], self.source_label)
+        else:
+            self._known((name,), known[1] or known[0], self.target_label)
+        others = tuple(known[is_source])
         owners = {
             other: row for row in self.rows for other in (row.targets if is_source else row.sources)
         }
+        mine = (row.sources if is_source else row.targets for row in self.rows)
+        suggested = None
+        if self.suggestions and not any(name in names for names in mine):
+            suggested = self.suggested_for(name, side="source" if is_source else "target")
         near = name_index(others).closest(name, 8 * most)
         if len(near) < most:  # none is called alike: whatever is left over
             listed = {k for k, _ in near}
             free = (k for k, n in enumerate(others) if n not in owners and k not in listed)
             near += [(k, 0.0) for k in itertools.islice(free, 8 * most)]
+        proven: tuple[str, ...] = ()
+        if suggested is not None:
+            proven = suggested.targets if is_source else suggested.sources
+            listed = {k for k, _ in near}
+            at = [others.index(one) for one in proven if one in known[is_source]]
+            near += [(k, 0.0) for k in at if k not in listed]
         found = []
         for position, score in near:
             other = others[position]
             pair = (name, other) if is_source else (other, name)
-            fitting = self.fitting(*pair)
             owner = owners.get(other)
-            rank = (owner is not None) + 2 * (not fitting)
-            found.append((rank, -score, position, self._candidate(pair, other, owner, fitting)))
+            how = suggested.transform if suggested is not None and other in proven else None
+            fits, candidate = self._candidate(pair, other, owner, how)
+            rank = -1 if how is not None else (owner is not None) + 2 * (not fits)
+            found.append((rank, -score, position, candidate))
         return [candidate for *_, candidate in sorted(found, key=lambda one: one[:3])[:most]]
 
     def _candidate(
@@ -646,43 +748,80 @@ class WeightMap:
         pair: tuple[str, str],
         other: str,
         owner: WeightRow | None,
-        fitting: Sequence[Transform],
-    ) -> Candidate:
-        why = [self.misfit(*pair)] if not fitting else []
-        if fitting:
-            first = fitting[0]
-            why.append("same shape" if first.kind == "copy" else f"fits by {first}")
+        proven: Transform | None,
+    ) -> tuple[bool, Candidate]:
+        """Whether shapes or values (by `proven`) let the pair be, and the candidate."""
+        fitting = [proven] if proven is not None else []
+        why = [f"values suggest it by {proven}"] if proven is not None else []
+        if not fitting and (self.target is None or not self.source):
+            fitting, why = [Transform()], ["shape not known"]
+        if not fitting:
+            fitting = self.fitting(*pair)
+            why = [self.misfit(*pair)]
+            if fitting:
+                first = fitting[0]
+                why = ["same shape" if first.kind == "copy" else f"fits by {first}"]
         if owner is not None:
             partner = owner.sources if other in owner.targets else owner.targets
             goes = f"paired with {_joined_names(partner)}" if partner else "dropped"
             why.append(goes)
-        return Candidate(other, "; ".join(why), bool(fitting) and owner is None)
+        return bool(fitting), Candidate(other, "; ".join(why), bool(fitting) and owner is None)
 
-    def match_rest(self) -> WeightMap:
+    def match_rest(
+        self,
+        *,
+        sources: Sequence[str] = (),
+        targets: Sequence[str] = (),
+        former: Sequence[WeightRow] = (),
+    ) -> WeightMap:
         """A map in which what is left on both sides is paired where names and shapes say how.
 
         Equal names first, then names that are each other's closest and have the same numbers, then
         the only ones of their shape; the note of each row says which. The rest stays as it is.
+
+        Parameters
+        ----------
+        sources, targets : sequence of str
+            Names there are beside those in rows, of a side of which the map knows none. Names alone
+            pair them then; that two are left over says nothing.
+        former : sequence of WeightRow
+            Rows the map had. What shapes do not tell goes through what it went through there.
         """
-        sources, targets = self.unmatched_sources, self.unmatched_targets
-        if self.target is None or not sources or not targets:
+        free = [
+            [name for name in self._all_names(side, more) if name not in used]
+            for side, more, used in (
+                ("sources", sources, {name for row in self.rows for name in row.sources}),
+                ("targets", targets, {name for row in self.rows for name in row.targets}),
+            )
+        ]
+        left, right = free
+        if not left or not right:
             return self
-        specs = [self.source[name] for name in sources], [self.target[name] for name in targets]
+        known = self.source if self.target is not None else {}
+        if known:
+            specs = [known[name] for name in left], [(self.target or {})[name] for name in right]
+        else:
+            specs = [_ANYTHING] * len(left), [_ANYTHING] * len(right)
         sizes = [spec.size for spec in specs[0]], [spec.size for spec in specs[1]]
+        as_before = {(row.sources, row.targets): row.transform for row in former}
 
         def fitting(i: int, j: int) -> tuple[Transform, ...]:
             return _transforms(specs[0][i].shape, specs[1][j].shape)
 
         made: list[WeightRow] = []
-        for i, j, why in rest_pairs(sources, targets, sizes, lambda i, j: bool(fitting(i, j))):
-            note = f"auto-matched: {why}"
-            row = WeightRow((sources[i],), (targets[j],), fitting(i, j)[0], how="edited", note=note)
+        for i, j, why in rest_pairs(left, right, sizes, lambda i, j: bool(fitting(i, j))):
+            if not known and why == BY_SHAPE_ALONE:
+                continue
+            names, how = ((left[i],), (right[j],)), fitting(i, j)[0]
+            if not known:
+                how = as_before.get(names, how)
+            row = WeightRow(*names, how, how="edited", note=f"auto-matched: {why}")
             # Both names are known and the transform fits: nothing else can be wrong with the row.
-            if targets[j].strip() and not self._part(row):
+            if right[j].strip() and not self._part(row):
                 made.append(row)
         return self.with_rows([*self.rows, *made]) if made else self
 
-    def preview(self, name: str, transform: str, *, target: str | None = None) -> str:
+    def preview(self, name: str | int, transform: str, *, target: str | None = None) -> str:
         """What a row, named as for `unpair`, would give with another transform: ``4x2 -> 2x4``.
 
         Raises
@@ -692,7 +831,28 @@ class WeightMap:
         WeightMapError
             If the transform is unknown, or does not fit the source or the target.
         """
-        row = replace(self.rows[self._position(name, target)], transform=Transform.parse(transform))
+        row = self.rows[self._position(name, target)]
+        return self._shown(replace(row, transform=Transform.parse(transform)))
+
+    def preview_pair(
+        self, source: str | Sequence[str], target: str | Sequence[str], transform: str
+    ) -> str:
+        """What `pair` would make of these names: ``48 -> 16 + 16 + 16``.
+
+        Raises
+        ------
+        EntryNotFoundError
+            If a name is not in the source, or not in a known target.
+        WeightMapError
+            If the transform is unknown, or does not fit the source or the target.
+        """
+        row = WeightRow(_names(source), _names(target), Transform.parse(transform))
+        self._known(row.sources, self.source, self.source_label)
+        if self.target is not None:
+            self._known(row.targets, self.target, self.target_label)
+        return self._shown(row)
+
+    def _shown(self, row: WeightRow) -> str:
         if problem := self.problem(row):
             raise WeightMapError(problem)
         known = [self.source[source] for source in row.sources if source in self.source]
@@ -710,17 +870,33 @@ class WeightMap:
         A target is filled by one row. A source that goes to one place goes to the new one instead;
         of one that goes to several only the row of the same target is given up.
         """
-        of_source, of_target = self._positions("sources"), self._positions("targets")
-        gone: set[int] = set()
-        for row in rows:
-            same_target = {at for name in row.targets for at in of_target.get(name, ())}
-            gone |= same_target
-            for name in row.sources:
-                mine = of_source.get(name, [])
-                dropped = {at for at in mine if not self.rows[at].targets}
-                one = len(mine) - len(dropped) == 1 and not tied
-                gone |= set(mine) if one or not row.targets else dropped
+        places = self._positions("sources"), self._positions("targets")
+        gone = {at for row in rows for at in self._given_up(row, *places, tied=tied)}
         return [row for at, row in enumerate(self.rows) if at not in gone]
+
+    def _given_up(
+        self,
+        row: WeightRow,
+        of_source: Mapping[str, list[int]],
+        of_target: Mapping[str, list[int]],
+        *,
+        tied: bool = False,
+    ) -> set[int]:
+        """Where the rows stand that do not stay beside this one."""
+        gone = {at for name in row.targets for at in of_target.get(name, ())}
+        for name in row.sources:
+            mine = of_source.get(name, [])
+            dropped = {at for at in mine if not self.rows[at].targets}
+            one = len(mine) - len(dropped) == 1 and not tied
+            gone |= set(mine) if one or not row.targets else dropped
+        return gone
+
+    def _all_names(self, side: str, more: Sequence[str]) -> Mapping[str, object]:
+        """The names of a side; of one that is not known those in rows, and more."""
+        known = self.target if side == "targets" else self.source or None
+        if known is not None:
+            return known
+        return dict.fromkeys((*more, *(name for row in self.rows for name in getattr(row, side))))
 
     def _positions(self, side: str) -> dict[str, list[int]]:
         """Where each name of a side stands."""
@@ -757,6 +933,28 @@ class WeightMap:
             same = [at for at in mine if self.rows[at].targets == row.targets]
             found.update(dict.fromkeys(same or mine, row))
         return found
+
+    def suggested_for(self, name: str, *, side: Side = "source") -> WeightRow | None:
+        """What values suggest of a name of one side; None where they suggest nothing."""
+        at = f"{side}s"
+        return next((row for row in self.suggestions if name in getattr(row, at)), None)
+
+    def _with_displaced(self, first: WeightRow) -> tuple[WeightRow, ...]:
+        """A suggestion, and those for names that lose their row by it or by another of them."""
+        places = self._positions("sources"), self._positions("targets")
+        of_source = {name: k for k, row in enumerate(self.suggestions) for name in row.sources}
+        of_target = {name: k for k, row in enumerate(self.suggestions) for name in row.targets}
+        left = [self.suggestions.index(first)]
+        taken: set[int] = set()
+        while left:
+            number = left.pop()
+            taken.add(number)
+            for at in self._given_up(self.suggestions[number], *places):
+                gone = self.rows[at]
+                others = {of_source.get(name) for name in gone.sources}
+                others |= {of_target.get(name) for name in gone.targets}
+                left += [k for k in others if k is not None and k not in taken]
+        return tuple(self.suggestions[k] for k in sorted(taken))
 
     def _suggested(self, name: str) -> WeightRow:
         for side in ("sources", "targets"):
@@ -853,17 +1051,23 @@ class WeightMap:
         if renamed.rows == self.rows:
             note = "the last rename changed no name"
             return replace(self, notes=(*(n for n in self.notes if n != note), note))
-        if twice := renamed._duplicates():
-            msg = f"renaming gives {twice[0][0]!r} to several: {', '.join(twice[0][1])}"
+        for target, positions in renamed._filled_by_several().items():
+            sources = [_joined_names(renamed.rows[at].sources) for at in positions]
+            msg = f"renaming gives {target!r} to several: {', '.join(sources)}"
             raise WeightMapError(msg)
         return renamed
 
+    def filled_twice(self) -> dict[int, str]:
+        """By the position of a row that others fill a target of it as well, a sentence each."""
+        found: dict[int, str] = {}
+        for target, positions in self._filled_by_several().items():
+            said = self._filled(target, positions)
+            found |= {at: f"{found[at]}; {said}" if at in found else said for at in positions}
+        return found
+
     def problems(self) -> list[str]:
         """Why the map cannot be converted: a sentence each, with the names; empty when it can."""
-        found = [
-            f"{target!r} is the target of several: {', '.join(sources)}"
-            for target, sources in self._duplicates()
-        ]
+        found = [self._filled(*one) for one in self._filled_by_several().items()]
         for row in self.rows:
             if problem := self.problem(row):
                 names = f"{_joined_names(row.sources)} -> {_joined_names(row.targets)}"
@@ -889,7 +1093,7 @@ class WeightMap:
     def table(self) -> xr.Dataset:
         """The rows as a Dataset along ``row`` with the variables of `WEIGHT_MAP_COLUMNS`."""
         columns: dict[str, list[Any]] = {name: [] for name in WEIGHT_MAP_COLUMNS}
-        suggested = self.suggested_instead()
+        suggested, twice = self.suggested_instead(), self.filled_twice()
         for position, row in enumerate(self.rows):
             sources = [self.source[n] for n in row.sources if n in self.source]
             cells = {
@@ -902,7 +1106,7 @@ class WeightMap:
                 "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
-                "problem": self.problem(row),
+                "problem": "; ".join(filter(None, [self.problem(row), twice.get(position)])),
                 "suggestion": _instead(row, suggested.get(position)),
             }
             for name, value in cells.items():
@@ -963,9 +1167,11 @@ class WeightMap:
         return _JOIN.join(shape_text(spec.shape) for spec in specs)
 
     def problem(self, row: WeightRow) -> str:
-        """Why a row cannot be converted, or nothing."""
+        """Why a row cannot be converted, or nothing; for other rows see `filled_twice`."""
         if not all(map(str.strip, row.targets)):
             return "the target name is empty"
+        if wrong := miscounted(row.transform, len(row.sources), row.targets):
+            return wrong
         if not self.source:  # nothing is known yet, as of a map just read
             return ""
         missing = [name for name in row.sources if name not in self.source]
@@ -979,8 +1185,6 @@ class WeightMap:
             made = _made(row.transform, tuple([self.source[name] for name in row.sources]))
         except WeightMapError as error:
             return str(error)
-        if len(made) != len(row.targets):
-            return f"{row.transform} gives {len(made)} tensors for {len(row.targets)} names"
         if self.target is None:
             return ""
         for name, spec in zip(row.targets, made, strict=True):
@@ -1001,16 +1205,25 @@ class WeightMap:
                 return f"{given[0]!r} is {parts.cure}"
         return ""
 
-    def _duplicates(self) -> list[tuple[str, list[str]]]:
-        counts = Counter(name for row in self.rows for name in row.targets)
-        return [
-            (name, [_joined_names(row.sources) for row in self.rows if name in row.targets])
-            for name, count in counts.items()
-            if count > 1
-        ]
+    def _filled_by_several(self) -> dict[str, list[int]]:
+        """Targets of several rows, and where these stand."""
+        filled = [name for row in self.rows for name in row.targets]
+        if len(set(filled)) == len(filled):  # as it is but for maps from files, after every edit
+            return {}
+        several = ((name, at) for name, at in self._positions("targets").items() if len(at) > 1)
+        return {name: once for name, at in several if len(once := list(dict.fromkeys(at))) > 1}
 
-    def _position(self, name: str, target: str | None = None) -> int:
+    def _filled(self, target: str, positions: Sequence[int]) -> str:
+        sources = [_joined_names(self.rows[at].sources) for at in positions]
+        return f"{target!r} is the target of several: {', '.join(sources)}"
+
+    def _position(self, name: str | int, target: str | None = None) -> int:
         """Of rows that say the same twice the first one."""
+        if isinstance(name, int):
+            if 0 <= name < len(self.rows):
+                return name
+            msg = f"no row {name} in a weight map of {len(self.rows)} rows"
+            raise EntryNotFoundError(msg)
         for side, other in (("sources", "targets"), ("targets", "sources")):
             found = [at for at, row in enumerate(self.rows) if name in getattr(row, side)]
             if target is not None:
@@ -1056,23 +1269,28 @@ def _sized(spec: Spec) -> str:
     return said if len(spec.shape) == 1 else f"{said} ({shape_text(spec.shape)})"
 
 
+_ANYTHING = Spec((), np.dtype("f4"))  # where no shape is known, none is wrong
 _MOST_PERMUTED = 5  # axes; all their orders are tried
 
 
 @lru_cache(maxsize=1 << 12)
 def _made(transform: Transform, sources: tuple[Spec, ...]) -> tuple[Spec, ...]:
     """What `Transform.specs` gives; the layers of a net ask for the same again and again."""
-    # An array that has a shape but no memory: every axis is one element repeated.
-    hollow = [np.broadcast_to(np.zeros((), s.dtype), s.shape) for s in sources]
+    if wrong := _sources_miscounted(transform, len(sources)):
+        raise WeightMapError(wrong)
     if transform.kind == "concat":
-        return (_joined(transform._axis(sources[0]), sources),) if sources else ()
+        return (_joined(transform._axis(sources[0]), sources),)
     if transform.kind == "add":
         if len({source.shape for source in sources}) != 1:
-            msg = f"add needs equal shapes, got {[source.shape for source in sources]}"
+            msg = f"add needs equal shapes, got {_listed_shapes(sources)}"
             raise WeightMapError(msg)
         return (sources[0],)
     if transform.kind == "weight_norm":
         return (transform._folded(sources),)
+    if transform.kind == "cast":  # which makes a new array, however large
+        return (Spec(sources[0].shape, dtype_from_token(str(transform.arguments[0]))),)
+    # An array that has a shape but no memory: every axis is one element repeated.
+    hollow = [np.broadcast_to(np.zeros((), s.dtype), s.shape) for s in sources]
     return tuple(Spec(array.shape, array.dtype) for array in transform.apply(hollow))
 
 
@@ -1098,6 +1316,46 @@ def _transforms(source: Shape, target: Shape) -> tuple[Transform, ...]:
         if source[axis] == 1 and source[:axis] + source[axis + 1 :] == target:
             found.append(Transform("squeeze", (axis,)))
     return (*found, Transform("reshape", target))
+
+
+@lru_cache(maxsize=1 << 12)
+def _joining(sources: tuple[Spec, ...], target: Shape | None) -> tuple[Transform, ...]:
+    """What makes one tensor of several, of this shape where it is known, the likeliest first."""
+    first = sources[0].shape
+    tried = [Transform("concat", (axis,)) for axis in range(len(first))]
+    if len({source.dtype for source in sources}) == 1:
+        tried.append(Transform("add"))
+    if len(sources) == 2 and len(sources[1].shape) > 1:
+        ones = [axis for axis, length in enumerate(target or ()) if length == 1]
+        for axis in norm_axes(first, sources[1].shape):
+            tried.append(Transform("weight_norm", (axis,)))
+            tried += [Transform("weight_norm", (axis, put_in)) for put_in in ones]
+    found = []
+    for transform in tried:
+        try:
+            made = _made(transform, sources)[0].shape
+        except WeightMapError:
+            continue
+        if target in (None, made):
+            found.append(transform)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 12)
+def _splitting(
+    source: Shape, count: int, targets: tuple[Shape, ...] | None
+) -> tuple[Transform, ...]:
+    """What makes several tensors of one: of these shapes, else as many equal ones."""
+    found = []
+    for axis, length in enumerate(source):
+        around = source[:axis], source[axis + 1 :]
+        sizes = [length // count] * count
+        if targets is not None:
+            of_rank = [one for one in targets if len(one) == len(source)]
+            sizes = [one[axis] for one in of_rank if (one[:axis], one[axis + 1 :]) == around]
+        if len(sizes) == count and sum(sizes) == length and min(sizes) > 0:
+            found.append(Transform("split", (axis, *sizes)))
+    return tuple(found)
 
 
 def _instead(row: WeightRow, suggestion: WeightRow | None) -> str:

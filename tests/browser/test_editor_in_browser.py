@@ -527,10 +527,14 @@ def test_keys_act_on_the_widget_alone(server, page, front_end):
 
         left = scenes.pool(root, 0)
         left.first.click()
+        root.evaluate("root => { root.addEventListener = () => { root.dataset.more = 1; }; }")
+        scroller = "document.querySelector('.jp-WindowedPanel-outer, #site').scrollTop"
+        scrolled = page.evaluate(scroller)
         press("ArrowDown", "ArrowDown")
         assert focused().startswith("l8.w")
         press(*"ddabxcvz", "Space", "Delete", "Shift+M", "End", "Home")
         assert focused().startswith("l6.w")
+        assert page.evaluate(scroller) == scrolled
         rows = root.locator(".tsnb-w-pairs tr[data-key]")
         rows.nth(1).click()
         harness.settled(root)
@@ -538,7 +542,14 @@ def test_keys_act_on_the_widget_alone(server, page, front_end):
         assert root.locator(".tsnb-w-panel samp").first.inner_text() == "l2.w"
         press("Delete")
         assert "l3.w" in focused()
+        # The keyboard stays where it is, whichever row is open in the panel.
+        press("Space", "ArrowDown", "Delete")
+        assert "l5.w" in focused()
+        press("Control+z")
+        assert "l5.w" in focused()
         assert notebook.ask(n="len(editor.value)") == {"n": "5"}
+        press("Escape")
+        assert "arrow keys choose" in root.locator(".tsnb-w-panel").inner_text()
         root.locator(".tsnb-w-undo").focus()
         press(*"ddabx", "ArrowUp", "Enter")
         assert notebook.ask(n="len(editor.value)") == {"n": "6"}
@@ -546,6 +557,12 @@ def test_keys_act_on_the_widget_alone(server, page, front_end):
         for part in ("choice", "apply", "unpair", "show"):
             root.locator(f".tsnb-w-{part}").first.focus()
             press(*"dd", "ArrowUp")
+        # In a field in which nothing was typed, undo is the editor's.
+        for part, key, count in (("show", "Control+y", "5"), ("filter", "Control+z", "6")):
+            root.locator(f".tsnb-w-{part}").focus()
+            press(key)
+            assert notebook.ask(n="len(editor.value)") == {"n": count}
+        assert root.get_attribute("data-more") is None
         # Only saving is meant for the notebook.
         harness.followed(root)
         dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
@@ -632,9 +649,14 @@ def test_the_preview_names_its_transform_and_the_focus_stays_in_the_widget(serve
 
 @pytest.mark.long
 def test_a_second_view_leaves_the_first_as_it_is(server, page):
-    server.write("views.ipynb", [SMALL, ""])
+    go = server.root / "go"
+    wait = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    server.write("views.ipynb", [SMALL, wait])
     with harness.opened(server, page, "views.ipynb") as notebook:
-        notebook.run_all()
+        # A kernel that was busy for long answers in the end; running all would wait for it.
+        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+        page.locator(".tsnb-w-wait", has_text="The kernel does not answer").wait_for()
+        go.touch()
         root = scenes.editor_of(page)
         root.locator(".tsnb-w-pairs tr[data-key]").nth(1).click()
         root.locator(".tsnb-w-how").fill("squeeze(0)")
@@ -658,6 +680,121 @@ def test_a_second_view_leaves_the_first_as_it_is(server, page):
         assert first.locator(".tsnb-w-how").input_value() == "squeeze(0)"
         preview = first.locator(".tsnb-w-preview", has_text="squeeze(0): ✗")
         preview.wait_for()
+        # JupyterLab forgets the table of a cell that is moved: the editor there says so.
+        page.evaluate(
+            """() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;
+              return window.jupyterapp.commands.execute('notebook:move-cell-up')
+                .then(() => true); }"""
+        )
+        moved = page.locator(".tsnb-w[data-revision]").nth(0)
+        kept = page.locator(".tsnb-w[data-revision]").nth(1)
+        moved.locator("tr[data-key]").first.wait_for()
+        kept.locator(".tsnb-w-undo").click()
+        moved.get_by_text("The table below no longer follows the editor").wait_for()
+        assert not kept.locator(".tsnb-w-lost").is_visible()
+        notebook.screenshot("editor_lost")
+        notebook.close()
+
+
+BIAS = """
+import numpy as np, troubleshooter_nb as tnb
+from troubleshooter_nb.weight_map import Spec, WeightMap
+
+F4 = np.dtype("f4")
+left = {"attn.in_proj_bias": Spec((48,), F4), "attn.norm.weight": Spec((16,), F4)}
+right = {f"attn.{k}.bias": Spec((16,), F4) for k in "qkv"} | {"attn.norm.gamma": Spec((16,), F4)}
+editor = tnb.edit(WeightMap((), left, right))
+editor
+"""
+
+
+@pytest.mark.long
+def test_a_name_is_split_by_mouse_and_keyboard_in_the_order_of_choice(server, page):
+    server.write("split.ipynb", [BIAS])
+    with harness.opened(server, page, "split.ipynb") as notebook:
+        notebook.run_all()
+        root = scenes.editor_of(page)
+        harness.followed(root)
+        left, right = scenes.pool(root, 0), scenes.pool(root, 1)
+        chosen = root.locator("[aria-selected=true] .tsnb-w-name")
+        say, panel = root.locator(".tsnb-w-say"), root.locator(".tsnb-w-panel")
+        asked = {
+            "n": "len(editor.value)",
+            "to": "''.join(name[5] for row in editor.value for name in row.targets)",
+            "how": "[str(row.transform) for row in editor.value]",
+        }
+        none = {"n": "0", "to": "''", "how": "[]"}
+
+        def press(*keys):
+            for key in keys:
+                page.keyboard.press(key)
+                harness.settled(root)
+
+        left.first.click()
+        for name in "vqkn":
+            right.filter(has_text=f"attn.{name}").click(modifiers=["Control"])
+        panel.locator(".tsnb-w-bad", has_text="48").wait_for()  # one too many
+        assert panel.locator(".tsnb-w-pair").count() == 0
+        right.filter(has_text="attn.norm").click(modifiers=["Control"])
+        pair = panel.locator(".tsnb-w-pair")
+        pair.wait_for()
+        assert panel.locator("ol").nth(1).locator("samp").all_inner_texts() == [
+            f"attn.{name}.bias" for name in "vqk"
+        ]
+        assert panel.locator(".tsnb-w-ok").inner_text() == "✓ 48 → 16 + 16 + 16"
+        assert right.locator(".tsnb-w-nth").all_inner_texts() == ["2", "3", "1", ""]
+        assert root.locator("ul[aria-multiselectable=true]").count() == 2
+        assert harness.unnamed(root) == []
+        notebook.screenshot("editor_split", root)
+        # Dragged out of the editor nothing is made, and nothing goes on being said.
+        right.nth(1).hover()
+        page.mouse.down()
+        box = left.first.bounding_box()
+        page.mouse.move(box["x"] + 40, box["y"] + 8, steps=4)
+        page.mouse.move(box["x"] + 44, box["y"] + 10)
+        say.filter(has_text="⇄ split(0, 16, 16, 16): 48 → 16 + 16 + 16").wait_for()
+        page.mouse.move(box["x"] + 44, box["y"] + 400, steps=4)
+        page.mouse.up()
+        root.locator(".tsnb-w-say:empty").wait_for(state="attached")
+        assert notebook.ask(**asked) == none
+        right.nth(1).drag_to(left.first)
+        harness.settled(root)
+        split = {"n": "1", "to": "'vqk'", "how": "['split(0, 16, 16, 16)']"}
+        assert notebook.ask(**asked) == split
+        root.locator(".tsnb-w-undo").click()
+        harness.settled(root)
+        # Escape gives the choice up, a plain click chooses one.
+        left.first.click()
+        right.nth(0).click(modifiers=["Control"])
+        right.nth(1).click(modifiers=["Control"])
+        assert chosen.count() == 3
+        press("Escape")
+        assert chosen.count() == 0
+        right.nth(0).click()
+        right.nth(1).click(modifiers=["Control"])
+        right.nth(1).click()
+        assert chosen.all_inner_texts() == ["attn.k.bias"]
+        press("Escape")
+        # By keyboard: Space takes a name, after which the arrow keys only move.
+        left.first.focus()
+        press("Home", "Enter", "Home", "Space", "ArrowDown", "ArrowDown", "Space", "ArrowUp")
+        press("Space", "Space", "Space")
+        assert chosen.all_inner_texts() == ["attn.in_proj_bias", *(f"attn.{k}.bias" for k in "qkv")]
+        press("Enter")
+        assert notebook.ask(**asked) == split | {"to": "'qvk'"}
+        assert chosen.all_inner_texts() == ["attn.norm.weight"]  # the next one
+        # And by the button of a transform.
+        press("Control+z", "Escape")
+        left.first.click()
+        for k in range(3):
+            right.nth(k).click(modifiers=["Control"])
+        panel.locator(".tsnb-w-choice").first.click()
+        harness.settled(root)
+        assert notebook.ask(**asked) == split | {"to": "'qkv'"}
+        # What is asked of names that were numbered anew meanwhile is refused.
+        notebook.ask(done="setattr(editor._session, 'numbering', 7)")
+        left.first.click()
+        say.filter(has_text="✗ the names changed meanwhile: choose again").wait_for()
         notebook.close()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import base64
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip("playwright")
@@ -13,7 +15,12 @@ pytest.importorskip("anywidget")
 
 from playwright.sync_api import expect
 
+import troubleshooter_nb as tnb
 from tests.browser import harness, scenes
+from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.naming import Site
+from troubleshooter_nb.widgets.explorer import Explorer
 
 pytestmark = [pytest.mark.browser, pytest.mark.notebook]
 
@@ -153,7 +160,9 @@ def test_with_the_mouse_one_filters_sorts_opens_zooms_and_selects(root, front_en
             element.locator(".tnb-open").click()
             element.locator(".tnb-slices select").select_option("slice")
             told(element)
-            assert "[1, 2, 0, 0]" in element.locator(".tnb-readout").inner_text()
+            # It starts at the worst value of the slice.
+            reading = element.locator(".tnb-readout").inner_text()
+            assert re.match(r"\[1, 2, \d+, 7\]", reading)
             notebook.screenshot(f"explorer_slice_{front_end}", element.locator(".tnb-panel"))
             # What holds no values says so; a hostile name is a text.
             element.locator(".tnb-search").fill("recorded")
@@ -243,13 +252,14 @@ def test_with_the_keyboard_alone_one_finds_opens_and_selects(root):
             page.keyboard.press("ArrowDown")
             page.keyboard.press("Enter")
             element.locator(".tnb-map canvas").wait_for()
+            # It starts at the tile with the largest error, [100, 200].
             element.locator(".tnb-map canvas").focus()
             page.keyboard.press("ArrowRight")
             page.keyboard.press("Enter")
             told(element)
-            assert "columns 6:12" in element.locator(".tnb-map .tnb-small").inner_text()
+            assert "columns 204:210" in element.locator(".tnb-map .tnb-small").inner_text()
             page.keyboard.press("Backspace")
-            assert "columns 6:12" in element.locator(".tnb-readout").inner_text()
+            assert "columns 204:210" in element.locator(".tnb-readout").inner_text()
             # What Python selects moves nothing.
             page.keyboard.press("/")
             page.keyboard.press("Escape")
@@ -443,6 +453,301 @@ def test_single_values_are_exact_and_a_double_click_is_one_step(root):
             assert "0, 2" not in steps.locator("option").all_inner_texts()
             refused = notebook.ask(done="explorer.show(role='bogus')")["done"]
             assert refused.startswith("OptionError: there is no role 'bogus'; known: ")
+
+
+_SHOW = """async ([script, style, dark]) => {
+  const [css, el] = ["style", "div"].map((tag) => document.createElement(tag));
+  css.textContent = style;
+  document.body.replaceChildren(css, el);
+  document.body.dataset.jpThemeLight = String(!dark);
+  const url = URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
+  const {default: widget} = await import(url);
+  window.asked = [];
+  const model = {get: () => "", on: (_, hear) => { window.hear = hear; }, off() {},
+                 send: (question) => window.asked.push(question)};
+  widget.render({model, el});
+}"""
+_HEAR = """([message, buffers]) => window.hear(message, buffers.map((text) =>
+  new DataView(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer)))"""
+
+
+class Alone:
+    """An explorer and its page without a notebook: the kernel answers when a test says so."""
+
+    def __init__(self, page, shown, *, dark=False):
+        self.page, self.explorer, self.sent = page, Explorer(shown), []
+        self.explorer.send = lambda content, buffers=(): self.sent.append((content, buffers))
+        code = [str(self.explorer._esm), str(self.explorer._css)]
+        page.evaluate(_SHOW, [*code, dark])
+        self.root = page.locator(".tnb-explorer")
+        self.answer()
+
+    def deliver(self):
+        """What the kernel sent so far reaches the page."""
+        while self.sent:
+            content, buffers = self.sent.pop(0)
+            packed = [base64.b64encode(one).decode() for one in buffers or ()]
+            self.page.evaluate(_HEAR, [content, packed])
+
+    def answer(self):
+        """The kernel answers all questions, also those that come of the answers."""
+        self.deliver()
+        asked = []
+        while questions := self.page.evaluate("window.asked.splice(0)"):
+            asked += questions
+            for question in questions:
+                self.explorer._heard(self.explorer, question, None)
+            self.deliver()
+        return asked
+
+    def at(self, selector, **more):
+        return self.root.locator(selector, **more)
+
+    def search(self, text):
+        self.at(".tnb-search").fill(text)
+        self.answer()
+
+    def open(self, name):
+        self.search(name)
+        self.at(".tnb-open").first.click()
+        self.answer()
+
+
+def compared(**changed):
+    """A comparison of 31 small weights and of some others, each given as left and right."""
+    rng = np.random.default_rng(0)
+    same = {f"layers.{i}.weight": rng.normal(size=(4, 5)).astype("f4") for i in range(31)}
+    return tnb.compare(
+        {**same, **{name: sides[0] for name, sides in changed.items()}},
+        {**same, **{name: sides[1] for name, sides in changed.items()}},
+    )
+
+
+@pytest.fixture(scope="class")
+def browser():
+    with harness.browser_page() as first:
+        yield first.context.browser
+
+
+@pytest.fixture
+def page(browser):
+    with browser.new_page() as page:
+        errors = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        yield page
+        assert errors == []
+
+
+class TestWithoutANotebook:
+    """What needs no front end: one browser for all, a page for each."""
+
+    def test_what_is_typed_holds_and_both_sides_end_equal(self, page):
+        alone = Alone(page, compared())
+        explorer, search = alone.explorer, alone.at(".tnb-search")
+
+        def both():
+            count = alone.at(".tnb-count").inner_text()
+            return search.input_value(), count, explorer.view.text, explorer.selected
+
+        # Python's filter comes to the kernel before the one that is typed, its selection stays.
+        search.click()
+        page.keyboard.type("layers.25.")
+        explorer.show(text="layers.1")
+        explorer.selected = (1, 2)
+        alone.deliver()
+        assert search.input_value() == "layers.25."
+        assert alone.at(".tnb-count").inner_text() == "1 of 31 shown, 2 selected"
+        alone.answer()
+        assert both() == ("layers.25.", "1 of 31 shown, 2 selected", "layers.25.", (1, 2))
+        # A selection in the midst of typing.
+        search.fill("")
+        for letter in "layers.3":
+            page.keyboard.type(letter)
+            explorer.selected = (len(search.input_value()),)
+            alone.deliver()
+        alone.answer()
+        assert both() == ("layers.3", "2 of 31 shown, 1 selected", "layers.3", (8,))
+        # Python's filter comes there last.
+        page.keyboard.type("0")
+        alone.answer()
+        explorer.show(text="layers.9")
+        alone.answer()
+        assert both() == ("layers.9", "1 of 31 shown, 1 selected", "layers.9", (8,))
+        # What came of it there otherwise is what the page shows.
+        explorer.observe(lambda _: explorer.show(text="layers.2"), "view")
+        search.fill("layers")
+        alone.answer()
+        assert both()[:3] == ("layers.2", "11 of 31 shown, 1 selected", "layers.2")
+
+    def test_a_heat_map_starts_at_the_worst_and_keeps_window_and_slice(self, page):
+        rng = np.random.default_rng(0)
+        deep = rng.normal(size=(3, 40, 20, 30))
+        other = deep.copy()
+        other[1, 2, 13, 14] += 1
+        big = rng.normal(size=(600, 700))
+        alone = Alone(page, compared(deep=(deep, other), big=(big, big * 1)), dark=True)
+        alone.open("deep")
+        reading, window = alone.at(".tnb-readout"), alone.at(".tnb-map .tnb-small")
+        assert reading.inner_text().endswith("max |Δ| 1.0e0")
+        # On dark paper the largest is light.
+        pixel = """canvas => { const at = canvas.getContext("2d").getImageData(0, 0, canvas.width,
+          canvas.height).data; let most = 0;
+          for (let i = 0; i < at.length; i += 4)
+            if (at[i + 3] === 255 && at[i] !== at[i + 2]) most = Math.max(most, at[i + 1]);
+          return most; }"""
+        assert alone.at(".tnb-map canvas").evaluate(pixel) > 200
+        alone.at(".tnb-slices select").select_option("slice")
+        alone.answer()
+        assert reading.inner_text().startswith("[1, 2, 13, 14]")
+        alone.at(".tnb-map canvas").focus()
+        page.keyboard.press("Enter")
+        alone.answer()
+        assert window.inner_text() == "rows 9:17, columns 11:17"
+        # The arrow at the edge moves the window.
+        for _ in range(4):
+            page.keyboard.press("ArrowRight")
+            alone.answer()
+        assert reading.inner_text().startswith("[1, 2, 13, 18]")
+        assert window.inner_text() == "rows 9:17, columns 13:19"
+        # The value that it is at is seen, however many digits the others have.
+        alone.at(".tnb-numbers").evaluate(
+            "e => { e.style.width = '300px'; e.style.flex = 'none'; }"
+        )
+        page.keyboard.press("ArrowLeft")
+        alone.answer()
+        seen = """e => { const [at, box] = [e, e.closest(".tnb-numbers")].map(
+          (one) => one.getBoundingClientRect());
+          return at.left >= box.left && at.right <= box.right; }"""
+        assert alone.at("td.tnb-here").evaluate(seen)
+        # Every press of a held arrow counts; the questions do not pile up.
+        index = alone.at(".tnb-slices input").nth(1)
+        index.focus()
+        for _ in range(10):
+            page.keyboard.press("ArrowUp")
+        assert [question["lead"] for question in alone.answer()] == [[1, 3], [1, 12]]
+        for _ in range(5):
+            page.keyboard.press("ArrowUp")
+        alone.at(".tnb-slices input").first.focus()
+        assert index.input_value() == "17"
+        alone.answer()
+        assert index.input_value() == "17"
+        assert reading.inner_text().startswith("[1, 17, 13, 17]")
+        assert window.inner_text() == "rows 9:17, columns 13:19"
+        # Out of the window one is in the slice that is shown.
+        alone.at(".tnb-map .tnb-line button", has_text="Zoom out").click()
+        alone.answer()
+        assert reading.inner_text().startswith("[1, 17, 13, 14]")
+
+    @pytest.mark.parametrize(
+        ("sizes", "axis"),
+        [
+            # Without the one that is nearly 0.
+            ([2.5e-16, *np.geomspace(0.02, 33, 15)], "1e-2 to 1e2; above it 0, below or 0 1"),
+            ([1e-310, *np.geomspace(0.02, 33, 9)], "1e-2 to 1e2; above it 0, below or 0 1"),
+            # The largest are seen, whatever lies below.
+            (
+                [*np.geomspace(1e-18, 1e-14, 9), *np.geomspace(3.5, 240, 7)],
+                "1e0 to 1e3; above it 0",
+            ),
+            ([3e38, *np.geomspace(1e-6, 1e-2, 9)], "1e-6 to 1e-2; above it 1, below or 0 0"),
+            ([1e-3, 1e-3], "1e-3 to 1e-1; above it 0, below or 0 0"),
+        ],
+    )
+    def test_the_axis_shows_the_largest_sizes(self, page, sizes, axis):
+        dump = as_dump(
+            {f"{i}": np.array([-size, size / 2]) for i, size in enumerate(sizes)}, "sizes"
+        )
+        label = Alone(page, dump.summarise()).at(".tnb-chart canvas").get_attribute("aria-label")
+        assert f"axis {axis}" in label
+
+    def test_rows_are_found_read_and_left_again(self, page):
+        names = {"a\nb\tc\u202ed": (np.ones(3), np.ones(3))}
+        alone = Alone(page, compared(**names, small=(np.ones(2), np.ones(2) + 1e-2)))
+        explorer = alone.explorer
+        # What cannot be seen of a name is written out, on one line.
+        alone.search("b")
+        assert names_shown(alone.root) == ["a\\nb\\tc\\u202ed"]
+        assert alone.at("tbody tr[aria-rowindex]").first.bounding_box()["height"] <= 25
+        # A filter that only Python can set is there to be taken back.
+        explorer.show(text=None, verdict="shape")
+        alone.answer()
+        assert alone.at("tbody tr[aria-rowindex]").count() == 0
+        alone.at(".tnb-chip", has_text="verdict: shape").click()
+        alone.answer()
+        assert explorer.view.where == {}
+        # Texts sort from A, figures from the largest.
+        for head, descending in (("shape", False), ("rel L2", True), ("origin", False)):
+            alone.root.get_by_role("columnheader", name=head).locator("button").click()
+            alone.answer()
+            assert explorer.view.descending is descending
+        # A selection survives a double click, goes with Escape, and can be seen alone.
+        boxes = alone.at("tbody input[type=checkbox]")
+        for k in range(3):
+            boxes.nth(k).click()
+        alone.answer()
+        chosen = explorer.selected
+        alone.at("tbody tr[aria-rowindex] td:nth-child(2)").nth(4).dblclick()
+        alone.answer()
+        assert explorer.selected == chosen
+        assert alone.at(".tnb-panel h4").is_visible()
+        alone.root.get_by_text("Selected only").click()
+        alone.answer()
+        assert sorted(explorer.shown) == list(chosen)
+        alone.at(".tnb-chip", has_text="#: ").click()
+        alone.answer()
+        alone.at("tbody tr[aria-rowindex]").first.focus()
+        for left in (chosen, ()):
+            page.keyboard.press("Escape")
+            alone.answer()
+            assert explorer.selected == left
+            assert not alone.at(".tnb-panel").is_visible()
+        # Where no row is left the focus goes to what hides them.
+        alone.open("small")
+        alone.search("in no name")
+        alone.at(".tnb-close").click()
+        assert page.evaluate("document.activeElement.className") == "tnb-search"
+
+    def test_without_an_answer_nothing_of_another_row_is_shown(self, page):
+        page.clock.install()
+        alone = Alone(page, compared())
+        alone.open("layers.3.")
+        alone.search("layers.4.")
+        alone.at(".tnb-open").first.click()
+        page.clock.fast_forward(200)
+        assert "layers.3." in alone.at(".tnb-panel").inner_text()
+        assert alone.at(".tnb-panel").get_attribute("aria-busy") == "true"
+        page.clock.fast_forward(6000)
+        panel = alone.at(".tnb-panel").inner_text()
+        assert "layers.4." in panel
+        assert "the kernel does not answer" in panel
+        assert "layers.3." not in panel
+        alone.answer()
+        assert alone.at(".tnb-map canvas").is_visible()
+
+    def test_figures_are_seen_where_there_is_little_room(self, page):
+        page.set_viewport_size({"width": 600, "height": 700})
+        rng = np.random.default_rng(0)
+        nets = {
+            f"module.layers.{i}.self_attn.q_proj.weight": rng.normal(size=(8, 9)) for i in range(9)
+        }
+        for shown, figure in (
+            (as_dump(nets, "net").summarise(), "max |x|"),
+            (compared(), "max |Δ|"),
+        ):
+            alone = Alone(page, shown)
+            head = alone.root.get_by_role("columnheader", name=figure).bounding_box()
+            box = alone.at(".tnb-scroller").bounding_box()
+            assert head["x"] + head["width"] <= box["x"] + box["width"]
+
+    def test_where_nothing_was_compared_by_value_the_chart_says_so(self, page):
+        known = dict(
+            shape=(3,), dtype="float32", statistics=dict(min=0.0, max=1.0, mean=0.5, l2=1.0)
+        )
+        site = Site("module", "conv", 0, "forward", "output", "")
+        recorded = Dump.from_entries([Entry("conv", site, None, order=0, **known)], label="net")
+        alone = Alone(page, tnb.compare(recorded, recorded))
+        assert alone.at(".tnb-chart canvas").count() == 0
+        expect(alone.at(".tnb-chart .tnb-sentence")).to_contain_text("no |Δ| to draw")
 
 
 def test_ten_thousand_rows_stay_fluid_and_out_of_the_file(root):

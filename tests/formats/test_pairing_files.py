@@ -367,6 +367,83 @@ def test_what_a_layer_mapping_does_not_say_can_be_asked_for():
         unsaid_in_mapping(pairing, "table")
 
 
+QKV = "Cell.blocks.0.qkv_proj.Dense.forward.0.output.0"
+FC1 = "Module.layers.1.fc1.Linear.forward.0.input.0"
+BETA = "Cell.blocks.0.input_norm.LayerNorm.forward.0.parameters.beta"
+BIAS = "Module.layers.0.ln1.LayerNorm.forward.0.parameters.bias"
+
+
+@pytest.mark.parametrize("kind", ["layer", "cell"])
+def test_pairs_that_were_found_and_not_made_by_hand_need_no_words(kind):
+    assert unsaid_in_mapping(pair_dumps(*twins()), kind) == []
+
+
+def test_a_pair_made_by_hand_that_a_layer_mapping_does_not_say_is_named(tmp_path):
+    pairing = pair_dumps(*twins()).pair(QKV, FC1)
+    assert f"not said here: {QKV}: {FC1}" in unsaid_in_mapping(pairing, "layer")
+    path = write_mapping(pairing, tmp_path / "m.yaml", kind="layer")
+    assert f"# not said here: {QKV}: {FC1}\n" in path.read_text()
+    again = pair_dumps(*twins(), mapping=path).table
+    assert again["right"].values[again["left"].values == QKV] != FC1
+    # One that is said already need not be named, whoever made it.
+    same = pair_dumps(*twins()).unpair(BETA).pair(BETA, BIAS)
+    assert unsaid_in_mapping(same, "layer") == unsaid_in_mapping(same, "cell") == []
+
+
+@pytest.mark.parametrize("kind", ["layer", "cell"])
+def test_what_is_expected_is_named_where_a_mapping_has_no_word_for_it(tmp_path, kind):
+    pairing = pair_dumps(*twins()).unpair(BETA)
+    pairing = pairing.expect_missing(BETA, side="left").expect_missing(BIAS, side="right")
+    assert unsaid_in_mapping(pairing) == []
+    assert unsaid_in_mapping(pairing, kind) == [
+        f"paired again: {BETA}: {BIAS}",
+        f"not said here: expected to be missing: {BETA} on the left",
+        f"not said here: expected to be missing: {BIAS} on the right",
+    ]
+    with pytest.warns(TroubleshooterWarning, match=r'in a mapping of kind="data"'):
+        path = write_mapping(pairing, tmp_path / "m.yaml", kind=kind)
+    again = pair_dumps(*twins(), mapping=path).table
+    assert again["right"].values[again["left"].values == BETA] == BIAS
+
+
+@pytest.mark.parametrize("kind", ["layer", "cell", "api"])
+def test_a_module_paired_with_an_operator_by_hand_is_named(kind):
+    pairing = pair_dumps(MSPROBE / "mindspore/m_mlp_mix_tensor", MSPROBE / "torch/t_mlp_mix_tensor")
+    before = unsaid_in_mapping(pairing, kind)
+    weight = "Cell.fc1.Dense.forward.0.parameters.weight"
+    loss = "Functional.cross_entropy.0.forward.output.0"
+    made = unsaid_in_mapping(pairing.pair(weight, loss), kind)
+    assert f"not said here: {weight}: {loss}" in set(made) - set(before)
+
+
+def test_gradients_of_operators_paired_by_hand_are_named():
+    pairing = pair_dumps(MSPROBE / "mindspore/m_mlp_mix_tensor", MSPROBE / "torch/t_mlp_mix_tensor")
+    left = "Primitive.matmul.MatMul.0.backward.output.0"
+    right = "Functional.linear.1.backward.output.1"
+    made = unsaid_in_mapping(pairing.pair(left, right), "layer")
+    assert f"not said here: {left}: {right}" in made
+
+
+def test_what_operators_say_of_gradients_follows_their_positions():
+    found = [
+        *operators_of("Mint.sub", "Torch.rsub", "forward", [(0, 1), (1, 0)]),
+        *operators_of("Mint.sub", "Torch.rsub", "backward", [(0, 1), (1, 0)]),
+    ]
+    left, right = (Dump.from_entries([pair[k] for pair in found]) for k in (0, 1))
+    rows = [Match(k, k, "user", 1.0) for k in range(4)]
+    assert unsaid_in_mapping(Pairing.from_matches(left, right, rows), "api") == []
+
+
+def test_a_result_paired_with_a_gradient_is_not_written_as_a_position(tmp_path):
+    """Both are outputs, of another direction: as one of them the file could not be used."""
+    dumps = MSPROBE / "mindspore/m_mlp_mix_tensor", MSPROBE / "torch/t_mlp_mix_tensor"
+    result = "Primitive.shape_op.Shape.0.forward.output.0"
+    gradient = "Functional.linear.0.backward.output.2"
+    pairing = pair_dumps(*dumps).pair(result, gradient)
+    assert f"not said here: {result}: {gradient}" in unsaid_in_mapping(pairing, "api")
+    pair_dumps(*dumps, mapping=write_mapping(pairing, tmp_path / "m.yaml", kind="api"))
+
+
 def test_half_a_character_comes_escaped_as_in_dumps_and_is_not_written(tmp_path):
     path = written(tmp_path, r'{"a\ud800": "\ud83d\ude00"}', "m.json")
     (rule,) = read_mapping(path).names
@@ -415,6 +492,20 @@ def operators(*names):
         return Entry(name, site, ArrayInMemory(np.ones(2)), order=k, layer=path.split(".")[1])
 
     return Dump.from_entries([entry(k, name) for k, name in enumerate(names)])
+
+
+def operators_of(mine, theirs, direction, slots):
+    """Entries of one call of two operators, pair by pair."""
+    role = "input" if direction == "forward" else "output"
+    for k, pair in enumerate(slots):
+        sites = [
+            Site("api", path, 0, direction, role, str(slot))
+            for path, slot in zip((mine, theirs), pair, strict=True)
+        ]
+        yield [
+            Entry(f"{site.path}.{direction}.{site.slot}", site, ArrayInMemory(np.ones(2)), order=k)
+            for site in sites
+        ]
 
 
 def test_positions_are_written_where_first_for_first_says_something_else(tmp_path):

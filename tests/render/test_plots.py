@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -34,6 +36,16 @@ def test_the_error_plot_marks_the_first_difference(cmp):
     assert ax.get_yscale() == "log"
     marked = [line for line in ax.lines if line.get_marker() == "x"]
     np.testing.assert_array_equal(marked[0].get_xdata(), [3])
+
+
+def test_where_origins_are_known_only_they_are_crosses(cmp):
+    origin = ["", "", "created", "", "carried"]
+    verdict = ["identical", *["differs"] * 4]
+    columns = {"origin": origin, "verdict": verdict, "max_abs_error": np.ones(5)}
+    result = cmp.result.assign({k: ("pair", np.array(v)) for k, v in columns.items()})
+    ax = dataclasses.replace(cmp, result=result).plot.errors()
+    marked = [line for line in ax.lines if line.get_marker() == "x"]
+    np.testing.assert_array_equal(marked[0].get_xdata(), [2])
 
 
 def test_a_given_axes_is_drawn_into(cmp):

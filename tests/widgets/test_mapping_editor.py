@@ -598,6 +598,34 @@ def test_all_is_sent_to_a_new_view_alone(session):
     assert (other["type"], other.get("first")) == ("state", None)
 
 
+def test_what_is_asked_of_an_older_numbering_does_nothing_and_says_so(session):
+    before = session.answer({"op": "ready"})["numbering"]
+    pair = {"op": "pair", "left": 0, "right": 0}
+    assert session.answer(pair | {"numbering": before})["type"] == "rows"
+    key = next(iter(session._rows()))
+    turned = dict(reversed(SOURCE.items()))
+    told = session.replace(WeightMap(session.value.rows, turned, TARGET), "set")
+    assert told["numbering"] > before
+    for message in (
+        pair | {"left": 1, "right": 1},
+        {"op": "together", "left": [0], "right": [1, 2]},
+        {"op": "fits", "side": "left", "number": 0},
+        {"op": "aside", "side": "left", "number": 0},
+        {"op": "name", "left": 0, "name": "x"},
+        *({"op": op, "key": key, "transform": "copy"} for op in ("row", "unpair", "preview")),
+        *({"op": op, "key": key, "transform": "copy"} for op in ("transform", "accept")),
+    ):
+        value = session.value
+        answer = session.answer(message | {"numbering": before})
+        assert answer["type"] == "error"
+        assert answer["text"] == "the names changed meanwhile: choose again"
+        assert session.value is value
+    # Undo numbers them anew once more; without a number the present one is meant.
+    again = session.answer({"op": "undo"})
+    assert again["numbering"] > told["numbering"]
+    assert session.answer(pair | {"left": 1, "right": 1})["type"] == "rows"
+
+
 def test_a_file_of_somebody_else_is_overwritten_when_it_is_asked_for_twice(session, tmp_path):
     path = tmp_path / "map.yaml"
     path.write_text("precious: yes\n")
@@ -684,6 +712,197 @@ def test_no_name_is_typed_where_all_are_known(session, pairing):
     assert "no 'stranger' in net.ckpt" in refused["text"]
     other = open_session(pairing)
     assert other.answer({"op": "name", "left": 0, "name": "z"})["type"] == "error"
+
+
+def test_rows_that_fill_one_target_are_broken_rows():
+    rows = (WeightRow(("a",), ("x",)), WeightRow(("b",), ("x",)))
+    specs = {name: Spec((2,), F4) for name in "ab"}
+    for source, target in ((specs, {"x": Spec((2,), F4)}), ({}, None)):
+        session = open_session(WeightMap(rows, source, target))
+        cells = session.answer({"op": "ready"})["rows"]
+        assert [(row[5], row[6]) for row in cells] == [
+            ("'x' is the target of several: a, b", "bad")
+        ] * 2
+        assert session.summary()[-1] == "2 cannot be converted"
+        # When one goes, the other is right again, and told so.
+        answer = session.answer({"op": "unpair", "key": "1>0"})
+        assert (answer["gone"], [(row[0], row[6]) for row in answer["put"]]) == (
+            ["1>0"],
+            [("0>0", "")],
+        )
+        assert session.value.problems() == []
+    chinese = open_session(WeightMap(rows, {}), language="zh")
+    assert chinese.answer({"op": "ready"})["rows"][0][5] == "'x' 有多个来源：a, b"
+
+
+def test_rows_that_say_the_same_twice_are_each_edited_where_they_stand():
+    rows = (WeightRow(("a",), ("x",)), WeightRow(("a",), ("x",), Transform("transpose")))
+    specs = {"a": Spec((4, 4), F4)}, {"x": Spec((4, 4), F4)}
+    session = open_session(WeightMap(rows, *specs))
+    assert [row[0] for row in session.answer({"op": "ready"})["rows"]] == ["0>0", "0>0#1"]
+    assert session.answer({"op": "row", "key": "0>0#1"})["transform"] == "transpose"
+    session.answer({"op": "transform", "key": "0>0#1", "transform": "reshape(4, 4)"})
+    assert [str(row.transform) for row in session.value] == ["copy", "reshape(4, 4)"]
+    assert session.answer({"op": "unpair", "key": "0>0#1"})["gone"] == ["0>0#1"]
+    assert [str(row.transform) for row in session.value] == ["copy"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_transform_of_another_count_is_refused_and_what_is_not_known_has_no_tick(known):
+    value = WeightMap((WeightRow(("a",), ("x",)),), {"a": Spec((16,), F4)} if known else {})
+    session = open_session(value)
+    session.answer({"op": "ready"})
+    for text in ("add", "split(0, 8, 8)"):
+        asked = {"key": "0>0", "transform": text}
+        assert not session.answer({"op": "preview", **asked})["ok"]
+        assert session.answer({"op": "transform", **asked})["type"] == "error"
+    fine = session.answer({"op": "preview", "key": "0>0", "transform": "cast(float16)"})
+    said = ("16 -> 16", "") if known else ("", "the shapes of the source are not known")
+    assert (fine["ok"], fine["text"], fine["evidence"]) == (True, *said)
+    assert session.value is value
+
+
+BIASES = WeightMap(
+    (),
+    {"in_proj": Spec((48,), F4)} | {f"s{k}": Spec((4, 8), F4) for k in "qkv"},
+    {f"{k}.bias": Spec((16,), F4) for k in "qkv"} | {"qkv": Spec((12, 8), F4)},
+)
+
+
+def test_one_name_is_split_into_several():
+    session = open_session(BIASES)
+    session.answer({"op": "ready"})
+    asked = {"left": [0], "right": [0, 1, 2]}
+    answer = session.answer({"op": "together", **asked, "re": 4})
+    assert answer == {
+        "type": "together",
+        **asked,
+        "transforms": ["split(0, 16, 16, 16)"],
+        "ok": True,
+        "text": "48 -> 16 + 16 + 16",
+        "evidence": "",
+        "re": 4,
+        "revision": 0,
+    }
+    made = session.answer({"op": "pair", **asked})
+    assert made["put"][0][:5] == (
+        "0>0+1+2",
+        [0],
+        [0, 1, 2],
+        "split(0, 16, 16, 16)",
+        "48 → 16 + 16 + 16",
+    )
+    assert made["undo"] == "pair in_proj with q.bias + k.bias + v.bias"
+    assert session.answer({"op": "row", "key": "0>0+1+2"})["transforms"] == answer["transforms"]
+
+
+def test_several_names_are_joined_and_a_joined_row_that_was_parted_is_joined_again():
+    session = open_session(BIASES)
+    session.answer({"op": "ready"})
+    asked = {"left": [1, 2, 3], "right": 3}
+    assert session.answer({"op": "together", **asked})["text"] == "4x8 + 4x8 + 4x8 -> 12x8"
+    session.answer({"op": "pair", **asked})
+    session.answer({"op": "unpair", "key": "1>3"})
+    assert len(session.value) == 0
+    answer = session.answer({"op": "pair", **asked, "transform": " concat(0) "})
+    assert [row[0] for row in answer["put"]] == ["1>3"]
+    assert session.value["sq"].sources == ("sq", "sk", "sv")
+    # The order of the names is that in which they are joined.
+    session.answer({"op": "pair", "left": [3, 1, 2], "right": [3]})
+    assert session.value["sq"].sources == ("sv", "sq", "sk")
+
+
+def test_names_that_nothing_makes_of_each_other_are_told_so_in_both_languages(pairing):
+    texts = {}
+    for language in ("en", "zh"):
+        session = open_session(BIASES, language=language)
+        session.answer({"op": "ready"})
+        asked = {"op": "together", "left": [0], "right": [0, 1]}
+        answer = session.answer(asked)
+        assert (answer["ok"], answer["transforms"]) == (False, [])
+        refused = session.answer(asked | {"op": "pair"})["text"]
+        several = session.answer({"op": "pair", "left": [1, 2], "right": [0, 1]})["text"]
+        wrong = session.answer(asked | {"op": "pair", "transform": "split(0, 8, 8)"})["text"]
+        none = session.answer(asked | {"left": []})["text"]
+        texts[language] = answer["text"], refused, several, none
+        assert "split(0, 8, 8)" in wrong
+        assert session.value is BIASES
+    assert texts["en"] == (
+        "48 values against 16 values + 16 values",
+        "in_proj cannot become q.bias + k.bias: 48 values against 16 values + 16 values",
+        "sq + sk cannot become q.bias + k.bias: no transform makes several of several; choose one "
+        "on either side",
+        "choose a name on the left first",
+    )
+    assert texts["zh"][0] == "48 个值 ≠ 16 个值 + 16 个值"
+    assert texts["zh"][2].endswith("没有变换能由多个得到多个；请在某一侧只选一个")
+    other = open_session(pairing)
+    other.answer({"op": "ready"})
+    asked = {"op": "together", "left": [1, 2], "right": [1]}
+    refused = "a pair has one entry on each side; choose one of each"
+    assert (other.answer(asked)["ok"], other.answer(asked)["text"]) == (False, refused)
+    assert other.answer(asked | {"op": "pair"})["text"] == refused
+    alone = other.answer({"op": "together", "left": [1], "right": [1]})
+    assert (alone["ok"], alone["text"]) == (True, "4 -> 4")
+    assert not other.answer({"op": "together", "left": [1], "right": [2]})["ok"]
+
+
+def test_a_joined_row_of_unknown_shapes_goes_together_as_it_was():
+    rows = (WeightRow(("a", "b"), ("x",), Transform("concat", (1,))),)
+    session = open_session(WeightMap(rows, {}))
+    session.answer({"op": "ready"})
+    session.answer({"op": "unpair", "key": "0>0"})
+    answer = session.answer({"op": "together", "left": [0, 1], "right": [0]})
+    assert answer["transforms"] == ["concat(1)", "concat(0)"]
+    assert (answer["text"], answer["evidence"]) == ("", "the shapes of the source are not known")
+    session.answer({"op": "pair", "left": [0, 1], "right": [0]})
+    assert str(session.value["a"].transform) == "concat(1)"
+
+
+def swapped():
+    specs = {name: Spec((3, 3), F4) for name in "qk"}
+    rows = tuple(WeightRow((name,), (name,)) for name in "qk")
+    better = WeightRow(("q",), ("k",), Transform("transpose")), WeightRow(("k",), ("q",))
+    return WeightMap(rows, specs, specs, suggestions=better)
+
+
+def test_tensors_that_lie_in_each_others_place_are_put_right_by_one_act():
+    session = open_session(swapped())
+    session.answer({"op": "ready"})
+    answer = session.answer({"op": "accept", "key": "1>1"})
+    assert session.value.names == {"q": "k", "k": "q"}
+    assert answer["summary"] == ["2 of 2 matched", "1 transformed"]
+    session.answer({"op": "undo"})
+    assert session.value.names == {"q": "q", "k": "k"}
+
+
+def test_what_values_suggest_is_the_first_candidate_and_how_it_is_paired():
+    session = open_session(swapped())
+    session.answer({"op": "ready"})
+    session.answer({"op": "unpair", "key": "0>0"})
+    fits = session.answer({"op": "fits", "side": "left", "number": 0})
+    expected = [1, "values suggest it, by transpose; paired with k", False]
+    assert fits["candidates"][0] == expected
+    # Of the other side as well: q is in the source too, and is meant as a target here.
+    fits = session.answer({"op": "fits", "side": "right", "number": 0})
+    assert fits["candidates"][0] == [1, "values suggest it, by copy; paired with k", False]
+    together = session.answer({"op": "together", "left": [0], "right": [1]})
+    assert together["transforms"] == ["transpose", "copy"]
+    session.answer({"op": "pair", "left": 0, "right": 1})
+    assert str(session.value["q"].transform) == "transpose"
+
+
+def test_what_is_expected_to_be_missing_can_be_wanted_again(pairing):
+    session = open_session(pairing)
+    session.answer({"op": "ready"})
+    aside = {"op": "aside", "side": "left", "number": 2}
+    assert session.answer(aside)["expected"] == [[2], []]
+    again = session.answer(aside)
+    assert (again["expected"], again["undo"]) == ([[], []], "expect a partner of c")
+    assert session.value.table["note"].values.tolist().count("expected to be missing") == 0
+    expected = pairing.expect_missing("c")
+    assert expected.expect_missing("c") is expected
+    assert expected.expect_missing("c", expected=False).unmatched_left == ["b", "c"]
 
 
 def test_both_languages_have_the_same_gaps():
@@ -852,6 +1071,20 @@ def test_the_page_is_told_when_the_twin_of_its_change_is_drawn(editor, shown, mo
 
     assert asyncio.run(page()) == ("drawn", False)
     assert "auto-matched" in shown[2]
+
+
+@pytest.mark.notebook
+def test_the_twin_keeps_the_options_under_which_the_editor_was_made():
+    matched = MAP.match_rest()
+    with tnb.option_context(ascii=True, html_bytes=2500):
+        editor = edit(matched)
+    # Messages of the page come in a context of their own, as this one.
+    twin = editor._twin(matched)
+    assert "·" in edit(matched)._twin(matched)["text/plain"]
+    assert twin["text/plain"].isascii()
+    assert repr(editor).isascii()
+    assert "·" in repr(edit(matched))
+    assert len(twin["text/html"]) < len(edit(matched)._twin(matched)["text/html"])
 
 
 @pytest.mark.notebook

@@ -15,7 +15,7 @@ import yaml
 from troubleshooter_nb.errors import FormatError, TroubleshooterWarning, WeightMapError
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
 from troubleshooter_nb.formats.yaml_nodes import whole
-from troubleshooter_nb.weight_map import JOINING, Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, miscounted
 
 _LARGEST = 64 * 1024**2  # bytes
 # The function that TroubleShooter's maps name for values, and what it does. Its own reader
@@ -292,20 +292,8 @@ def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str
     if not all(name.strip() for name in (*sources, *targets)):
         msg = f"a name is empty or blank: {', '.join(map(repr, (*sources, *targets)))}"
         raise WeightMapError(msg)
-    several = transform.kind in JOINING
-    if not sources or several != (len(sources) > 1):
-        wanted = "several sources" if several else "one source"
-        msg = f"{transform} takes {wanted}, got {len(sources)}"
-        raise WeightMapError(msg)
-    if (transform.kind == "drop") == bool(targets):
-        msg = f"{transform} needs {'no' if targets else 'a'} target"
-        raise WeightMapError(msg)
-    if len(targets) > 1 and transform.kind != "split":
-        msg = f"{transform} gives one tensor for {len(targets)} names"
-        raise WeightMapError(msg)
-    if len(set(targets)) < len(targets):
-        msg = f"a target stands twice: {', '.join(targets)}"
-        raise WeightMapError(msg)
+    if wrong := miscounted(transform, len(sources), targets):
+        raise WeightMapError(wrong)
 
 
 def _listed(number: int, names: Any) -> tuple[str, ...]:
@@ -321,7 +309,7 @@ def _plain(row: WeightRow) -> dict[str, Any]:
         return listed[0] if len(listed) == 1 else list(listed) or None
 
     plain: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
-    if row.transform.kind not in ("copy", "drop"):
+    if row.transform.kind not in (("copy",) if row.targets else ("copy", "drop")):
         plain["transform"] = str(row.transform)
     return plain | ({"note": row.note} if row.note else {})
 

@@ -148,7 +148,8 @@ def _set_positions(
                 continue
             text = f"{mine['name']}: {theirs['name']}"
             slots = _slot(mine), _slot(theirs)
-            if theirs["role"] != role or slots[0] is None or slots[1] is None:
+            where = theirs["direction"], theirs["role"]
+            if where != (direction, role) or slots[0] is None or slots[1] is None:
                 not_said.append(f"not said here: {text}")
                 continue
             (left, rest), (right, other) = slots[0], slots[1]

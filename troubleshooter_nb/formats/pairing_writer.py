@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import get_args
@@ -15,10 +16,11 @@ from troubleshooter_nb.errors import MappingFileError, TroubleshooterWarning
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_files import kind_of
-from troubleshooter_nb.formats.pairing_operators import operator_rules
+from troubleshooter_nb.formats.pairing_operators import OperatorRule, operator_rules
 from troubleshooter_nb.formats.pairing_rules import MISSING, ROOTS, MappingKind, NameRule
 from troubleshooter_nb.formats.yaml_nodes import read_nodes, whole
-from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.naming import canonical_parameter
+from troubleshooter_nb.pairing import Pairing, places_of
 
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 # Words that yaml takes for something else than text where they stand without quotes.
@@ -27,6 +29,17 @@ _LONGEST_KEY = 1000  # yaml's own limit is 1024
 _MOST_COMMENTS = 1000
 _MOST_NAMED = 3
 _IN_PART = "not said here: expected to be missing in some steps or ranks only"
+# How the note of an entry begins that a person, or a mapping, declared so; see `expect_missing`.
+_EXPECTED = "expected to be missing"
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a mapping, those of what they do not say, and the rows that they pair."""
+
+    body: list[str]
+    unsaid: list[str]
+    said: frozenset[tuple[int, int]] = frozenset()
 
 
 def write_mapping(
@@ -66,37 +79,40 @@ def write_mapping(
     -----
     TroubleshooterWarning
         About entries without a partner that may be paired again where the file is read: a mapping
-        has no word for those but ``N/A``, which declares them expected. And about those that are
-        expected in some steps or ranks only, for which ``data`` has no word either.
+        has no word for those but ``N/A`` of ``data``, which declares them expected. And about those
+        that are expected in some steps or ranks only, for which ``data`` has no word either.
 
     Notes
     -----
     The same pairing gives the same bytes. What else a layer, cell or api mapping does not say is
     listed in its comments and by `unsaid_in_mapping`: it pairs modules or operators, and a cell
-    mapping whatever it does not name with what is called the same. What a layer mapping renames
-    no part of is paired as without it, no surer than it was.
+    mapping whatever it does not name with what is called the same. So are pairs made by hand that
+    such a file does not make, and entries declared expected, for which it has no word. What a layer
+    mapping renames no part of is paired as without it, no surer than it was.
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml"):
         msg = f"cannot write a mapping as {path.suffix or 'a file without suffix'!r}; use .yaml"
         raise ValueError(msg)
-    lines, unsaid = _lines_of(kind)(pairing)
-    again = _paired_again(pairing)
+    made = _lines_of(kind)(pairing)
+    again = _paired_again(pairing, kind, made.said)
+    unsaid = _all_unsaid(pairing, kind, made)
     made_by = [
         f"Made by troubleshooter_nb from a pairing of {pairing.left.label or 'left'!r} and "
         f"{pairing.right.label or 'right'!r}",
         f"{kind} mapping, left: right; read it with mapping= of compare or pair_dumps",
     ]
-    text = "\n".join([*_comments(made_by), *_comments([*again, *unsaid]), *lines]) + "\n"
+    text = "\n".join([*_comments(made_by), *_comments([*again, *unsaid]), *made.body]) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:
         stream.write(text.encode())
     if again:
         more = f" and {len(again) - _MOST_NAMED:,} more" if len(again) > _MOST_NAMED else ""
+        instead = "" if kind == "data" else ' in a mapping of kind="data"'
         said = (
             f"{path.name} cannot keep apart what reading it may pair again: "
             f"{'; '.join(line.partition(': ')[2] for line in again[:_MOST_NAMED])}{more}; "
-            "expect_missing(name) says that there is no partner"
+            f"expect_missing(name) says that there is no partner{instead}"
         )
         warnings.warn(said, TroubleshooterWarning, stacklevel=2)
     if in_part := [line.removeprefix(f"{_IN_PART}: ") for line in unsaid if _IN_PART in line]:
@@ -120,13 +136,13 @@ def unsaid_in_mapping(pairing: Pairing, kind: MappingKind = "data") -> list[str]
     MappingFileError, ValueError
         As `write_mapping`.
     """
-    _, unsaid = _lines_of(kind)(pairing)
-    return [*_paired_again(pairing), *unsaid]
+    made = _lines_of(kind)(pairing)
+    return [*_paired_again(pairing, kind, made.said), *_all_unsaid(pairing, kind, made)]
 
 
-def _lines_of(kind: MappingKind) -> Callable[[Pairing], tuple[list[str], list[str]]]:
-    """What makes the lines of a kind, and those of what they do not say."""
-    kinds: dict[str, Callable[[Pairing], tuple[list[str], list[str]]]] = {
+def _lines_of(kind: MappingKind) -> Callable[[Pairing], _Lines]:
+    """What makes the lines of a kind."""
+    kinds: dict[str, Callable[[Pairing], _Lines]] = {
         "api": _api_lines,
         "cell": _cell_lines,
         "data": _data_lines,
@@ -139,13 +155,43 @@ def _lines_of(kind: MappingKind) -> Callable[[Pairing], tuple[list[str], list[st
     return kinds[kind]
 
 
-def _paired_again(pairing: Pairing) -> list[str]:
+def _all_unsaid(pairing: Pairing, kind: MappingKind, made: _Lines) -> list[str]:
+    """What the lines do not say; beside a data mapping also what was made by hand.
+
+    What the matchers found by themselves they find again, whether a file says it or not.
+    """
+    if kind == "data":
+        return made.unsaid
+    columns = ("left", "right", "left_entry", "right_entry", "method", "note", "expected")
+    paths = [dump.index["path"].values.tolist() for dump in (pairing.left, pairing.right)]
+    listed = set(made.unsaid)
+    more = []
+    rows = zip(*(pairing.table[name].values.tolist() for name in columns), strict=True)
+    for left, right, a, b, method, note, expected in rows:
+        if expected and note.startswith(_EXPECTED) and (a < 0 or b < 0):
+            side = "left" if b < 0 else "right"
+            more.append(f"not said here: {_EXPECTED}: {left or right} on the {side}")
+        if method != "user" or a < 0 or b < 0 or (a, b) in made.said:
+            continue
+        # Of modules that belong to others as a whole one line speaks already.
+        if f"not said here: {paths[0][a]}: {paths[1][b]}" not in listed:
+            more.append(f"not said here: {left}: {right}")
+    return list(dict.fromkeys([*made.unsaid, *more]))
+
+
+def _paired_again(
+    pairing: Pairing, kind: MappingKind, said: frozenset[tuple[int, int]]
+) -> list[str]:
     """Entries of one step and rank that are alone on both sides, as ``unpair`` leaves them.
 
-    Those that are called alike, or as a pair of another step or rank; and those of equal shapes
-    without candidates, which the matchers would have named.
+    Those that are called alike, or as a pair of another step or rank; those that the file pairs
+    with all of their module; and those of equal or transposed shapes without candidates, which the
+    matchers would have named.
     """
     table = {str(name): pairing.table[name].values.tolist() for name in pairing.table}
+    if kind != "data":  # no other kind has a word for them
+        facts = zip(table["expected"], table["note"], strict=True)
+        table["expected"] = [it and not note.startswith(_EXPECTED) for it, note in facts]
     place = list(zip(table["step"], table["rank"], strict=True))
     entries = list(zip(table["left_entry"], table["right_entry"], strict=True))
     both = [i for i, (left, right) in enumerate(entries) if left >= 0 and right >= 0]
@@ -160,15 +206,20 @@ def _paired_again(pairing: Pairing) -> list[str]:
             alone[0].append(i)
         elif left < 0:
             alone[1][place[i], name] = i
+    rows_right = {table["right_entry"][i]: i for i in alone[1].values()}
+    # What the rules of operators pair beyond the pairing is said of them as such.
+    whole = {} if kind == "api" else {a: rows_right[b] for a, b in said if b in rows_right}
     parted: dict[object, list[int]] = {}
     for (where, _), i in alone[1].items():
         if not table["expected"][i] and not table["candidates"][i]:
-            parted.setdefault((where, table["right_shape"][i]), []).append(i)
+            parted.setdefault((where, _sides(table["right_shape"][i])), []).append(i)
     found: dict[str, None] = {}
     for i in alone[0]:
         name = table["left"][i]
         other = alone[1].get((place[i], partners.get(name, name)))
-        near = parted.get((place[i], table["left_shape"][i]), [])
+        if other is None:
+            other = whole.get(table["left_entry"][i])
+        near = parted.get((place[i], _sides(table["left_shape"][i])), [])
         is_open = not table["expected"][i] and not table["candidates"][i] and name not in partners
         if other is None and near and is_open:
             other = near.pop(0)
@@ -177,7 +228,11 @@ def _paired_again(pairing: Pairing) -> list[str]:
     return list(found)
 
 
-def _data_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
+def _sides(shape: str) -> tuple[str, ...]:
+    return tuple(sorted(shape.split("x")))
+
+
+def _data_lines(pairing: Pairing) -> _Lines:
     names = ("left", "right", "left_entry", "right_entry", "expected")
     rows = list(zip(*(pairing.table[name].values.tolist() for name in names), strict=True))
     partners: dict[str, str] = {}
@@ -209,7 +264,7 @@ def _data_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
                 without.append(f"{_IN_PART}: {name} on the {side}")
             elif not any(expected):
                 without.append(f"without partner on the {side}: {name}")
-    return _table(pairs), without
+    return _Lines(_table(pairs), without)
 
 
 def _table(pairs: list[tuple[str | None, str | None]]) -> list[str]:
@@ -224,7 +279,7 @@ def _table(pairs: list[tuple[str | None, str | None]]) -> list[str]:
     return [f"- [{left}, {right}]" for left, right in sides] or ["[]"]
 
 
-def _layer_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
+def _layer_lines(pairing: Pairing) -> _Lines:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
         msg = (
@@ -248,10 +303,13 @@ def _layer_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
     for parent in dict.fromkeys(rule.parent for rule in rules):
         body.append(f"{_scalar(parent)}:")
         body += ["  " + _line(r.left or "", r.right) for r in rules if r.parent == parent]
-    return body or [f"{ROOTS[0]}: {{}}"], [*lost, *more]
+    kept = {a: b for a, b in pairs.items() if said[a] == b}
+    return _Lines(
+        body or [f"{ROOTS[0]}: {{}}"], [*lost, *more], frozenset(_same_parts(pairing, kept))
+    )
 
 
-def _cell_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
+def _cell_lines(pairing: Pairing) -> _Lines:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
         msg = (
@@ -273,7 +331,11 @@ def _cell_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
         new = name.replace(rule, names[rule], 1) if rule else name
         if new in cells:
             more.append(f"said here, but not so paired: {name}: {new}")
-    return [*map(_line, names, names.values())], [*more, *_of_other_calls(pairing, pairs)]
+    return _Lines(
+        [*map(_line, names, names.values())],
+        [*more, *_of_other_calls(pairing, pairs)],
+        frozenset(_same_parts(pairing, pairs)),
+    )
 
 
 def _check_cells(
@@ -319,7 +381,7 @@ def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[str]:
     return found
 
 
-def _api_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
+def _api_lines(pairing: Pairing) -> _Lines:
     rules, not_said = operator_rules(pairing)
     body = []
     for rule in rules:
@@ -331,7 +393,56 @@ def _api_lines(pairing: Pairing) -> tuple[list[str], list[str]]:
                     f"  ms_{word}: [{', '.join(map(str, positions))}]",
                     f"  pt_{word}: [{', '.join(map(str, positions.values()))}]",
                 ]
-    return body, not_said
+    return _Lines(body, not_said, frozenset(_of_operators(pairing, rules)))
+
+
+def _of_operators(pairing: Pairing, rules: Iterable[OperatorRule]) -> Iterator[tuple[int, int]]:
+    """The paired rows that follow from a rule; of gradients those of equal shapes."""
+    columns = ("kind", "path", "call", "direction", "role", "slot", "shape")
+    sides = [
+        list(zip(*(dump.index[name].values.tolist() for name in columns), strict=True))
+        for dump in (pairing.left, pairing.right)
+    ]
+    by_paths = {(rule.left, rule.right): rule for rule in rules}
+    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
+    for a, b in zip(*entries, strict=True):
+        if a < 0 or b < 0 or not sides[0][a][0] == sides[1][b][0] == "api":
+            continue
+        mine, theirs = sides[0][a], sides[1][b]
+        rule = by_paths.get((mine[1], theirs[1]))
+        if rule is None or mine[2:5] != theirs[2:5]:
+            continue
+        backward = mine[3] == "backward"
+        # What leaves backward is of the inputs, what arrives of the outputs.
+        positions = rule.positions["input" if (mine[4] == "input") != backward else "output"]
+        (place, _, rest), (other, _, end) = (one[5].partition(".") for one in (mine, theirs))
+        if not place.isdecimal() or not other.isdecimal():
+            continue
+        moved = int(place) if positions is None else positions.get(int(place), -1)
+        if moved == int(other) and rest == end and not (backward and mine[6] != theirs[6]):
+            yield a, b
+
+
+def _same_parts(pairing: Pairing, modules: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """Rows that are the same of two modules, by left path: what a file pairs with them."""
+    columns = ("kind", "path", "call", "direction", "role", "slot")
+    places = places_of(pairing.left, pairing.right)
+    keys: list[list[tuple[object, ...]]] = []
+    for at, dump in enumerate((pairing.left, pairing.right)):
+        where = (places[name][at].tolist() for name in ("step", "rank"))
+        found = []
+        for *place, kind, path, call, direction, role, slot in zip(
+            *where, *(dump.index[name].values.tolist() for name in columns), strict=True
+        ):
+            new = modules.get(path) if at == 0 else path
+            # Names of parameters are matched in either framework's spelling.
+            own = canonical_parameter(slot) or slot if role == "parameter" else slot
+            found.append((kind, new, *place, call, direction, role, own))
+        keys.append(found)
+    theirs = {key: row for row, key in enumerate(keys[1])}
+    for row, key in enumerate(keys[0]):
+        if key[0] == "module" and key[1] is not None and key in theirs:
+            yield row, theirs[key]
 
 
 def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:

@@ -18,6 +18,8 @@ _NUMBER = re.compile(r"([0-9]+)")
 _SAME_NUMBERS, _SAME_END = 0.25, 0.25
 # What a pair that names alone make needs at least, and by how much it has to be the best.
 _LEAST, _CLEARLY = 0.5, 0.02
+# What `rest_pairs` says of pairs that nothing but their kind speaks for.
+BY_SHAPE_ALONE = "the only ones of this shape"
 
 
 class Candidate(NamedTuple):
@@ -154,7 +156,7 @@ def rest_pairs(
                 take(mine[i], theirs[j], f"closest names ({min(score / 1.5, 1):.2f}), same numbers")
     for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=False):
         if len(mine) == len(theirs) == 1 and fits(mine[0], theirs[0]):
-            take(mine[0], theirs[0], "the only ones of this shape")
+            take(mine[0], theirs[0], BY_SHAPE_ALONE)
     return found
 
 

@@ -300,7 +300,7 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
         heading(sentence("along", language), sentence(key, language)),
         depth_chart(
             [float(pairs["max_abs_error"][i]) for i in chosen],
-            [pairs.tone(i) for i in chosen],
+            [pairs.mark(i) for i in chosen],
             line=(float(facts["atol"]), f"atol {scientific(float(facts['atol']))}"),
             first=chosen.index(first) if first is not None else None,
             first_label=f"#{pairs.number(first)} {pairs.short(first)}"[:60]

@@ -49,7 +49,7 @@ class ComparisonPlots:
         ax = ax or _new_axes(9, 3)
         pairs = Pairs.of(self.result)
         values = np.asarray(pairs[figure], float)
-        tones = np.array([pairs.tone(i) for i in range(len(pairs))], object)
+        tones = np.array([pairs.mark(i) for i in range(len(pairs))], object)
         shown = np.isfinite(values) & (values > 0)
         ax.plot(np.flatnonzero(shown), values[shown], color=INKS[""], linewidth=0.6, alpha=0.6)
         for tone, mark in _MARKS.items():

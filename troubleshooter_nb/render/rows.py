@@ -127,6 +127,11 @@ class Pairs:
         state = str(self.states[i])
         return tone_of("nan" if self["verdict"][i] == "nan" and state == "carried" else state)
 
+    def mark(self, i: int) -> str:
+        """The tone of a row's mark in a chart: what created nothing is no cross among origins."""
+        is_without_effect = self.has_origins and self.states[i] == "differs"
+        return "warn" if is_without_effect else self.tone(i)
+
     def origins(self, language: str) -> str:
         """How many rows created the error, carried it, or have one without effect."""
         if not self.has_origins:

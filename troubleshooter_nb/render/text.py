@@ -98,7 +98,8 @@ def dump_headline(index: xr.Dataset, language: str = "en") -> str:
         if different > 1:
             parts.append(sentence(f"dump_{name}s", language, count=different))
     sizes = index["size_bytes"].values
-    parts.append(bytes_text(float(sizes[sizes > 0].sum())))
+    if (sizes > 0).any():  # else only statistics were recorded
+        parts.append(bytes_text(float(sizes[sizes > 0].sum())))
     if index.attrs.get("format"):
         parts.append(str(index.attrs["format"]))
     return " · ".join(parts)

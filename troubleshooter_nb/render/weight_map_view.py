@@ -31,7 +31,10 @@ from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import percent, sentence
 
 _MOST_ROWS = 400
-_MOST_LISTED = 30
+# Up to here all rows stand open, and of more the first of each part: Notebook 7 puts a cell into a
+# small box that scrolls once its output is taller than 100 lines, and an editor stands in it too.
+_MOST_LISTED = 16
+_MOST_OPEN = 6
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
@@ -43,6 +46,11 @@ _AUTO = "auto-matched: "
 _EDITED = ("Edited ({shown} of {count})", "编辑过的行（{count} 行中的 {shown} 行）")
 _ELSE = ("What else changes ({shown} of {count})", "其他有改动的行（{count} 行中的 {shown} 行）")
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
+
+
+def is_contradicted(note: str) -> bool:
+    """Whether the note of a row says that values speak against it, as `convert.evidence` does."""
+    return _AGAINST.search(note) is not None
 
 
 def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
@@ -128,13 +136,13 @@ def _answers(
     changed = sum(kind not in ("copy", "drop") for kind in columns["transform"])
     dropped = columns["transform"].count("drop")
     complete = facts["coverage"] == 1.0 or not facts["unmatched_sources"]
-    contradicted = any(map(_AGAINST.search, columns["note"])) or bool(facts["suggestions"])
+    contradicted = any(map(is_contradicted, columns["note"])) or bool(facts["suggestions"])
     contradicted |= any(map(_UNRELATED.search, facts["notes"]))
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
     text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
     if not facts["known"]:
         text = sentence("map_unknown", language, count=len(columns["source"]))
-    fine = complete and not contradicted and facts["known"]
+    fine = complete and not contradicted and facts["known"] and not any(columns["problem"])
     answers = [("✓", "ok", text) if fine else ("▲", "warn", text)]
     for key in ("unmatched_sources", "unmatched_targets"):
         if names := facts[key]:
@@ -187,8 +195,17 @@ def _changes(columns: Mapping[str, list[Any]], i: int) -> bool:
 def _section(
     title: str, columns: Mapping[str, list[Any]], rows: Sequence[int], language: str
 ) -> list[Markup]:
+    if not rows:
+        return []
     lines = [_row(columns, i, language) for i in rows]
-    return [heading(title), table(_TITLES, lines)] if rows else []
+    first, rest = lines[:_MOST_OPEN], lines[_MOST_OPEN:]
+    more = [_more(len(rest), language, table(_TITLES, rest))] if rest else []
+    return [heading(title), table(_TITLES, first), *more]
+
+
+def _more(count: int, language: str, *children: Markup) -> Markup:
+    """What need not be seen at once, under a line that counts it."""
+    return details([sentence("more", language, count=f"{count:,}")], *children)
 
 
 def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> list[Markup]:
@@ -207,6 +224,9 @@ def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: in
         ]
         body = table(_TITLES, [_row(columns, i, language) for i in kept])
         sections.append(details(summary, body, opened=total <= _MOST_LISTED))
+    if len(sections) > _MOST_OPEN:
+        rest = sections[_MOST_OPEN:]
+        sections[_MOST_OPEN:] = [_more(len(rest), language, *rest)]
     if shown < total:
         text = more_text(total - shown, "weight_map.to_dataframe()", facts)
         sections.append(paragraph(small(text)))

@@ -263,7 +263,7 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "99 % of the squared error lies in [{start}:{stop}] of {length} on axis {axis}.",
         "轴 {axis} 上 99 % 的平方误差位于 [{start}:{stop}]（长度 {length}）。",
     ),
-    "spread": ("spread evenly", "均匀分布"),
+    "spread": ("not concentrated", "不集中"),
     "range": (
         "99 % of the squared error in [{start}:{stop}] of {length}",
         "99 % 的平方误差位于 [{start}:{stop}]，长度 {length}",
@@ -274,9 +274,9 @@ _SENTENCES: Mapping[str, tuple[str, str]] = {
         "按执行顺序列出每对的最大 |Δ|：– 通过，× 不一致，△ NaN 或 Inf，| 其他",
     ),
     "along_remark_origin": (
-        "largest |Δ| of each pair in execution order: – passes, × created here, | carried on, "
-        "△ NaN or Inf",
-        "按执行顺序列出每对的最大 |Δ|：– 通过，× 源头，| 传播，△ NaN 或 Inf",
+        "largest |Δ| of each pair in execution order: – passes, × created here, | carried on or "
+        "without effect, △ NaN or Inf",
+        "按执行顺序列出每对的最大 |Δ|：– 通过，× 源头，| 传播或无后续影响，△ NaN 或 Inf",
     ),
     "worst": ("Worst {count}", "最差 {count} 对"),
     "worst_remark": (

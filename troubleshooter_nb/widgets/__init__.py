@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from troubleshooter_nb.weight_map import WeightMap
 
 _INSTALL = "pip install 'troubleshooter_nb[notebook]'"
+# What the widgets import of Jupyter.
+_NEEDED = ("anywidget", "ipywidgets", "IPython.display")
 
 
 def edit(
@@ -41,13 +44,20 @@ def edit(
     Raises
     ------
     ExtraMissingError
-        If anywidget is not installed; a notebook shows the sentence alone.
+        If anywidget is not installed or cannot be imported; a notebook shows the sentence alone.
     TypeError
-        For anything else to edit.
+        For anything else to edit, and for values beside a pairing.
     """
     _require("edit()", "the methods pair, unpair, match_rest of the object do the same")
+    from troubleshooter_nb.pairing import Pairing
     from troubleshooter_nb.widgets.mapping_editor import make_editor
 
+    given = [
+        f"{word}=" for word, one in (("source", source), ("target", target)) if one is not None
+    ]
+    if isinstance(value, Pairing) and given:
+        msg = f"edit() of a Pairing takes no {' and no '.join(given)}: it has its dumps already"
+        raise TypeError(msg)
     return make_editor(value, source=source, target=target, height=height)
 
 
@@ -66,7 +76,7 @@ def explore(value: Comparison | Dump) -> Any:
     Raises
     ------
     ExtraMissingError
-        If anywidget is not installed; a notebook shows the sentence alone.
+        If anywidget is not installed or cannot be imported; a notebook shows the sentence alone.
     TypeError
         For anything else to explore.
     """
@@ -78,10 +88,18 @@ def explore(value: Comparison | Dump) -> Any:
 
 def _require(call: str, instead: str) -> None:
     """Raise unless anywidget is there; IPython shows the sentence instead of a traceback."""
+    broken: ImportError | None = None
     missing = [name for name in ("anywidget", "ipywidgets") if find_spec(name) is None]
-    if not missing:
+    needed = " and ".join(missing)
+    for name in () if missing else _NEEDED:
+        try:
+            import_module(name)
+        except ImportError as error:  # it is there, and something that it needs is not
+            needed, broken = f"{name}, which cannot be imported here ({error})", error
+            break
+    if not needed:
         return
-    msg = f"{call} needs {' and '.join(missing)}: {_INSTALL}. Without it, {instead}."
-    error = ExtraMissingError(msg)
-    error._render_traceback_ = lambda: [msg]  # type: ignore[attr-defined]
-    raise error
+    msg = f"{call} needs {needed}: {_INSTALL}. Without it, {instead}."
+    wrong = ExtraMissingError(msg)
+    wrong._render_traceback_ = lambda: [msg]  # type: ignore[attr-defined]
+    raise wrong from broken

@@ -15,7 +15,7 @@ import xarray as xr
 from troubleshooter_nb.errors import OptionError
 from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
-from troubleshooter_nb.render.rows import Entries
+from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.widgets.sendable import sendable
 
 NAMES = ("left", "right", "left_display", "right_display")
@@ -24,12 +24,14 @@ _FILTERS = ("verdict", "origin", "role", "direction", "step", "rank", "dtype")
 _OF_RESULT = (
     *NAMES,
     *("verdict", "origin", "step", "rank", "role", "direction", "left_shape", "right_shape"),
-    *("max_abs_error", "rel_l2_error", "growth"),
+    *("max_abs_error", "rel_l2_error", "allclose_ratio", "growth"),
 )
 _OF_INDEX = (
     *("name", "step", "rank", "kind", "role", "direction", "layer", "dtype", "shape", "size"),
     *("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count"),
 )
+# Where a difference comes from; a pair that passes and only carries one on has none of these.
+_ORIGINS = ("created", "within", "carried", "without_effect")
 _HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable", "not_read")
 _COUNTS = ("size", "nan_count", "inf_count", "zero_count")
 _MOST_NAMED = 12  # values that a refusal lists
@@ -78,7 +80,8 @@ class View:
         ----------
         **changes
             ``text``, ``between``, ``sort``, ``descending``; or a column to filter by
-            (``verdict, origin, role, direction, step, rank, dtype``) with a value or several.
+            (``verdict, origin, role, direction, step, rank, dtype``) with a value or several:
+            of ``origin`` created, within (created, but passes), carried or without_effect.
             None for all; of ``between`` also for one of the two bounds.
 
         Raises
@@ -151,10 +154,11 @@ class Table:
     def of_result(cls, result: xr.Dataset) -> Table:
         """The columns of a `Comparison.result`, and ``one_minus_cosine``, at least 0."""
         columns = {"number": _numbers(result["order"].values)}
+        orders = {"verdict": tuple(TRUTH_TABLE), "origin": _ORIGINS}
         for name in _OF_RESULT:
             if name in result:
-                order = tuple(TRUTH_TABLE) if name == "verdict" else ()
-                columns[name] = _column(result[name].values, order)
+                values = _origins(result) if name == "origin" else result[name].values
+                columns[name] = _column(values, orders.get(name, ()))
         cosine = np.maximum(1.0 - result["cosine"].values, 0.0)
         return cls({**columns, "one_minus_cosine": _numbers(cosine)})
 
@@ -282,16 +286,31 @@ def _bounds(between: Sequence[float | None] | None) -> tuple[int, int] | None:
     return first, last
 
 
+def _origins(result: xr.Dataset) -> np.ndarray:
+    """What the headline counts each pair as, by the package's rule: `Pairs.states`."""
+    pairs = Pairs.of(result)
+    origins = np.where(np.isin(pairs.states, _ORIGINS), pairs.states, "").astype(object)
+    if pairs.has_origins:
+        rest = np.zeros(len(pairs), bool)
+        rest[pairs.failed] = True
+        origins[rest & (origins == "")] = "without_effect"
+    return origins
+
+
 def _column(values: np.ndarray, order: Sequence[str] = ()) -> Column:
     """Numbers as they are; texts coded in the order given, others after it in natural order."""
     if values.dtype.kind in "biuf":
         return _numbers(values)
     # Escaped here, so that the page and `Table.shown` search in the same texts.
-    texts = [sendable(str(value)) for value in values.tolist()]
+    given = values.tolist()
+    texts = {value: sendable(str(value)) for value in dict.fromkeys(given)}
     ranks = {text: rank for rank, text in enumerate(order)}
-    table = sorted(set(texts), key=lambda text: (ranks.get(text, len(ranks)), _natural(text)))
+    table = sorted(
+        set(texts.values()), key=lambda text: (ranks.get(text, len(ranks)), _natural(text))
+    )
     codes = {text: code for code, text in enumerate(table)}
-    return Column(np.array([codes[text] for text in texts], np.int32), tuple(table))
+    known = {value: codes[text] for value, text in texts.items()}
+    return Column(np.array([known[value] for value in given], np.int32), tuple(table))
 
 
 def _numbers(values: np.ndarray) -> Column:

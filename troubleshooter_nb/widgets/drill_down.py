@@ -15,7 +15,6 @@ from troubleshooter_nb.metrics.floats import computable, significand_bits
 from troubleshooter_nb.metrics.locate import (
     TILE_COLUMNS,
     TILE_ROWS,
-    Location,
     Read,
     locate,
     split_axis,
@@ -186,28 +185,43 @@ def no_values(diff: TensorDiff) -> str:
     return "empty" if 0 in left.shape else ""
 
 
-def located_entry(dump: Dump, row: int) -> xr.Dataset | str:
-    """Where the large values of one entry sit, as `located`; the right side is all zero.
+def located_alone(diff: TensorDiff) -> dict[str, xr.Dataset | str]:
+    """Each side of a pair that has no partner, or one of another shape, as `located_source`.
 
-    ``worst_*`` are its largest magnitudes, NaN and Inf first.
+    Empty for a pair whose two sides can be compared.
     """
+    if no_values(diff) not in ("missing", "other_shape"):
+        return {}
+    sides = zip(("left", "right"), diff.sources, strict=True)
+    return {side: located_source(source) for side, source in sides if source is not None}
+
+
+def located_entry(dump: Dump, row: int) -> xr.Dataset | str:
+    """Where the large values of one entry sit, as `located_source`."""
     source = dump.sources[row]
     if source is None:
         return "statistics_only" if str(dump.index["status"].values[row]) == "ok" else "unreadable"
+    low, high = (float(dump.index[name].values[row]) for name in ("min", "max"))
+    return located_source(source, None if math.isnan(low) else (low, high))
+
+
+def located_source(
+    source: ArraySource, span: tuple[float, float] | None = None
+) -> xr.Dataset | str:
+    """Where the large values of one side sit, as `located`; the right side is all zero.
+
+    ``worst_*`` are its largest magnitudes, NaN and Inf first. Without `span`, its smallest and
+    largest finite value, the attribute ``figures`` has what `metrics.summary.summarise` found.
+    """
     if 0 in source.shape:
         return "empty"
     try:
-        return evidence_dataset(_largest(source, dump, row), source.shape)
+        figures = {} if span else summarise(source.read, math.prod(source.shape))[0]
+        span = span or (float(figures["min"]), float(figures["max"]))
+        place = locate(source.read, _zeros_like(source.read), source.shape, span)
     except OSError as error:
         return f"unread:{error}"
-
-
-def _largest(source: ArraySource, dump: Dump, row: int) -> Location:
-    low, high = (float(dump.index[name].values[row]) for name in ("min", "max"))
-    if math.isnan(low):
-        figures = summarise(source.read, math.prod(source.shape))[0]
-        low, high = float(figures["min"]), float(figures["max"])
-    return locate(source.read, _zeros_like(source.read), source.shape, (low, high))
+    return evidence_dataset(place, source.shape).assign_attrs(figures=figures)
 
 
 def _zeros_like(read: Read) -> Read:

@@ -30,9 +30,10 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
+from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.pairing import Pairing, places_of
 from troubleshooter_nb.render.text import parse_shape, shape_text
+from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.editor_words import editor_word, in_words_of
 from troubleshooter_nb.widgets.history import History
@@ -48,11 +49,8 @@ _MOST = 3  # candidates
 _LARGEST = 1 << 26  # bytes that are read for one look, as `convert.row_evidence` has it
 # What `fits` says of a shape that is not known, on either side.
 _UNKNOWN = "?"
-_AGAINST = re.compile("values (?:differ|are those of)|values: ")
 # The note of a pair of different shapes, as `pair_dumps` has it.
 _OTHER_SHAPE = "other shape"
-# What `rest_pairs` says of pairs that nothing but their shape speaks for.
-_BY_SHAPE_ALONE = "the only ones of this shape"
 _KIND_IN_STEM = re.compile(r"(?:^|[._-])(api|cell|layer)$")
 
 
@@ -65,6 +63,7 @@ class Session(ABC, Generic[Value]):
         self.language = language
         self.history: History[Value] = History(value)
         self.revision = 0
+        self.numbering = 0  # how often the names were numbered anew
         self._names: Sides = self._named(value)
         self._made: tuple[Value, dict[str, Cells]] | None = None
         self._sent: dict[str, Cells] = {}
@@ -93,13 +92,16 @@ class Session(ABC, Generic[Value]):
         Parameters
         ----------
         message : mapping
-            ``op`` says what to do, ``re`` is handed back with the answer.
+            ``op`` says what to do, ``re`` is handed back with the answer. ``numbering`` is that
+            of the state whose numbers and keys are used; with an older one nothing is done.
         """
         act = getattr(self, f"_on_{message.get('op')}", None)
         try:
             if act is None:
                 msg = self.word("no_such", what=repr(message.get("op")))
                 raise WeightMapError(msg)
+            if message.get("numbering", self.numbering) != self.numbering:
+                raise IndexError(self.word("renumbered"))
             answer: dict[str, Any] = act(message)
         except (TroubleshooterError, OSError, ValueError, IndexError) as error:
             answer = {"type": "error", "text": self.said(_sentence(error))}
@@ -122,6 +124,7 @@ class Session(ABC, Generic[Value]):
         if self._has_names_of(self.value) and self._labels() == self._said_labels:
             return self.changes()
         self._names = self._named(self.value)
+        self.numbering += 1
         return self._state()
 
     @abstractmethod
@@ -176,6 +179,7 @@ class Session(ABC, Generic[Value]):
         return {
             "type": "state",
             "kind": self.kind,
+            "numbering": self.numbering,
             "labels": list(self._labels()),
             "left": left,
             "right": right,
@@ -205,11 +209,30 @@ class Session(ABC, Generic[Value]):
         return {"places": [], "left_places": [], "right_places": []}
 
     def _on_pair(self, message: Message) -> dict[str, Any]:
-        left, right = message["left"], message["right"]
-        names = self.names("left", left), self.names("right", right)
+        left, right = (self._numbers(side, message[side]) for side in _SIDES)
         instead = self._sent.get(str(message.get("key")))
-        value = self.paired(left, right, instead)
-        return self.replace(value, self.word("did_pair", left=names[0], right=names[1]))
+        value = self.paired(left, right, instead, str(message.get("transform") or "").strip())
+        names = dict(zip(_SIDES, map(" + ".join, self._both(left, right)), strict=True))
+        return self.replace(value, self.word("did_pair", **names))
+
+    def _on_together(self, message: Message) -> dict[str, Any]:
+        """What would make these names of the right of these of the left."""
+        left, right = (self._numbers(side, message[side]) for side in _SIDES)
+        given = {side: message[side] for side in _SIDES}
+        return {"type": "together", **given, **self.together(left, right)}
+
+    def _numbers(self, side: str, given: object) -> list[int]:
+        """The numbers of names of a side, one or several, each once."""
+        numbers = list(dict.fromkeys(given if isinstance(given, list) else [given]))
+        if not numbers:
+            raise ValueError(self.word("choose_one", side=self.word(side)))
+        for number in numbers:
+            self.names(side, number)
+        return numbers
+
+    def _both(self, left: Sequence[int], right: Sequence[int]) -> tuple[list[str], list[str]]:
+        """The names of these numbers of both sides."""
+        return [self.names("left", k) for k in left], [self.names("right", k) for k in right]
 
     def _on_unpair(self, message: Message) -> dict[str, Any]:
         left, _ = self._row(message)
@@ -256,13 +279,13 @@ class Session(ABC, Generic[Value]):
         }
 
     def _on_row(self, message: Message) -> dict[str, Any]:
-        left, right = self._row(message)
-        return {"type": "row", "key": message["key"], **self.details(left, right)}
+        self._row(message)
+        return {"type": "row", "key": message["key"], **self.details(message["key"])}
 
     def _on_preview(self, message: Message) -> dict[str, Any]:
-        left, right = self._row(message)
-        text = str(message["transform"])
-        return {"type": "preview", "key": message["key"], **self.preview(left, right, text)}
+        self._row(message)
+        said = self.preview(message["key"], str(message["transform"]))
+        return {"type": "preview", "key": message["key"], **said}
 
     def _on_save(self, message: Message) -> dict[str, Any]:
         """Saves; a file that somebody else wrote is overwritten when it is asked for twice."""
@@ -298,7 +321,7 @@ class Session(ABC, Generic[Value]):
         cells = self._sent.get(str(message.get("key")))
         if cells is None:
             raise IndexError(self.word("no_row"))
-        return [self.names("left", k) for k in cells[1]], [self.names("right", k) for k in cells[2]]
+        return self._both(cells[1], cells[2])
 
     @abstractmethod
     def _named(self, value: Value) -> Sides:
@@ -322,8 +345,18 @@ class Session(ABC, Generic[Value]):
         """What is matched and what is not, in a few words each."""
 
     @abstractmethod
-    def paired(self, left: int, right: int, instead: Cells | None = None) -> Value:
-        """The value with these two numbers paired, in place of a row where one is given."""
+    def paired(
+        self,
+        left: Sequence[int],
+        right: Sequence[int],
+        instead: Cells | None = None,
+        transform: str = "",
+    ) -> Value:
+        """The value with these numbers paired, in place of a row where one is given."""
+
+    @abstractmethod
+    def together(self, left: Sequence[int], right: Sequence[int]) -> dict[str, Any]:
+        """What would pair these numbers, and what that gives."""
 
     @abstractmethod
     def paired_with(self, left: str, right: str) -> Value:
@@ -361,11 +394,11 @@ class Session(ABC, Generic[Value]):
         """The closest of the other side."""
 
     @abstractmethod
-    def details(self, left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
+    def details(self, key: str) -> dict[str, Any]:
         """What else is known of a row."""
 
     @abstractmethod
-    def preview(self, left: Sequence[str], right: Sequence[str], transform: str) -> dict[str, Any]:
+    def preview(self, key: str, transform: str) -> dict[str, Any]:
         """What another transform would make of a row."""
 
     @abstractmethod
@@ -392,28 +425,6 @@ class Session(ABC, Generic[Value]):
             else:
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         return written, said
-
-    def _by_name(self, side: str, number: int) -> list[Candidate]:
-        """Whoever is called alike, where shapes are not known."""
-        other = 1 - _SIDES.index(side)
-        names = self._names[other][0]
-        taken: dict[int, Cells] = {}
-        for cells in self._rows().values():
-            taken.update(dict.fromkeys(cells[1:3][other], cells))
-        near = name_index(tuple(names)).closest(self.names(side, number), 8 * _MOST)
-        if len(near) < _MOST:  # none is called alike: whatever is left over
-            listed = {k for k, _ in near}
-            free = (k for k in range(len(names)) if k not in taken and k not in listed)
-            near += [(k, 0.0) for k, _ in zip(free, range(_MOST), strict=False)]
-        ranked = sorted(near, key=lambda one: (one[0] in taken, -one[1], one[0]))[:_MOST]
-        found = []
-        for k, _ in ranked:
-            why = [self.word("unknown_shape")]
-            if k in taken:
-                partners = taken[k][1:3][1 - other]
-                why.append(self._taken([self.names(side, one) for one in partners]))
-            found.append(Candidate(names[k], "; ".join(why), k not in taken))
-        return found
 
     def _taken(self, partners: Sequence[str]) -> str:
         if not partners:
@@ -446,7 +457,7 @@ class WeightMapSession(Session[WeightMap]):
         # Names that the map had, of a side of which it knows no others; and what was parted.
         self._had: tuple[list[str], list[str]] = ([], [])
         self._had_of: object = None
-        self._parted: dict[tuple[str, str], Transform] = {}
+        self._parted: dict[tuple[tuple[str, ...], tuple[str, ...]], WeightRow] = {}
         self._former: dict[str, str] = {}
         self._specs = [None if one is None else _specs_of(one) for one in self._values]
         super().__init__(self.completed(value), language)
@@ -478,7 +489,7 @@ class WeightMapSession(Session[WeightMap]):
             sides.append((names, shapes))
         self._at = [{name: k for k, name in enumerate(names)} for names, _ in sides]
         self._known_as = value.source, value.target
-        self._drawn: dict[int, tuple[WeightRow, WeightRow | None, Cells]] = {}
+        self._drawn: dict[int, tuple[WeightRow, WeightRow | None, str, Cells]] = {}
         return sides[0], sides[1]
 
     def _state(self) -> dict[str, Any]:
@@ -501,25 +512,28 @@ class WeightMapSession(Session[WeightMap]):
         )
 
     def _cells(self) -> dict[str, Cells]:
-        suggested = self.value.suggested_instead()
+        suggested, twice = self.value.suggested_instead(), self.value.filled_twice()
         drawn = self._drawn
         made: dict[str, Cells] = {}
+        repeated: Counter[str] = Counter()
         for position, row in enumerate(self.value.rows):
             instead = suggested.get(position) if suggested else None
+            also = twice.get(position, "") if twice else ""
             known = drawn.get(id(row))
-            if known is None or known[1] is not instead:
+            if known is None or known[1] is not instead or known[2] != also:
                 # Kept with its row, so that no other one can come to the same id.
-                known = drawn[id(row)] = row, instead, self._cells_of(row, instead)
-            cells = known[2]
+                known = drawn[id(row)] = row, instead, also, self._cells_of(row, instead, also)
+            cells = known[3]
             if cells[0] in made:  # a map from a file may say the same twice
-                cells = (f"{cells[0]}#{len(made)}", *cells[1:])
+                repeated[cells[0]] += 1
+                cells = (f"{cells[0]}#{repeated[cells[0]]}", *cells[1:])
             made[cells[0]] = cells
         return made
 
-    def _cells_of(self, row: WeightRow, instead: WeightRow | None) -> Cells:
+    def _cells_of(self, row: WeightRow, instead: WeightRow | None, also: str) -> Cells:
         left = [self._at[0][name] for name in row.sources]
         right = [self._at[1][name] for name in row.targets]
-        problem = self.said(self.value.problem(row))
+        problem = self.said("; ".join(filter(None, [self.value.problem(row), also])))
         suggestion = ""
         if instead:
             names = " + ".join(instead.targets)
@@ -563,64 +577,75 @@ class WeightMapSession(Session[WeightMap]):
             *(self.word(key, count=f"{count:,}") for key, count in counts if count),
         ]
 
-    def paired(self, left: int, right: int, instead: Cells | None = None) -> WeightMap:
-        """The map with these two paired by the likeliest transform that fits.
+    def paired(
+        self,
+        left: Sequence[int],
+        right: Sequence[int],
+        instead: Cells | None = None,
+        transform: str = "",
+    ) -> WeightMap:
+        """The map with these paired, by the likeliest transform that fits where none is given.
 
         A source that goes to several targets keeps them; of a row that is given the target
         changes, whatever else its source goes to.
         """
-        source, target = self.names("left", left), self.names("right", right)
-        value = self.value
-        transforms = value.fitting(source, target) if self._knows(source, target) else [Transform()]
-        if not transforms:
-            why = self._other_size(source, target)
-            msg = self.word("cannot", source=source, target=target, why=why)
-            raise WeightMapError(msg)
-        # Where shapes are not known, what was parted goes together again as it was.
-        again = self._parted.get((source, target))
-        transform = again if again and not self._knows(source, target) else transforms[0]
-        tied = sum(source in row.sources for row in value.rows if row.targets) > 1
-        if instead is not None and instead[1] == [left] and right not in instead[2]:
+        sources, targets = self._both(left, right)
+        value, how = self.value, transform
+        if not how:
+            transforms = self._transforms(sources, targets)
+            if not transforms:
+                names = dict(source=" + ".join(sources), target=" + ".join(targets))
+                msg = self.word("cannot", **names, why=self._misfit(sources, targets))
+                raise WeightMapError(msg)
+            how = str(transforms[0])
+        chosen = set(sources)
+        used = [n for row in value.rows if row.targets for n in row.sources if n in chosen]
+        tied = len(set(used)) < len(used)
+        alone = len(left) == len(right) == 1
+        if alone and instead is not None and instead[1] == left and right[0] not in instead[2]:
             value, tied = self.unpaired(instead), True
-        return value.pair(source, target, str(transform), tied=tied)
+        return value.pair(sources, targets, how, tied=tied)
+
+    def _transforms(self, sources: Sequence[str], targets: Sequence[str]) -> list[Transform]:
+        """What fits, the likeliest first: what values suggest of these names, then by shapes."""
+        names = tuple(sources), tuple(targets)
+        # Where shapes are not known, what was parted goes together again as it was.
+        again = None if self._knows(sources, targets) else self._parted.get(names)
+        found = self.value.fitting(sources, targets)
+        suggested = self.value.suggested_for(sources[0])
+        for row in (again, suggested):
+            if row is not None and (row.sources, row.targets) == names:
+                found = [row.transform, *(one for one in found if one != row.transform)]
+        return found
+
+    def together(self, left: Sequence[int], right: Sequence[int]) -> dict[str, Any]:
+        """What would make these targets of these sources, and the shapes that the first gives."""
+        sources, targets = self._both(left, right)
+        transforms = self._transforms(sources, targets)
+        if not transforms:
+            why = self._misfit(sources, targets)
+            return {"transforms": [], "ok": False, "text": why, "evidence": ""}
+        made = WeightRow(tuple(sources), tuple(targets), transforms[0])
+        try:
+            text = self.value.preview_pair(sources, targets, str(transforms[0]))
+        except WeightMapError as error:
+            said = {"ok": False, "text": self.said(_sentence(error)), "evidence": ""}
+        else:
+            said = self._weighed(made, text)
+        return {"transforms": [str(one) for one in transforms], **said}
 
     def paired_with(self, left: str, right: str) -> WeightMap:
         """The map with a source paired with a target of any name, where the target is not known."""
         value = self.value
         tied = sum(left in row.sources for row in value.rows if row.targets) > 1
-        transform = self._parted.get((left, right), Transform())
-        return value.pair(left, right, str(transform), tied=tied)
+        parted = self._parted.get(((left,), (right,)))
+        return value.pair(left, right, str(parted.transform if parted else "copy"), tied=tied)
 
     def rested(self) -> WeightMap:
-        """The map in which what is left is paired; by names alone where the target is not known.
-
-        Those are the names that the map had. That two are left over says nothing then.
-        """
-        value = self.value
-        if value.target is not None:
-            return value.match_rest()
-        left, right = self._free()
-        kinds = [0] * len(left), [0] * len(right)
-        made = [
-            WeightRow(
-                (left[i],),
-                (right[j],),
-                self._parted.get((left[i], right[j]), Transform()),
-                how="edited",
-                note=f"auto-matched: {why}",
-            )
-            for i, j, why in rest_pairs(left, right, kinds, lambda i, j: True)
-            if why != _BY_SHAPE_ALONE
-        ]
-        return value.with_rows([*value.rows, *made]) if made else value
-
-    def _free(self) -> tuple[list[str], list[str]]:
-        """Names of both sides that are in no row."""
-        found = []
-        for at in range(2):
-            used = {number for cells in self._rows().values() for number in cells[1:3][at]}
-            found.append([name for k, name in enumerate(self._names[at][0]) if k not in used])
-        return found[0], found[1]
+        """The map in which what is left is paired; of a side not known, names that the map had."""
+        sources, targets = (names for names, _ in self._names)
+        former = list(self._parted.values())
+        return self.value.match_rest(sources=sources, targets=targets, former=former)
 
     def left_over(self) -> tuple[int, int]:
         """How many names of both sides are in no row."""
@@ -633,17 +658,23 @@ class WeightMapSession(Session[WeightMap]):
         known = side == "right" or self.value.target is not None
         return "" if known else self._former.get(self.names(side, number), "")
 
-    def _knows(self, source: str, target: str) -> bool:
-        return source in self.value.source and target in (self.value.target or {})
+    def _knows(self, sources: Sequence[str], targets: Sequence[str]) -> bool:
+        source, target = self.value.source, self.value.target or {}
+        return all(n in source for n in sources) and all(n in target for n in targets)
+
+    def _position(self, key: str) -> int:
+        """Where the row with this key stands in the map."""
+        return list(self._rows()).index(key)
 
     def unpaired(self, cells: Cells) -> WeightMap:
         """The map without this row."""
-        target = self.names("right", cells[2][0]) if cells[2] else ""
-        if len(cells[1]) == len(cells[2]) == 1:
-            source = self.names("left", cells[1][0])
-            self._parted[source, target] = Transform.parse(cells[3])
-            self._former[source] = target
-        return self.value.unpair(self.names("left", cells[1][0]), target=target)
+        position = self._position(cells[0])
+        row = self.value.rows[position]
+        if row.targets:
+            self._parted[row.sources, row.targets] = row
+        if len(row.sources) == len(row.targets) == 1:
+            self._former[row.sources[0]] = row.targets[0]
+        return self.value.unpair(position)
 
     def put_aside(self, side: str, number: int) -> tuple[WeightMap, str]:
         """The map that drops a source."""
@@ -672,44 +703,49 @@ class WeightMapSession(Session[WeightMap]):
         """The closest of the other side: by names alone where shapes are not known."""
         name = self.names(side, number)
         value = self.value
-        known, others = value.source, value.target or {}
-        if side == "right":
-            known, others = others, known
-        if name not in known or not others:
-            return self._by_name(side, number)
+        sources, targets = (names for names, _ in self._names)
+        chosen: Any = "source" if side == "left" else "target"
+        closest = value.candidates(name, side=chosen, sources=sources, targets=targets, most=_MOST)
+        suggested = value.suggested_for(name, side=chosen)
         partners = {
             other: (row.sources if side == "left" else row.targets)
             for row in value.rows
             for other in (row.targets if side == "left" else row.sources)
         }
         found = []
-        for one in self._closest(side, name):
+        for one in closest:
             pair = (name, one.name) if side == "left" else (one.name, name)
             why = [self._fit_of(*pair)]
+            if one.why.startswith("values ") and suggested is not None:
+                why = [self.word("by_values_how", how=suggested.transform)]
             if one.name in partners:
                 why.append(self._taken(partners[one.name]))
             found.append(one._replace(why="; ".join(why)))
         return found
 
-    def _closest(self, side: str, name: str) -> list[Candidate]:
-        value = self.value
-        if side == "right" and name in value.source:
-            # The map looks for a source first; turned round, the name is one.
-            rows = tuple(WeightRow(row.targets, row.sources) for row in value.rows)
-            turned = WeightMap(rows, value.target or {}, value.source)
-            return turned.candidates(name)
-        return value.candidates(name)
-
     def _fit_of(self, source: str, target: str) -> str:
+        if not self._knows([source], [target]):
+            return self.word("unknown_shape")
         fitting = self.value.fitting(source, target)
         if not fitting:
-            return self._other_size(source, target)
+            return self._misfit([source], [target])
         first = fitting[0]
         return self.word("same_shape") if first.kind == "copy" else self.word("fits_by", how=first)
 
-    def _other_size(self, source: str, target: str) -> str:
-        mine, theirs = self.value.source[source], (self.value.target or {})[target]
-        return self.word("other_size", mine=self._sized(mine), theirs=self._sized(theirs))
+    def _misfit(self, sources: Sequence[str], targets: Sequence[str]) -> str:
+        """Why nothing makes these targets of these sources."""
+        if len(sources) > 1 and len(targets) > 1:
+            return self.word("several_both")
+        if not self._knows(sources, targets):
+            return self.said(self.value.misfit(sources, targets)) or self.word("unknown_shape")
+        ours = [self.value.source[name] for name in sources]
+        theirs = [(self.value.target or {})[name] for name in targets]
+        mine, wanted = (" + ".join(map(self._sized, specs)) for specs in (ours, theirs))
+        why = self.word("other_size", mine=mine, theirs=wanted)
+        dtypes = list(dict.fromkeys(spec.dtype.name for spec in ours))
+        if len(dtypes) == 1:
+            return why
+        return f"{why}; {self.word('one_dtype', dtypes=', '.join(dtypes))}"
 
     def _sized(self, spec: Spec) -> str:
         """How many values there are, and their shape where it says more."""
@@ -718,49 +754,57 @@ class WeightMapSession(Session[WeightMap]):
         said = self.word(word, sizes=f"{spec.size:,}")
         return said if len(spec.shape) == 1 else self.word("of_shape", said=said, shape=shape)
 
-    def details(self, left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
+    def details(self, key: str) -> dict[str, Any]:
         """Transforms that fit, and what the values say."""
-        value, row = self.value, self.value[left[0], (*right, "")[0]]
-        known = len(left) == len(right) == 1 and self._knows(left[0], right[0])
-        transforms = value.fitting(left[0], right[0]) if known else []
+        row = self.value.rows[self._position(key)]
+        known = bool(row.targets) and self._knows(row.sources, row.targets)
+        transforms = self.value.fitting(row.sources, row.targets) if known else []
         if row.transform not in transforms:
             transforms = [row.transform, *transforms]
         return {
             "transforms": [str(one) for one in transforms],
-            **self.preview(left, right, str(row.transform)),
+            **self.preview(key, str(row.transform)),
         }
 
-    def preview(self, left: Sequence[str], right: Sequence[str], transform: str) -> dict[str, Any]:
+    def preview(self, key: str, transform: str) -> dict[str, Any]:
         """The shapes that a transform gives, or why it does not fit; and what the values say."""
-        place = (*right, "")[0]
+        position = self._position(key)
         try:
-            text = self.value.preview(left[0], transform, target=place)
+            text = self.value.preview(position, transform)
         except WeightMapError as error:
             refusal = self.said(_sentence(error))
             return {"ok": False, "text": refusal, "evidence": "", "transform": transform}
+        made = replace(self.value.rows[position], transform=Transform.parse(transform))
+        return {**self._weighed(made, text), "transform": transform}
+
+    def _weighed(self, row: WeightRow, text: str) -> dict[str, Any]:
+        """What a row gives, and what the values say."""
         source, target = self._values
         evidence = ""
-        if source is not None and target is not None:
-            row = self.value[left[0], place]
-            made = WeightRow(row.sources, row.targets, Transform.parse(transform))
+        if not self.value.source:  # then what is not known is said, and nothing is found right
+            text, evidence = "", text
+        elif source is not None and target is not None:
             try:
-                evidence = row_evidence(made, source, target)
+                evidence = row_evidence(row, source, target)
             except OSError as error:
                 evidence = self.word("unread", reason=self.said(_sentence(error)))
-        evidence, text = self.said(evidence), self.said(text)
-        return {"ok": True, "text": text, "evidence": evidence, "transform": transform}
+        return {"ok": True, "text": self.said(text), "evidence": self.said(evidence)}
 
     def _on_transform(self, message: Message) -> dict[str, Any]:
-        left, right = self._row(message)
+        left, _ = self._row(message)
         text = str(message["transform"])
-        value = self.value.transform(left[0], text, target=(*right, "")[0])
+        value = self.value.transform(self._position(message["key"]), text)
         if value is self.value:
             return self.changes() | {"said": self.word("unchanged", how=text.strip())}
         return self.replace(value, self.word("did_transform", how=text, name=left[0]))
 
     def _on_accept(self, message: Message) -> dict[str, Any]:
+        """Takes what values suggest of a row, and of those that lie in each other's place."""
         left, _ = self._row(message)
-        return self.replace(self.value.accept(left[0]), self.word("did_accept", name=left[0]))
+        suggested = self.value.suggested_instead().get(self._position(message["key"]))
+        name = suggested.sources[0] if suggested else left[0]
+        value = self.value.accept(name, together=True)
+        return self.replace(value, self.word("did_accept", name=left[0]))
 
     def save(self, path: str, kind: str | None = None) -> Path:
         """Write the map as ``.yaml``, or as TroubleShooter's ``.json``."""
@@ -868,10 +912,20 @@ class PairingSession(Session[Pairing]):
             *(self.word(key, count=f"{count:,}") for key, count in counts if count),
         ]
 
-    def paired(self, left: int, right: int, instead: Cells | None = None) -> Pairing:
-        """The pairing with these two entries paired."""
-        names = self.names("left", left), self.names("right", right)
-        mine, theirs = self._place("left", left), self._place("right", right)
+    def paired(
+        self,
+        left: Sequence[int],
+        right: Sequence[int],
+        instead: Cells | None = None,
+        transform: str = "",
+    ) -> Pairing:
+        """The pairing with these two entries paired; several of a side are refused."""
+        if len(left) > 1 or len(right) > 1:
+            raise PairingError(self.word("one_each"))
+        if transform:
+            raise PairingError(self.word("no_transforms"))
+        names = self.names("left", left[0]), self.names("right", right[0])
+        mine, theirs = self._place("left", left[0]), self._place("right", right[0])
         if mine != theirs:
             places = [self.word("place", **one) for one in (mine, theirs)]
             msg = self.word(
@@ -879,6 +933,16 @@ class PairingSession(Session[Pairing]):
             )
             raise PairingError(msg)
         return self.value.pair(names[0], names[1], step=mine["step"], rank=mine["rank"])
+
+    def together(self, left: Sequence[int], right: Sequence[int]) -> dict[str, Any]:
+        """How the shapes of two entries compare; several of a side are refused."""
+        said = {"transforms": [], "ok": False, "text": self.word("one_each"), "evidence": ""}
+        if len(left) > 1 or len(right) > 1:
+            return said
+        own, theirs = self._names[0][1][left[0]], self._names[1][1][right[0]]
+        if _UNKNOWN in (own, theirs):
+            return said | {"ok": True, "text": "", "evidence": self.word("unknown_shape")}
+        return said | {"ok": own == theirs, "text": f"{own} -> {theirs}"}
 
     def paired_with(self, left: str, right: str) -> Pairing:
         """Entries are all known, so that there is nothing to type."""
@@ -901,11 +965,13 @@ class PairingSession(Session[Pairing]):
         return self.value.unpair(self.names("left", number), **self._place("left", number))
 
     def put_aside(self, side: str, number: int) -> tuple[Pairing, str]:
-        """The pairing in which an entry is expected to have no partner."""
+        """The pairing in which an entry is expected to have no partner, or one again."""
         name = self.names(side, number)
-        place = self._place(side, number)
+        place: dict[str, Any] = self._place(side, number)
+        expected = number not in self._expected()[_SIDES.index(side)]
         chosen: Any = side
-        return self.value.expect_missing(name, side=chosen, **place), "did_expect"
+        value = self.value.expect_missing(name, side=chosen, expected=expected, **place)
+        return value, "did_expect" if expected else "did_want"
 
     def fits(self, side: str, number: int) -> list[str]:
         """For each shape sent how it fits this name: empty, ``!`` and why not, or ``?``."""
@@ -947,7 +1013,7 @@ class PairingSession(Session[Pairing]):
         fits = (own == shapes[k] or not known) and k not in owners
         return one._replace(why="; ".join(why), fits=fits)
 
-    def details(self, left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
+    def details(self, key: str) -> dict[str, Any]:
         """What the values say."""
         return {"transforms": [], "ok": True, "text": "", "evidence": ""}
 
@@ -965,7 +1031,7 @@ class PairingSession(Session[Pairing]):
             answer["evidence"] = self.word("unread", reason=self.said(_sentence(error)))
         return answer
 
-    def preview(self, left: Sequence[str], right: Sequence[str], transform: str) -> dict[str, Any]:
+    def preview(self, key: str, transform: str) -> dict[str, Any]:
         """Pairs have no transforms."""
         return {"ok": False, "text": self.word("no_transforms"), "evidence": ""}
 
@@ -1034,8 +1100,8 @@ def _shape(spec: Spec) -> str:
 
 
 def _contradicts(row: WeightRow) -> bool:
-    """Whether values speak against a row, as `convert.evidence` notes it."""
-    return _AGAINST.search(row.note) is not None
+    """Whether values speak against a row."""
+    return is_contradicted(row.note)
 
 
 def _sentence(error: Exception) -> str:

@@ -4,6 +4,8 @@
 const ROW = 24; // px, height of a table row
 const TALLEST = 364; // px, of the table
 const NAME = 330; // px that two names should have
+const ONE_NAME = 190; // px that a name alone should have before the table scrolls sideways
+const MOST_SAID = 5; // values that a filter lists
 const PATIENCE = 100; // ms until it is said that a row is being read
 const SILENCE = 5000; // ms until a question that has no answer is said to have none
 const SPARE = 5; // rows kept above and below what is seen
@@ -16,8 +18,20 @@ const STOPS = [
   [206, 38, 40, 255],
   [130, 10, 62, 255],
 ];
+// On dark paper the largest is the lightest.
+const DARK_STOPS = [
+  [128, 128, 128, 38],
+  [150, 60, 20, 150],
+  [214, 90, 20, 230],
+  [245, 165, 50, 255],
+  [255, 236, 170, 255],
+];
 const MISMATCH = [122, 111, 200, 255];
-const KINDS = ["ok", "carried", "warn", "bad", "miss"]; // marks of the chart, the last on top
+const DARK_MISMATCH = [160, 150, 235, 255];
+// What breaks a line, moves to a tab stop or turns the direction of what follows; and the byte order
+// mark and its like, which are not seen at all.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const KINDS = ["unread", "ok", "carried", "warn", "plain", "bad", "miss"]; // marks of the chart, the last on top
 const NAMES = ["left", "right", "left_display", "right_display"];
 
 function make(tag, attributes = {}, ...children) {
@@ -42,6 +56,12 @@ function put(node, text) {
 
 function mark(node, name, value) {
   if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
+/** A name with what cannot be seen of it written out. */
+function visible(text) {
+  const known = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+  return text.replace(UNSEEN, (one) => known[one] || `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 function filled(text, values) {
@@ -141,6 +161,11 @@ function wide(text, weight = 400) {
   ruler = ruler || document.createElement("canvas").getContext("2d");
   ruler.font = `${weight} 12px sans-serif`;
   return ruler.measureText(text).width;
+}
+
+/** The name that a filter by a column has among the parts of the state. */
+function columnOf(name) {
+  return `where ${name}`;
 }
 
 function level(value, low = 1e-9, high = 10) {
@@ -278,7 +303,7 @@ class Explorer {
     this.token = Math.random().toString(36).slice(2);
     this.waiting = new Map();
     this.asked = 0;
-    this.untold = 0;
+    this.told = new Map(); // part of the state -> how often the kernel was told it without an answer
     this.root = make("div", {
       class: "tnb-explorer",
       "data-pending": "0",
@@ -342,9 +367,17 @@ class Explorer {
   unanswered() {
     this.silent.hidden = false;
     this.silent.textContent = this.words.silent;
+    if (this.map) this.map.unanswered();
     if (this.panel.getAttribute("aria-busy") !== "true") return;
+    // What stands there is of the row that was opened before.
     this.panel.setAttribute("aria-busy", "false");
-    if (!this.map) this.panel.replaceChildren(make("p", { class: "tnb-sentence" }, this.words.silent));
+    this.map = null;
+    const name = make("samp", {}, this.label(this.opened));
+    const head = make("h4", {}, `#${this.table.numbers[this.opened]} `, name);
+    this.panel.replaceChildren(
+      make("div", { class: "tnb-panel-head" }, head, this.closeButton()),
+      make("p", { class: "tnb-sentence" }, this.words.silent),
+    );
   }
 
   count(name, change) {
@@ -362,23 +395,45 @@ class Explorer {
       asked.resolve({ ...message, buffers });
       // After those who wait for it have drawn.
       Promise.resolve().then(() => this.count(asked.counter, -1));
-    } else if (message.kind === "state" && message.from !== this.token && this.table) {
-      const same = JSON.stringify(this.view) === JSON.stringify(message.view);
-      this.view = message.view;
-      this.selected = new Set(message.selected);
-      if (same) {
-        // The rows are those that were there: whoever looks at them stays where he is.
-        this.draw();
-        this.say();
-        return;
-      }
-      this.refresh();
-      this.showFilters();
-    }
+    } else if (message.kind === "state" && this.table) this.adopt(message);
   }
 
-  tell() {
-    this.ask("tell", { view: this.view, selected: [...this.selected].sort((a, b) => a - b) });
+  /** Tells the kernel what changed here, and no more: the rest may have changed there meanwhile. */
+  tell(parts) {
+    const { where = {}, ...view } = parts.view || {};
+    const names = [...Object.keys(view), ...Object.keys(where).map(columnOf)];
+    if (parts.selected) names.push("selected");
+    for (const name of names) this.told.set(name, (this.told.get(name) || 0) + 1);
+    this.ask("tell", parts).then((answer) => {
+      for (const name of names) this.told.set(name, this.told.get(name) - 1);
+      this.adopt(answer);
+    });
+  }
+
+  /** Takes what the kernel says of the state. A part that it was told and has not answered yet is
+   * left as it is: that telling comes there after what is heard here, and holds. */
+  adopt({ view: said = {}, selected }) {
+    const free = (name) => !this.told.get(name);
+    const view = { ...this.view, where: { ...this.view.where } };
+    for (const [name, value] of Object.entries(said)) {
+      if (name !== "where" && free(name)) view[name] = value;
+    }
+    for (const [name, values] of Object.entries(said.where || {})) {
+      if (!free(columnOf(name))) continue;
+      if (values.length) view.where[name] = values;
+      else delete view.where[name];
+    }
+    const chosen = selected && free("selected");
+    if (chosen) this.selected = new Set(selected);
+    if (JSON.stringify(view) !== JSON.stringify(this.view)) {
+      this.view = view;
+      this.refresh();
+      this.showFilters();
+    } else if (chosen) {
+      // The rows are those that were there: whoever looks at them stays where he is.
+      this.draw();
+      this.say();
+    }
   }
 
   // Building ------------------------------------------------------------------------------
@@ -398,10 +453,13 @@ class Explorer {
     this.current = 0;
     this.spec = this.columnSpec();
     this.longest = 0;
+    this.paired = false; // whether rows have two names
     for (let i = 0; i < this.table.size; i++) {
-      this.longest = Math.max(this.longest, this.labels(i).reduce((sum, text) => sum + text.length + 3, -3));
+      const [left, right] = this.labels(i);
+      this.longest = Math.max(this.longest, left.length + (right ? right.length + 3 : 0));
+      if (right) this.paired = true;
     }
-    const title = make("p", { class: "tnb-title" }, answer.title);
+    const title = make("p", { class: "tnb-title" }, visible(answer.title));
     this.chart = new Chart(this);
     this.live = make("span", { class: "tnb-count", role: "status", "aria-live": "polite" });
     this.spoken = make("span", { class: "tnb-spoken", role: "status", "aria-live": "polite" });
@@ -459,33 +517,32 @@ class Explorer {
     for (const name of ["step", "rank"]) {
       if (several(name)) spec.push({ name, title: words[name], right: true });
     }
+    // The figures are what one came for: where there is little room, the rest is out of sight.
+    const figures = this.isDump
+      ? ["largest", "mean", "l2", "nan_count", "inf_count", "zero_count"]
+      : ["max_abs_error", "rel_l2_error", "allclose_ratio", "one_minus_cosine", "growth"];
+    for (const name of figures) {
+      if (known(name)) spec.push({ name, title: words[name], right: true, figure: true });
+    }
+    spec.push({ name: this.isDump ? "shape" : "left_shape", title: words.shape, right: true });
+    if (this.isDump) spec.push({ name: "dtype", title: words.dtype });
     if (some("role")) spec.push({ name: "role", title: words.role });
     if (several("direction")) spec.push({ name: "direction", title: words.direction });
-    if (this.isDump) {
-      if (some("layer")) spec.push({ name: "layer", title: words.layer });
-      spec.push({ name: "dtype", title: words.dtype });
-      spec.push({ name: "shape", title: words.shape, right: true });
-      for (const name of ["largest", "mean", "l2", "nan_count", "inf_count", "zero_count"]) {
-        if (known(name)) spec.push({ name, title: words[name], right: true });
-      }
-      return spec;
-    }
-    spec.push({ name: "left_shape", title: words.shape, right: true });
-    for (const name of ["max_abs_error", "rel_l2_error", "one_minus_cosine", "growth"]) {
-      if (known(name)) spec.push({ name, title: words[name], right: true });
-    }
+    if (this.isDump && some("layer")) spec.push({ name: "layer", title: words.layer });
     return spec;
   }
 
-  /** Whether the names tell what a column says, too: "attn input 0" is an input. */
-  told(name) {
+  /** Whether nearly all names tell what a column says, too: "attn input 0" is an input. */
+  tells(name) {
     const { table } = this;
     const count = Math.min(table.size, 200);
     const some = Array.from({ length: count }, (_, k) => Math.floor((k * table.size) / count));
-    return some.every((row) => this.labels(row).some((text) => ` ${text} `.includes(` ${table.text(name, row)} `)));
+    const tells = (row) => this.labels(row).some((text) => ` ${text} `.includes(` ${table.text(name, row)} `));
+    return some.filter(tells).length >= 0.9 * count;
   }
 
-  /** Gives the names the room that is left: a column that they tell as well goes where it is short. */
+  /** Gives the names the room that is left; where it is short, columns go: first those that the names
+   * tell as well, then what the opened row says. */
   fit() {
     // As high as all rows, so that it stays as it is while a filter hides some of them.
     const all = this.grid.tHead.offsetHeight + Math.max(this.table.size, 2) * ROW + 2;
@@ -498,14 +555,27 @@ class Explorer {
     probe.remove();
     let fixed = this.spec.reduce((sum, { width }) => sum + width, 0);
     const wanted = Math.min(NAME, this.longest * letter + 9);
-    for (const name of ["direction", "role"]) {
+    // Of two names less than that does not tell a row from the others.
+    const tight = this.paired ? Math.max(wanted, 90) : Math.min(wanted, ONE_NAME);
+    const folded = new Set();
+    const fold = (name, short) => {
       const column = this.spec.find((one) => one.name === name);
-      const without = column && room - fixed < wanted && this.told(name);
-      this.grid.classList.toggle(`tnb-without-${name}`, Boolean(without));
-      if (without) fixed -= column.width;
+      if (!column || folded.has(name) || !short()) return;
+      folded.add(name);
+      fixed -= column.width;
+    };
+    for (const name of ["direction", "role"]) fold(name, () => room - fixed < wanted && this.tells(name));
+    for (const name of ["layer", "direction", "role"]) fold(name, () => room - fixed < tight);
+    for (const name of ["layer", "direction", "role"]) {
+      this.grid.classList.toggle(`tnb-without-${name}`, folded.has(name));
     }
-    // Who has to scroll sideways anyhow may as well read the names.
-    const least = room - fixed >= 220 ? Math.min(wanted, room - fixed) : Math.max(wanted, 90);
+    let least = Math.min(wanted, room - fixed);
+    if (room - fixed < (this.paired ? 220 : tight)) {
+      // One has to scroll sideways: the names are read, or the first figure is seen beside them.
+      const first = this.spec.findIndex(({ figure }) => figure);
+      const beside = this.spec.slice(0, first + 1).reduce((sum, { width }) => sum + width, 0);
+      least = this.paired ? tight : Math.max(90, Math.min(tight, room - beside));
+    }
     this.grid.style.minWidth = `${fixed + least}px`;
     const bar = fixed + least > room ? 16 : 0; // to scroll sideways
     if (bar) this.scroller.style.height = `${Math.min(TALLEST, all + bar)}px`;
@@ -541,19 +611,20 @@ class Explorer {
       );
       return { value, button };
     });
+    this.others = make("span", { class: "tnb-others" });
     this.selects = ["origin", "role", "direction", "step", "rank"]
       .filter((name) => table.has(name) && table.choices(name).length > 1)
       .map((name) => {
         const options = table.choices(name).map(({ value, count }) => {
           const said = name === "origin" && words[value] ? words[value] : value;
-          const label = `${said === "" ? words.none : said} (${count.toLocaleString("en")})`;
+          const label = `${said === "" ? words.none : visible(String(said))} (${count.toLocaleString("en")})`;
           return make("option", { value: JSON.stringify(value) }, label);
         });
         const select = make("select", {
           onchange: () => {
             // What Python chose may be several values; the page offers one.
             const chosen = select.value === "" ? [] : [JSON.parse(select.value)].flat();
-            this.change({ where: { ...this.view.where, [name]: chosen } });
+            this.change({ where: { [name]: chosen } });
           },
         });
         select.append(make("option", { value: "" }, words.all), ...options);
@@ -569,11 +640,17 @@ class Explorer {
       { type: "button", class: "tnb-clear", onclick: () => this.clearFilters() },
       words.clear,
     );
+    const chosen = (label, act) => make("button", { type: "button", disabled: true, onclick: act }, label);
+    this.only = chosen(words.selected_only, () => this.change({ where: { number: [...this.selected] } }));
+    this.none = chosen(words.clear_selection, () => {
+      this.select([]);
+      this.comeBack();
+    });
     return make(
       "div",
       { class: "tnb-filters", role: "search" },
-      make("div", { class: "tnb-line" }, this.search, this.live, this.clear),
-      make("div", { class: "tnb-line" }, ...this.chips.map(({ button }) => button)),
+      make("div", { class: "tnb-line" }, this.search, this.live, this.clear, this.only, this.none),
+      make("div", { class: "tnb-line" }, ...this.chips.map(({ button }) => button), this.others),
       make(
         "div",
         { class: "tnb-line" },
@@ -613,7 +690,7 @@ class Explorer {
       make("thead", {}, make("tr", { "aria-rowindex": 1 }, ...cells)),
       this.body,
     );
-    this.empty = make("p", { class: "tnb-empty", hidden: true }, words.nothing);
+    this.empty = make("p", { class: "tnb-empty", hidden: true }, this.table.size ? words.nothing : words.no_rows);
     const label = this.grid.getAttribute("aria-label");
     this.scroller = make("div", { class: "tnb-scroller", tabindex: "-1", role: "group", "aria-label": label }, this.grid, this.empty);
     this.scroller.addEventListener("scroll", () => {
@@ -624,7 +701,10 @@ class Explorer {
     this.body.addEventListener("click", (event) => this.clicked(event));
     this.body.addEventListener("dblclick", (event) => {
       const at = this.placeOf(event.target);
-      if (at != null) this.open(this.rows[at]);
+      if (at == null) return;
+      if (this.before) this.select(this.before);
+      this.before = null;
+      this.open(this.rows[at]);
     });
     this.scroller.addEventListener("keydown", (event) => this.gridKey(event));
     return this.scroller;
@@ -633,17 +713,19 @@ class Explorer {
   // Filters and order -------------------------------------------------------------------------
 
   change(part) {
-    this.view = { ...this.view, ...part };
+    const where = { ...this.view.where, ...part.where };
+    for (const [name, values] of Object.entries(where)) if (!values.length) delete where[name];
+    this.view = { ...this.view, ...part, where };
     // Another order or a search starts at its top; a filter that goes leaves one where one was.
     this.refresh("sort" in part || Boolean(part.text));
     this.showFilters();
-    this.tell();
+    this.tell({ view: part });
   }
 
   toggle(name, value) {
     const chosen = new Set(this.view.where[name] || []);
     if (!chosen.delete(value)) chosen.add(value);
-    this.change({ where: { ...this.view.where, [name]: [...chosen] } });
+    this.change({ where: { [name]: [...chosen] } });
   }
 
   bounds() {
@@ -652,25 +734,26 @@ class Explorer {
     // The whole numbers between the two, as columns.py has it.
     const low = Math.ceil(Math.min(Math.max(parse(this.from, 0), 0), 2 ** 31 - 1));
     const high = Math.floor(Math.max(Math.min(parse(this.to, 2 ** 31 - 1), 2 ** 31 - 1), -1));
+    this.bounded = null;
     this.change({ between: unset ? null : [low, high] });
   }
 
   clearFilters() {
-    this.change({ text: "", where: {}, between: null });
+    const where = Object.fromEntries(Object.keys(this.view.where).map((name) => [name, []]));
+    this.change({ text: "", where, between: null });
     this.search.focus();
   }
 
   sortBy(name) {
     const { sort, descending } = this.view;
     // Large figures are what one looks for; names and numbers start at their beginning.
-    const first = !["number", "verdict", "left_display", "step", "rank", "role"].includes(name);
+    const first = !this.table.columns[name].texts && !["number", "step", "rank"].includes(name);
     this.change({ sort: name, descending: sort === name ? !descending : first });
   }
 
   showFilters() {
     const { view } = this;
-    if (document.activeElement !== this.search) this.search.value = view.text;
-    else if (this.search.value !== view.text) this.search.value = view.text;
+    if (this.search.value !== view.text) this.search.value = view.text;
     const verdicts = view.where.verdict || [];
     for (const { value, button } of this.chips) {
       button.setAttribute("aria-pressed", String(verdicts.includes(value)));
@@ -681,15 +764,43 @@ class Explorer {
       if (chosen.length > 1) select.append(make("option", { value: JSON.stringify(chosen) }, chosen.join(", ")));
       select.value = chosen.length ? JSON.stringify(chosen.length > 1 ? chosen : chosen[0]) : "";
     }
-    const [low, high] = view.between || ["", ""];
-    this.from.value = low;
-    this.to.value = high === 2 ** 31 - 1 ? "" : high;
+    // A bound that one is typing is written over only where the bounds are others now.
+    if (String(view.between) !== this.bounded) {
+      this.bounded = String(view.between);
+      const [low, high] = view.between || ["", ""];
+      this.from.value = low;
+      this.to.value = high === 2 ** 31 - 1 ? "" : high;
+    }
+    this.showOthers();
     const filtered = view.text || view.between || Object.values(view.where).some((v) => v.length);
     this.clear.disabled = !filtered;
     for (const [name, head] of this.heads) {
       const mine = name === view.sort;
       head.setAttribute("aria-sort", mine ? (view.descending ? "descending" : "ascending") : "none");
     }
+  }
+
+  /** Filters that Python set and no other element here shows, each to take back. */
+  showOthers() {
+    const { words, view } = this;
+    const chips = new Set(this.chips.map(({ value }) => value));
+    const shown = new Set(this.selects.map(({ name }) => name));
+    const others = Object.entries(view.where)
+      .map(([name, values]) => [name, name === "verdict" ? values.filter((one) => !chips.has(one)) : values])
+      .filter(([name, values]) => values.length && !shown.has(name) && this.table.has(name));
+    this.others.replaceChildren(
+      ...others.map(([name, values]) => {
+        const title = words[name === "verdict" && this.isDump ? "health" : name] || name;
+        const some = values.slice(0, MOST_SAID).map((one) => visible(String(this.marks[one] && name === "verdict" ? this.marks[one][2] : one)));
+        const said = `${title}: ${some.join(", ")}${values.length > MOST_SAID ? ` … ${values.length.toLocaleString("en")}` : ""}`;
+        const rest = (view.where[name] || []).filter((one) => !values.includes(one));
+        const drop = () => {
+          this.change({ where: { [name]: rest } });
+          this.search.focus();
+        };
+        return make("button", { type: "button", class: "tnb-chip", "aria-pressed": "true", onclick: drop }, `${said} ×`);
+      }),
+    );
   }
 
   refresh(fromTop = false) {
@@ -711,6 +822,7 @@ class Explorer {
     const chosen = this.selected.size
       ? filled(this.words.selected, { selected: this.selected.size.toLocaleString("en") })
       : "";
+    this.only.disabled = this.none.disabled = !this.selected.size;
     const text = filled(this.words.count, { shown, total }) + chosen;
     if (this.live.textContent !== text) this.live.textContent = text;
   }
@@ -732,10 +844,12 @@ class Explorer {
       const probe = make("span");
       this.root.append(probe);
       this.inks = { font: `11px ${getComputedStyle(this.root).fontFamily}` };
-      for (const tone of ["ok", "bad", "warn", "miss", "text", "faint", "line", "brush"]) {
+      for (const tone of ["ok", "bad", "warn", "miss", "text", "faint", "line", "brush", "paper"]) {
         probe.style.color = `var(--tnb-${tone})`;
         this.inks[tone] = getComputedStyle(probe).color;
       }
+      // Light text stands on dark paper.
+      this.inks.dark = this.inks.text.match(/\d+/g).slice(0, 3).reduce((sum, one) => sum + Number(one), 0) > 384;
       probe.remove();
     }
     return this.inks;
@@ -816,7 +930,7 @@ class Explorer {
         put(both.firstChild, tail);
         arrow.hidden = second.hidden = !right;
         const full = [table.text("left", i), table.text("right", i)].filter(Boolean);
-        mark(inner, "title", [...new Set(full)].join(" → "));
+        mark(inner, "title", visible([...new Set(full)].join(" → ")));
       } else if (name === "origin") {
         const origin = table.text("origin", i);
         mark(cell, "class", origin === "created" ? "tnb-bad" : origin === "carried" ? "tnb-warn" : "");
@@ -827,7 +941,7 @@ class Explorer {
       } else if (name === "shape") {
         put(inner, this.times(table.text("shape", i)));
       } else if (table.columns[name].texts) {
-        put(inner, table.text(name, i));
+        put(inner, visible(table.text(name, i)));
       } else {
         const value = table.number(name, i);
         put(inner, this.figure(name, value));
@@ -854,12 +968,14 @@ class Explorer {
     if (Number.isNaN(value)) return "–";
     if (["number", "step", "rank"].includes(name)) return String(value);
     if (name.endsWith("_count")) return value.toLocaleString("en");
+    // A share that is never rounded up to 100 %, as words.percent.
+    if (name === "allclose_ratio") return value >= 1 ? "100%" : `${Math.min(value * 100, 99.99).toFixed(2)}%`;
     return name === "growth" ? `×${scientific(value)}` : scientific(value);
   }
 
   /** What a row is called on the left and, where it is called otherwise there, on the right. */
   labels(i) {
-    const [left, right] = [this.table.text("left_display", i), this.table.text("right_display", i)];
+    const [left, right] = ["left_display", "right_display"].map((name) => visible(this.table.text(name, i)));
     return this.isDump || left === right ? [left, ""] : [left || "–", right || "–"];
   }
 
@@ -887,10 +1003,13 @@ class Explorer {
     if (event.shiftKey) {
       const [low, high] = [Math.min(at, this.current), Math.max(at, this.current)];
       const range = this.rows.slice(low, high + 1).map((row) => this.table.numbers[row]);
+      this.before = null;
       this.select([...this.selected, ...range]);
     } else if (event.ctrlKey || event.metaKey || event.target.matches("input")) {
+      this.before = null;
       this.toggleSelected(number);
-    } else {
+    } else if (event.detail < 2) {
+      this.before = this.selected; // a double click opens the row and selects nothing
       this.select([number]);
     }
     this.moveTo(at);
@@ -906,7 +1025,7 @@ class Explorer {
     this.selected = new Set(numbers);
     this.draw();
     this.say();
-    this.tell();
+    this.tell({ selected: [...this.selected].sort((a, b) => a - b) });
   }
 
   moveTo(at, focus = true) {
@@ -971,14 +1090,14 @@ class Explorer {
       if (this.rows.length) this.toggleSelected(this.table.numbers[this.rows[this.current]]);
     } else if (event.key === "a" && (event.ctrlKey || event.metaKey)) {
       this.select(this.rows.map((row) => this.table.numbers[row]));
-    } else if (event.key === "Escape") this.closePanel();
+    } else if (event.key === "Escape") this.closePanel() || (this.selected.size && this.select([]));
     else return;
     event.preventDefault();
   }
 
   // The opened row ----------------------------------------------------------------------------
 
-  async open(row) {
+  async open(row, side) {
     this.opened = row;
     const name = this.label(row);
     this.panel.setAttribute("aria-label", name);
@@ -990,7 +1109,7 @@ class Explorer {
       this.panel.setAttribute("aria-busy", "true");
     }, PATIENCE);
     this.draw();
-    const answer = await this.ask("open", { row });
+    const answer = await this.ask("open", { row, side });
     clearTimeout(slow);
     if (this.opened !== row) return; // another one was opened meanwhile
     this.panel.hidden = false;
@@ -1009,43 +1128,51 @@ class Explorer {
     const value = table.number(name, row);
     const figure = Number.isNaN(value) ? "" : `, ${words[name]} ${scientific(value)}`;
     const what = `${this.marks[table.text("verdict", row)][2]}${figure}${answer.sentence ? `. ${answer.sentence}` : ""}`;
-    this.spoken.textContent = filled(words.opened, { number: table.numbers[row], name: answer.name || this.label(row), what });
+    this.spoken.textContent = filled(words.opened, { number: table.numbers[row], name: visible(answer.name || this.label(row)), what });
   }
 
+  /** Whether there was one to close. */
   closePanel() {
-    if (this.panel.hidden && this.opened === undefined) return;
+    if (this.panel.hidden && this.opened === undefined) return false;
     this.panel.hidden = true;
     this.panel.replaceChildren();
     this.spoken.textContent = "";
     this.map = null;
     this.opened = undefined;
-    this.moveTo(this.current);
+    this.comeBack();
+    return true;
+  }
+
+  /** The focus to the current row; without rows to what hides them. */
+  comeBack() {
+    if (this.rows.length) this.moveTo(this.current);
+    else this.search.focus();
+  }
+
+  closeButton() {
+    return make("button", { type: "button", class: "tnb-close", onclick: () => this.closePanel() }, `× ${this.words.close}`);
   }
 
   showPanel(row, answer) {
     const { words } = this;
-    const close = make(
-      "button",
-      { type: "button", class: "tnb-close", onclick: () => this.closePanel() },
-      `× ${words.close}`,
-    );
     const number = this.table.numbers[row];
     const mark = this.marks[this.table.text("verdict", row)];
     const head = make(
       "div",
       { class: "tnb-panel-head" },
-      make("h4", {}, make("span", { class: `tnb-${mark[1]}` }, `${mark[0]} ${mark[2]}`), ` #${number} `, make("samp", {}, answer.name || this.label(row))),
-      close,
+      make("h4", {}, make("span", { class: `tnb-${mark[1]}` }, `${mark[0]} ${mark[2]}`), ` #${number} `, make("samp", {}, visible(answer.name || this.label(row)))),
+      this.closeButton(),
     );
     this.map = null;
     const parts = [head];
-    if (answer.reason) parts.push(make("p", {}, answer.reason));
-    if (answer.facts) parts.push(make("p", { class: "tnb-small" }, answer.facts));
+    if (answer.reason) parts.push(make("p", {}, visible(answer.reason)));
+    if (answer.facts) parts.push(make("p", { class: "tnb-small" }, visible(answer.facts)));
     if (answer.sentence) parts.push(make("p", { class: "tnb-sentence" }, answer.sentence));
+    if (answer.side) parts.push(this.sides(row, answer));
     if (answer.map) {
       this.map = new HeatMap(this, row, answer);
       parts.push(
-        make("div", { class: "tnb-inside" }, this.map.root, this.worst(answer)),
+        make("div", { class: "tnb-inside" }, this.map.root, this.worst(answer), this.map.numbers),
         make(
           "div",
           { class: "tnb-inside" },
@@ -1060,9 +1187,23 @@ class Explorer {
     this.announce(row, answer);
   }
 
+  /** Which side of a pair that cannot be compared is drawn. */
+  sides(row, { side, sides }) {
+    const buttons = sides.map(([name, word]) => {
+      const onclick = async () => {
+        await this.open(row, name);
+        this.panel.querySelector('.tnb-sides [aria-pressed="true"]')?.focus();
+      };
+      return make("button", { type: "button", class: "tnb-chip", "aria-pressed": String(name === side), onclick }, word);
+    });
+    return make("div", { class: "tnb-line tnb-sides" }, ...buttons);
+  }
+
   worst(answer) {
+    if (!answer.worst.length) return null; // nothing differs
     const { words } = this;
-    const titles = this.isDump
+    const single = this.isDump || Boolean(answer.side);
+    const titles = single
       ? [words.index, words.value]
       : [words.index, words.left, words.right, words.error, words.relative];
     const rows = answer.worst.map(([index, ...figures], i) => {
@@ -1081,7 +1222,7 @@ class Explorer {
     return make(
       "table",
       { class: "tnb-table" },
-      make("caption", {}, this.isDump ? words.largest_elements : words.worst),
+      make("caption", {}, single ? words.largest_elements : words.worst),
       make("thead", {}, make("tr", {}, ...titles.map((title, i) => make("th", { scope: "col", class: i ? "tnb-right" : "" }, title)))),
       make("tbody", {}, ...rows),
     );
@@ -1091,7 +1232,7 @@ class Explorer {
     if (!answer.profiles.length) return [];
     const { words } = this;
     return [
-      make("p", { class: "tnb-caption" }, this.isDump ? words.value_profiles : words.profiles),
+      make("p", { class: "tnb-caption" }, this.isDump || answer.side ? words.value_profiles : words.profiles),
       ...answer.profiles.map(({ axis, bars, text, concentrated }) => {
         const label = filled(words.axis, { axis });
         return make(
@@ -1105,7 +1246,7 @@ class Explorer {
     ];
   }
 
-  histogram({ title, series }) {
+  histogram({ title, ranges, series }) {
     return make(
       "div",
       {},
@@ -1115,7 +1256,7 @@ class Explorer {
           "div",
           { class: "tnb-profile" },
           make("span", {}, name),
-          bars_(bars, `${name}: ${counts.join(", ")}`, "", counts),
+          bars_(bars, `${name}: ${counts.join(", ")}`, "", counts.map((count, i) => `${ranges[i]}: ${count}`)),
         ),
       ),
     );
@@ -1126,13 +1267,13 @@ class Explorer {
     const half = Math.ceil(answer.figures.length / 2);
     const pairs = answer.figures.slice(0, half).map((left, i) => {
       const right = answer.figures[half + i];
-      const cells = [left, right].filter(Boolean).flatMap(([name, text]) => [
-        make("th", { scope: "row" }, name),
+      const cells = [left, right].filter(Boolean).flatMap(([word, text, name]) => [
+        make("th", { scope: "row", title: name }, word),
         make("td", { class: "tnb-right" }, text),
       ]);
       return make("tr", {}, ...cells);
     });
-    const heads = [words.side, "min", "max", words.mean, words.l2, "NaN", "Inf", words.zero_count];
+    const heads = [words.side, words.min, words.max, words.mean, words.l2, "NaN", "Inf", words.zero_count];
     const sides = answer.statistics.length
       ? make(
           "table",
@@ -1159,9 +1300,9 @@ class Explorer {
   }
 }
 
-function bars_(shares, label, tone, counts) {
+function bars_(shares, label, tone, titles) {
   const bars = shares.map((share, i) => {
-    const bar = make("i", counts ? { title: counts[i] } : {});
+    const bar = make("i", titles ? { title: titles[i] } : {});
     bar.style.height = share > 0 ? `${Math.max(6, share * 100)}%` : "1px";
     return bar;
   });
@@ -1181,27 +1322,34 @@ function canvasOf(canvas, width, height) {
   return context;
 }
 
-/** The decades that an axis shows: those of nearly all sizes, the tolerance and the least failing
- * error within them. One size that overflowed must not press all others on one line.
+/** The decades that an axis shows: the largest sizes, what lies within so many decades below them,
+ * the tolerance and the least failing error. A few sizes far from all others, one that overflowed or
+ * one that is nearly 0, must not press the others on one line.
  *
  * `sizes` (sorted) and `line` are powers of ten, `failing` is an error or Infinity. */
 function decadesOf(sizes, line, failing) {
-  const at = (share) => sizes[Math.floor(share * (sizes.length - 1))];
+  const few = Math.max(1, Math.floor(0.05 * sizes.length));
+  const tolerance = line.length ? line[0] : -Infinity;
+  // Those at the top are the worst: they are left out only where they have no room with the others.
+  let count = sizes.length;
+  for (let k = 1; k <= few && sizes.length - k >= 2; k++) {
+    const next = sizes[sizes.length - k - 1];
+    if (sizes[sizes.length - k] - Math.max(next, tolerance) > DECADES_SHOWN) count = sizes.length - k;
+  }
+  const inside = [...sizes.slice(0, count)].filter((size) => size >= sizes[count - 1] - DECADES_SHOWN);
+  let first = 0;
+  for (let k = 1; k <= few && inside.length - k >= 2; k++) {
+    if (inside[k] - inside[k - 1] > DECADES_SHOWN / 2) first = k;
+  }
   const must = [...line];
   const least = Math.log10(failing);
   if (Number.isFinite(least) && !must.some((one) => Math.abs(one - least) > 2 * DECADES_SHOWN)) must.push(least);
-  const known = sizes.length ? [at(0.05), at(0.95)] : [];
+  const known = inside.length ? [inside[first], inside[inside.length - 1]] : [];
   if (!must.length && !known.length) return [-8, 0];
+  // So far below the tolerance nothing is of interest.
   const floor = must.length ? Math.min(...must) - 10 : -Infinity;
-  let low = Math.max(floor, Math.min(...must, ...known));
-  let high = Math.max(...must, ...known);
-  if (high - low > DECADES_SHOWN) {
-    high = Math.max(...must, ...sizes.filter((size) => size <= low + DECADES_SHOWN).slice(-1), low);
-  }
-  if (sizes.length && at(1) - low <= DECADES_SHOWN) high = Math.max(high, at(1));
-  if (sizes.length && high - at(0) <= DECADES_SHOWN) low = Math.min(low, Math.max(floor, at(0)));
-  [low, high] = [Math.floor(low), Math.ceil(high)];
-  return [low, Math.max(high, low + 2)];
+  const low = Math.floor(Math.max(floor, Math.min(...must, ...known)));
+  return [low, Math.max(Math.ceil(Math.max(...must, ...known)), low + 2)];
 }
 
 /** The size of every row in execution order, with a brush. */
@@ -1214,19 +1362,24 @@ class Chart {
     this.inOrder = this.byNumber.map((row) => table.numbers[row]);
     this.placeOf = new Int32Array(table.size);
     this.byNumber.forEach((row, place) => { this.placeOf[row] = place; });
-    const marks = isDump
-      ? ["mark_fine", "mark_odd", "mark_miss"]
-      : table.has("origin") && table.columns.origin.texts.includes("created")
-        ? ["mark_ok", "mark_created", "mark_carried", "mark_warn", "mark_miss"]
-        : ["mark_ok", "mark_bad", "mark_warn", "mark_miss"];
-    const tones = { mark_fine: "ok", mark_ok: "ok", mark_bad: "bad", mark_created: "bad", mark_carried: "warn", mark_warn: "warn", mark_odd: "warn", mark_miss: "miss" };
+    const origins = table.has("origin") ? table.columns.origin.texts : [];
+    const traced = ["created", "carried", "without_effect"].some((origin) => origins.includes(origin));
+    const failing = traced ? ["mark_created", "mark_carried"] : ["mark_bad"];
+    if (origins.includes("without_effect")) failing.push("mark_without_effect");
+    const marks = isDump ? ["mark_fine", "mark_odd", "mark_miss"] : ["mark_ok", ...failing, "mark_warn", "mark_miss"];
+    const tones = {
+      mark_fine: "ok", mark_ok: "ok", mark_bad: "bad", mark_created: "bad", mark_without_effect: "bad",
+      mark_carried: "warn", mark_warn: "warn", mark_odd: "warn", mark_miss: "miss", mark_unread: "unread",
+    };
     const title = isDump ? words.chart_entries : words.chart_pairs;
     this.canvas = make("canvas", { role: "img" });
     this.picture = make("canvas");
     this.kinds = Uint8Array.from({ length: table.size }, (_, row) => {
       const tone = explorer.marks[table.text("verdict", row)][1];
-      return KINDS.indexOf(tone === "bad" && table.text("origin", row) === "carried" ? "carried" : tone);
+      const origin = { carried: "carried", without_effect: "plain" }[table.text("origin", row)];
+      return KINDS.indexOf((tone === "bad" && origin) || tone);
     });
+    if (this.kinds.includes(KINDS.indexOf("unread"))) marks.push("mark_unread");
     this.setRange();
     const count = (rows) => rows.reduce((sum, one) => sum + one, 0).toLocaleString("en");
     const [over, under, unsized] = [this.over, this.under, this.unsized].map(count);
@@ -1255,7 +1408,7 @@ class Chart {
     const { column, kinds, explorer } = this;
     const positive = (value) => Number.isFinite(value) && value > 0;
     const sizes = Float64Array.from([...column].filter(positive), Math.log10).sort();
-    const failing = [...column].filter((value, row) => positive(value) && ["bad", "carried"].includes(KINDS[kinds[row]]));
+    const failing = [...column].filter((value, row) => positive(value) && ["bad", "plain", "carried"].includes(KINDS[kinds[row]]));
     const line = explorer.line ? [Math.log10(explorer.line[0])] : [];
     this.sized = sizes.length > 0;
     [this.low, this.high] = decadesOf(sizes, line, failing.reduce((least, value) => Math.min(least, value), Infinity));
@@ -1278,14 +1431,16 @@ class Chart {
     this.bottom = this.lanes.length ? this.lanes[0].y - 13 : this.height - 22;
   }
 
-  /** Why a dump has no chart: nothing was read, or nothing has a size. */
+  /** Why there is no chart: nothing was read or compared, or no value has a size. */
   nothing() {
     const { table, words, isDump, marks } = this.explorer;
-    if (!isDump || this.sized || !table.size) return "";
+    if (this.sized || !table.size) return "";
+    // Errors that are all 0 have their place on the lowest line.
+    if (!isDump && this.column.some((value) => !Number.isNaN(value))) return "";
     const kinds = table.choices("verdict");
     if (kinds.length === 1 && kinds[0].value === "not_read") return words.no_chart;
     const counts = kinds.map(({ value, count }) => `${marks[value][2]} ${count.toLocaleString("en")}`);
-    return filled(words.no_size, { counts: counts.join(", ") });
+    return filled(isDump ? words.no_size : words.no_pair_sizes, { counts: counts.join(", ") });
   }
 
   x(place) {
@@ -1387,7 +1542,7 @@ class Chart {
     const canvas = make("canvas");
     const context = canvasOf(canvas, 12, 12);
     context.globalAlpha = alpha;
-    context.strokeStyle = ink[kind === "carried" ? "warn" : kind === "above" ? "text" : kind];
+    context.strokeStyle = ink[{ carried: "warn", plain: "bad", unread: "faint", above: "text" }[kind] || kind];
     context.lineWidth = kind === "ok" ? 2 : 1.5;
     context.beginPath();
     this.stroke(context, kind, 6, 6);
@@ -1411,6 +1566,13 @@ class Chart {
       context.lineTo(x + 3.5, y + 3.5);
       context.moveTo(x + 3.5, y - 3.5);
       context.lineTo(x - 3.5, y + 3.5);
+    } else if (kind === "plain") {
+      context.moveTo(x - 4, y);
+      context.lineTo(x + 4, y);
+      context.moveTo(x, y - 4);
+      context.lineTo(x, y + 4);
+    } else if (kind === "unread") {
+      context.rect(x - 2.5, y - 2.5, 5, 5);
     } else if (kind === "carried") {
       context.moveTo(x, y - 3);
       context.lineTo(x, y + 3);
@@ -1546,6 +1708,8 @@ class HeatMap {
   constructor(explorer, row, answer) {
     this.explorer = explorer;
     this.row = row;
+    this.side = answer.side; // the one drawn of a pair that cannot be compared
+    this.single = explorer.isDump || Boolean(answer.side);
     this.shape = answer.shape;
     this.before = [];
     this.cursor = [0, 0];
@@ -1561,13 +1725,12 @@ class HeatMap {
     this.root = make(
       "div",
       { class: "tnb-map" },
-      make("p", { class: "tnb-caption" }, explorer.isDump ? words.map_value : words.map_error, " ", this.key),
+      make("p", { class: "tnb-caption" }, this.single ? words.map_value : words.map_error, " ", this.key),
       this.shape.length > 2 ? this.slicer(answer.map, answer.places) : null,
       this.canvas,
       this.readout,
       make("div", { class: "tnb-line" }, this.out, this.all, this.where),
       this.said,
-      this.numbers,
     );
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("click", (event) => {
@@ -1576,6 +1739,26 @@ class HeatMap {
     });
     this.canvas.addEventListener("keydown", (event) => this.pressed(event));
     this.take(answer.map, answer.buffers);
+    this.cursor = answer.places.length ? this.tileOf(answer.places[0]) : this.worst();
+  }
+
+  /** The tile that holds an element of the plane. */
+  tileOf(flat) {
+    const { rows, columns, tiles, plane, offset } = this.map;
+    const at = flat - offset;
+    const tile = (place, [start, stop], count) => Math.floor(((place - start) * count) / (stop - start));
+    return [tile(Math.floor(at / plane[1]), rows, tiles[0]), tile(at % plane[1], columns, tiles[1])];
+  }
+
+  /** The tile that is worst: one with a mismatch, or the one with the largest value. */
+  worst() {
+    const { maxima, mismatch, tiles } = this.map;
+    let [best, most] = [0, -1];
+    maxima.forEach((value, i) => {
+      const size = mismatch[i] ? Infinity : value;
+      if (size > most) [best, most] = [i, size];
+    });
+    return [Math.floor(best / tiles[1]), best % tiles[1]];
   }
 
   slicer(first, places) {
@@ -1592,6 +1775,7 @@ class HeatMap {
         disabled: true,
         "aria-label": filled(words.axis, { axis }),
         onchange: () => this.show(this.lead()),
+        onblur: () => this.showLead(),
       }),
     );
     this.mode = make(
@@ -1634,7 +1818,9 @@ class HeatMap {
   }
 
   async ask(lead, rows, columns) {
-    const answer = await this.explorer.ask("part", { row: this.row, lead, rows, columns });
+    this.asked = true;
+    const answer = await this.explorer.ask("part", { row: this.row, side: this.side, lead, rows, columns });
+    this.asked = false;
     if (this.explorer.map !== this) return false;
     this.said.hidden = !answer.sentence;
     this.said.textContent = answer.sentence || "";
@@ -1643,16 +1829,52 @@ class HeatMap {
     return true;
   }
 
-  async show(lead, rows = null, columns = null) {
-    this.before = [];
-    this.cursor = [0, 0];
-    if (await this.ask(lead, rows, columns)) this.draw();
-    if (this.mode) {
-      this.mode.value = this.map.lead ? "slice" : "folded";
-      for (const [axis, input] of this.indices.entries()) {
-        input.disabled = !this.map.lead;
-        if (this.map.lead) input.value = this.map.lead[axis];
+  unanswered() {
+    if (!this.asked) return;
+    this.said.hidden = false;
+    this.said.textContent = this.explorer.words.silent;
+  }
+
+  /** Another slice, or the whole tensor: one question at a time, and the next is what is wanted then. */
+  async show(lead) {
+    this.wanted = { lead };
+    if (this.showing) return;
+    this.showing = true;
+    try {
+      await this.stepping;
+      while (this.wanted) {
+        this.coming = this.wanted;
+        this.wanted = null;
+        await this.shown(this.coming.lead);
+        this.coming = null;
+        this.showLead();
       }
+    } finally {
+      this.showing = false;
+    }
+  }
+
+  async shown(lead) {
+    // From slice to slice the window stays, and where one is in it.
+    const stays = Boolean(lead && this.map.lead);
+    const { rows, columns } = this.map;
+    if (await this.ask(lead, stays ? rows : null, stays ? columns : null)) {
+      if (!stays) {
+        this.before = [];
+        this.cursor = this.worst();
+      }
+      this.draw();
+    }
+  }
+
+  /** The slice that is shown, in what chooses it; an index that one is typing stays as it is. */
+  showLead() {
+    if (!this.mode) return;
+    const { lead } = this.wanted || this.coming || this.map;
+    this.mode.value = lead ? "slice" : "folded";
+    for (const [axis, input] of this.indices.entries()) {
+      input.disabled = !lead;
+      if (lead && input !== document.activeElement) input.value = lead[axis];
     }
   }
 
@@ -1672,12 +1894,12 @@ class HeatMap {
 
   /** One step at a time: the second click of a double click would start where the first did. */
   async alone(step) {
-    if (this.stepping) return;
-    this.stepping = true;
+    if (this.stepping || this.showing) return;
+    this.stepping = step();
     try {
-      await step();
+      await this.stepping;
     } finally {
-      this.stepping = false;
+      this.stepping = null;
     }
   }
 
@@ -1701,16 +1923,39 @@ class HeatMap {
     const [row, column] = this.tile(cursor).map(([start]) => start);
     if (await this.ask(map.lead, rows, columns)) {
       this.before.push(held);
-      this.cursor = map.exact ? [row - rows[0], column - columns[0]] : [0, 0];
+      this.cursor = map.exact ? [row - rows[0], column - columns[0]] : this.worst();
       this.draw();
     }
   }
 
   zoomOut() {
+    return this.alone(() => this.zoomedOut());
+  }
+
+  async zoomedOut() {
     const last = this.before.pop();
     if (!last) return;
-    [this.map, this.cursor] = last;
+    const [map, cursor] = last;
+    // The window that was left, of the slice that is shown now.
+    if (String(map.lead) === String(this.map.lead)) this.map = map;
+    else if (!(await this.ask(this.map.lead, map.rows, map.columns))) return;
+    this.cursor = cursor;
     this.draw();
+  }
+
+  /** Moves the window where it is smaller than the plane. */
+  async pan(down, right) {
+    const { map } = this;
+    const moved = ([start, stop], steps, count, length) => {
+      const size = stop - start;
+      const first = start + Math.round((steps * size) / count);
+      const held = Math.max(0, Math.min(first, length - size));
+      return [held, held + size];
+    };
+    const rows = moved(map.rows, down, map.tiles[0], map.plane[0]);
+    const columns = moved(map.columns, right, map.tiles[1], map.plane[1]);
+    if (rows[0] === map.rows[0] && columns[0] === map.columns[0]) return;
+    if (await this.ask(map.lead, rows, columns)) this.draw();
   }
 
   /** The neighbourhood of one element of the whole tensor. */
@@ -1724,7 +1969,8 @@ class HeatMap {
     let place = flat - (lead ? this.map.offset : 0);
     const inside = place >= 0 && place < this.map.plane[0] * this.map.plane[1];
     if (!inside) {
-      await this.show(null);
+      await this.shown(null);
+      this.showLead();
       place = flat;
     }
     const [, wide] = this.map.plane;
@@ -1760,35 +2006,39 @@ class HeatMap {
     for (const value of map.maxima) if (value > largest) largest = value;
     const floor = Math.max(largest * 10 ** -DECADES, 5e-324);
     const picture = new ImageData(columns, rows);
+    const ink = explorer.ink();
+    const [stops, violet] = ink.dark ? [DARK_STOPS, DARK_MISMATCH] : [STOPS, MISMATCH];
     for (let i = 0; i < map.maxima.length; i++) {
-      const colour = map.mismatch[i] ? MISMATCH : shade(map.maxima[i], floor, largest);
+      const colour = map.mismatch[i] ? violet : shade(map.maxima[i], floor, largest, stops);
       picture.data.set(colour, 4 * i);
     }
     const small = make("canvas", { width: columns, height: rows });
     small.getContext("2d").putImageData(picture, 0, 0);
     context.imageSmoothingEnabled = false;
     context.drawImage(small, 0, 0, width, height);
-    const ink = explorer.ink();
     const [r, c] = this.cursor;
-    context.lineWidth = 3;
-    context.strokeStyle = ink.brush;
-    context.strokeRect(c * wide - 1.5, r * high - 1.5, wide + 3, high + 3);
-    context.lineWidth = 1.5;
-    context.strokeStyle = ink.text;
-    context.strokeRect(c * wide, r * high, wide, high);
+    // Around the tile and not over it; in paper and ink, to be seen beside the palest and the strongest.
+    const frame = [c * wide - 1.5, r * high - 1.5, (c + 1) * wide + 1.5, (r + 1) * high + 1.5];
+    const [x, y, right, bottom] = frame.map((at, i) => Math.min(Math.max(at, 1), (i % 2 ? height : width) - 1));
+    for (const [across, colour] of [[4, ink.paper], [1.5, ink.text]]) {
+      context.lineWidth = across;
+      context.strokeStyle = colour;
+      context.strokeRect(x, y, right - x, bottom - y);
+    }
     this.drawKey(floor, largest);
     this.say();
     this.showNumbers();
   }
 
   drawKey(floor, largest) {
-    const { words, isDump } = this.explorer;
+    const { words } = this.explorer;
+    const ramp = this.explorer.ink().dark ? DARK_STOPS : STOPS;
     const bar = make("i", { class: "tnb-ramp", "aria-hidden": "true" });
-    const stops = STOPS.map(([r, g, b, a]) => `rgba(${r},${g},${b},${(a / 255).toFixed(2)})`);
+    const stops = ramp.map(([r, g, b, a]) => `rgba(${r},${g},${b},${(a / 255).toFixed(2)})`);
     bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
     const count = this.map.mismatch.reduce((sum, one) => sum + one, 0);
     const violet = count
-      ? make("span", { class: "tnb-miss" }, ` ◇ ${filled(isDump ? words.nonfinite : words.mismatch, { count: count.toLocaleString("en") })}`)
+      ? make("span", { class: "tnb-miss" }, ` ◇ ${filled(this.single ? words.nonfinite : words.mismatch, { count: count.toLocaleString("en") })}`)
       : null;
     const ends = largest ? [scientific(floor), this.figure(largest)] : ["0", "0"];
     this.key.replaceChildren(ends[0], " ", bar, " ", ends[1], ...(violet ? [violet] : []));
@@ -1805,7 +2055,7 @@ class HeatMap {
 
   /** A largest |Δ| or |x|. What is too far apart for a float64 is drawn as its largest number. */
   figure(value) {
-    return scientific(!this.explorer.isDump && value === Number.MAX_VALUE ? Infinity : value);
+    return scientific(!this.single && value === Number.MAX_VALUE ? Infinity : value);
   }
 
   index(row, column) {
@@ -1822,9 +2072,9 @@ class HeatMap {
     const place = one
       ? this.index(rows[0], columns[0])
       : filled(words.rows_columns, { rows: rows.join(":"), columns: columns.join(":") });
-    const value = `${explorer.isDump ? "max |x|" : "max |Δ|"} ${this.figure(map.maxima[i])}`;
+    const value = `${this.single ? "max |x|" : "max |Δ|"} ${this.figure(map.maxima[i])}`;
     let text = map.mismatch[i] ? `${place} · ${value} · ◇ ${map.mismatch[i]} NaN/Inf` : `${place} · ${value}`;
-    if (map.exact && explorer.isDump) text = `${place} · ${words.value} ${map.left.text(i)}`;
+    if (map.exact && this.single) text = `${place} · ${words.value} ${map.left.text(i)}`;
     else if (map.exact) {
       text = `${place} · ${words.left} ${map.left.text(i)} · ${words.right} ${map.right.text(i)}`;
       const far = map.left.distance(i, map.right) || this.figure(map.maxima[i]);
@@ -1833,7 +2083,8 @@ class HeatMap {
     this.readout.textContent = text;
     const slice = filled(words.rows_columns, { rows: map.rows.join(":"), columns: map.columns.join(":") });
     const whole = map.rows[1] - map.rows[0] === map.plane[0] && map.columns[1] - map.columns[0] === map.plane[1];
-    this.where.textContent = whole ? words.map_hint : slice;
+    const single = map.exact && map.tiles[0] <= 8 && map.tiles[1] <= 6; // nothing to zoom into
+    this.where.textContent = !whole ? slice : single ? "" : words.map_hint;
     // A button that is disabled would lose the focus to the notebook.
     mark(this.out, "aria-disabled", String(!this.before.length));
     mark(this.all, "aria-disabled", String(whole && !map.lead));
@@ -1870,6 +2121,19 @@ class HeatMap {
         make("tbody", {}, ...lines),
       ),
     );
+    this.seeHere();
+  }
+
+  /** Scrolls sideways to the value one is at; the page stays where it is. */
+  seeHere() {
+    const { numbers } = this;
+    const here = numbers.querySelector(".tnb-here");
+    if (!here || numbers.scrollWidth <= numbers.clientWidth) return;
+    const head = numbers.querySelector("tbody th").offsetWidth;
+    // One more than the whole pixels that these are rounded to.
+    const [start, stop] = [here.offsetLeft - head, here.offsetLeft + here.offsetWidth + 1];
+    if (start < numbers.scrollLeft) numbers.scrollLeft = start;
+    else if (stop > numbers.scrollLeft + numbers.clientWidth) numbers.scrollLeft = stop - numbers.clientWidth;
   }
 
   hover(event) {
@@ -1892,20 +2156,25 @@ class HeatMap {
     const [r, c] = this.cursor;
     const far = event.ctrlKey || event.metaKey ? 10 : 1;
     const moves = { ArrowUp: [-far, 0], ArrowDown: [far, 0], ArrowLeft: [0, -far], ArrowRight: [0, far] };
-    if (event.key in moves) this.point(r + moves[event.key][0], c + moves[event.key][1]);
-    else if (event.key === "Enter") this.zoomIn();
+    if (event.key in moves) {
+      const [down, right] = moves[event.key];
+      const { tiles } = this.map;
+      const leaves = r + down < 0 || r + down >= tiles[0] || c + right < 0 || c + right >= tiles[1];
+      if (leaves) this.alone(() => this.pan(down, right));
+      this.point(r + down, c + right);
+    } else if (event.key === "Enter") this.zoomIn();
     else if (event.key === "Backspace") this.zoomOut();
     else return;
     event.preventDefault();
   }
 }
 
-function shade(value, floor, largest) {
-  if (!largest) return STOPS[0];
+function shade(value, floor, largest, stops) {
+  if (!largest) return stops[0];
   const share = Math.min(1, Math.max(0, Math.log10(Math.max(value, floor) / floor) / DECADES));
-  const at = share * (STOPS.length - 1);
-  const low = Math.min(STOPS.length - 2, Math.floor(at));
-  return STOPS[low].map((channel, k) => Math.round(channel + (STOPS[low + 1][k] - channel) * (at - low)));
+  const at = share * (stops.length - 1);
+  const low = Math.min(stops.length - 2, Math.floor(at));
+  return stops[low].map((channel, k) => Math.round(channel + (stops[low + 1][k] - channel) * (at - low)));
 }
 
 function render({ model, el }) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,18 +18,26 @@ from IPython.display import display
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, OptionError
+from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.render.html import Markup, details, element, small
 from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
 from troubleshooter_nb.widgets.columns import Table, View
-from troubleshooter_nb.widgets.drill_down import located, located_entry, part, plane_of
+from troubleshooter_nb.widgets.drill_down import (
+    located,
+    located_alone,
+    located_entry,
+    part,
+    plane_of,
+)
 from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS, explorer_word
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
 from troubleshooter_nb.widgets.sendable import sendable
 from troubleshooter_nb.widgets.words import front_end_note, in_language
 
 _HERE = Path(__file__).parent
+_Found = xr.Dataset | str  # where something sits, or why nobody can tell
 _KEPT = 32  # opened rows whose evidence is remembered
 # health -> (glyph, tone)
 _HEALTH = {
@@ -39,8 +48,8 @@ _HEALTH = {
     "saturated": ("▲", "warn"),
     "inf": ("◇", "miss"),
     "nan": ("◇", "miss"),
-    "unreadable": ("!", "warn"),
-    "not_read": ("○", ""),
+    "unreadable": ("!", "unread"),
+    "not_read": ("○", "unread"),
 }
 
 
@@ -66,7 +75,9 @@ class Explorer(anywidget.AnyWidget):
     """A table to sort, filter and open, of a `Comparison` or a `Dump`.
 
     The rows stay in the page; values are read when a row is opened. Nothing of them is saved with
-    the notebook: the static record below the table is.
+    the notebook: the static record below the table is. ipywidgets keeps every widget of a session,
+    also those of earlier runs of a cell, and with it what is explored: ``explorer.close()`` lets
+    go of it.
 
     Attributes
     ----------
@@ -77,8 +88,9 @@ class Explorer(anywidget.AnyWidget):
         Filters and sort order; `show` changes them.
     """
 
-    _esm = _HERE / "explorer.js"
-    _css = _HERE / "explorer.css"
+    # Texts: of a path anywidget keeps a watcher for ever, and with it every explorer.
+    _esm = (_HERE / "explorer.js").read_text("utf-8")
+    _css = (_HERE / "explorer.css").read_text("utf-8")
 
     # What the page shows until the kernel answers, or for ever without one.
     waiting = traitlets.Unicode().tag(sync=True)
@@ -94,8 +106,9 @@ class Explorer(anywidget.AnyWidget):
             self._table = Table.of_index(shown.index)
         else:
             self._table = Table.of_result(shown.result)
-        self._evidence: dict[int, xr.Dataset | str] = {}
-        self._asking: str | None = None
+        self._evidence: dict[int, tuple[_Found, dict[str, _Found]]] = {}
+        # Newer kernels hear the page in a thread of its own while a cell runs.
+        self._turn = threading.RLock()
         self.on_msg(self._heard)
 
     def __repr__(self) -> str:
@@ -123,9 +136,10 @@ class Explorer(anywidget.AnyWidget):
         None takes a filter back; an order or value that is not known raises `OptionError`.
         ``explorer.show(verdict="differs", text="attn", sort="rel_l2_error", descending=True)``
         """
-        view = self.view.changed(**changes)
-        self._table.check(view)
-        self.view = view
+        with self._turn:
+            view = self.view.changed(**changes)
+            self._table.check(view)
+            self.view = view
 
     @traitlets.validate("selected")
     def _known(self, proposal: Any) -> tuple[int, ...]:
@@ -139,11 +153,33 @@ class Explorer(anywidget.AnyWidget):
         return numbers
 
     @traitlets.observe("selected", "view")
-    def _tell(self, _change: object) -> None:
-        self.send(sendable({"kind": "state", "from": self._asking, **self._state()}))
+    def _tell(self, change: Any) -> None:
+        """Tells the pages what changed and no more: the rest may have changed there meanwhile."""
+        with self._turn:
+            if change["name"] == "selected":
+                parts: dict[str, Any] = {"selected": list(self.selected)}
+            else:
+                parts = {"view": _apart(change["old"].message(), change["new"].message())}
+            self.send(sendable({"kind": "state", **parts}))
 
     def _state(self) -> dict[str, Any]:
         return {"selected": list(self.selected), "view": self.view.message()}
+
+    def _take(self, told: Mapping[str, Any]) -> None:
+        """Takes the parts of the state that a page tells; the others stay as they are."""
+        if "view" in told:
+            self.view = View.of(_with(self.view.message(), told["view"]))
+        if "selected" in told:
+            self.selected = tuple(told["selected"])
+
+    def _otherwise(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """What is not as a page told it, because an observer set it or one of the two failed."""
+        state = self._state()
+        view = _apart(_with(state["view"], told.get("view", {})), state["view"])
+        apart: dict[str, Any] = {"view": view} if view else {}
+        if sorted(set(told.get("selected", state["selected"]))) != state["selected"]:
+            apart["selected"] = state["selected"]
+        return apart
 
     def _ipython_display_(self, **_: object) -> None:
         """Two outputs: the widget, and the record that needs neither script nor kernel."""
@@ -181,30 +217,31 @@ class Explorer(anywidget.AnyWidget):
         """Answers the page; whatever happens, it gets an answer and need not wait for ever."""
         answer: dict[str, Any] = {"sentence": explorer_word("failed", self._language)}
         buffers: list[bytes] = []
+        head = {"kind": "answer", "from": asked.get("from"), "id": asked.get("id")}
+        if asked.get("kind") == "tell":
+            with self._turn:
+                try:
+                    self._take(asked)
+                finally:
+                    self.send(sendable({**self._otherwise(asked), **head}))
+            return
         try:
             answer, buffers = self._answer(asked)
         except OSError as error:
             text = explorer_word("unread", self._language, reason=str(error))
             answer = {"sentence": text}
         finally:
-            head = {"kind": "answer", "from": asked.get("from"), "id": asked.get("id")}
             self.send(sendable({**answer, **head}), buffers)
 
     def _answer(self, asked: Mapping[str, Any]) -> Answer:
         if asked["kind"] == "ready":
             return self._ready()
-        if asked["kind"] == "tell":
-            self._asking = asked.get("from")
-            try:
-                self.view = View.of(asked["view"])
-                self.selected = tuple(asked["selected"])
-            finally:
-                self._asking = None
-            return {}, []
         row = int(asked["row"])
         if asked["kind"] == "open":
-            return self._opened(row)
+            return self._opened(row, asked.get("side"))
         left, right = self._sources(row)
+        if asked.get("side"):  # of a pair that cannot be compared
+            left, right = (right if asked["side"] == "right" else left), None
         plane = plane_of(() if left is None else left.shape, asked.get("lead"))
         if left is None:
             return {"sentence": explorer_word("statistics_only", self._language)}, []
@@ -213,8 +250,8 @@ class Explorer(anywidget.AnyWidget):
     def _ready(self) -> Answer:
         columns, buffers = self._table.message()
         is_dump = isinstance(self._object, Dump)
-        verdicts = self._table.columns["verdict"].texts or ()
-        marks = {name: self._mark(name) for name in verdicts}
+        # Of all verdicts: one can filter by those that no row has.
+        marks = {name: self._mark(name) for name in (_HEALTH if is_dump else TRUTH_TABLE)}
         tolerance = 0.0 if isinstance(self._object, Dump) else self._object.tolerance.atol
         return {
             **self._state(),
@@ -233,15 +270,15 @@ class Explorer(anywidget.AnyWidget):
         key = "unreadable_entry" if verdict == "unreadable" else verdict
         return [*_HEALTH[verdict], explorer_word(key, self._language)]
 
-    def _opened(self, row: int) -> Answer:
+    def _opened(self, row: int, side: str | None = None) -> Answer:
         found = self._evidence.pop(row, None)
         if isinstance(self._object, Dump):
-            found = located_entry(self._object, row) if found is None else found
-            answer = opened_entry(self._object, row, found, self._language)
+            found = (located_entry(self._object, row), {}) if found is None else found
+            answer = opened_entry(self._object, row, found[0], self._language)
         else:
             diff = self._object[self._number(row)]
-            found = located(diff) if found is None else found
-            answer = opened_pair(diff, found, self._language)
+            found = (located(diff), located_alone(diff)) if found is None else found
+            answer = opened_pair(diff, found[0], self._language, found[1], side)
         self._evidence[row] = found
         if len(self._evidence) > _KEPT:
             del self._evidence[next(iter(self._evidence))]
@@ -254,6 +291,25 @@ class Explorer(anywidget.AnyWidget):
 
     def _number(self, row: int) -> int:
         return int(self._table.numbers[row])
+
+
+def _with(view: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """A view's message with some parts of another; of the columns to filter by, too, only some."""
+    where = {**view["where"], **parts.get("where", {})}
+    return {**view, **parts, "where": {name: values for name, values in where.items() if values}}
+
+
+def _apart(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a view's message that another has otherwise; a column without values has []."""
+    parts = {name: value for name, value in after.items() if value != before[name]}
+    if "where" in parts:
+        columns = {**before["where"], **after["where"]}
+        parts["where"] = {
+            name: after["where"].get(name, [])
+            for name in columns
+            if after["where"].get(name, []) != before["where"].get(name, [])
+        }
+    return parts
 
 
 def make_explorer(shown: Comparison | Dump) -> Explorer:

@@ -35,7 +35,25 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "zero_count": ("zeros", "零"),
     "size": ("elements", "元素数"),
     "created": ("created", "产生"),
+    "within": ("created within tol.", "容差内产生"),
     "carried": ("carried", "传入"),
+    "without_effect": ("without effect", "没有后续影响"),
+    "allclose_ratio": ("in tol.", "容差内"),
+    # Figures of an opened row that are no columns.
+    "cosine": ("cosine", "余弦相似度"),
+    "smallest_passing_tolerance": ("smallest passing tolerance", "可通过的最小容差"),
+    "mean_abs_error": ("mean |Δ|", "平均 |Δ|"),
+    "rmse": ("RMSE", "均方根误差"),
+    "correlation": ("correlation", "相关系数"),
+    "max_rel_error": ("max relative error", "最大相对误差"),
+    "mean_rel_error": ("mean relative error", "平均相对误差"),
+    "mape": ("MAPE", "平均绝对百分比误差"),
+    "unequal_count": ("unequal elements", "不相等的元素"),
+    "nan_mismatch_count": ("NaN on one side", "仅一侧为 NaN"),
+    "inf_mismatch_count": ("Inf on one side", "仅一侧为 Inf"),
+    "zero_reference_count": ("right is 0", "右侧为 0"),
+    "min": ("min", "最小值"),
+    "max": ("max", "最大值"),
     # Health of a dump's entry.
     "ok": ("ok", "正常"),
     "constant": ("constant", "常数"),
@@ -57,7 +75,10 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "clear": ("Clear filters", "清除筛选"),
     "count": ("{shown} of {total} shown", "显示 {shown} / {total}"),
     "selected": (", {selected} selected", "，已选 {selected}"),
+    "selected_only": ("Selected only", "仅显示已选"),
+    "clear_selection": ("Clear selection", "清除选择"),
     "nothing": ("no row fits these filters", "没有符合筛选条件的行"),
+    "no_rows": ("there are no rows: nothing was recorded or compared", "没有行：没有记录或比较"),
     "table_label": (
         "Pairs: arrow keys move, Enter opens, Space selects, slash filters",
         "配对：方向键移动，Enter 打开，空格选择，斜杠筛选",
@@ -68,8 +89,9 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "select_row": ("select {number}", "选择 {number}"),
     "keys": (
-        "↑ ↓ move · Enter opens · Space selects · Shift+click a range · / filters · Esc closes",
-        "↑ ↓ 移动 · Enter 打开 · 空格选择 · Shift+单击选范围 · / 筛选 · Esc 关闭",
+        "↑ ↓ move · Enter opens · Space selects · Shift+click a range · / filters · Esc closes, "
+        "then deselects",
+        "↑ ↓ 移动 · Enter 打开 · 空格选择 · Shift+单击选范围 · / 筛选 · Esc 关闭，再取消选择",
     ),
     # The chart.
     "chart_pairs": (
@@ -87,12 +109,14 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "mark_ok": ("– passes", "– 通过"),
     "mark_bad": ("× differs", "× 不一致"),
     "mark_created": ("× created here", "× 在此产生"),
+    "mark_without_effect": ("+ differs, without effect", "+ 不一致，没有后续影响"),
     "mark_carried": ("| carried", "| 由输入传入"),
     "mark_warn": ("○ no values or other shape", "○ 无数值或形状不同"),
     "mark_miss": ("△ NaN or Inf", "△ NaN 或 Inf"),
     "mark_over": ("^ above the axis", "^ 超出坐标轴"),
     "mark_fine": ("– ordinary", "– 正常"),
     "mark_odd": ("○ zero, constant or near overflow", "○ 全零、常数或接近溢出"),
+    "mark_unread": ("□ unreadable or not read", "□ 无法读取或未读取"),
     "no_chart": (
         "The values were not read yet: explore(dump.summarise()) shows their size here.",
         "尚未读取数值：explore(dump.summarise()) 将在此显示其大小。",
@@ -100,6 +124,10 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "no_size": (
         "No value here is finite and other than 0, so there is no size to draw: {counts}.",
         "此处没有有限的非零数值，因此没有可绘制的大小：{counts}。",
+    ),
+    "no_pair_sizes": (
+        "No pair was compared value by value, so there is no |Δ| to draw: {counts}.",
+        "没有逐值比较的配对，因此没有可绘制的 |Δ|：{counts}。",
     ),
     # The opened row.
     "opened": (
@@ -122,9 +150,25 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
     "profiles": ("Where on each axis: squared error", "各轴上的平方误差"),
     "value_profiles": ("Along each axis: squares of the values", "各轴上的数值平方"),
     "axis": ("axis {axis}", "轴 {axis}"),
-    "value_histogram": ("Values, {low} to {high}", "数值，{low} 至 {high}"),
+    "value_histogram": (
+        "Values, {low} to {high} · height √count",
+        "数值，{low} 至 {high} · 柱高为 √计数",
+    ),
     "no_values": ("Values: none is finite", "数值：没有有限值"),
-    "error_histogram": ("|Δ| by decade, 1e-9 to 1e1", "按数量级的 |Δ|，1e-9 至 1e1"),
+    "error_histogram": (
+        "|Δ|, {low} to {high}, log scale · height √count",
+        "|Δ|，{low} 至 {high}，对数刻度 · 柱高为 √计数",
+    ),
+    "equal_elements": (" · {count} equal elements in none", " · {count} 个相等元素未计入"),
+    "no_errors": ("|Δ|: none is finite and other than 0", "|Δ|：没有有限的非零误差"),
+    "span": ("{low} to {high}", "{low} 至 {high}"),
+    "no_error": ("no finite error", "没有有限误差"),
+    "no_value": ("no finite value other than 0", "没有有限的非零数值"),
+    "tiny_squares": ("squares too small for a picture", "平方值过小，无法绘制"),
+    "value_range": (
+        "99 % of the squares in [{start}:{stop}] of {length}",
+        "99 % 的平方值位于 [{start}:{stop}]，长度 {length}",
+    ),
     "map_error": ("|Δ|, log scale, largest of each tile", "|Δ|，对数刻度，每格最大值"),
     "map_value": ("|x|, log scale, largest of each tile", "|x|，对数刻度，每格最大值"),
     "map_label": (
@@ -162,6 +206,16 @@ EXPLORER_WORDS: Mapping[str, tuple[str, str]] = {
         "Only statistics were recorded here: there are no values to draw.",
         "此处仅记录了统计量：没有可绘制的数值。",
     ),
+    "value_only": (
+        "This is a single value and no tensor: there is nothing to draw.",
+        "这是单个值而非张量：没有可绘制的内容。",
+    ),
+    "nothing_recorded": (
+        "Neither values nor statistics were recorded here: there is nothing to draw.",
+        "此处未记录数值或统计量：没有可绘制的内容。",
+    ),
+    "left_alone": ("left alone", "仅左侧"),
+    "right_alone": ("right alone", "仅右侧"),
     "other_shape": (
         "The shapes differ, so no element has a partner to be compared with.",
         "形状不同，元素之间无法一一比较。",

@@ -5,6 +5,7 @@ const ROW = 26; // pixels, as in the style sheet
 const POOL = 156; // height of a pool: six rows
 const SPARE = 2; // rows drawn beyond the visible ones
 const PATIENCE = 4000; // milliseconds until a kernel that has not answered is said to be silent
+const LATE = 2000; // milliseconds until a table that was drawn must have come into the page
 const SILENCE = 5000; // the same for a question of an editor that had its rows
 
 function make(tag, attributes = {}, ...children) {
@@ -59,9 +60,10 @@ class VirtualList {
     }).observe(view);
   }
 
-  set(items, keep) {
+  // The keyboard stays on its item, or where it was: on the one that came after it.
+  set(items) {
+    const at = this.items[this.active] === items[this.active] ? this.active : items.indexOf(this.item);
     this.items = items;
-    const at = keep === undefined ? -1 : items.indexOf(keep);
     this.active = at >= 0 ? at : Math.min(Math.max(this.active, 0), items.length - 1);
     this.render();
   }
@@ -177,6 +179,8 @@ function of(shown, all) {
   return shown === all ? said(all) : `${said(shown)} / ${said(all)}`;
 }
 
+// What is asked without the number of a name or the key of a row.
+const NUMBERLESS = new Set(["ready", "undo", "redo", "rest", "save"]);
 const STEPS = { ArrowDown: 1, ArrowUp: -1, PageDown: 6, PageUp: -6, Home: -1e9, End: 1e9 };
 
 function render({ model, el }) {
@@ -212,6 +216,8 @@ class Editor {
 
   close() {
     clearTimeout(this.timer);
+    clearTimeout(this.checking);
+    if (this.observer) this.observer.disconnect();
     for (const { timer } of this.asked.values()) clearTimeout(timer);
     this.model.off("msg:custom", this.hear);
   }
@@ -224,7 +230,8 @@ class Editor {
     this.asked.set(re, { then, timer });
     this.root.dataset.pending = this.asked.size;
     try {
-      this.model.send({ op, re, ...more });
+      const numbering = NUMBERLESS.has(op) ? {} : { numbering: this.state.numbering };
+      this.model.send({ op, re, ...numbering, ...more });
     } catch {
       // After a restart there is nobody to ask; what is said of an unanswered question says so.
     }
@@ -242,6 +249,43 @@ class Editor {
     const saving = this.saving;
     this.saving = null;
     if (saving) saving();
+    this.checking ||= setTimeout(() => this.check(), LATE);
+  }
+
+  // A front end forgets which output is the table when its page is loaded again or the cell is
+  // moved; the kernel draws on without knowing. So the page looks whether anything changes there.
+  watch() {
+    const area = this.outside.closest(".jp-OutputArea, .output");
+    if (!area || area === this.area) return;
+    if (this.observer) this.observer.disconnect();
+    this.area = area;
+    this.observer = new MutationObserver((records) => this.saw(records));
+    this.observer.observe(area, { childList: true, characterData: true, subtree: true });
+  }
+
+  saw(records) {
+    const elsewhere = ({ target }) => !this.root.contains(target) &&
+      !(target.closest ? target : target.parentElement)?.closest(".tsnb-w");
+    if (!records.some(elsewhere)) return;
+    this.seen = true;
+    this.lose(false);
+  }
+
+  // Says so where the table below did not follow, until it does. Where there is none nothing is said.
+  check() {
+    this.checking = null;
+    if (this.outside.dataset.drawing === "1") return; // the next one is looked at
+    if (!this.observer || !this.state || !this.root.isConnected) return;
+    this.saw(this.observer.takeRecords());
+    const tables = [...this.area.querySelectorAll(".tsnb")];
+    this.lose(!this.seen && tables.some((one) => !this.outside.contains(one)));
+    this.seen = false;
+  }
+
+  lose(lost) {
+    if (!this.lost || this.lost.hidden === !lost) return;
+    this.lost.hidden = !lost;
+    put(this.lost, lost ? "▲ " + this.words.lost : "");
   }
 
   heard(message) {
@@ -249,7 +293,10 @@ class Editor {
       this.drawn();
       return;
     }
-    if (message.due) this.outside.dataset.drawing = "1";
+    if (message.due) {
+      this.watch();
+      this.outside.dataset.drawing = "1";
+    }
     const mine = this.asked.has(message.re);
     const { then, timer } = this.asked.get(message.re) || {};
     clearTimeout(timer);
@@ -271,9 +318,8 @@ class Editor {
 
   lonely() {
     if (this.state) return;
+    // A kernel that was busy answers later, and the editor appears then.
     this.wait(this.model.get("_lonely"));
-    this.asked.clear();
-    this.root.dataset.pending = 0;
   }
 
   // A sentence in place of the editor.
@@ -294,10 +340,12 @@ class Editor {
     this.lower = this.names.map((names) => names.map((name) => name.toLowerCase()));
     this.shape = [message.left_shapes, message.right_shapes];
     this.rows = new Map(message.rows.map((row) => [row[0], row]));
-    this.chosen = [null, null]; // number of the chosen unmatched name of each side
-    this.fits = [null, null]; // how the other side fits the chosen name
+    this.joints = new Map(); // several names of both sides -> what would come of them
+    this.before = this.joints; // the same before the last change
+    // Of each side: the unmatched names chosen, in their order, the one chosen last, whether the
+    // arrow keys leave them alone, and how the other side fits the last one.
+    this.give_up();
     this.row = null; // key of the chosen row
-    this.crossing = null; // side that Enter leaves when its closest names are known
     this.history = message;
     if (first) this.build();
     this.label();
@@ -323,12 +371,10 @@ class Editor {
     this.refresh();
     this.say(message.summary.join(" · "), "", true);
     // What was known of the chosen names may have changed with the rows.
+    [this.before, this.joints] = [this.joints, new Map()];
     for (const side of [0, 1]) {
       this.fits[side] = null;
-      const number = this.chosen[side];
-      if (number === null) continue;
-      if (this.open[side].has(number)) this.choose(side, number);
-      else this.chosen[side] = null;
+      if (this.chosen[side] !== null) this.chose(side);
     }
   }
 
@@ -378,6 +424,8 @@ class Editor {
     this.show = make("select", { "aria-label": words.show, class: "tsnb-w-show", onchange: () => this.refresh() },
       ...["all", "changed", "attention"].map((one) => make("option", { value: one }, words[one])));
     this.summary = make("p", { class: "tsnb-w-sum", "data-drawing": words.drawing });
+    this.lost = make("p", { class: "tsnb-w-lost tsnb-w-warn", role: "status" });
+    this.lost.hidden = true;
     this.message = make("p", { class: "tsnb-w-say" });
     this.live = make("p", { class: "tsnb-w-live", role: "status", "aria-live": "polite" });
     this.pools = [0, 1].map((side) => this.pool(side));
@@ -396,6 +444,7 @@ class Editor {
         this.undo, this.redo, this.restButton,
         make("span", { class: "tsnb-w-gap" }), this.query, this.show),
       this.summary,
+      this.lost,
       make("div", { class: "tsnb-w-pools" }, ...this.pools.map((pool) => pool.section)),
       this.table_section,
       this.panel,
@@ -426,6 +475,7 @@ class Editor {
         else this.save_soon(save);
       });
     this.root.addEventListener("keydown", (event) => this.pressed(event));
+    this.root.addEventListener("mousedown", () => { this.keyboard = false; }, true);
     this.root.addEventListener("mousemove", (event) => { this.pointer = [event.screenX, event.screenY]; });
     this.root.addEventListener("dragend", () => this.dropped());
   }
@@ -455,7 +505,7 @@ class Editor {
 
   pool(side) {
     const title = make("h4", {});
-    const body = make("ul", { class: "tsnb-w-list", role: "listbox" });
+    const body = make("ul", { class: "tsnb-w-list", role: "listbox", "aria-multiselectable": true });
     const view = make("div", { class: "tsnb-w-view", style: `height:${POOL}px`, role: "group" }, body);
     const empty = make("p", { class: "tsnb-w-none" });
     const section = make("section", { class: `tsnb-w-pool tsnb-w-side${side}` }, title, view, empty);
@@ -464,20 +514,30 @@ class Editor {
       view, body, spacers: [spacer(), spacer()], height: () => POOL, blank: () => this.option(),
       fill: (row, number, position) => this.fill_option(row, side, number, position),
     });
+    const several = (event) => event.ctrlKey || event.metaKey;
     body.addEventListener("mousedown", (event) => {
       const item = event.target.closest("[data-number]");
-      if (item) this.choose(side, Number(item.dataset.number), false);
+      const number = item && Number(item.dataset.number);
+      // One of several may be dragged with the others: it is chosen alone when it was not.
+      const held = this.group[side].length > 1 && this.group[side].includes(number);
+      if (item && !several(event) && !held) this.choose(side, number, false);
     });
     body.addEventListener("click", (event) => {
       const item = event.target.closest("[data-number]");
-      if (item) list.go(list.items.indexOf(Number(item.dataset.number)));
+      if (!item) return;
+      const number = Number(item.dataset.number);
+      if (several(event)) this.toggle(side, number);
+      else if (this.group[side].length > 1) this.choose(side, number);
+      list.go(list.items.indexOf(number));
     });
-    body.addEventListener("dblclick", () => this.pair());
+    body.addEventListener("dblclick", (event) => { if (!several(event)) this.pair(); });
     body.addEventListener("dragstart", (event) => {
       const item = event.target.closest("[data-number]");
       if (!item) return;
-      this.drag = { side, number: Number(item.dataset.number) };
-      event.dataTransfer.setData("text/plain", this.names[side][this.drag.number]);
+      const number = Number(item.dataset.number);
+      const group = this.group[side];
+      this.drag = { side, number, group: group.length > 1 && group.includes(number) ? [...group] : null };
+      event.dataTransfer.setData("text/plain", (this.drag.group || [number]).map((one) => this.names[side][one]).join("\n"));
       event.dataTransfer.effectAllowed = "link";
       event.stopPropagation();
       this.root.classList.add("tsnb-w-dragging");
@@ -486,7 +546,10 @@ class Editor {
       const item = target.closest("[data-number]");
       if (!item || !this.drag || this.drag.side === side) return null;
       const number = Number(item.dataset.number);
-      return { element: item, pair: side ? [this.drag.number, number] : [number, this.drag.number] };
+      const group = this.group[side];
+      const here = group.length > 1 && group.includes(number) ? [...group] : number;
+      const there = this.drag.group || this.drag.number;
+      return { element: item, pair: side ? [there, here] : [here, there] };
     });
     return { section, title, list, empty, view, body };
   }
@@ -518,7 +581,7 @@ class Editor {
     body.addEventListener("click", choose);
     this.droppable(body, (target) => {
       const item = target.closest("tr[data-key]");
-      if (!item || !this.drag) return null;
+      if (!item || !this.drag || this.drag.group) return null;
       const row = this.rows.get(item.dataset.key);
       const other = row[this.drag.side ? 1 : 2];
       if (other.length !== 1) return null;
@@ -535,17 +598,14 @@ class Editor {
       const found = find(event.target);
       if (this.over && (!found || this.over !== found.element)) this.over.classList.remove("tsnb-w-over", "tsnb-w-no");
       this.over = found ? found.element : null;
-      if (!found) return;
+      if (!found) {
+        this.unhint();
+        return;
+      }
       event.preventDefault();
       event.stopPropagation();
       event.dataTransfer.dropEffect = "link";
-      const side = this.drag.side;
-      const other = found.pair[1 - side];
-      const fit = this.fit(1 - side, other);
-      found.element.classList.add(fit && fit[0] === "!" ? "tsnb-w-no" : "tsnb-w-over");
-      const said = this.fit_text(fit);
-      if (this.message.textContent !== said)
-        this.say(said, "");
+      this.hint(found);
     });
     body.addEventListener("drop", (event) => {
       const found = find(event.target);
@@ -557,14 +617,33 @@ class Editor {
     });
   }
 
+  // What comes of a drop here is said before it.
+  hint({ element, pair }) {
+    const { side } = this.drag;
+    const fit = pair.some(Array.isArray) ? this.joint_fit(pair, element) : this.fit(1 - side, pair[1 - side]);
+    const misfit = Boolean(fit) && fit[0] === "!";
+    element.classList.toggle("tsnb-w-no", misfit);
+    element.classList.toggle("tsnb-w-over", !misfit);
+    const said = this.fit_text(fit);
+    if (this.message.textContent !== said) this.say(said);
+    this.hinted = said;
+  }
+
+  unhint() {
+    if (this.hinted && this.message.textContent === this.hinted) this.say("");
+    this.hinted = null;
+  }
+
   dropped() {
     if (this.over) this.over.classList.remove("tsnb-w-over", "tsnb-w-no");
     this.over = this.drag = null;
+    this.unhint();
     this.root.classList.remove("tsnb-w-dragging");
   }
 
   // How a name of this side fits the chosen one of the other: undefined where nothing is chosen.
   fit(side, number) {
+    if (this.several()) return undefined; // it is said of all together
     const fits = this.fits[1 - side];
     if (fits && this.state.places.length && this.place[1 - side][fits.number] !== this.place[side][number])
       return "!" + this.words.another_place;
@@ -581,6 +660,7 @@ class Editor {
   option() {
     return make("li", { role: "option", draggable: "true" },
       make("span", { class: "tsnb-w-name" }),
+      make("span", { class: "tsnb-w-tag tsnb-w-nth" }),
       make("span", { class: "tsnb-w-tag" }, this.words.expected),
       make("span", { class: "tsnb-w-shape" }),
       make("span", { class: "tsnb-w-why" }));
@@ -589,14 +669,17 @@ class Editor {
   fill_option(node, side, number, position) {
     const fit = this.fit(side, number);
     const name = this.names[side][number];
+    const nth = this.group[side].indexOf(number);
     mark(node, {
-      "data-number": number, title: name, "aria-selected": this.chosen[side] === number,
+      "data-number": number, title: name, "aria-selected": nth >= 0,
       "aria-setsize": this.pools[side].list.items.length, "aria-posinset": position + 1,
       class: "tsnb-w-item" +
         (fit === undefined || fit === "?" ? "" : fit[0] === "!" ? " tsnb-w-misfit" : " tsnb-w-fit"),
     });
-    const [called, tag, shape, why] = node.children;
+    const [called, place, tag, shape, why] = node.children;
     put_name(called, name);
+    place.hidden = this.group[side].length < 2 || nth < 0;
+    put(place, place.hidden ? "" : String(nth + 1));
     tag.hidden = !this.history.expected[side].includes(number);
     put(shape, times(this.state.shapes[this.shape[side][number]]));
     put(why, this.fit_text(fit));
@@ -657,10 +740,12 @@ class Editor {
     for (const side of [0, 1]) {
       const pool = this.pools[side];
       const items = [...this.open[side]].filter((number) => !query || hit(side, number));
+      this.group[side] = this.group[side].filter((number) => this.open[side].has(number));
       if (this.chosen[side] !== null && !this.open[side].has(this.chosen[side])) {
-        this.chosen[side] = null;
+        this.chosen[side] = this.group[side].at(-1) ?? null;
         this.fits[side] = null;
       }
+      if (!this.group[side].length) this.holding[side] = false;
       const count = of(items.length, this.open[side].size);
       put(pool.title, `○ ${this.words.unmatched} ${this.state.labels[side]} (${count})`);
       put(pool.empty, items.length ? "" : this.words[this.open[side].size ? "no_hits" : "none_left"]);
@@ -669,7 +754,7 @@ class Editor {
     put(this.pairs_title, `${this.words.pairs} (${of(keys.length, this.rows.size)})`);
     put(this.no_pairs, keys.length ? "" : this.words[this.rows.size ? "no_hits" : "no_pairs"]);
     mark(this.table, { "aria-rowcount": keys.length + 1 });
-    this.list.set(keys, this.row === null ? undefined : this.row);
+    this.list.set(keys);
     put(this.summary, this.history.summary.join(" · "));
     for (const [button, word] of [[this.undo, "undo"], [this.redo, "redo"]]) {
       const what = this.history[word];
@@ -698,15 +783,38 @@ class Editor {
       this.crossing = null;
     }
     this.chosen[side] = number;
+    this.group[side] = [number];
+    this.holding[side] = false;
+    this.chose(side, focus);
+  }
+
+  // One name more, or one less: several are split or joined in the order in which they are chosen.
+  toggle(side, number) {
+    const group = this.group[side];
+    const others = group.filter((one) => one !== number);
+    this.group[side] = others.length < group.length ? others : [...group, number];
+    this.chosen[side] = this.group[side].at(-1) ?? null;
+    this.holding[side] = this.group[side].length > (this.holding[side] ? 0 : 1);
+    this.fits[side] = this.crossing = null;
+    this.chose(side);
+  }
+
+  several() {
+    return this.group.some((group) => group.length > 1);
+  }
+
+  chose(side, focus = false) {
+    const number = this.chosen[side];
     this.row = null;
-    this.side = side;
+    this.side = number === null && this.chosen[1 - side] !== null ? 1 - side : side;
     const list = this.pools[side].list;
     const at = list.items.indexOf(number);
-    if (at >= 0) list.active = at;
+    if (at >= 0 && !this.holding[side]) list.active = at;
     const sides = ["left", "right"];
     this.draw();
     if (focus) list.go(at);
-    this.ask("fits", { side: sides[side], number }, (answer) => {
+    if (this.several()) this.ask_joint();
+    if (number !== null) this.ask("fits", { side: sides[side], number }, (answer) => {
       if (this.chosen[side] !== number) return;
       this.fits[side] = answer;
       this.pools[1 - side].list.render();
@@ -716,14 +824,49 @@ class Editor {
     this.detail();
   }
 
+  // What would come of the names that are chosen.
+  ask_joint(pair = this.group, then = () => this.detail()) {
+    const [left, right] = pair.map((one) => [one].flat());
+    const key = pair.join(" > ");
+    if (!left.length || !right.length || this.joints.has(key)) return;
+    this.joints.set(key, this.before.get(key)); // shown until the answer is there
+    this.ask("together", { left, right }, (answer) => {
+      this.joints.set(key, answer);
+      then();
+    });
+  }
+
+  // How a drop of several fits, in the form of `fit`; asked for where it is not known.
+  joint_fit(pair, element) {
+    const answer = this.joints.get(pair.join(" > "));
+    if (!answer) {
+      this.ask_joint(pair, () => {
+        if (this.drag && this.over === element) this.hint({ element, pair });
+      });
+      return undefined;
+    }
+    const text = times(answer.text).replace("->", "→");
+    return answer.ok ? [answer.transforms[0], text].filter(Boolean).join(": ") : "!" + text;
+  }
+
   choose_row(key) {
+    this.give_up();
     this.row = key;
-    this.crossing = null;
-    this.chosen = [null, null];
-    this.fits = [null, null];
+    const at = this.list.items.indexOf(key);
+    if (at >= 0) this.list.active = at;
     this.learn(key);
     this.draw();
     this.detail();
+  }
+
+  // Nothing is chosen in the pools any more.
+  give_up() {
+    this.crossing = null;
+    this.chosen = [null, null];
+    this.group = [[], []];
+    this.holding = [false, false];
+    this.fits = [null, null];
+    this.side_before = undefined;
   }
 
   // What the kernel knows of a row as it is now.
@@ -741,7 +884,9 @@ class Editor {
     const { activeElement } = this.root.getRootNode();
     const before = this.shown;
     const side = this.row === null && this.side !== undefined && this.chosen[this.side] !== null ? this.side : null;
-    const subject = this.row !== null ? "row " + this.row : side !== null ? `name ${side} ${this.chosen[side]}` : "";
+    const together = this.row === null && this.several();
+    const subject = this.row !== null ? "row " + this.row : together ? "together"
+      : side !== null ? `name ${side} ${this.chosen[side]}` : "";
     const about = this.row !== null ? this.about : null;
     const same = subject !== "" && subject === before.subject;
     const typed = same ? panel.querySelector("input") : null;
@@ -752,9 +897,11 @@ class Editor {
     const held = panel.contains(activeElement) && (activeElement.dataset.do || true);
     const kept = typed && typed.value !== typed.defaultValue && [typed.value, typed.selectionStart, typed.selectionEnd];
     if (this.row !== null) panel.replaceChildren(...this.row_detail());
+    else if (together) panel.replaceChildren(...this.together_detail());
     else if (side !== null) panel.replaceChildren(...this.name_detail(side));
     else if (!panel.querySelector(".tsnb-w-help"))
-      panel.replaceChildren(make("p", { class: "tsnb-w-help" }, this.words.help));
+      panel.replaceChildren(make("p", { class: "tsnb-w-help" }, this.words.help),
+        this.state.kind === "pairing" ? "" : make("p", { class: "tsnb-w-help" }, this.words.help_several));
     const field = panel.querySelector("input");
     // What was typed stays, but for what has become so meanwhile.
     if (kept && field && (this.row === null || field.defaultValue === typed.defaultValue)) {
@@ -797,7 +944,8 @@ class Editor {
         make("samp", {}, ` ${this.names[0][this.chosen[0]]} → ${this.names[1][this.chosen[1]]} `),
         make("span", {}, this.fit_text(this.fit(1 - side, other)) + " "));
     if (this.state.kind === "pairing" || side === 0) {
-      const word = this.state.kind === "pairing" ? "expect" : "drop";
+      const is_expected = this.history.expected[side].includes(number);
+      const word = this.state.kind !== "pairing" ? "drop" : is_expected ? "want" : "expect";
       const ask = () => this.ask("aside", { side: ["left", "right"][side], number }, () => {
         if (this.chosen[side] === null) this.next(side);
       });
@@ -805,6 +953,34 @@ class Editor {
     }
     parts.push(actions);
     if (this.state.open_target && side === 0) parts.push(this.to_field(number, answer ? answer.former : ""));
+    return parts;
+  }
+
+  // Several names of a side that are split or joined, in their order.
+  together_detail() {
+    const { group, words } = this;
+    const list = (side) => make("ol", { "aria-label": this.state.labels[side] },
+      ...group[side].map((number) => make("li", {}, make("samp", {}, this.names[side][number]),
+        make("span", { class: "tsnb-w-shape" }, " " + times(this.state.shapes[this.shape[side][number]])))));
+    const parts = [make("p", {}, make("b", {}, words.together)),
+      make("div", { class: "tsnb-w-together" }, list(0), make("span", { "aria-hidden": "true" }, "→"), list(1))];
+    const answer = this.joints.get(group.join(" > "));
+    if (group.some((one) => !one.length)) parts.push(make("p", { class: "tsnb-w-note" }, words.choose_partner));
+    if (answer) {
+      const text = times(answer.text).replace("->", "→");
+      const send = (transform) => () => this.send_pair(...group.map((one) => [...one]), null, transform);
+      const actions = make("p", { class: "tsnb-w-actions" });
+      if (answer.ok)
+        actions.append(this.button("pair_with", send(), { class: "tsnb-w-pair", "data-do": "pair" }),
+          make("span", {}, words.by_transform),
+          ...answer.transforms.map((one) => make("button", {
+            type: "button", class: "tsnb-w-choice", "data-do": "t" + one, onclick: send(one),
+            "aria-label": `${words.pair_with}: ${one} ${text}`,
+          }, one)));
+      actions.append(make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, (answer.ok ? "✓ " : "✗ ") + text));
+      parts.push(actions);
+    }
+    parts.push(make("p", { class: "tsnb-w-note" }, words.holding));
     return parts;
   }
 
@@ -922,13 +1098,13 @@ class Editor {
   // --- acting -------------------------------------------------------------------------------
 
   pair() {
-    const [left, right] = this.chosen;
+    const [left, right] = this.several() ? this.group.map((one) => [...one]) : this.chosen;
     if (this.asked.has(this.pairing)) return; // the last pair is not made yet
     if (left !== null && right !== null) this.send_pair(left, right);
   }
 
-  send_pair(left, right, key = null) {
-    this.pairing = this.ask("pair", { left, right, key }, () => this.next(0));
+  send_pair(left, right, key = null, transform = undefined) {
+    this.pairing = this.ask("pair", { left, right, key, transform }, () => this.next(0));
   }
 
   // The next name is ready for whoever works by keyboard.
@@ -947,11 +1123,9 @@ class Editor {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     const key = event.key.toLowerCase();
     this.keyboard = true;
-    this.root.addEventListener("mousedown", () => { this.keyboard = false; }, { once: true, capture: true });
     // In a field the browser undoes what was typed, where something was.
-    const typed = typing && event.target.value !== event.target.defaultValue;
-    const own = typing && !typed && this.panel.contains(event.target);
-    if (command && (!typing || own) && (key === "z" || key === "y")) {
+    const typed = /^(INPUT|TEXTAREA)$/.test(event.target.tagName) && event.target.value !== event.target.defaultValue;
+    if (command && !typed && (key === "z" || key === "y")) {
       event.preventDefault();
       this.ask(key === "y" || event.shiftKey ? "redo" : "undo");
       return;
@@ -960,6 +1134,7 @@ class Editor {
     const side = this.pools.findIndex((pool) => pool.view.contains(event.target));
     if (side >= 0) this.pressed_in_pool(event, side);
     else if (this.list.view.contains(event.target)) this.pressed_in_rows(event);
+    else if (event.key === "Escape" && this.panel.contains(event.target)) this.escape();
   }
 
   pressed_in_pool(event, side) {
@@ -968,10 +1143,15 @@ class Editor {
     if (event.key in STEPS) {
       event.preventDefault();
       list.go(list.active + STEPS[event.key]);
-      if (list.items.length) this.choose(side, list.item);
+      if (list.items.length && !this.holding[side]) this.choose(side, list.item);
+    } else if (event.key === " ") {
+      event.preventDefault();
+      if (list.items.length) this.hold(side, list.item);
     } else if (event.key === "Enter") {
       event.preventDefault();
-      if (this.chosen[side] !== list.item) this.choose(side, list.item);
+      if (this.several() && this.group.every((one) => one.length)) this.pair();
+      else if (this.holding[side] && this.chosen[side] !== null) this.cross(side, other);
+      else if (this.chosen[side] !== list.item) this.choose(side, list.item);
       else if (this.chosen[1 - side] !== null && this.side_before === 1 - side) this.pair();
       else this.cross(side, other);
     } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
@@ -979,13 +1159,27 @@ class Editor {
       event.preventDefault();
       this.cross(side, other);
     } else if (event.key === "Escape") {
-      this.crossing = null;
-      this.chosen = [null, null];
-      this.fits = [null, null];
-      this.side_before = undefined;
-      this.draw();
-      this.detail();
+      this.escape();
     }
+  }
+
+  escape() {
+    this.give_up();
+    this.row = null;
+    this.draw();
+    this.detail();
+  }
+
+  // Space takes a name, after which the arrow keys only move; on a name that was taken it lets go.
+  hold(side, number) {
+    const only = this.group[side].length === 1 && this.group[side][0] === number;
+    if (only && !this.holding[side]) {
+      this.holding[side] = true;
+      this.say(this.words.holding, "", true);
+      return;
+    }
+    this.holding[side] = true;
+    this.toggle(side, number);
   }
 
   // To the other pool, onto the closest name that fits what is chosen here.
@@ -996,6 +1190,10 @@ class Editor {
     this.crossing = this.fits[side] ? null : side;
     if (this.crossing !== null) return;
     this.side_before = side;
+    if (this.holding[1 - side]) { // what is chosen there stays
+      other.go(other.active);
+      return;
+    }
     const found = this.fits[side].candidates;
     const near = found.map(([number]) => other.items.indexOf(number)).filter((at) => at >= 0);
     other.go(near.length ? near[0] : Math.max(other.active, 0));
@@ -1009,6 +1207,8 @@ class Editor {
     } else if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       if (this.list.item !== undefined) this.choose_row(this.list.item);
+    } else if (event.key === "Escape") {
+      this.escape();
     } else if (event.key === "Delete" || event.key === "Backspace") {
       event.preventDefault();
       // A key that is held goes on when the row is gone, one that is pressed again is not lost.

@@ -45,8 +45,9 @@ class MappingEditor(anywidget.AnyWidget):
     holds only its code, and what was edited stands in the table below it.
     """
 
-    _esm = _HERE / "mapping_editor.js"
-    _css = _HERE / "mapping_editor.css"
+    # Texts: of a path anywidget keeps a watcher for ever, and with it every editor.
+    _esm = (_HERE / "mapping_editor.js").read_text("utf-8")
+    _css = (_HERE / "mapping_editor.css").read_text("utf-8")
     _height = traitlets.Int(320).tag(sync=True)
     # What the page shows until the kernel answers, and for ever without one.
     _waiting = traitlets.Unicode().tag(sync=True)
@@ -65,6 +66,8 @@ class MappingEditor(anywidget.AnyWidget):
         self._due_at = 0.0  # when they have to be drawn, in the loop's time
         self._timer: asyncio.TimerHandle | None = None
         self._language = language
+        # Messages come in a context of their own, in which nothing is set.
+        self._options = get_options() | {"language": language}
         self.on_msg(self._heard)
 
     @property
@@ -116,7 +119,8 @@ class MappingEditor(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         """What is being edited."""
-        return f"MappingEditor of {' · '.join(self._session.summary())}"
+        between = " | " if self._options["ascii"] else " · "
+        return f"MappingEditor of {between.join(self._session.summary())}"
 
     def _heard(self, _: object, message: dict[str, Any], __: object = None) -> None:
         """Answer the page first, then draw the twin again."""
@@ -186,9 +190,9 @@ class MappingEditor(anywidget.AnyWidget):
 
     def _twin(self, value: WeightMap | Pairing) -> dict[str, str]:
         """The value's repr, or why there is none: a page waits for it."""
-        budget = min(int(str(get_options()["html_bytes"])), _TWIN_BYTES)
+        budget = min(int(str(self._options["html_bytes"])), _TWIN_BYTES)
         note = str(front_end_note(("editor", "编辑器"), self._language))
-        with option_context(html_bytes=budget, language=self._language):
+        with option_context(**(self._options | {"html_bytes": budget})):
             try:
                 drawn = {"text/html": note + value._repr_html_(), "text/plain": repr(value)}
             except Exception as error:

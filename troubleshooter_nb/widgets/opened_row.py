@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from troubleshooter_nb.comparison import TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
-from troubleshooter_nb.render.charts import decades, scientific
+from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
-from troubleshooter_nb.render.words import reason_text, sentence
+from troubleshooter_nb.render.words import percent, reason_text, sentence
 from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
 from troubleshooter_nb.widgets.explorer_words import explorer_word
 
@@ -32,9 +33,19 @@ _BUFFERS = {"int64": "<i8", "uint64": "<u8", "complex128": "<c16", "float64": "<
 _LARGEST = float(np.finfo(float).max)
 _WHOLE = 2.0**53  # up to here float64 holds every integer
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
+_SIDES = ("left", "right")
+_ERROR_BARS = 20  # at most
+# Reasons of pairs that are no tensors: None, a bool, a number.
+_OF_VALUES = ("value_same", "values_close", "values_differ", "no_tensor")
 
 
-def opened_pair(diff: TensorDiff, evidence: xr.Dataset | str, language: str) -> Answer:
+def opened_pair(
+    diff: TensorDiff,
+    evidence: xr.Dataset | str,
+    language: str,
+    alone: Mapping[str, xr.Dataset | str] | None = None,
+    side: str | None = None,
+) -> Answer:
     """One pair for the page.
 
     Parameters
@@ -43,27 +54,29 @@ def opened_pair(diff: TensorDiff, evidence: xr.Dataset | str, language: str) -> 
     evidence : Dataset or str
         What `drill_down.located` says of it.
     language : str
+    alone : mapping of str to (Dataset or str), optional
+        What `drill_down.located_alone` says of it.
+    side : str, optional
+        Which of these to draw; default the first that can be.
     """
     # Of the variables: a DataArray of every figure would take longer than reading a small tensor.
     values = {str(n): v.values[()] for n, v in diff.row.variables.items() if not v.ndim}
+    for name, found in (alone or {}).items():
+        if not isinstance(found, str):
+            values |= {f"{name}_{n}": figure for n, figure in found.attrs["figures"].items()}
     said: dict[str, Any] = {
         "name": _arrow(str(values["left"]), str(values["right"])),
         "verdict": str(values["verdict"]),
         "reason": reason_text(values, language),
         "facts": " · ".join(
-            f"{diff.labels.get(f'{side}_label', side)} {values[f'{side}_dtype']} "
-            f"{values[f'{side}_shape']}"
-            for side in ("left", "right")
-            if values[side]
+            f"{_label(diff, one, language)} {values[f'{one}_dtype']} {values[f'{one}_shape']}"
+            for one in ("left", "right")
+            if values[one]
         ),
-        "figures": [
-            [name, _number(values[name])]
-            for name in _FIGURES
-            if name in values and _is_known(values[name])
-        ],
+        "figures": _figures(values, _FIGURES, language),
         "statistics": [
-            [explorer_word(side, language), *(_number(values[f"{side}_{n}"]) for n in _STATISTICS)]
-            for side in ("left", "right")
+            [explorer_word(one, language), *(_number(values[f"{one}_{n}"]) for n in _STATISTICS)]
+            for one in ("left", "right")
         ],
     }
     buffers: list[bytes] = []
@@ -76,7 +89,12 @@ def opened_pair(diff: TensorDiff, evidence: xr.Dataset | str, language: str) -> 
         ]
         buffers = _draw(said, shape, evidence, (left, right), language)
     else:
+        known = any(_is_known(values[f"{one}_{n}"]) for one in _SIDES for n in _STATISTICS)
+        if evidence == "statistics_only" and not known:
+            is_value = str(values["reason_id"]) in _OF_VALUES
+            evidence = "value_only" if is_value else "nothing_recorded"
         said["sentence"] = _sentence(evidence, language)
+        buffers = _draw_alone(said, diff, alone or {}, side, language)
     return said, buffers
 
 
@@ -85,15 +103,18 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
     columns = dump.index.variables
     values = {str(n): v.values[row] for n, v in columns.items() if v.dims == ("entry",)}
     facts = (values["kind"], values["layer"], values["role"], values["dtype"], values["shape"])
-    figures = [[n, _number(values[n])] for n in _STATISTICS if _is_known(values[n])]
+    if not isinstance(evidence, str):
+        values |= evidence.attrs["figures"]
     said: dict[str, Any] = {
         "name": str(values["name"]),
         "verdict": "",
         "reason": str(values["reason"] or values["value"]),
         "facts": " · ".join(str(fact) for fact in facts if fact),
-        "figures": figures,
+        "figures": _figures(values, _STATISTICS, language),
         "statistics": [],
     }
+    if evidence == "statistics_only" and not said["figures"]:
+        evidence = "value_only" if values["value"] else "nothing_recorded"
     if isinstance(evidence, str):
         return said | {"sentence": _sentence(evidence, language)}, []
     said["histograms"] = [_value_histogram(evidence, ("left",), language)]
@@ -152,9 +173,7 @@ def _draw(
         {
             "axis": axis,
             "bars": _shares(evidence[f"profile_{axis}"].values),
-            "text": sentence("range", language, start=start, stop=stop, length=length)
-            if concentrated
-            else sentence("spread", language),
+            "text": _range(evidence, axis, (start, stop, length), single, language),
             "concentrated": concentrated,
         }
         for axis, start, stop, length, concentrated in axis_ranges(evidence)
@@ -172,6 +191,46 @@ def _draw(
     whole = Part(plane, (0, plane.rows), (0, plane.columns), maxima, mismatch, None, None)
     said["map"], buffers = said_part(whole)
     return buffers
+
+
+def _draw_alone(
+    said: dict[str, Any],
+    diff: TensorDiff,
+    alone: Mapping[str, xr.Dataset | str],
+    side: str | None,
+    language: str,
+) -> list[bytes]:
+    """Adds the picture of one side of a pair that cannot be compared, and which others there are.
+
+    Nothing where neither can be drawn.
+    """
+    drawn = {name: found for name, found in alone.items() if not isinstance(found, str)}
+    for found in alone.values():
+        if isinstance(found, str) and found != "empty":
+            said["sentence"] += " " + _sentence(found, language)
+    if not drawn:
+        return []
+    side = side if side in drawn else next(iter(drawn))
+    said["side"] = side
+    said["sides"] = [[name, explorer_word(f"{name}_alone", language)] for name in drawn]
+    said["histograms"] = [_value_histogram(drawn[side], ("left",), language)]
+    source = diff.sources[_SIDES.index(side)]
+    shape = () if source is None else source.shape
+    return _draw(said, shape, drawn[side], (source, None), language)
+
+
+def _range(
+    evidence: xr.Dataset, axis: int, span: tuple[int, int, int], single: bool, language: str
+) -> str:
+    """Which indices of an axis hold nearly all of the squares, or that there are none."""
+    if not evidence[f"profile_{axis}"].values.any():
+        if evidence["tile_max"].values.any():
+            return explorer_word("tiny_squares", language)
+        return explorer_word("no_value" if single else "no_error", language)
+    ends = dict(zip(("start", "stop", "length"), span, strict=True))
+    if single:
+        return explorer_word("value_range", language, **ends)
+    return sentence("range", language, **ends)
 
 
 def _say_exactly(
@@ -193,6 +252,10 @@ def _say_exactly(
 
 def _apart(left: float, right: float, error: float, relative: float) -> list[str]:
     """Both distances of two values; what float64 cannot hold comes as its largest number."""
+    if math.isnan(left) or math.isnan(right):
+        return ["nan", "nan"]
+    if math.isinf(error):
+        return ["inf", "inf"]
     if error == _LARGEST:
         error = math.inf
         relative = abs(left / right - 1) if right else math.inf
@@ -256,8 +319,10 @@ def _value_histogram(evidence: xr.Dataset, sides: Sequence[str], language: str) 
     ends = {"low": scientific(low), "high": scientific(high)}
     key = "no_values" if math.isnan(low) else "value_histogram"
     counts = [evidence[f"{side}_histogram"].values for side in sides]
+    steps = [k / len(counts[0]) for k in range(len(counts[0]) + 1)]
     return {
         "title": explorer_word(key, language, **ends),
+        "ranges": _ranges([low * (1 - step) + high * step for step in steps], language),
         "series": [
             {"name": explorer_word(side if len(sides) > 1 else "value", language), **_bars(count)}
             for side, count in zip(sides, counts, strict=True)
@@ -266,9 +331,37 @@ def _value_histogram(evidence: xr.Dataset, sides: Sequence[str], language: str) 
 
 
 def _error_histogram(row: xr.Dataset, language: str) -> dict[str, Any]:
-    counts = decades(row["error_histogram"].values, row["exponent"].values)
-    title = explorer_word("error_histogram", language)
-    return {"title": title, "series": [{"name": "|Δ|", **_bars(counts)}]}
+    """Bars of whole powers of two, from the smallest |Δ| that is not 0 to the largest."""
+    counts, exponents = row["error_histogram"].values, row["exponent"].values
+    found = np.flatnonzero(counts)
+    if not len(found):
+        return {"title": explorer_word("no_errors", language), "ranges": [], "series": []}
+    first, last = int(found[0]), int(found[-1])
+    starts = np.arange(first, last + 1, -(-(last + 1 - first) // _ERROR_BARS))
+    edges = [2.0 ** float(exponents[at]) for at in starts] + [2.0 ** (float(exponents[last]) + 1)]
+    if not first:
+        edges[0] = 0.0  # what is too small for the others counts in the first
+    if last == len(counts) - 1:
+        edges[-1] = max(edges[-1], float(row["max_abs_error"]))
+    bars = np.add.reduceat(counts[first : last + 1], starts - first)
+    ends = {"low": scientific(edges[0]), "high": scientific(edges[-1])}
+    size, unequal = math.prod(parse_shape(str(row["left_shape"].values))), row["unequal_count"]
+    title = explorer_word("error_histogram", language, **ends)
+    if equal := size - int(unequal):
+        title += explorer_word("equal_elements", language, count=f"{equal:,}")
+    return {
+        "title": title,
+        "ranges": _ranges(edges, language),
+        "series": [{"name": "|Δ|", **_bars(bars)}],
+    }
+
+
+def _ranges(edges: Sequence[float], language: str) -> list[str]:
+    """What lies between each edge and the next."""
+    return [
+        explorer_word("span", language, low=scientific(low), high=scientific(high))
+        for low, high in itertools.pairwise(edges)
+    ]
 
 
 def _bars(counts: np.ndarray) -> dict[str, Any]:
@@ -284,6 +377,33 @@ def _shares(values: np.ndarray) -> list[float]:
     values = np.nan_to_num(np.asarray(values, float), posinf=most)
     largest = float(values.max(initial=0.0))
     return [round(float(value / largest), 4) if largest else 0.0 for value in values]
+
+
+def _label(diff: TensorDiff, side: str, language: str) -> str:
+    """What a side is called; one without a name of its own is the left or the right."""
+    label = str(diff.labels.get(f"{side}_label") or side)
+    return explorer_word(side, language) if label == side else label
+
+
+def _figures(
+    values: Mapping[str, Any], names: Sequence[str], language: str
+) -> list[tuple[str, str, str]]:
+    """What is known of some figures: words, number, and the name that the result has for it."""
+    return [
+        (explorer_word(name, language), _figure(name, values[name]), name)
+        for name in names
+        if name in values and _is_known(values[name])
+    ]
+
+
+def _figure(name: str, value: Any) -> str:
+    """A figure, never rounded to a better one."""
+    if name == "allclose_ratio":
+        return percent(float(value))
+    if name in ("cosine", "correlation") and 0 < 1 - value < 1e-5:
+        return f"1 − {scientific(1 - float(value))}"
+    text = _number(value)
+    return f"{text}%" if name == "mape" else f"×{text}" if name == "growth" else text
 
 
 def _is_known(value: Any) -> bool:

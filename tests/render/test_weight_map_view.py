@@ -1,0 +1,113 @@
+"""The repr of a weight map: how much of it stands open, and which rows values speak against."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from troubleshooter_nb import draft_weight_map, option_context
+from troubleshooter_nb.render.weight_map_view import is_contradicted
+from troubleshooter_nb.weight_map import Spec, WeightMap
+from troubleshooter_nb.widgets.editing import open_session
+
+F4 = np.dtype("f4")
+
+
+class _Lines(HTMLParser):
+    """Counts the lines that are seen before anything is opened, and all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = self.all = 0
+        self._blocks: list[bool] = []  # whether each block around is open
+        self._summary = False
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "details":
+            self._blocks.append("open" in dict(attrs))
+        if tag in ("tr", "summary", "h3", "h4", "p"):
+            self.all += 1
+            # A summary is seen where the blocks around its own are open.
+            around = self._blocks[:-1] if tag == "summary" else self._blocks
+            self.seen += all(around)
+
+    def handle_endtag(self, tag):
+        if tag == "details":
+            self._blocks.pop()
+
+
+def lines_of(value):
+    lines = _Lines()
+    with option_context(html_bytes=100_000):
+        lines.feed(value._repr_html_())
+    return lines
+
+
+def large(edits):
+    """400 rows of 40 blocks under other names, so many of them transposed by hand."""
+    source = {f"model.layers.{k // 10}.part{k % 10}.weight": Spec((64, 64), F4) for k in range(400)}
+    target = {name.replace("model.layers", "net.blocks"): spec for name, spec in source.items()}
+    drawn = WeightMap((), source, target, "net.pth", "net.ckpt").match_rest()
+    for name in list(source)[:edits]:
+        drawn = drawn.transform(name, "transpose")
+    return drawn
+
+
+@pytest.mark.parametrize("edits", [0, 1, 100])
+def test_a_large_map_stays_below_the_height_at_which_notebook_7_scrolls(edits):
+    lines = lines_of(large(edits))
+    # 100 lines are 1,820 pixels; the editor takes up to 1,050 of them and a row 24.
+    assert lines.seen <= 30
+    assert lines.all > 200
+
+
+def test_the_first_rows_are_seen_and_the_others_are_counted():
+    text = large(100)._repr_html_()
+    assert "<summary>94 more</summary>" in text
+    assert "<summary>34 more</summary>" in text
+    before, _, _ = text.partition("<summary>94 more</summary>")
+    assert before.count("<tr") == 1 + 6
+    assert "model.layers.0.part5.weight" in before
+    with option_context(language="zh"):
+        assert "<summary>另有 94 项</summary>" in large(100)._repr_html_()
+
+
+def test_a_small_map_stands_open():
+    source = {f"a{k}": Spec((4,), F4) for k in range(6)}
+    drawn = WeightMap((), source, {f"{name}.w": spec for name, spec in source.items()})
+    for name in source:
+        drawn = drawn.pair(name, f"{name}.w")
+    lines = lines_of(drawn)
+    assert lines.seen == lines.all
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        ("values: the target is the source, transposed, residual 0.0e+00", True),
+        ("renamed; values are those of 'b' (residual 0)", True),
+        ("values differ and no relation was found (cosine 0.01)", True),
+        ("by values: the target is identical to the source, residual 0.0e+00", False),
+        ("renamed; by values: split in 2 along axis 0, residual 0.0e+00", False),
+        ("values are equal, every one", False),
+        ("", False),
+    ],
+)
+def test_values_speak_against_a_row_where_its_note_says_so(note, expected):
+    assert is_contradicted(note) is expected
+
+
+def test_rows_that_values_made_or_prove_bear_no_warning_in_the_editor():
+    rng = np.random.default_rng(0)
+    source = {f"l.{name}.weight": rng.normal(size=(24, 24)).astype("f4") for name in "qkvo"}
+    target = dict(source)
+    target["l.q.weight"] = np.ascontiguousarray(source["l.q.weight"].T)
+    drafted = draft_weight_map(source, target)
+    taken = drafted.accept("l.q.weight")
+    for value, wrong in ((drafted, ["l.q.weight"]), (taken, [])):
+        session = open_session(value)
+        rows = session.answer({"op": "ready"})["rows"]
+        assert [session.names("left", row[1][0]) for row in rows if row[6]] == wrong
+    assert taken["l.q.weight"].note.startswith("by values: ")
