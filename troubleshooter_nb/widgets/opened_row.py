@@ -16,7 +16,7 @@ from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
-from troubleshooter_nb.render.words import percent, reason_text, sentence
+from troubleshooter_nb.render.words import growth_text, percent, reason_text, sentence
 from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
 from troubleshooter_nb.widgets.explorer_words import explorer_word
 
@@ -402,8 +402,10 @@ def _figure(name: str, value: Any) -> str:
         return percent(float(value))
     if name in ("cosine", "correlation") and 0 < 1 - value < 1e-5:
         return f"1 − {scientific(1 - float(value))}"
+    if name == "growth":
+        return growth_text(float(value))
     text = _number(value)
-    return f"{text}%" if name == "mape" else f"×{text}" if name == "growth" else text
+    return f"{text}%" if name == "mape" else text
 
 
 def _is_known(value: Any) -> bool:
