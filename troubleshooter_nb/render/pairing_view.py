@@ -28,6 +28,7 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import LINES, fitted, gap, spaced
+from troubleshooter_nb.render.tables import folding_table
 from troubleshooter_nb.render.text import more_text, pairing_headline
 from troubleshooter_nb.render.words import glyph, sentence
 
@@ -129,7 +130,8 @@ def _chosen(
     if not rows:
         return []
     title = _counted(_OF_USER, language, len(rows), count)
-    return [heading(title), _pair_table([_pair_row(columns, i) for i in rows], labels)]
+    lines = [_pair_row(columns, i) for i in rows]
+    return [heading(title), *folding_table(_titles(labels), lines, language)]
 
 
 def _pools(
@@ -156,7 +158,8 @@ def _pools(
             lines.append(
                 row(left_cell(mark, " ", samp(columns[side][i])), left_cell(shape), left_cell(note))
             )
-        sections += [heading(title), table([("name", True), ("shape", True), ("", True)], lines)]
+        titles = [("name", True), ("shape", True), ("", True)]
+        sections += [heading(title), *folding_table(titles, lines, language)]
         sections += _more(len(rows) - most, language)
     return sections
 
@@ -174,7 +177,7 @@ def _section(
     lines = [_pair_row(columns, i) for i in rows[:most]]
     title = sentence(key, language, count=f"{len(rows):,}")
     more = _more(len(rows) - most, language)
-    return [heading(title), _pair_table(lines, labels), *more]
+    return [heading(title), *folding_table(_titles(labels), lines, language), *more]
 
 
 def _certain(
@@ -198,7 +201,7 @@ def _certain(
         lines.append(_row(left, right, f" × {len(found):,}", shape, method, least, ""))
     summary = sentence("certain", language, count=f"{len(rows):,}")
     more = _more(len(patterns) - most, language)
-    return details([summary], _pair_table(lines, labels), *more)
+    return details([summary], table(_titles(labels), lines), *more)
 
 
 def _pair_row(columns: Mapping[str, Any], i: int) -> Markup:
@@ -224,9 +227,9 @@ def _row(
     return row(*(left_cell(value) for value in (names, shape, method, confidence, note)))
 
 
-def _pair_table(lines: list[Markup], labels: Sequence[str]) -> Markup:
+def _titles(labels: Sequence[str]) -> list[tuple[str, bool]]:
     titles = (f"{labels[0]} → {labels[1]}", "shape", "method", "confidence", "")
-    return table([(title, True) for title in titles], lines)
+    return [(title, True) for title in titles]
 
 
 def _changed(left: str, right: str) -> tuple[Markup, str, Markup]:

@@ -12,6 +12,7 @@ from troubleshooter_nb.render.html import (
     FILLS,
     Markup,
     cell,
+    details,
     element,
     left_cell,
     row,
@@ -20,9 +21,34 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.words import glyph, growth_of, percent, reason_text, tone_of, word
+from troubleshooter_nb.render.words import (
+    glyph,
+    growth_of,
+    percent,
+    reason_text,
+    sentence,
+    tone_of,
+    word,
+)
 
 _UNMEASURED = "–"
+# Rows of a part that stand open where an editor stands above them: Notebook 7 puts a cell into a
+# small box that scrolls once its output is taller than 100 lines.
+MOST_OPEN = 6
+
+
+def folded(count: int, language: str, *children: Markup) -> Markup:
+    """What need not be seen at once, under a line that counts it."""
+    return details([sentence("more", language, count=f"{count:,}")], *children)
+
+
+def folding_table(
+    titles: Sequence[tuple[str, bool]], lines: Sequence[Markup], language: str
+) -> list[Markup]:
+    """A table of which only the first rows stand open."""
+    first, rest = lines[:MOST_OPEN], lines[MOST_OPEN:]
+    more = [folded(len(rest), language, table(titles, rest))] if rest else []
+    return [table(titles, first), *more]
 
 
 def pair_table(pairs: Pairs, rows: Iterable[int], facts: Mapping[str, Any]) -> Markup:

@@ -27,14 +27,13 @@ from troubleshooter_nb.render.html import (
 )
 from troubleshooter_nb.render.lines import LINES, fitted, padded
 from troubleshooter_nb.render.rows import blocks
+from troubleshooter_nb.render.tables import MOST_OPEN, folded, folding_table
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import percent, sentence
 
 _MOST_ROWS = 400
-# Up to here all rows stand open, and of more the first of each part: Notebook 7 puts a cell into a
-# small box that scrolls once its output is taller than 100 lines, and an editor stands in it too.
+# Up to here the rows of all blocks stand open.
 _MOST_LISTED = 16
-_MOST_OPEN = 6
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
@@ -198,14 +197,7 @@ def _section(
     if not rows:
         return []
     lines = [_row(columns, i, language) for i in rows]
-    first, rest = lines[:_MOST_OPEN], lines[_MOST_OPEN:]
-    more = [_more(len(rest), language, table(_TITLES, rest))] if rest else []
-    return [heading(title), table(_TITLES, first), *more]
-
-
-def _more(count: int, language: str, *children: Markup) -> Markup:
-    """What need not be seen at once, under a line that counts it."""
-    return details([sentence("more", language, count=f"{count:,}")], *children)
+    return [heading(title), *folding_table(_TITLES, lines, language)]
 
 
 def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> list[Markup]:
@@ -224,9 +216,9 @@ def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: in
         ]
         body = table(_TITLES, [_row(columns, i, language) for i in kept])
         sections.append(details(summary, body, opened=total <= _MOST_LISTED))
-    if len(sections) > _MOST_OPEN:
-        rest = sections[_MOST_OPEN:]
-        sections[_MOST_OPEN:] = [_more(len(rest), language, *rest)]
+    if len(sections) > MOST_OPEN:
+        rest = sections[MOST_OPEN:]
+        sections[MOST_OPEN:] = [folded(len(rest), language, *rest)]
     if shown < total:
         text = more_text(total - shown, "weight_map.to_dataframe()", facts)
         sections.append(paragraph(small(text)))

@@ -1,4 +1,4 @@
-"""The repr of a weight map: how much of it stands open, and which rows values speak against."""
+"""Reprs of weight maps and pairings: how much stands open, and which rows values speak against."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from troubleshooter_nb import draft_weight_map, option_context
+from troubleshooter_nb import Dump, draft_weight_map, option_context, pair_dumps
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, WeightMap
 from troubleshooter_nb.widgets.editing import open_session
@@ -72,6 +72,21 @@ def test_the_first_rows_are_seen_and_the_others_are_counted():
     assert "model.layers.0.part5.weight" in before
     with option_context(language="zh"):
         assert "<summary>另有 94 项</summary>" in large(100)._repr_html_()
+
+
+def test_a_large_pairing_stays_below_it_as_well():
+    arrays = {f"layers.{k}.weight": np.ones((2, k + 1), np.float32) for k in range(60)}
+    pairing = pair_dumps(Dump.from_arrays(arrays), Dump.from_arrays(arrays))
+    for name in list(arrays)[:30]:
+        pairing = pairing.unpair(name)
+    for name in list(arrays)[30:40]:
+        pairing = pairing.unpair(name).pair(name, name)
+    lines = lines_of(pairing)
+    assert lines.seen <= 30
+    assert lines.all > 70
+    text = pairing._repr_html_()
+    assert text.count("<summary>24 more</summary>") == 2
+    assert "<summary>4 more</summary>" in text
 
 
 def test_a_small_map_stands_open():
