@@ -230,7 +230,7 @@ class Transform:
     def _folded(self, sources: Sequence[Spec]) -> Spec:
         """What a weight norm makes of its parts."""
         dim, *axis = (int(number) for number in self.arguments)
-        if len(sources) != 2 or dim not in norm_axes(sources[0].shape, sources[1].shape):
+        if dim not in norm_axes(sources[0].shape, sources[1].shape):
             shapes = ", ".join(str(source.shape) for source in sources)
             msg = f"{self} takes the two parts g and v of a weight norm, got shapes {shapes}"
             raise WeightMapError(msg)
@@ -382,7 +382,7 @@ def miscounted(transform: Transform, sources: int, targets: Sequence[str]) -> st
 
 def _joined(axis: int, sources: Sequence[Spec]) -> Spec:
     rest = {(*s.shape[:axis], *s.shape[axis + 1 :]) for s in sources}
-    if len(rest) > 1 or len({s.dtype for s in sources}) > 1 or len(sources) < 2:
+    if len(rest) > 1 or len({s.dtype for s in sources}) > 1:
         given = _listed_shapes(sources)
         if len(rest) == 1:
             given = ", ".join(source.dtype.name for source in sources)

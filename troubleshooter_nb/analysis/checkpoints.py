@@ -16,7 +16,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
-from troubleshooter_nb.metrics.floats import same_dtype
+from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
@@ -71,7 +71,8 @@ def diff_checkpoints(
     ValueError, PairingError, UnknownFormatError, FileNotFoundError
         As `compare` does; ValueError also for a learning rate that is none.
     """
-    if learning_rate is not None and not _is_rate(learning_rate):
+    is_rate = is_number(learning_rate) and 0 < learning_rate < np.inf
+    if learning_rate is not None and not is_rate:
         msg = f"learning_rate must be a number larger than 0, got {learning_rate!r}"
         raise ValueError(msg)
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
@@ -89,12 +90,6 @@ def diff_checkpoints(
     rate = _learning_rate(right, left) if learning_rate is None else float(learning_rate)
     notes = _ties_of_one_side(pairing)
     return CheckpointDiff(_table(pairing, comparison), pairing, comparison, rate, notes)
-
-
-def _is_rate(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        return False
-    return bool(0 < value < np.inf)
 
 
 def _as_checkpoint(value: DumpLike, side: str) -> Dump:

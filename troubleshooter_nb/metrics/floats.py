@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +14,11 @@ Arithmetic = Literal["float", "integer", "complex", "unsupported"]
 # tensor being stored in them. TF32 and HF32 exist only inside matrix units: TF32 keeps 10 stored
 # bits, HF32 (Ascend) 11.
 COMPUTE_FORMATS = {"float16": 11, "bfloat16": 8, "tf32": 11, "hf32": 12}
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a setting that somebody gave is a real number; True and False are none."""
+    return not isinstance(value, bool) and isinstance(value, (int, float, np.integer, np.floating))
 
 
 @cache

@@ -10,6 +10,7 @@ import numpy as np
 
 from troubleshooter_nb.metrics.floats import (
     COMPUTE_FORMATS,
+    is_number,
     same_dtype,
     significand_bits,
     unit_roundoff,
@@ -77,9 +78,7 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name in ("rtol", "atol"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(
-                value, (int, float, np.integer, np.floating)
-            ):
+            if not is_number(value):
                 msg = f"{name} must be a number, got {value!r}"
                 raise ValueError(msg)
             if not 0 <= value < np.inf:

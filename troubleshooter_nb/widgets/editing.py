@@ -538,7 +538,7 @@ class WeightMapSession(Session[WeightMap]):
         if instead:
             names = " + ".join(instead.targets)
             suggestion = self.word("by", name=names, how=instead.transform)
-        tone = "bad" if problem else "warn" if instead or _contradicts(row) else ""
+        tone = "bad" if problem else "warn" if instead or is_contradicted(row.note) else ""
         return (
             f"{left[0]}>{'+'.join(map(str, right))}",
             left,
@@ -1097,11 +1097,6 @@ def _from_home(path: str) -> Path:
 
 def _shape(spec: Spec) -> str:
     return shape_text(spec.shape) or "scalar"
-
-
-def _contradicts(row: WeightRow) -> bool:
-    """Whether values speak against a row."""
-    return is_contradicted(row.note)
 
 
 def _sentence(error: Exception) -> str:

@@ -70,13 +70,13 @@ def opened_pair(
         "reason": reason_text(values, language),
         "facts": " · ".join(
             f"{_label(diff, one, language)} {values[f'{one}_dtype']} {values[f'{one}_shape']}"
-            for one in ("left", "right")
+            for one in _SIDES
             if values[one]
         ),
         "figures": _figures(values, _FIGURES, language),
         "statistics": [
             [explorer_word(one, language), *(_number(values[f"{one}_{n}"]) for n in _STATISTICS)]
-            for one in ("left", "right")
+            for one in _SIDES
         ],
     }
     buffers: list[bytes] = []
@@ -84,7 +84,7 @@ def opened_pair(
     if not isinstance(evidence, str):
         shape = parse_shape(str(values["left_shape"]))
         said["histograms"] = [
-            _value_histogram(evidence, ("left", "right"), language),
+            _value_histogram(evidence, _SIDES, language),
             _error_histogram(diff.row, language),
         ]
         buffers = _draw(said, shape, evidence, (left, right), language)

@@ -28,6 +28,7 @@ from troubleshooter_nb.compat.troubleshooter.pairing import (
 )
 from troubleshooter_nb.compat.troubleshooter.table import text_table, write_csv
 from troubleshooter_nb.errors import FormatError, NotOfferedError, OptionError, ReadError
+from troubleshooter_nb.metrics.floats import is_number
 
 TITLE = "The list of comparison results"
 FIELDS = (
@@ -340,7 +341,7 @@ def check_tolerances(rtol: float, atol: float) -> None:
     """TypeError for a tolerance that is no number, OptionError for a negative one."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         # The old tool took floats only, so that rtol=1 was a TypeError.
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        if not is_number(value):
             msg = f"{name} must be a number, got {value!r}"
             raise TypeError(msg)
         if not value >= 0:
