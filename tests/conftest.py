@@ -12,6 +12,7 @@ import importlib.util
 import os
 import re
 import shutil
+import sys
 
 import hypothesis
 import pytest
@@ -51,6 +52,36 @@ def missing() -> dict[str, str]:
     if not CHROMIUM:
         reasons.setdefault("browser", "chromium not found (apt-get install chromium)")
     return reasons
+
+
+UNSAID: list[str] = []  # errors of the package that are no messages, since the last test
+
+
+def pytest_configure():
+    """Look at every error that the package makes: it is a message, and Chinese in Chinese."""
+    from tests.messages.rules import english_in
+    from troubleshooter_nb.errors import TroubleshooterError
+    from troubleshooter_nb.messages import Message
+
+    def __init__(self, *args, **named):
+        super(TroubleshooterError, self).__init__(*args, **named)
+        raised_in = sys._getframe(1).f_globals.get("__name__", "")
+        if args and raised_in.startswith("troubleshooter_nb"):
+            if not isinstance(args[0], Message):
+                UNSAID.append(f"{raised_in}: {args[0]!r} is no message")
+            elif words := english_in(args[0].told("zh")):
+                UNSAID.append(f"{raised_in}: {args[0].id} has English in Chinese: {words!r}")
+
+    TroubleshooterError.__init__ = __init__
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    UNSAID.clear()
+    result = yield
+    if os.environ.get("TNB_CHECK_MESSAGES"):
+        assert UNSAID == []
+    return result
 
 
 def pytest_report_header():

@@ -17,7 +17,8 @@ NAME = "troubleshooter_nb"
 # Lowest first. A unit - a module or folder at the top of the package - imports only from rows
 # above its own, so units in one row do not import each other.
 ROWS = [
-    ["errors"],  # layer 0, standard library only; errors first, because all others raise
+    ["messages"],  # layer 0, standard library only; what all others say
+    ["errors"],  # which all others raise
     ["collector", "naming", "options"],
     ["metrics", "render", "frameworks"],  # layer 1
     ["run_card"],  # layer 2, ordered
@@ -33,7 +34,7 @@ ROWS = [
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
-STANDARD_LIBRARY_ONLY = {"collector", "errors", "naming", "options"}
+STANDARD_LIBRARY_ONLY = {"collector", "errors", "messages", "naming", "options"}
 FENCE = {
     "torch": Path("frameworks/torch_.py"),
     "mindspore": Path("frameworks/mindspore_.py"),

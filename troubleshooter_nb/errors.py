@@ -1,8 +1,27 @@
 """Every deliberate exception and warning of the package, one tree under `TroubleshooterError`."""
 
+from __future__ import annotations
+
+from troubleshooter_nb.messages import told
+
 
 class TroubleshooterError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose.
+
+    Raised with a `Message`, and shown in the language in force when it is shown.
+    """
+
+    def __str__(self) -> str:
+        """What went wrong, in the language in force."""
+        return told(self.args[0]) if len(self.args) == 1 else super().__str__()
+
+
+class ArgumentError(TroubleshooterError, ValueError):
+    """A call was given a value it cannot work with."""
+
+
+class ArgumentTypeError(TroubleshooterError, TypeError):
+    """A call was given something of another type than it takes."""
 
 
 class FormatError(TroubleshooterError, ValueError):
@@ -19,9 +38,6 @@ class ReadError(TroubleshooterError, OSError):
 
 class EntryNotFoundError(TroubleshooterError, KeyError):
     """No entry or pair has the asked name; the message lists the closest names."""
-
-    # KeyError prints the repr of its argument, which would show every line break as \n.
-    __str__ = Exception.__str__
 
 
 class AmbiguousEntryError(EntryNotFoundError):

@@ -5,7 +5,6 @@ Objects and everything above them read these; metrics never do, so a figure cann
 
 from __future__ import annotations
 
-import contextvars
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from troubleshooter_nb.errors import OptionError, TroubleshooterWarning
+from troubleshooter_nb.messages import options_in_force
 
 # For scripts that may not be changed: TNB_SAVE_NAMES=id-first gives them the file names of old.
 _NPY_NAMES = os.environ.get("TNB_SAVE_NAMES") or "current"
@@ -31,15 +31,12 @@ _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingP
         "npy_names": (_NPY_NAMES, ("current", "id-first"), "file names that save() gives"),
     }
 )
-_current: contextvars.ContextVar[Mapping[str, object] | None] = contextvars.ContextVar(
-    "troubleshooter_nb_options", default=None
-)
 
 
 def get_options() -> dict[str, object]:
     """All options with the values in force here."""
     return {name: default for name, (default, _, _) in _CHOICES.items()} | dict(
-        _current.get() or {}
+        options_in_force.get() or {}
     )
 
 
@@ -59,17 +56,17 @@ def set_options(**changes: object) -> None:
     OptionError
         For an unknown name or a value outside the closed list; nothing is changed then.
     """
-    _current.set(dict(_current.get() or {}) | _checked(changes))
+    options_in_force.set(dict(options_in_force.get() or {}) | _checked(changes))
 
 
 @contextmanager
 def option_context(**changes: object) -> Iterator[None]:
     """Change options inside a ``with`` block only; takes what `set_options` takes."""
-    token = _current.set(dict(_current.get() or {}) | _checked(changes))
+    token = options_in_force.set(dict(options_in_force.get() or {}) | _checked(changes))
     try:
         yield
     finally:
-        _current.reset(token)
+        options_in_force.reset(token)
 
 
 def _checked(changes: Mapping[str, object]) -> dict[str, object]:

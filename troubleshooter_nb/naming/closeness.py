@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.parameters import canonical_parameter
 
 _WORD = re.compile(r"[0-9]+|[A-Z]*[a-z]+|[A-Z]+")
@@ -18,8 +20,22 @@ _NUMBER = re.compile(r"([0-9]+)")
 _SAME_NUMBERS, _SAME_END = 0.25, 0.25
 # What a pair that names alone make needs at least, and by how much it has to be the best.
 _LEAST, _CLEARLY = 0.5, 0.02
+# How many names a hint shows, and the share of letters that a slip leaves in place.
+_HINTS, _SLIP = 2, 0.4
 # What `rest_pairs` says of pairs that nothing but their kind speaks for.
 BY_SHAPE_ALONE = "the only ones of this shape"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """``; closest: 'a', 'b'``, to end a sentence about a name that is not known; or nothing."""
+    names = close_names(name, known)
+    return Message("list.closest", names=names) if names else ""
+
+
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """At most two of the known names, those that a name may be a slip of, the closest first."""
+    different = list(dict.fromkeys(map(str, known)))
+    return difflib.get_close_matches(str(name), different, n=_HINTS, cutoff=_SLIP)
 
 
 class Candidate(NamedTuple):

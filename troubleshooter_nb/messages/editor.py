@@ -1,0 +1,5 @@
+"""Words of the mapping editor."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+}

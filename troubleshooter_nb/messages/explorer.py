@@ -1,0 +1,5 @@
+"""Words of the explorer."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+}

@@ -1,0 +1,5 @@
+"""What is wrong with a safetensors file."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+}

@@ -1,0 +1,5 @@
+"""What the values of two tensors say about each other."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+}

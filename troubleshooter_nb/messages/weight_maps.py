@@ -1,0 +1,5 @@
+"""Rows, transforms, drafts and conversions of weights."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+}

@@ -1,0 +1,5 @@
+"""Words that both widgets use."""
+
+# fmt: off
+MESSAGES: dict[str, tuple[str, str]] = {
+}
