@@ -1,4 +1,4 @@
-"""The layers and the framework fence, read from the source (DESIGN, section 3)."""
+"""The layers and the framework fence, read from the source; docs/architecture.md shows them."""
 
 from __future__ import annotations
 

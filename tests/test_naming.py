@@ -36,7 +36,7 @@ FIXTURES = DATA / "troubleshooter"
 @pytest.mark.parametrize(
     ("name", "number", "stem", "dtype"),
     [
-        # Acceptance case 3 of spec/troubleshooter.md.
+        # The three generations of TroubleShooter's names.
         ("0_input.npy", 0, "input", None),
         ("dense_backward_float32_2.npy", 2, "dense_backward", "float32"),
         ("12_pt_d.a.1.1.k_s.npy", 12, "pt_d.a.1.1.k_s", None),

@@ -89,7 +89,7 @@ class Finding:
     Attributes
     ----------
     cause : str
-        Id in ``facts/causes.csv``.
+        Id of a cause; `render.causes.WORDS` has all of them.
     pair : int
         Pair number where it acts.
     confidence : float

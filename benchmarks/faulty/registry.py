@@ -51,7 +51,7 @@ class Fault:
     Attributes
     ----------
     cause : str
-        Id in ``facts/causes.csv``, or ``outside.name``.
+        Id of a cause, or ``outside.name``.
     kind : {"forward", "loading", "backward", "running", "steps", "recorded"}
         Where it shows: "loading" already in the weights; "recorded" only in the dump.
     plant : callable
@@ -78,7 +78,6 @@ class Fault:
 NOT_PLANTED = {
     "reduction_order": "it is what controls differ by",
     "nondeterministic": "needs two runs of one side",
-    "observer_effect": "needs a run that is not recorded",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
 }
 FAULTS: list[Fault] = []

@@ -1,7 +1,7 @@
 """Runs of twin networks of torch and MindSpore, with the truth from the module objects.
 
 Every layer is registered under a key when it is built; what belongs together is decided by these
-keys, never by the names under which the layers are seen. Own nets after recipes/model_pairs.
+keys, never by the names under which the layers are seen. Own nets.
 Importing this file loads both frameworks.
 """
 

@@ -174,6 +174,24 @@ def test_the_noise_of_a_repeated_run_hides_what_is_no_larger():
     assert comparison.first_divergence is None
 
 
+def test_what_only_a_repeated_run_explains_is_called_nondeterministic():
+    def run(seed: int) -> Dump:
+        noise = 1e-4 * draws(seed, x=(32, 16))["x"]
+        return chain(changed={"act1": lambda x: relu(x) * (1 + noise)})
+
+    noise = measure_noise(compare(run(5), run(6)))
+    comparison = compare(run(7), chain(), noise=noise)
+    assert [finding.cause for finding in comparison.findings] == ["nondeterministic"]
+    (finding,) = comparison.findings
+    assert comparison[finding.pair].row["right_display"].item() == "act1 output 0"
+    assert finding.evidence["self_noise"] == pytest.approx(1.4e-4, rel=0.2)
+    assert finding.confidence > 0.5
+    # One that is larger stays an origin, and one without noise of its own says nothing of it.
+    larger = compare(chain(changed={"act1": lambda x: relu(x) * 1.5}), chain(), noise=noise)
+    assert larger.first_divergence is not None
+    assert all(finding.cause != "nondeterministic" for finding in larger.findings)
+
+
 def test_noise_is_not_measured_from_runs_that_differ():
     with pytest.raises(ValueError, match="differ by more than noise"):
         measure_noise(compare(chain(inputs=lambda x: x + 1), chain()))
@@ -347,3 +365,38 @@ def test_a_layer_that_one_side_replaced_by_nothing_is_the_origin():
         "Module.norm.LayerNorm.forward.0.output.0",
     )
     assert first["origin"].item() == "created"
+
+
+def embedded(padding: int | None) -> Dump:
+    """An embedding and a dense layer, forward and backward, with the gradients of both weights."""
+    recorder, random = Recorder(), np.random.default_rng(5)
+    ids = random.integers(0, 12, (16, 8))
+    given = draws(7, table=(12, 24), weight=(6, 24), out=(16, 8, 6))
+    rows = recorder.call(
+        "emb", "Embedding", lambda i, weight: weight[i], ids, weight=given["table"]
+    )
+    recorder.call("fc", "Linear", lambda x, weight: x @ weight.T, rows, weight=given["weight"])
+    arriving = {"fc": given["out"], "emb": (given["out"] @ given["weight"]).astype(np.float32)}
+    leaving = {"fc": arriving["emb"]}
+    summed = np.zeros((12, 24), np.float32)
+    np.add.at(summed, ids, arriving["emb"])
+    if padding is not None:
+        summed[padding] = 0
+    flat = given["out"].reshape(-1, 6).T @ rows.reshape(-1, 24)
+    for path, layer, gradient in (("fc", "Linear", flat), ("emb", "Embedding", summed)):
+        base = f"Module.{path}.{layer}.backward.0"
+        recorder.add(f"{base}.input.0", path, "backward", "input", "0", arriving[path], layer)
+        if path in leaving:
+            recorder.add(f"{base}.output.0", path, "backward", "output", "0", leaving[path], layer)
+        name = f"{base}.parameters.weight"
+        recorder.add(name, path, "backward", "parameter", "weight", gradient, layer)
+    return recorder.dump()
+
+
+def test_the_gradient_of_a_table_tells_which_row_is_padding():
+    comparison = compare(embedded(3), embedded(None))
+    (finding,) = comparison.findings
+    assert finding.cause == "padding_idx_row"
+    assert finding.confidence > 0.8
+    assert (finding.evidence["left"], finding.evidence["right"]) == ("none for id 3", "kept")
+    assert compare(embedded(3), embedded(3)).findings == ()

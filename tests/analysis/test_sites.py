@@ -147,7 +147,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("fuzzy", [False, True])
 def test_one_more_call_shifts_the_numbers_and_not_the_pairs(fuzzy):
-    # spec/msprobe.md case 38: one more relu in front.
+    # One more relu in front.
     longer = calls((RELU, (4, 8), (4, 8)), *PLAIN)
     pairing = pair_dumps(longer, calls(*PLAIN), fuzzy=fuzzy)
     assert (pairing.matched, len(pairing)) == (10, 12)

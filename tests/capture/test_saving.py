@@ -16,7 +16,7 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import frameworks
-from troubleshooter_nb.capture.numbering import Numbering, reset_numbering
+from troubleshooter_nb.capture.numbering import DEFAULT, Numbering
 
 
 class Torch:
@@ -255,7 +255,7 @@ def test_a_removed_folder_counts_from_0_again(tmp_path):
 
 def test_arrays_of_an_earlier_run_are_replaced_with_a_warning(tmp_path):
     tnb.save(tmp_path / "x", 1)
-    reset_numbering()
+    DEFAULT.reset()
     with pytest.warns(tnb.TroubleshooterWarning, match="arrays of an earlier run") as caught:
         tnb.save(tmp_path / "x", 2)
     assert [warning.filename for warning in caught] == [__file__]

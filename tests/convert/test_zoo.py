@@ -38,7 +38,7 @@ INPUTS = {
     "enc": STEPS,
 }
 # Float32 sums in another order; MindSpore's CPU kernels of exp and tanh are good to 1e-4 beyond
-# the inputs that occur here (spec/troubleshooter.md section 4 has 2e-6 for all layers).
+# the inputs that occur here (2e-6 for all layers together).
 OUTPUTS_APART = 3e-6
 
 pytestmark = [pytest.mark.torch, pytest.mark.mindspore]

@@ -42,7 +42,7 @@ def tensor(name, values, shape=None, dtype="torch.float32"):
     return [name, values, dtype, [len(values)] if shape is None else shape]
 
 
-# Acceptance cases 1 to 7 of spec/torch_npu_hooks.md.
+# Files as torch_npu.hooks writes them.
 
 
 def test_a_full_file_is_read_to_the_last_digit():

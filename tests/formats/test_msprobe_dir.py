@@ -73,7 +73,7 @@ def written(folder, data, **header):
     return folder
 
 
-# -- what the fixtures hold: spec/msprobe.md, acceptance cases 1 to 15, 60, 61
+# -- what the fixtures hold
 
 
 def test_case_1_a_torch_dump_of_modules_and_operators():

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from troubleshooter_nb.metrics.pairwise import pair_blocks, pair_figures, pair_partial
+from tests.metrics.blocks import pair_blocks
+from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial
 from troubleshooter_nb.metrics.partial import (
     BLOCK,
     EXPONENTS,

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.metrics.blocks import pair_blocks
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.metrics.pairwise import pair_blocks, pair_figures
+from troubleshooter_nb.metrics.pairwise import pair_figures
 from troubleshooter_nb.metrics.partial import BLOCK, merge_tree
 from troubleshooter_nb.metrics.verdict import (
     TRUTH_TABLE,

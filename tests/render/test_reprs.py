@@ -24,7 +24,7 @@ from troubleshooter_nb.render.rows import Entries
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m&amp;\"'"
-# shared/spec/notebook_ux.md 2.1 and 2.2: tags and CSS properties that survive untrusted Jupyter.
+# Tags and CSS properties that survive untrusted Jupyter (measured).
 KEPT_TAGS = set(
     [
         "style",
@@ -359,7 +359,7 @@ def test_tensors_that_were_not_read_are_not_called_well():
 def test_after_a_strict_sanitiser_the_answer_and_every_figure_are_still_there(failing, mixed):
     import nh3
 
-    # The allow-list of a code host (shared/spec/notebook_ux.md 2.1): no style, no class.
+    # The allow-list of a code host: no style, no class.
     tags = set(
         "details summary table thead tbody tr th td p b small samp code br img span div".split()
     )

@@ -37,7 +37,7 @@ _PRIMITIVES = {
     "view": "reshape",
 }
 # The gradients that leave the last node of an operator, in its own order, where this is not that
-# of the arguments. Source: spec/msprobe.md 4.4, own runs of torch 2.13 and MindSpore 2.10.
+# of the arguments. Source: own runs of torch 2.13 and MindSpore 2.10.
 NODE_ORDER = {
     "linear": ("bias", "input", "weight, transposed"),
     "addmm": ("bias", "input", "weight, transposed"),

@@ -19,7 +19,7 @@ from troubleshooter_nb.analysis.causes.histories import (
     history_of,
 )
 from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
-from troubleshooter_nb.analysis.causes.layers.table import FITTERS
+from troubleshooter_nb.analysis.causes.layers.table import FITTERS, WEIGHT_FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.replayed import Replay, replay
 from troubleshooter_nb.analysis.causes.tensors.detect import (
@@ -81,7 +81,7 @@ class _Inquiry:
     """Questions put to one comparison, and what came of them."""
 
     def __init__(self, comparison: Comparison, model: NoiseModel) -> None:
-        self.comparison = comparison
+        self.comparison, self.model = comparison, model
         self.flow = Flow(comparison)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins)
@@ -98,6 +98,7 @@ class _Inquiry:
         self._ask_between()
         self._ask_values()
         self._ask_training()
+        self._ask_self_noise()
 
     def _fails(self) -> bool:
         return not self.comparison.passed
@@ -155,6 +156,7 @@ class _Inquiry:
         chosen = sorted(nodes, key=lambda n: self.origins.time(n.position))[:_MOST_CALLS]
         for node in chosen:
             self._ask_call(node)
+            self._ask_weight(node)
         # What one layer does, others of its kind may do as well, though they carry an error too.
         causes = {s.cause for s in self.suspicions}
         words = {node.word for node in chosen if self._is_suspected(node) and node.word and causes}
@@ -189,6 +191,19 @@ class _Inquiry:
             self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.convict(node)
+
+    def _ask_weight(self, node: Node) -> None:
+        """Compute the gradient of a weight again, where a backward call created a difference."""
+        for row in node.gradients:
+            call = self.operators.weight_gradient(node, row)
+            if self.origins.state[row] != "created" or call is None:
+                continue
+            typical = float(self.origins.typical[row])
+            found = _read(replay, call, typical, WEIGHT_FITTERS, otherwise=Replay("unknown"))
+            if found.outcome == "same":
+                self.origins.state[row] = "carried"
+            elif found.suspicion and confidence(found.suspicion) >= _LEAST_CONFIDENCE:
+                self._add(row, [found.suspicion])
 
     def _absent(self, node: Node, typical: float) -> list[Suspicion]:
         """Parameters that a side lacks, of a call that one formula explains with what is there."""
@@ -313,6 +328,21 @@ class _Inquiry:
                 found = [s for s in found if s.cause in _NOT_IN_USE]
                 found = _without_rival(found, _NOT_IN_USE)
             self._add(later[0], _shared(found))
+
+    def _ask_self_noise(self) -> None:
+        """Name the first row that only the noise of a repeated run keeps from being an origin."""
+        if not self.model.self_noise:
+            return
+        created = set(self.origins.created())
+        without = find_origins(self.flow, NoiseModel())
+        for row in [row for row in without.created() if row not in created][:1]:
+            noise = self.model.self_noise.get(str(self.flow.result["right"][row]), 0.0)
+            error, floor = float(without.error[row]), float(without.typical[row])
+            if noise > 0 and math.isfinite(error):
+                # No more than that noise leaves: nothing of the difference is left over.
+                figures = (error, floor, error, floor, {"self_noise": noise})
+                size = math.prod(self.flow.shape(row))
+                self._add(row, [Suspicion("nondeterministic", *figures, independent=size)])
 
     def _is_later(self, row: int) -> bool:
         """Whether a root is of a step before which it may have been updated."""

@@ -94,7 +94,7 @@ def shape_edit_distance(
 
     Notes
     -----
-    Source: spec/troubleshooter.md 3.2 and acceptance case 8. TroubleShooter itself binds to the
+    TroubleShooter itself binds to the
     tail when its first side is the shorter one.
     """
     if list(right) < list(left):

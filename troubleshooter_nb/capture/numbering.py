@@ -55,11 +55,6 @@ class Numbering:
 DEFAULT = Numbering()
 
 
-def reset_numbering() -> None:
-    """Let `save` and `save_grad` count from 0 again in every folder."""
-    DEFAULT.reset()
-
-
 def _warn_of_old_arrays(folder: Path) -> None:
     try:
         names = os.listdir(folder)

@@ -69,7 +69,7 @@ def save(
         Files go to the sub-folder ``rank<k>``; default the rank of this process where there are
         several, else no sub-folder.
     numbering : Numbering, optional
-        Who counts; default in each folder from 0 (`reset_numbering`).
+        Who counts; default in each folder from 0.
     widen : bool
         Store bfloat16 and float8 as float32, which ``numpy.load`` understands without this
         package. Otherwise their bits are stored, and the dtype in the name says what they are;
@@ -95,7 +95,7 @@ def save(
 
     Notes
     -----
-    Source: spec/troubleshooter.md 3.1. Different from TroubleShooter: everything is checked before
+    Source: runs of TroubleShooter. Different from TroubleShooter: everything is checked before
     the first file is written, arrays and numbers are taken too, files appear whole and with normal
     modes, and the count is per folder.
 
@@ -148,7 +148,7 @@ def save_grad(
 
     Notes
     -----
-    Source: spec/troubleshooter.md 3.1. Different from TroubleShooter: MindSpore's eager mode
+    Source: runs of TroubleShooter. Different from TroubleShooter: MindSpore's eager mode
     reports the whole gradient like torch, not only the part through the result.
     """
     destination = _Destination(file, suffix, output_mode, rank, numbering, widen)

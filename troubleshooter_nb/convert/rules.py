@@ -1,7 +1,7 @@
 """What a layer's tensors are called, and how they are laid out, on the other side.
 
-Source: facts/layer_parameters.csv and facts/layer_defaults.csv (own runs of torch 2.13 and
-MindSpore 2.10), kept in ``tables``.
+Source: ``layer_parameters.csv`` and ``layer_defaults.csv`` of ``tables``, own runs of torch 2.13
+and MindSpore 2.10.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ _SIBLINGS = {"InstanceNorm1d": "InstanceNorm2d", "InstanceNorm3d": "InstanceNorm
 _ROOT_LEAVES = {"moving_mean": "mean", "moving_variance": "variance", "w": "a"}
 # These layers of mindspore.nn have all their tensors whatever their settings: affine=False and
 # the like only make them untrained.
-_ALWAYS_COMPLETE = re.compile(r"(Batch|Instance|SyncBatch|Group|Layer)Norm([123]d)?")
 _RECURRENT_LAYER = re.compile(r"_l[0-9]+(_reverse)?$")
 
 
@@ -76,8 +75,8 @@ class Rule:
 class DefaultDifference:
     """A default of a layer or optimizer that MindSpore sets otherwise than torch.
 
-    Arguments are "" where that side has none. Defaults are texts. `cause` is the id of a root
-    cause (facts/causes.csv), or "" where none fits.
+    Arguments are "" where that side has none. Defaults are texts. `cause` is the id of a cause, as
+    `Finding.cause`, or "" where none fits.
     """
 
     torch_kind: str
@@ -163,22 +162,6 @@ def counterparts(kind: str, target: Target) -> tuple[str, ...]:
     Empty where it has none, or nobody knows the kind.
     """
     return tuple(dict.fromkeys(_other_kind(row, target) for row in _rows_of(kind, target)))
-
-
-def target_only(kind: str, target: Target, *, is_root: bool = False) -> tuple[str, ...]:
-    """Leaves that the target layer may have without a source, and keeps as they are.
-
-    MindSpore's normalization layers have all their tensors where torch's have only those that the
-    settings ask for: what the torch layer at hand lacks stays at ones and zeros. Towards torch
-    these are the counters of batches.
-    """
-    if target == "torch":
-        rows = _rows_of(kind, target)
-        return tuple(dict.fromkeys(row.torch_leaf for row in rows if row.transform == "drop"))
-    rules = rules_for(kind, target, is_root=is_root)
-    if rules is None or target != "mindspore.nn" or not _ALWAYS_COMPLETE.fullmatch(kind):
-        return ()
-    return tuple(rule.target_leaf for rule in rules.values() if rule.target_leaf is not None)
 
 
 def default_differences(kind: str, target_kind: str | None = None) -> list[DefaultDifference]:

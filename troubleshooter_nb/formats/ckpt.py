@@ -1,7 +1,7 @@
 """MindSpore's ``.ckpt``: opened by walking its records, written record by record.
 
 The file is one protobuf message after another, ``1 {1 tag, 2 tensor {1 dims, 2 type, 3 bytes}}``,
-without header or index. Source: spec/mindspore_cpu.md section 5, measured with MindSpore 2.10.
+without header or index. Source: files of MindSpore 2.10.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def rule_of(
 
     Notes
     -----
-    Source: spec/torch_npu_hooks.md 2. A tensor of 13 elements fits two rules; where all have 13,
+    Source: files of torch_npu.hooks. A tensor of 13 elements fits two rules; where all have 13,
     what would be the statistics decides.
     """
     four = [line for line in lines if line.source is not None and line.mode is None]

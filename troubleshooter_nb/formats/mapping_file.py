@@ -19,7 +19,7 @@ from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, 
 
 _LARGEST = 64 * 1024**2  # bytes
 # The function that TroubleShooter's maps name for values, and what it does. Its own reader
-# imported and called whatever function a map named. Source: spec/troubleshooter.md 3.5.
+# imported and called whatever function a map named.
 _PEER_FUNCTION = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
 _PEER_TRANSFORM = Transform("expand_dims", (2,))
 _KEYS = ("from", "to", "transform", "note")

@@ -73,7 +73,7 @@ def release_of(data: Mapping[str, Any], stacks: Stacks, framework: str, folder: 
 
     Notes
     -----
-    Source: spec/msprobe.md 3, and the fixtures: with torch 1.2.2 and 8.3.3 write ``is_recompute``
+    Source: files of msprobe. With torch 1.2.2 and 8.3.3 write ``is_recompute``
     into every forward entry, with MindSpore none does. The two differ in ``stack.json`` alone.
     """
     gradients = [name for name in data if ".parameters_grad" in name]

@@ -73,7 +73,7 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
 
     Notes
     -----
-    Source: spec/msprobe.md 5.2. Unlike msprobe this accepts a single api mapping and the plural
+    Source: msprobe's documentation. Unlike msprobe this accepts a single api mapping and the plural
     keys, as documented, and refuses keys that it does not know or that stand there twice.
     """
     if kind is not None and kind not in get_args(MappingKind):

@@ -59,7 +59,7 @@ def tensor_text(stem: str, array: np.ndarray) -> str:
 
     Notes
     -----
-    Source: spec/troubleshooter.md 2, the text that a MindSpore graph prints. That shortens more
+    Source: the text that a MindSpore graph prints. That shortens more
     than 1,000 values to ``...``; this does not.
     """
     values = array if array.dtype.isbuiltin == 1 else computable(array)

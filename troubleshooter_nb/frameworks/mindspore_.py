@@ -242,7 +242,7 @@ def _check_differentiable(dtype: Any) -> None:
 # becomes a part of the graph. A tensor leaves the graph through `ops.Custom`, which calls Python
 # with its array; `side_effect_io` keeps such a node although nobody uses its result, and keeps all
 # of them in the order of the program. Gradients come in any order: their number is taken on the
-# way forward and travels to them as a tensor. Source: spec/mindspore_cpu.md 4.
+# way forward and travels to them as a tensor.
 
 _WAYS = 'use output_mode="print", or run this part in PYNATIVE mode without jit'
 

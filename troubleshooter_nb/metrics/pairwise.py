@@ -6,7 +6,6 @@ The second tensor, the benchmark, is the reference of every relative figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,16 +190,6 @@ def pair_run(
         )
         for i in spans
     )
-
-
-def pair_blocks(
-    actual: np.ndarray, benchmark: np.ndarray, *, block: int, **tolerance: Any
-) -> Iterator[Partial]:
-    """`pair_partial` of every block of two arrays in memory, at least one."""
-    actual, benchmark = actual.reshape(-1), benchmark.reshape(-1)
-    for start in range(0, max(len(actual), 1), block):
-        stop = start + block
-        yield pair_partial(actual[start:stop], benchmark[start:stop], start, **tolerance)
 
 
 def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) -> dict[str, float]:

@@ -57,7 +57,7 @@ def parse_api_name(name: str) -> ApiName | None:
 
     Notes
     -----
-    Source: spec/troubleshooter.md 3.7.
+    Source: files of TroubleShooter.
     """
     direction: Direction
     if match := _LAYER.fullmatch(name):

@@ -80,7 +80,7 @@ def parse_hook_name(name: str) -> HookName | None:
 
     Notes
     -----
-    Source: spec/torch_npu_hooks.md 3. Names of the known categories come first; any other prefix
+    Source: files of torch_npu.hooks. Names of the known categories come first; any other prefix
     is taken as it is.
     """
     match = _NAME.fullmatch(name) or _FREE_NAME.fullmatch(name)

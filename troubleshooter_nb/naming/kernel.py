@@ -45,7 +45,7 @@ def parse_kernel_name(name: str) -> KernelName | None:
 
     Notes
     -----
-    Source: spec/msprobe.md 4.6. Takes the name of the file alone: folders above may have dots.
+    Source: files of msprobe. Takes the name of the file alone: folders above may have dots.
     """
     match = _NAME.fullmatch(name.removesuffix(".npy"))
     if match is None:

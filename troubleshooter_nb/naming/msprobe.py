@@ -100,7 +100,7 @@ def parse_msprobe_call(name: str) -> MsprobeCall | None:
 
     Notes
     -----
-    Source: spec/msprobe.md 4.1, acceptance case 5.
+    Source: files of msprobe.
     """
     for form in _FORMS:
         if match := form.fullmatch(name):

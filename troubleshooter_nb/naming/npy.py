@@ -59,7 +59,7 @@ def parse_npy_name(name: str) -> NpyName:
 
     Notes
     -----
-    Source: spec/troubleshooter.md 3.1, acceptance case 3. The two older generations differ only
+    Source: files of TroubleShooter. The two older generations differ only
     in the character before the key, which cannot be told from the file name alone.
     """
     name = name.removesuffix(".npy")

@@ -11,7 +11,7 @@ from troubleshooter_nb.naming.site import Site
 _POSITION = re.compile(r"_[0-9]+$")
 
 # Leaf names of parameters and buffers, and the torch name MindSpore's name stands for.
-# Source: facts/layer_parameters.csv (verified rows).
+# Source: own runs of torch 2.13 and MindSpore 2.10.
 PARAMETER_LEAVES = {
     "weight": "weight",
     "bias": "bias",

@@ -39,7 +39,6 @@ _MOST_NOTES = 4
 # Structure in which the two files disagree.
 _BROKEN = ("left_only", "right_only", "unreadable", "shape", "dtype", "guessed")
 _UNKNOWN = "–"
-_TITLE = "margin:2px 0;font-size:16px"
 _CHANGES = ("relative_change", "rms_change", "rms_per_learning_rate")
 Columns = Mapping[str, np.ndarray]
 

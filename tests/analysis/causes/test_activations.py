@@ -7,7 +7,7 @@ from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers import activations
 from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, CAUSES, FITTERS
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
-from troubleshooter_nb.analysis.causes.layers.ranking import differing, separation
+from troubleshooter_nb.analysis.causes.layers.ranking import differing
 from troubleshooter_nb.metrics.operators import activations as formulas
 from troubleshooter_nb.metrics.operators.rounding import rounded
 
@@ -65,7 +65,6 @@ def test_forms_of_gelu_are_told_below_the_rounding(size, roundoff, seed):
     assert [side[0].settings["form"] for side in fits] == list(forms)
     assert cause("gelu", fits[0], fits[1]) == "gelu_variant"
     assert cause("gelu", fits[0], fits[2]) == "gelu_variant"
-    assert separation(fits[0], {"form": "tanh"}, size, roundoff) < 0.25
 
 
 @pytest.mark.parametrize("seed", range(2))

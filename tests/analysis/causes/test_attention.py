@@ -6,7 +6,6 @@ from troubleshooter_nb.analysis.causes.layers.attention import (
     fit_attention,
     fit_attention_module,
 )
-from troubleshooter_nb.analysis.causes.layers.decoding import detect_cache_fault
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -159,16 +158,3 @@ def test_unrelated_values_fit_nothing():
     assert fit_attention(side([Q, K, V], normal(2, 4, 40, 32, seed=7))) == []
     assert fit_attention(side([Q, K, None], attend())) == []
     assert fit_attention(side([Q, K, V], np.zeros_like(Q))) == []
-
-
-def test_the_cache_is_blamed_only_where_all_decoded_tokens_differ():
-    prompt, tokens = normal(2, 9, 16), [normal(2, 1, 16, seed=s) for s in range(1, 5)]
-    noise = [np.float32(1 + 1e-7) * values for values in tokens]
-    wrong = [values + np.float32(0.1) * normal(2, 1, 16, seed=9) for values in tokens]
-    found = detect_cache_fault([(prompt, prompt), *zip(tokens, wrong, strict=True)])
-    assert found is not None
-    assert found.cause == "kv_cache_path"
-    assert detect_cache_fault([(prompt, prompt), *zip(tokens, noise, strict=True)]) is None
-    mixed = [*zip(tokens[:2], wrong[:2], strict=True), *zip(tokens[2:], noise[2:], strict=True)]
-    assert detect_cache_fault([(prompt, prompt), *mixed]) is None
-    assert detect_cache_fault([(prompt, -prompt), *zip(tokens, wrong, strict=True)]) is None

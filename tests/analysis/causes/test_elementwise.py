@@ -5,7 +5,6 @@ from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers.elementwise import (
     FITTERS,
     fit_masked_fill,
-    match_addend,
 )
 from troubleshooter_nb.analysis.causes.layers.table import cause_of
 
@@ -56,14 +55,6 @@ def test_the_value_under_a_mask_is_read(value, said):
     assert fits[0].settings["masked"] == "where true"
     got = fits[0].settings["mask_value"]
     assert got == said if isinstance(said, str) else got == pytest.approx(said)
-
-
-def test_the_addend_is_recognised_among_candidates():
-    fits = match_addend(A, {"norm input": B, "norm output": A + np.float32(1e-6) * B})
-    assert fits[0].settings == {"addend": "norm output"}
-    assert match_addend(A, {"norm input": B}) == []
-    assert match_addend(A, {"one": A, "the other": A.copy()}) == []
-    assert match_addend(np.zeros_like(A), {"norm input": np.zeros_like(A)}) == []
 
 
 def test_unrelated_values_fit_nothing():

@@ -117,7 +117,7 @@ class Suspicion:
     Attributes
     ----------
     cause : str
-        Id in ``facts/causes.csv``.
+        Id of a cause, see `Finding.cause`.
     before, residual, rival, floor : float
         Norm of the error over the norm of the right side: with nothing undone; once the cause is
         undone; after the best other explanation that was tried (`before` where there was none);

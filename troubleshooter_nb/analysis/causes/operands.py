@@ -142,6 +142,14 @@ class Operators:
             forward=self.call(node.forward) if node.forward is not None else None,
         )
 
+    def weight_gradient(self, node: Node, row: int) -> Call | None:
+        """A backward call as what made the gradient of its weight; None for another parameter."""
+        _, leaf = self.flow.parameter_of(row)
+        if leaf != "weight" or not node.inputs or node.forward is None:
+            return None
+        call, twin = self.call(node), self.twin(row, leaf)
+        return replace(call, inputs=call.inputs[:1], outputs=(twin,))
+
     def _has_values(self, row: int) -> bool:
         entries = [int(self.flow.result[f"{side}_entry"][row]) for side in ("left", "right")]
         return all(

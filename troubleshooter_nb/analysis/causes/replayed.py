@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -69,7 +69,7 @@ class Replay:
     left_over: tuple[float, float] = (math.inf, math.inf)
 
 
-def replay(call: Call, typical: float) -> Replay:
+def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = None) -> Replay:
     """Fit both sides of a call.
 
     Parameters
@@ -77,8 +77,11 @@ def replay(call: Call, typical: float) -> Replay:
     call : Call
     typical : float
         Relative L2 error that is usual of the operator between two right implementations.
+    fitters : mapping of str to Fitter, optional
+        By word; default those of its direction.
     """
-    fitter = (BACKWARD_FITTERS if call.direction == "backward" else FITTERS).get(call.word)
+    fitters = fitters or (BACKWARD_FITTERS if call.direction == "backward" else FITTERS)
+    fitter = fitters.get(call.word)
     sides = operands(call) if fitter is not None else None
     if fitter is None or sides is None:
         return Replay("unknown")

@@ -61,7 +61,7 @@ def declared_pairs(
     A row of data that only a dump of another level could have (modules, where only operators
     were dumped) is skipped with a note, as in msprobe's documented example.
 
-    Source: spec/msprobe.md 5.2. Unlike msprobe, parameters are matched in torch's spelling,
+    Source: msprobe's documentation. Unlike msprobe, parameters are matched in torch's spelling,
     their gradients under renamed layers, and primitives without their class.
     """
     one = isinstance(mapping, str | PathLike | MappingFile)

@@ -81,7 +81,7 @@ def measure(
 
     Notes
     -----
-    Source: spec/troubleshooter.md 3.3, measured by running both builds.
+    Source: runs of both builds of TroubleShooter.
     """
     if orig is None or target is None:
         return Figures(result=False)

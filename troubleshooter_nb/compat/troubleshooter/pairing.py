@@ -167,7 +167,7 @@ def edit_distance(
 ) -> tuple[float, list[tuple[int | None, int | None]]]:
     """Cost and rows of the old tool's alignment of two sequences.
 
-    Its quirks are kept (spec/troubleshooter.md 3.2): the borders cost one per element whatever
+    Its quirks are kept: the borders cost one per element whatever
     `delete` and `insert` say, and where deleting is as cheap as pairing equal elements it
     deletes, so that the shorter side binds to the tail when it comes first and to the head when
     it comes second. None is equal to nothing.

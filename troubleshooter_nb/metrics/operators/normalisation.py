@@ -81,43 +81,6 @@ def normalise(
     return np.asarray((x - taken.mean) / np.sqrt(taken.variance + eps) * weight + bias)
 
 
-def backward_basis(
-    gradient: np.ndarray,
-    x: np.ndarray,
-    axes: tuple[int, ...],
-    weight: np.ndarray | float = 1.0,
-    *,
-    centred: bool = True,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Arrays a and b for which the gradient of x is s a + s^3 b, with s = 1 / sqrt(var + eps).
-
-    ``weight * gradient`` alone, times s, is the gradient with detached statistics, or of stored
-    ones.
-    """
-    x = np.asarray(x, np.float64)
-    inner = np.asarray(gradient, np.float64) * weight
-    distance = x - moments(x, axes, centred=centred).mean
-    cubic = -distance * (inner * distance).mean(axis=axes, keepdims=True)
-    linear = inner - inner.mean(axis=axes, keepdims=True) if centred else inner
-    return linear, cubic
-
-
-def normalise_backward(
-    gradient: np.ndarray,
-    x: np.ndarray,
-    axes: tuple[int, ...],
-    eps: float,
-    weight: np.ndarray | float = 1.0,
-    *,
-    centred: bool = True,
-) -> np.ndarray:
-    """Gradient of the input of `normalise`, through its statistics."""
-    linear, cubic = backward_basis(gradient, x, axes, weight, centred=centred)
-    variance = moments(np.asarray(x, np.float64), axes, centred=centred).variance
-    scale = 1.0 / np.sqrt(variance + eps)
-    return np.asarray(scale * linear + scale**3 * cubic)
-
-
 def fit_eps(
     output: np.ndarray,
     linear: np.ndarray,

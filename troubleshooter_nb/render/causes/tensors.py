@@ -210,9 +210,9 @@ WORDS: dict[str, CauseWords] = {
     "nondeterministic": CauseWords(
         ("A side differs from itself", "同一侧两次运行结果不同"),
         (
-            "Run twice, {sides} differs from itself by {self_noise}; the two sides differ by "
+            "Run twice, one side differs from itself by {self_noise} here; the two sides differ by "
             "{before}.",
-            "运行两次，{sides} 与自身相差 {self_noise}；两侧相差 {before}。",
+            "同一侧运行两次，此处与自身相差 {self_noise}；两侧相差 {before}。",
         ),
         (
             "Switch on deterministic kernels, fix seeds and switch dropout off, then compare "
@@ -351,21 +351,6 @@ WORDS: dict[str, CauseWords] = {
         (
             "Keep identifiers and indices in int64, and never pass them through a float.",
             "标识与索引保持 int64，不要经过浮点数。",
-        ),
-    ),
-    "observer_effect": CauseWords(
-        ("Recording changed the numbers", "记录行为改变了数值"),
-        (
-            "Recorded with everything else the sides differ by {before}, recorded alone by "
-            "{residual}; the {side} side changed.",
-            "与其他量一起记录时两侧相差 {before}，单独记录时相差 {residual}；"
-            "变化发生在 {side} 侧。",
-        ),
-        (
-            "Trust the run that records least; fused kernels are split, and calls are "
-            "synchronised, "
-            "when values in between are asked for.",
-            "以记录最少的运行为准；请求中间值会拆开融合算子并同步调用。",
         ),
     ),
     "recorder_inplace": CauseWords(

@@ -10,8 +10,6 @@ import pytest
 
 from tests.analysis.causes.tensors.kit import causes, output, twin, weights
 from troubleshooter_nb.analysis.causes.tensors import (
-    detect_observed,
-    detect_repeat,
     detect_root,
     detect_values,
     observations,
@@ -303,28 +301,6 @@ def test_degenerate_pairs(value, shape):
     constant, other = np.full(shape, value, np.float32), normal(0, *shape)
     for pair in [(constant, other), (other, constant), (constant, constant)]:
         assert {*causes(detect_values(output(*pair)))} <= {"nan_swallowed"}
-
-
-def test_a_side_that_differs_from_itself():
-    right = normal(0, 32, 32)
-    left, again = (right + 1e-3 * normal(seed, 32, 32) for seed in (1, 2))
-    found = only(detect_repeat(output(left, right), again, right), "nondeterministic")
-    assert found.evidence["sides"] == ["left"]
-    assert found.residual < 0.3 * found.before
-    assert detect_repeat(output(left, right), left, right) == []
-    assert detect_repeat(output(left, right), None, None) == []
-    # A difference beyond the noise stays.
-    far = only(detect_repeat(output(left + 1, right), again + 1, right), "nondeterministic")
-    assert far.residual > 0.9 * far.before
-
-
-def test_a_difference_that_vanishes_without_recording():
-    right = normal(0, 32, 32)
-    left = right + 1e-2 * normal(1, 32, 32)
-    found = only(detect_observed(output(left, right), right, None), "observer_effect")
-    assert found.evidence["side"] == "left"
-    assert detect_observed(output(left, right), left, None) == []
-    assert detect_observed(output(left, right), None, None) == []
 
 
 def test_observations_name_scales_places_shifts_and_equal_moments():

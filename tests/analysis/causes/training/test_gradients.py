@@ -11,7 +11,6 @@ import pytest
 from tests.analysis.runs import Recorder, draws
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio, detect_gradients
-from troubleshooter_nb.analysis.causes.training.mixture import detect_mixture
 from troubleshooter_nb.render.causes.training import WORDS
 
 NAMES = ["embed.weight", "a.fc.weight", "a.fc.bias", "b.fc.weight", "b.fc.bias", "head.weight"]
@@ -152,26 +151,6 @@ def test_scattered_or_negligible_gradients_are_no_frozen_part():
     tiny = [a * 1e-9 if i == 2 else a for i, a in enumerate(whole)]
     zero = [a * 0 if i == 2 else a for i, a in enumerate(whole)]
     assert detect_gradients(ratios(zero, tiny), {}) == []
-
-
-@pytest.mark.parametrize("counts", [(10, 30), (5, 7, 4), (100, 99)])
-def test_micro_batches_weighted_by_their_tokens_are_told_from_the_mean_of_means(counts):
-    parts = [gradients(seed) for seed in range(len(counts))]
-    left = [sum(arrays) / len(counts) for arrays in zip(*parts, strict=True)]
-    total = sum(counts)
-    right = [
-        sum(n * a for n, a in zip(counts, arrays, strict=True)) / total
-        for arrays in zip(*parts, strict=True)
-    ]
-    sides = (noisy(left, 0, "float32"), noisy(right, 1, "float32"))
-    found = detect_mixture(*sides, parts)
-    assert [one.cause for one in found] == ["loss_reduction"]
-    weights = found[0].evidence["right_weights"]
-    assert weights == pytest.approx([n / total for n in counts], rel=1e-4)
-    assert found[0].evidence["even"] == [True, False]
-    # Both weighted alike, or not made of these parts at all.
-    assert detect_mixture(sides[0], noisy(left, 5, "float32"), parts) == []
-    assert detect_mixture(gradients(77), sides[1], parts) == []
 
 
 def test_the_words_are_filled_by_the_evidence():

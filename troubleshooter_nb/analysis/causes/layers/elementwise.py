@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     named_factor,
     places,
     ranked,
-    spread,
 )
 from troubleshooter_nb.metrics.operators.elementwise import combined, weights_of
 
@@ -130,37 +129,6 @@ def _fit_shift(operands: Operands) -> list[Fit]:
         return []
     name = "position_offset" if counts.size and (counts == 1).all() else "offset"
     return [Fit({name: int(shift.flat[0])}, 0.0)]
-
-
-def match_addend(addend: np.ndarray, candidates: Mapping[str, np.ndarray]) -> list[Fit]:
-    """Which of several tensors a residual connection added.
-
-    Parameters
-    ----------
-    addend : ndarray
-        The input of the addition that comes round the layers.
-    candidates : mapping of str to ndarray
-        By what they are: ``"norm input"``, ``"norm output"``. Others than of its shape are
-        ignored.
-
-    Returns
-    -------
-    list of Fit
-        Setting ``addend``, the name; the best first. Empty where none is the addend, or where
-        two candidates agree with each other as well.
-    """
-    flat = addend.ravel()
-    chosen = spread(flat.size, _ELEMENTS) if flat.size else np.array([], np.intp)
-    target = flat[chosen].astype(np.float64)
-    if target.size < FEWEST or np.ptp(target) == 0:
-        return []
-    fits = [
-        Fit({"addend": name}, misfit(target, values.ravel()[chosen].astype(np.float64)))
-        for name, values in candidates.items()
-        if values.shape == addend.shape
-    ]
-    found = ranked(fits, _LIKE)
-    return [] if len(found) > 1 and found[1].residual <= 4 * found[0].residual else found
 
 
 def _likely(weight: float, size: int) -> float:

@@ -29,7 +29,6 @@ from troubleshooter_nb.metrics.operators.pooling import (
 
 _PLANES = 6
 _KERNELS = range(1, 9)
-_LARGEST = 64
 _CELLS = 1 << 16
 
 

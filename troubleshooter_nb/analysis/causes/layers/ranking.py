@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -70,25 +69,6 @@ def ranked(fits: Iterable[Fit], count: int, roundoff: float) -> list[Fit]:
         sure = _certainty(kept, count, roundoff)
         kept[0] = replace(kept[0], uncertainty={**sure, **kept[0].uncertainty})
     return kept
-
-
-def separation(
-    fits: Sequence[Fit], settings: Mapping[str, Any], count: int, roundoff: float
-) -> float:
-    """How surely the best fit is not one with these settings, in the unit of `ranked`.
-
-    0.1 says that ten standard errors lie between the two; inf that nothing tells them apart, 0.0
-    that no fit has such settings.
-    """
-    rival = next(
-        (
-            fit
-            for fit in fits
-            if all(fit.settings.get(key) == value for key, value in settings.items())
-        ),
-        None,
-    )
-    return _projection(fits[0], rival, count, roundoff) if fits and rival is not None else 0.0
 
 
 def differing(left: Fit, right: Fit) -> list[str]:

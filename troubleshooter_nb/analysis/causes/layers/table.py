@@ -42,7 +42,9 @@ _FAMILIES: tuple[tuple[_Table, _Table, Mapping[tuple[str, str], str]], ...] = (
     (recurrent.FITTERS, recurrent.BACKWARD_FITTERS, recurrent.CAUSES),
 )
 FITTERS: dict[str, Fitter] = {}
+# Of a backward call: how its input's gradient came, and that of its weight.
 BACKWARD_FITTERS: dict[str, Fitter] = {}
+WEIGHT_FITTERS: dict[str, Fitter] = {**products.WEIGHT_FITTERS, **embedding.WEIGHT_FITTERS}
 CAUSES: dict[tuple[str, str], str] = {}
 # Layers whose plainest ways are a small part of all that are tried.
 PLAIN_FIRST = frozenset(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from troubleshooter_nb.analysis.causes.tensors.detect import (
-    detect_observed,
-    detect_repeat,
     detect_root,
     detect_values,
     observations,
@@ -12,8 +10,6 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
 from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
 
 __all__ = [
-    "detect_observed",
-    "detect_repeat",
     "detect_root",
     "detect_values",
     "named_factor",

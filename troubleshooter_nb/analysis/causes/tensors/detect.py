@@ -1,4 +1,4 @@
-"""Entry points: a root tensor among the others, any pair, and a pair that was run twice."""
+"""Entry points: a root tensor among the others, and any pair."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ from troubleshooter_nb.analysis.causes.tensors.scales import (
     detect_plus_one,
     observed_scale,
 )
-from troubleshooter_nb.metrics.signatures import values_of
 
 Detector = Callable[[Sides], list[Suspicion]]
 
@@ -142,71 +141,6 @@ def detect_values(twin: Twin) -> list[Suspicion]:
     if found or not _differs(sides):
         return found or detect_reduction(sides)
     return _first(_VALUES, sides) or detect_reduction(sides)
-
-
-def detect_repeat(
-    twin: Twin, left_again: np.ndarray | None, right_again: np.ndarray | None
-) -> list[Suspicion]:
-    """nondeterministic: a side that differs from itself when it is run twice.
-
-    Parameters
-    ----------
-    twin : Twin
-    left_again, right_again : ndarray or None
-        The same entry of a second run of each side, None where there was none.
-
-    Notes
-    -----
-    The residual is how far the two sides are apart beyond what the runs of one side are: 0 where
-    self-noise explains all.
-    """
-    sides = sides_of(twin)
-    if sides is None:
-        return []
-    noises = {
-        side: error_of(values_of(again), values)
-        for side, values, again in (
-            ("left", sides.left, left_again),
-            ("right", sides.right, right_again),
-        )
-        if again is not None and again.shape == values.shape
-    }
-    noisy = {side: noise for side, noise in noises.items() if noise > 0.0}
-    if not noisy:
-        return []
-    together = math.sqrt(sum(min(noise, 1e150) ** 2 for noise in noisy.values()))
-    # Two runs of one side are two draws of its noise, as are the two sides.
-    residual = math.sqrt(max(min(sides.before, 1e150) ** 2 - 2.0 * together**2, 0.0))
-    evidence = {"sides": list(noisy), "self_noise": together, **noises}
-    return [sides.suspicion("nondeterministic", residual, evidence)]
-
-
-def detect_observed(
-    twin: Twin, left_unobserved: np.ndarray | None, right_unobserved: np.ndarray | None
-) -> list[Suspicion]:
-    """observer_effect: a value that recording changed.
-
-    Parameters
-    ----------
-    twin : Twin
-        As recorded with everything else.
-    left_unobserved, right_unobserved : ndarray or None
-        The same entry of a run that recorded nothing but it; None: as in `twin`.
-    """
-    sides = sides_of(twin)
-    if sides is None:
-        return []
-    left = sides.left if left_unobserved is None else values_of(left_unobserved)
-    right = sides.right if right_unobserved is None else values_of(right_unobserved)
-    residual = error_of(left, right)
-    changed = {
-        "left_changed": error_of(left, sides.left),
-        "right_changed": error_of(right, sides.right),
-    }
-    if not _differs(sides) or residual > 0.1 * sides.before or not any(changed.values()):
-        return []
-    side = "left" if changed["left_changed"] > changed["right_changed"] else "right"
-    return [sides.suspicion("observer_effect", residual, {**changed, "side": side})]
 
 
 def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
