@@ -7,7 +7,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "endless_number": ("the number at byte {at:,} does not end", "第 {at:,} 字节处的数字没有结尾"),
     "other_file": ("{what}, not MindSpore's records", "是{what}，不是 MindSpore 的记录"),
     "zip": ("a zip archive", " zip 压缩包"),
-    "pickle": ("a pickle", " pickle"),
+    "pickle": ("a pickle", " pickle 文件"),
     "npy": ("a .npy file", " .npy 文件"),
     "no_file": ("no file", "不是文件"),
     "no_record": ("does not begin with a record of MindSpore, and is not called .ckpt", "开头不是 MindSpore 的记录，后缀也不是 .ckpt"),

@@ -25,4 +25,11 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "empty": ("empty file: the save was interrupted", "空文件：保存过程被中断"),
     "folder_of_this_name": ("cannot write {file!r}: a folder has this name", "无法写入 {file!r}：已有同名文件夹"),
     "number_too_long": ("a number too long", "数字过长"),
+    "path_empty": ("the path is empty; '.' opens the current folder", "路径为空；'.' 表示当前文件夹"),
+    "not_recognised": ("{path!r} was not recognised. Each reader said:\n{said:\n}", "未能识别 {path!r}。各读取器的回答：\n{said:\n}"),
+    "reader_said": ("  {name}: {refusal}", "  {name}：{refusal}"),
+    "lfs_pointer": ("{file}: a pointer of Git LFS, not the file itself; run git lfs pull", "{file}：这是 Git LFS 的指针，不是文件本身；请运行 git lfs pull"),
+    "web_page": ("{file}: a web page, not a checkpoint; download it again, signed in if need be", "{file}：这是网页，不是权重文件；请重新下载，必要时先登录"),
+    "no_run_card": ("{file}: a checkpoint holds no run card; save it to a folder, or leave it out", "{file}：权重文件不含运行信息卡；请保存到文件夹，或不要给出它"),
+    "no_format": ("no format {name!r}; known: {known}", "没有格式 {name!r}；已有的格式：{known}"),
 }
