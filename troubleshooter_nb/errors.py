@@ -69,7 +69,15 @@ class ExtraMissingError(TroubleshooterError, ImportError):
 
 
 class NotOfferedError(TroubleshooterError, NotImplementedError):
-    """A call of an old tool that this package does not have; the message names what to use."""
+    """What this package or a framework does not have; the message names what to use."""
+
+
+class NoGradientError(TroubleshooterError, RuntimeError):
+    """No gradient will come for a tensor that was to be watched."""
+
+
+class PathNotFoundError(TroubleshooterError, FileNotFoundError):
+    """A path does not exist; the message says how far it does."""
 
 
 class TroubleshooterWarning(UserWarning):

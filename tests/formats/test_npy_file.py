@@ -189,7 +189,7 @@ def test_zero_axes_of_any_count_still_have_an_empty_array(tmp_path):
         (b"not numpy at all, but long enough", "magic string is not correct"),
         (b"PK\x03\x04 a zip archive named .npy", "magic string is not correct"),
         (with_header(header((2,)), version=(3, 0)), "3.0 is used only for records"),
-        (with_header(header((2,)), version=(9, 1)), "9.1 is used only by no numpy we know"),
+        (with_header(header((2,)), version=(9, 1)), "9.1 is used by no numpy we know"),
         (with_header(header((2,)), length=60000), "not a .npy file: EOF"),
         (with_header(header((2,)), version=(2, 0), length=0xFFFFFFFF), "not a .npy file: EOF"),
         (with_header(" " * (1 << 20), version=(2, 0)), "not a .npy file: EOF"),

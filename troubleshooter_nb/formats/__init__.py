@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import FormatError, UnknownFormatError
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FormatError,
+    PathNotFoundError,
+    UnknownFormatError,
+)
 from troubleshooter_nb.formats import (
     api_dump,
     async_npy,
@@ -32,6 +38,7 @@ from troubleshooter_nb.formats.dumps_below import Below, look_below, several
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.msprobe_config import refuse_configuration
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.run_card import RunCard
 
 
@@ -112,11 +119,10 @@ def open_dump(
         often taken for a dump: a pointer of Git LFS, a web page, msprobe's configuration.
     """
     if not os.fspath(path):
-        msg = "the path is empty; '.' opens the current folder"
-        raise FileNotFoundError(msg)
+        raise PathNotFoundError(Message("files.path_empty"))
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(not_there(path))
+        raise PathNotFoundError(not_there(path))
     # abspath also takes "." and "..", whose own names say nothing.
     label = label or os.path.basename(os.path.abspath(path)) or "root"
     if format is not None:
@@ -133,10 +139,12 @@ def open_dump(
             return _opened(path, reader, label, below)
         refusals[reader.name] = refusal
     if below.pickles:
-        refusals[hooks_file.NAME] += f"; {below.note()[0]}"
-    said = "\n".join(f"  {name}: {refusal}" for name, refusal in refusals.items())
-    msg = f"{str(path)!r} was not recognised. Each reader said:\n{said}"
-    raise UnknownFormatError(msg)
+        refusals[hooks_file.NAME] = joined([refusals[hooks_file.NAME], *below.note()])
+    said = [
+        Message("files.reader_said", name=name, refusal=refusal)
+        for name, refusal in refusals.items()
+    ]
+    raise UnknownFormatError(Message("files.not_recognised", path=path, said=said))
 
 
 def _below(path: Path, taken: str) -> Below:
@@ -164,11 +172,9 @@ def _refuse_stand_ins(path: Path) -> None:
     """Refuse the small files that often lie, or are taken, where a large one was meant to be."""
     head = head_of(path, 256).lstrip().lower()
     if head.startswith(b"version https://git-lfs"):
-        msg = f"{path.name}: a pointer of Git LFS, not the file itself; run git lfs pull"
-        raise FormatError(msg)
+        raise FormatError(Message("files.lfs_pointer", file=path.name))
     if head.startswith((b"<!doctype html", b"<html")):
-        msg = f"{path.name}: a web page, not a checkpoint; download it again, signed in if need be"
-        raise FormatError(msg)
+        raise FormatError(Message("files.web_page", file=path.name))
     refuse_configuration(path)
 
 
@@ -189,8 +195,8 @@ def as_dump(value: DumpLike, side: str) -> Dump:
         return Dump.from_arrays(value, label=side)
     if isinstance(value, (str, PathLike)):
         return open_dump(value)
-    msg = f"{side} takes a Dump, a path or a mapping of names to arrays, got {type(value).__name__}"
-    raise TypeError(msg)
+    kind = type(value).__name__
+    raise ArgumentTypeError(Message("arguments.dump_like", side=side, kind=kind))
 
 
 def as_dumps(left: DumpLike, right: DumpLike) -> tuple[Dump, Dump]:
@@ -253,10 +259,7 @@ def save_dump(
     path = Path(path)
     if path.suffix.lower() in checkpoint_save.WRITERS:
         if card is not None:
-            msg = (
-                f"{path.name}: a checkpoint holds no run card; save it to a folder, or leave it out"
-            )
-            raise ValueError(msg)
+            raise ArgumentError(Message("files.no_run_card", file=path.name))
         return checkpoint_save.save_checkpoint(arrays, path)
     if isinstance(arrays, Dump):
         arrays = {name: arrays.array(name) for name in checkpoint_save.names_of(arrays)}
@@ -267,5 +270,5 @@ def _named(name: str) -> Format:
     for reader in FORMATS:
         if reader.name == name:
             return reader
-    msg = f"no format {name!r}; known: {', '.join(reader.name for reader in FORMATS)}"
-    raise UnknownFormatError(msg)
+    known = [reader.name for reader in FORMATS]
+    raise UnknownFormatError(Message("files.no_format", name=name, known=known))

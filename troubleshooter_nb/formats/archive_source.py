@@ -13,8 +13,9 @@ import numpy as np
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.formats.file_source import reopened
+from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, reopened
 from troubleshooter_nb.formats.zip_directory import Member, members, own_header
+from troubleshooter_nb.messages import Message, joined
 
 STORED, DEFLATED = 0, 8
 
@@ -60,14 +61,14 @@ def placed_members(file: BinaryIO, size: int) -> list[Placed]:
     """
     listed = members(file, 0, size)
     if len(listed) > _MOST_MEMBERS:
-        msg = f"an archive of {len(listed):,} members is not opened; the limit is {_MOST_MEMBERS:,}"
-        raise FormatError(msg)
+        what = Message("zips.too_many_members", count=len(listed))
+        raise FormatError(joined([what, Message("files.limit", most=_MOST_MEMBERS)]))
     found = [_placed(file, member, size) for member in listed.values() if member.name[-1:] != "/"]
     end, previous = 0, ""
     for one in sorted(found, key=lambda one: one.begin):
         if 0 <= one.begin < end:
-            msg = f"{one.name[:80]!r} overlaps {previous[:80]!r}; the archive is damaged"
-            raise FormatError(msg)
+            what = Message("zips.overlaps", name=one.name[:80], other=previous[:80])
+            raise FormatError(joined([what, Message("zips.archive_damaged")]))
         end, previous = max(end, one.begin + one.packed * (one.begin >= 0)), one.name
     return found
 
@@ -75,17 +76,17 @@ def placed_members(file: BinaryIO, size: int) -> list[Placed]:
 def _placed(file: BinaryIO, member: Member, size: int) -> Placed:
     """A member where its own header, which must agree with the directory, puts it."""
     begin = _begin(file, member, size)
-    problem = ""
+    problem: str = ""
     if begin < 0:
-        problem = "its own header is not where, or not what, the directory says: damaged"
+        problem = Message("zips.no_own_header")
     elif member.flags & _ENCRYPTED:
-        problem = "encrypted; save it again without a password"
+        problem = Message("zips.password")
     elif member.method not in (STORED, DEFLATED):
-        problem = f"compressed by method {member.method}; save it again with numpy"
+        problem = Message("zips.method", method=member.method)
     elif member.method == STORED and member.packed != member.size:
-        problem = f"{member.packed:,} bytes stored for {member.size:,}: damaged"
+        problem = Message("zips.stored_size", packed=member.packed, size=member.size)
     elif member.size > _BEST_RATIO * member.packed + _RATIO_SLACK:
-        problem = f"{member.packed:,} bytes cannot hold {member.size:,}: damaged, or made to harm"
+        problem = Message("zips.cannot_hold", packed=member.packed, size=member.size)
     return Placed(
         member.name, member.method, member.crc, member.packed, member.size, begin, problem
     )
@@ -117,8 +118,8 @@ def head_of_member(file: BinaryIO, member: Placed, count: int) -> bytes:
     try:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, max(count, 1))[:count]
     except zlib.error as error:
-        msg = f"its compression is damaged ({error}); copy or save it again"
-        raise FormatError(msg) from None
+        what = Message("zips.compression", detail=error)
+        raise FormatError(joined([what, COPY_OR_SAVE])) from None
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,8 @@ class ArchiveSource(SizedByShape):
             stream.skip(file, first)
             stream.fill(file, view)
         except (zlib.error, EOFError) as error:
-            msg = f"{Path(self.path).name}: {self.member.name[:80]!r} is damaged: {error}"
-            raise ReadError(msg) from None
+            where = {"file": Path(self.path).name, "member": self.member.name[:80]}
+            raise ReadError(Message("zips.member_damaged", **where, detail=error)) from None
         _streams.give(self, stream)
         return values
 
@@ -218,13 +219,11 @@ class _Stream:
             piece = self.decompressor.decompress(self.waiting, min(most, _BLOCK))
             self.waiting = self.decompressor.unconsumed_tail
             if ended and not piece:
-                msg = f"it ends after {self.done:,} of {self.member.size:,} bytes"
-                raise EOFError(msg)
+                raise EOFError(Message("zips.ends_after", done=self.done, size=self.member.size))
         self.done += len(piece)
         self.crc = zlib.crc32(piece, self.crc)
         if self.done == self.member.size and self.crc != self.member.crc:
-            msg = "its CRC-32 is not that of its contents"
-            raise EOFError(msg)
+            raise EOFError(Message("zips.wrong_sum"))
         return piece
 
 

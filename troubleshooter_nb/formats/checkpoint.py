@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.errors import ArgumentError, FormatError
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of, native_order
 from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
 
@@ -63,12 +64,11 @@ def bytes_of(item: Item) -> Iterator[memoryview]:
         yield memoryview(np.ascontiguousarray(little).reshape(-1).view(np.uint8).data)
     if left:
         size = math.prod(item.shape) * item.dtype.itemsize
-        given = "more" if left < 0 else f"{size - left * item.dtype.itemsize:,}"
-        msg = (
-            f"{item.name!r}: shape {item.shape} and its values differ by {abs(left):,} elements: "
-            f"the chunks gave {given} of the {size:,} bytes"
-        )
-        raise ValueError(msg)
+        facts = {"name": item.name, "shape": item.shape, "count": abs(left), "size": size}
+        if left < 0:
+            raise ArgumentError(Message("checkpoints.too_many_chunks", **facts))
+        given = size - left * item.dtype.itemsize
+        raise ArgumentError(Message("checkpoints.too_few_chunks", given=given, **facts))
 
 
 def checkpoint_dump(
@@ -127,7 +127,7 @@ def checkpoint_dump(
             )
         )
         positions[place] += 1
-    said = [f"taken out of the names: {part}" for part in wrappers]
+    said = [Message("checkpoints.taken_out", part=part) for part in wrappers]
     dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
     return replace(dump, notes=(*dump.notes, *_tied(dump)))
 
@@ -136,8 +136,8 @@ def check_distinct(stored: Iterable[Stored]) -> None:
     """FormatError if two tensors of one step and rank have the same name."""
     seen = Counter((one.step, one.rank, one.name) for one in stored)
     if twice := [key for key, count in seen.items() if count > 1]:
-        msg = f"{seen[twice[0]]} tensors are called {twice[0][2]!r}; the file is damaged"
-        raise FormatError(msg)
+        what = Message("checkpoints.same_name", count=seen[twice[0]], name=twice[0][2])
+        raise FormatError(joined([what, Message("files.damaged")]))
 
 
 def _site(one: Stored, name: str) -> Site:
@@ -159,9 +159,10 @@ def _in_saving_order(stored: Sequence[Stored]) -> dict[tuple[int, int], bool]:
 
 def _tied(dump: Dump) -> list[str]:
     groups = dump.tied
-    said = [f"one tensor under several names: {listed(names)}" for names in groups]
+    said: list[str] = [Message("checkpoints.tied", names=names) for names in groups]
     if len(said) > _MOST_TIED_SHOWN:
-        said[_MOST_TIED_SHOWN:] = [f"{len(groups) - _MOST_TIED_SHOWN} more groups of tied tensors"]
+        more = len(groups) - _MOST_TIED_SHOWN
+        said[_MOST_TIED_SHOWN:] = [Message("checkpoints.more_tied", count=more)]
     return said
 
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
+from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.naming import Site, natural_key
 
 NAME = "checkpoint_dir"
@@ -36,14 +37,12 @@ class _Place(NamedTuple):
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_dir():
-        return "no folder"
+        return Message("checkpoints.no_folder")
     try:
         _places(path, [])
-    except FormatError as error:
+    except (FormatError, OSError) as error:
         # Also where a rank has several: files of these names may be the dump of another tool.
-        return str(error)
-    except OSError as error:
-        return error.strerror or str(error)
+        return message_of(error)
     return None
 
 
@@ -95,9 +94,12 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
         for note in more:
             said.setdefault(note, []).append(place.said_by)
     if len(failures) == len(places):
-        msg = f"none of {len(places)} checkpoints can be read; {failures[0]}"
-        raise FormatError(msg)
-    of_ranks = [f"{listed(folders)}: {note}" for note, folders in said.items()]
+        none = Message("checkpoints.none_readable", count=len(places))
+        raise FormatError(joined([none, failures[0]]))
+    of_ranks = [
+        Message("checkpoints.of_folders", folders=folders, note=note)
+        for note, folders in said.items()
+    ]
     return stored, [*dict.fromkeys(notes), *of_ranks]
 
 
@@ -124,9 +126,11 @@ def _places(folder: Path, notes: list[str]) -> list[_Place]:
     else:
         places = _ranks(folder, folders, files, notes)
     if not places:
-        where = f" below {listed([child.name for child in steps.values()])}" if steps else ""
-        msg = f"no checkpoint in {folder.name!r}{where}; they end in {', '.join(SUFFIXES)}"
-        raise FormatError(msg)
+        facts = {"folder": folder.name, "suffixes": [*SUFFIXES]}
+        if not steps:
+            raise FormatError(Message("checkpoints.none_in", **facts))
+        names = [child.name for child in steps.values()]
+        raise FormatError(Message("checkpoints.none_below", steps=names, **facts))
     return places
 
 
@@ -161,13 +165,13 @@ def _only_file(folder: Path, notes: list[str]) -> Path | None:
     if len(files) > 1:
         raise FormatError(_too_many(folder, files))
     if not files and len(notes) == said:
-        notes.append(f"{folder.name} holds no checkpoint")
+        notes.append(Message("checkpoints.folder_of_none", folder=folder.name))
     return files[0] if files else None
 
 
 def _too_many(folder: Path, files: Iterable[Path]) -> str:
-    names = listed([file.name for file in files])
-    return f"{folder.name!r} holds several checkpoints: {names}; open one of them"
+    names = [file.name for file in files]
+    return Message("checkpoints.several", folder=folder.name, files=names)
 
 
 def _children(folder: Path, notes: list[str]) -> tuple[list[Path], list[Path]]:
@@ -180,7 +184,7 @@ def _children(folder: Path, notes: list[str]) -> tuple[list[Path], list[Path]]:
             if child.is_dir(follow_symlinks=False):
                 folders.append(Path(child.path))
             elif child.is_symlink() and os.path.isdir(child.path):
-                notes.append(f"{child.name} is a link to a folder: not followed")
+                notes.append(Message("checkpoints.link", folder=child.name))
             elif child.name.lower().endswith(SUFFIXES):
                 files.append(Path(child.path))
     return sorted(folders, key=_by_name), sorted(files, key=_by_name)
@@ -191,7 +195,7 @@ def _children_of_part(folder: Path, notes: list[str]) -> tuple[list[Path], list[
     try:
         return _children(folder, notes)
     except OSError as error:
-        notes.append(f"{folder.name} was not searched: {error.strerror or error}")
+        notes.append(Message("checkpoints.not_searched", folder=folder.name, why=error))
         return [], []
 
 
@@ -207,8 +211,11 @@ def _rank_folders(folders: list[Path], notes: list[str]) -> dict[int, Path]:
     # Without the number of pipeline stages the true rank cannot be known.
     parallel += (child for child in folders if _RANK_FOLDER.fullmatch(child.name))
     by_rank = dict(enumerate(sorted(parallel, key=_by_name)))
-    shown = listed([f"{child.name} is {rank}" for rank, child in by_rank.items()])
-    notes.append(f"ranks numbered in the order of the folders: {shown}")
+    ranks = [
+        Message("checkpoints.rank_is", folder=child.name, rank=rank)
+        for rank, child in by_rank.items()
+    ]
+    notes.append(Message("checkpoints.ranks_numbered", ranks=ranks))
     return by_rank
 
 
@@ -231,14 +238,12 @@ def _numbered(
             continue
         number = int(match[1])
         if number in found:
-            msg = (
-                f"{found[number].name} and {child.name} both are number {number}; open one of them"
-            )
-            raise FormatError(msg)
+            both = {"one": found[number].name, "other": child.name}
+            raise FormatError(Message("checkpoints.same_number", number=number, **both))
         found[number] = child
     return found
 
 
 def _note_others(children: Iterable[Path], notes: list[str]) -> None:
     if names := [child.name for child in children]:
-        notes.append(f"left aside: {listed(names)}")
+        notes.append(Message("checkpoints.left_aside", names=names))

@@ -10,6 +10,7 @@ from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats import ckpt, npz, pth, safetensors_
 from troubleshooter_nb.formats.checkpoint import Stored, check_distinct
 from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.messages import Message, message_of
 
 # What files with a checkpoint in them are called.
 SUFFIXES = (".ckpt", ".pth", ".pt", ".bin", ".safetensors", ".npz")
@@ -40,7 +41,7 @@ def open_any(path: Path) -> tuple[list[Stored], list[str]]:
     OSError
         If it cannot be opened.
     """
-    refusals = []
+    refusals: list[str] = []
     for reader in _READERS:
         reason = reader.refusal(path)
         if reason is None:
@@ -49,15 +50,15 @@ def open_any(path: Path) -> tuple[list[Stored], list[str]]:
                 # Several files are put together by name.
                 check_distinct(stored)
                 return stored, notes
-        refusals.append(f"{reader.name}: {reason}")
+        refusals.append(Message("files.in_file", file=reader.name, what=reason))
     # What cannot be opened at all, or is empty, gets an error of its own.
     with named(path), opened(path):
-        msg = f"no checkpoint of a known format ({'; '.join(refusals)})"
-        raise FormatError(msg)
+        pass
+    raise FormatError(Message("checkpoints.no_known_format", file=path.name, refusals=refusals))
 
 
 def why_not(path: Path, error: FormatError | OSError) -> str:
     """The reason an entry gets for what `open_any` raised."""
     if isinstance(error, FormatError):
-        return str(error)
-    return f"{path.name}: {error.strerror or error}"
+        return message_of(error)
+    return Message("files.in_file", file=path.name, what=error)

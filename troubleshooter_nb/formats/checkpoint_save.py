@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
-from troubleshooter_nb.errors import TroubleshooterWarning
+from troubleshooter_nb.errors import ArgumentError, TroubleshooterWarning
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.ckpt import write_ckpt
 from troubleshooter_nb.formats.file_source import FileSource
@@ -21,6 +21,7 @@ from troubleshooter_nb.formats.npy_dir import array_to_save
 from troubleshooter_nb.formats.pth_writer import write_pth
 from troubleshooter_nb.formats.safetensors_ import write_safetensors
 from troubleshooter_nb.frameworks import to_numpy
+from troubleshooter_nb.messages import Message, told
 
 Writer = Callable[[Path, Sequence[Item]], list[tuple[str, str]]]
 WRITERS: Mapping[str, Writer] = {
@@ -66,10 +67,14 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = WRITERS[path.suffix.lower()](path, items)
     if left_out:
-        shown = "; ".join(f"{name}: {reason}" for name, reason in left_out[:_MOST_SHOWN])
-        more = len(left_out) - _MOST_SHOWN
-        text = f"{path.name} was written without {len(left_out)} tensors: {shown}"
-        text += f"; and {more} more" if more > 0 else ""
+        shown = [
+            Message("files.in_file", file=name, what=reason)
+            for name, reason in left_out[:_MOST_SHOWN]
+        ]
+        rest = len(left_out) - _MOST_SHOWN
+        more = Message("checkpoints.left_out_more", count=rest) if rest > 0 else ""
+        facts = {"file": path.name, "count": len(left_out), "tensors": shown, "more": more}
+        text = told(Message("checkpoints.left_out", **facts))
         warnings.warn(text, TroubleshooterWarning, stacklevel=4)
     return path
 
@@ -84,17 +89,13 @@ def names_of(dump: Dump) -> list[str]:
     """
     twice = [name for name, count in Counter(dump.names).items() if count > 1]
     if twice:
-        msg = (
-            f"{dump.label!r} has {twice[0]!r} in several steps or ranks; one checkpoint holds "
-            "one: dump.select(step=..., rank=...)"
-        )
-        raise ValueError(msg)
+        raise ArgumentError(Message("checkpoints.several_places", dump=dump.label, name=twice[0]))
     for name, source, reason in zip(
         dump.names, dump.sources, dump.index["reason"].values, strict=True
     ):
         if source is None:
-            msg = f"{name!r} of {dump.label!r} cannot be read: {reason}; leave it out first"
-            raise ValueError(msg)
+            facts = {"name": name, "dump": dump.label, "reason": reason}
+            raise ArgumentError(Message("checkpoints.not_readable", **facts))
     return dump.names
 
 

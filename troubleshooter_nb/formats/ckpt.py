@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
 from troubleshooter_nb.formats.file_source import (
+    COPY_OR_SAVE,
     checked_source,
     head_of,
     named,
@@ -25,6 +26,7 @@ from troubleshooter_nb.formats.file_source import (
     written_whole,
 )
 from troubleshooter_nb.formats.protobuf import Walker, bytes_head, number_field
+from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
 
 NAME = "ckpt"
@@ -35,7 +37,7 @@ _ENCRYPTED = {
     b"\xd9\x5e\x3a\x7f": "AES-CBC",
     b"\xda\x5e\x3a\x7f": "SM4-CBC",
 }
-_OTHERS = {b"PK": "a zip archive", b"\x80": "a pickle", b"\x93NUMPY": "a .npy file"}
+_OTHERS = {b"PK": "ckpt.zip", b"\x80": "ckpt.pickle", b"\x93NUMPY": "ckpt.npy"}
 _NUMBERS = (
     *("float16", "float32", "float64", "bfloat16", "bool", "int8", "int16", "int32", "int64"),
     *("uint8", "uint16", "uint32", "uint64"),
@@ -73,10 +75,10 @@ def refusal(path: Path) -> str | None:
     head = head_of(path, 64)
     for magic, what in _OTHERS.items():
         if head.startswith(magic):
-            return f"{what}, not MindSpore's records"
+            return Message("ckpt.other_file", what=Message(what))
     if head[:4] in _ENCRYPTED or path.suffix == ".ckpt" or _is_record(head):
-        return None if path.is_file() else "no file"
-    return "does not begin with a record of MindSpore, and is not called .ckpt"
+        return None if path.is_file() else Message("ckpt.no_file")
+    return Message("ckpt.no_record")
 
 
 def _is_record(head: bytes) -> bool:
@@ -118,17 +120,14 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     """The tensors of a checkpoint and what there is to say; raises as `open_ckpt` does."""
     with opened(path) as (file, stamp):
         if cipher := _ENCRYPTED.get(file.read(4)):
-            msg = (
-                f"encrypted with {cipher}; load it with mindspore.load_checkpoint(dec_key=...) "
-                "and save it again without enc_key"
-            )
-            raise FormatError(msg)
+            what = Message("ckpt.encrypted", cipher=cipher)
+            raise FormatError(joined([what, Message("ckpt.load_with_key")]))
         notes = _check_small(file, stamp[0])
         end = stamp[0] - (_SUM_SIZE if notes else 0)
         records, texts = _records(file, end)
     stored = [_stored(path, record, stamp) for record in records]
     if texts:
-        notes.append(f"texts, not tensors: {listed(texts)}")
+        notes.append(Message("ckpt.texts", texts=texts))
     return stored, notes
 
 
@@ -176,11 +175,10 @@ def _check_small(file: BinaryIO, size: int) -> list[str]:
     if not file.read(_SUM_SIZE).startswith(_SUM_MARK):
         return []
     if size > _CHECKED_AT_ONCE:
-        return ["carries a CRC-32, not checked: troubleshooter_nb.formats.ckpt.check_sum() does"]
+        return [Message("ckpt.sum_not_checked")]
     if not check_sum(path):
-        msg = "its CRC-32 is not that of its contents: damaged; copy or save it again"
-        raise FormatError(msg)
-    return ["carries a CRC-32, which is right"]
+        raise FormatError(joined([Message("ckpt.sum_wrong"), COPY_OR_SAVE]))
+    return [Message("ckpt.sum_right")]
 
 
 def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
@@ -191,11 +189,9 @@ def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
     try:
         for count, (number, value, start, stop) in enumerate(walker.fields(0, end)):
             if count >= _MOST_RECORDS:
-                msg = f"more than {_MOST_RECORDS:,} records"
-                raise FormatError(msg)
+                raise FormatError(Message("ckpt.records", most=_MOST_RECORDS))
             if number != 1 or value is not None:
-                msg = f"field {number} where a record is expected"
-                raise FormatError(msg)
+                raise FormatError(Message("ckpt.field_for_record", number=number))
             record = _record(walker, start, stop)
             name = record.name
             if record.type == _TEXT:
@@ -205,12 +201,13 @@ def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
             else:
                 records.append(record)
     except FormatError as error:
-        where = f"damaged or truncated behind {name!r}" if name else "not a MindSpore checkpoint"
-        msg = f"{where}: {error}; copy or save it again"
-        raise FormatError(msg) from None
+        if name:
+            what = Message("ckpt.damaged_behind", name=name, what=error)
+        else:
+            what = Message("ckpt.no_checkpoint", what=error)
+        raise FormatError(joined([what, COPY_OR_SAVE])) from None
     if not records:
-        msg = "no tensors in it; save the network again"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("ckpt.no_tensors"), Message("files.save_network_again")]))
     return records, texts
 
 
@@ -224,8 +221,8 @@ def _record(walker: Walker, begin: int, end: int) -> _Record:
         elif number == 3:
             is_table = True
     if name is None or (tensor is None and not is_table):
-        msg = f"the record at byte {begin:,} has no {'name' if name is None else 'tensor'}"
-        raise FormatError(msg)
+        lacking = "name" if name is None else "tensor"
+        raise FormatError(Message(f"ckpt.record_without_{lacking}", begin=begin))
     if tensor is None:
         return _Record(name, "table", (), ())
     return _tensor(walker, name, *tensor)
@@ -245,20 +242,17 @@ def _tensor(walker: Walker, name: str, begin: int, end: int) -> _Record:
         elif number == 3 and value is None:
             spans = ((start, stop - start),)
         if len(shape) > _MOST_AXES:
-            msg = f"{name!r} has more than {_MOST_AXES} axes"
-            raise FormatError(msg)
+            raise FormatError(Message("ckpt.axes", name=name, most=_MOST_AXES))
     return _Record(name, type_, tuple(shape), spans)
 
 
 def _text(walker: Walker, start: int, stop: int, encoding: str) -> str:
     if stop - start > _LONGEST_NAME:
-        msg = f"a name of {stop - start:,} bytes at byte {start:,}"
-        raise FormatError(msg)
+        raise FormatError(Message("ckpt.name_size", size=stop - start, start=start))
     try:
         return walker.take(start, stop).decode(encoding)
     except UnicodeDecodeError:
-        msg = f"the name at byte {start:,} is no text"
-        raise FormatError(msg) from None
+        raise FormatError(Message("ckpt.name_no_text", start=start)) from None
 
 
 def _shown(walker: Walker, record: _Record) -> str:
@@ -270,16 +264,16 @@ def _shown(walker: Walker, record: _Record) -> str:
 
 def _joined(first: _Record, more: _Record) -> _Record:
     if (first.type, first.shape) != (more.type, more.shape):
-        msg = f"two tensors are called {more.name!r}, and they are no slices of one"
-        raise FormatError(msg)
+        raise FormatError(Message("ckpt.no_slices", name=more.name))
     return replace(first, spans=first.spans + more.spans)
 
 
 def _stored(path: Path, record: _Record, stamp: tuple[int, int]) -> Stored:
     token = _TYPES.get(record.type) or _READ_ONLY.get(record.type)
     if not token:
-        what = "a hash table" if record.type == "table" else f"values of type {record.type[:40]!r}"
-        return Stored(record.name, None, f"holds {what}, which cannot be read")
+        if record.type == "table":
+            return Stored(record.name, None, Message("ckpt.hash_table"))
+        return Stored(record.name, None, Message("ckpt.type_not_read", type=record.type[:40]))
     dtype = dtype_from_token(token)
     shape = record.shape
     if shape == (0,) and record.held == dtype.itemsize:
@@ -288,12 +282,15 @@ def _stored(path: Path, record: _Record, stamp: tuple[int, int]) -> Stored:
         source = checked_source(path, shape, dtype, record.spans, stamp=stamp)
         if record.held != source.size_bytes:
             packed = record.type == "Int4" and record.held == -(-source.size_bytes // 2)
-            why = "two to a byte, which is not read" if packed else "the file is damaged"
-            pieces = f" in {len(record.spans)} records" if len(record.spans) > 1 else ""
-            msg = f"{record.held:,} bytes{pieces} for {source.size_bytes:,} of shape {shape}: {why}"
-            raise FormatError(msg)
+            why = Message("ckpt.two_to_a_byte" if packed else "files.damaged")
+            facts = {"held": record.held, "needed": source.size_bytes, "shape": shape, "why": why}
+            if (pieces := len(record.spans)) > 1:
+                return Stored(
+                    record.name, None, Message("ckpt.size_of_pieces", pieces=pieces, **facts)
+                )
+            return Stored(record.name, None, Message("ckpt.size", **facts))
     except FormatError as error:
-        return Stored(record.name, None, str(error))
+        return Stored(record.name, None, message_of(error))
     return Stored(record.name, source)
 
 
@@ -331,8 +328,8 @@ def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
 
 def _not_loadable(item: Item) -> str:
     if item.dtype.name not in _TYPE_OF:
-        return f"MindSpore cannot load {item.dtype.name} from a checkpoint"
-    return "" if math.prod(item.shape) else f"MindSpore keeps no empty tensors ({item.shape})"
+        return Message("ckpt.not_loaded", dtype=item.dtype.name)
+    return "" if math.prod(item.shape) else Message("ckpt.not_kept", shape=item.shape)
 
 
 def _written(item: Item) -> Iterator[bytes | memoryview]:

@@ -13,12 +13,13 @@ from typing import Any, BinaryIO
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, SAVE_AGAIN, opened
 from troubleshooter_nb.formats.grid_source import Part, checked_grid
 from troubleshooter_nb.formats.inert_pickle import Call, Table
 from troubleshooter_nb.formats.pth_containers import Contents, contents_of, key_text
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors, is_whole, whole_numbers
 from troubleshooter_nb.formats.pth_walk import Tree, walked
+from troubleshooter_nb.messages import Message, joined, message_of
 
 METADATA = ".metadata"
 
@@ -61,8 +62,8 @@ def distributed_tree(folder: Path) -> tuple[Tree, list[str], list[str]]:
     described = root.get("state_dict_metadata") if isinstance(root, Table) else None
     placed = root.get("storage_data") if isinstance(root, Table) else None
     if not isinstance(described, Table) or not isinstance(placed, Table):
-        msg = f"{METADATA} is not that of a distributed checkpoint; copy or save it again"
-        raise FormatError(msg)
+        what = Message("checkpoints.not_distributed", file=METADATA)
+        raise FormatError(joined([what, COPY_OR_SAVE]))
     found = _read(folder, list(_items(placed)), dict(_sizes(described)))
     paths = root.get("planner_data") if isinstance(root, Table) else None
     known = paths.texts() if isinstance(paths, Table) else {}
@@ -76,14 +77,13 @@ def distributed_tree(folder: Path) -> tuple[Tree, list[str], list[str]]:
 
 def _metadata(path: Path) -> tuple[Contents, tuple[int, int]]:
     if not path.is_file():
-        msg = f"a folder without {METADATA}, which a distributed checkpoint has"
-        raise FormatError(msg)
+        raise FormatError(Message("checkpoints.folder_without_metadata", file=METADATA))
     try:
         with opened(path) as (file, stamp):
             return contents_of(file, 0, stamp[0]), stamp
     except FormatError as error:
-        msg = f"{METADATA}: {error}; the save was interrupted or the copy is not whole"
-        raise FormatError(msg) from None
+        what = Message("files.in_file", file=METADATA, what=error)
+        raise FormatError(joined([what, Message("checkpoints.interrupted")])) from None
 
 
 def _state(record: Any, kind: str) -> Table | None:
@@ -107,14 +107,14 @@ def _items(placed: Table) -> Iterator[_Item]:
     for index, info in placed.pairs:
         key, place = _state(index, "MetadataIndex"), _state(info, "_StorageInfo")
         if key is None or place is None:
-            msg = f"{METADATA} is damaged: no place where one is expected; copy or save it again"
-            raise FormatError(msg)
+            what = Message("checkpoints.no_place", file=METADATA)
+            raise FormatError(joined([what, COPY_OR_SAVE]))
         name, offsets = key.get("fqn"), whole_numbers(key.get("offset") or ())
         file, start, length = (place.get(part) for part in ("relative_path", "offset", "length"))
         sound = type(name) is str and type(file) is str and offsets is not None
         if not sound or not is_whole(start) or not is_whole(length) or start < 0:
-            msg = f"{METADATA} is damaged: a place is described by something else; save it again"
-            raise FormatError(msg)
+            what = Message("checkpoints.place_of_else", file=METADATA)
+            raise FormatError(joined([what, SAVE_AGAIN]))
         if place.get("transform_descriptors"):
             file = ""  # compressed or encrypted: no file holds its bytes as they are
         yield _Item(name, offsets or (), file, start, length)
@@ -135,16 +135,16 @@ def _read(folder: Path, items: list[_Item], sizes: dict[str, tuple[int, ...]]) -
                 for item in inside:
                     _look(file, folder / name, stamp, item, item.name in sizes, found)
         except (FormatError, OSError) as error:
-            text = getattr(error, "strerror", None) or str(error)
-            found.reasons.update((item.name, f"{name[:80]}: {text}") for item in inside)
+            reason = Message("files.in_file", file=name[:80], what=error)
+            found.reasons.update((item.name, reason) for item in inside)
     return found
 
 
 def _outside(name: str) -> str:
     if not name:
-        return "saved compressed or in another way than torch's own; save it again without"
+        return Message("checkpoints.transformed")
     if "/" in name or "\\" in name or "\0" in name or name in (".", ".."):
-        return f"said to be in {name[:80]!r}, outside the folder"
+        return Message("checkpoints.said_outside", place=name[:80])
     return ""
 
 
@@ -159,11 +159,9 @@ def _look(
     """Add one item; one that is damaged becomes a reason."""
     try:
         if item.start + item.length > stamp[0] or item.length < 4:
-            msg = f"truncated: it lies at byte {item.start:,}, the file has {stamp[0]:,}"
-            raise FormatError(msg)
+            raise FormatError(Message("checkpoints.item_cut", start=item.start, size=stamp[0]))
         if not is_tensor and item.length > _LARGEST_OBJECT:
-            msg = f"an object of {item.length:,} bytes"
-            raise FormatError(msg)
+            raise FormatError(Message("checkpoints.object_size", size=item.length))
         contents = contents_of(file, item.start, item.start + item.length)
         found.globals.update(dict.fromkeys(contents.globals))
         if not is_tensor:
@@ -171,11 +169,11 @@ def _look(
             return
         ready = Tensors(path, contents, stamp).found(contents.root)
         if not isinstance(ready, Ready) or ready.source is None:
-            msg = ready.reason if isinstance(ready, Ready) else "something that is no tensor"
-            raise FormatError(msg)
+            is_tensor = isinstance(ready, Ready)
+            raise FormatError(ready.reason if is_tensor else Message("checkpoints.no_tensor"))
         found.parts[item.name].append((item.offsets, ready.source))
     except FormatError as error:
-        found.reasons[item.name] = f"{path.name}: {error}"
+        found.reasons[item.name] = Message("files.in_file", file=path.name, what=error)
 
 
 def _value(name: str, record: Any, found: _Found) -> Any:
@@ -187,11 +185,11 @@ def _value(name: str, record: Any, found: _Found) -> Any:
     shape = next((shape for _, shape in _sizes(Table([(name, record)]))), None)
     parts = found.parts.get(name)
     if shape is None or not parts:
-        return Ready(None, f"no file holds a part of it: {METADATA} and files do not match")
+        return Ready(None, Message("checkpoints.no_part", file=METADATA))
     try:
         return Ready(_joined(shape, parts))
     except FormatError as error:
-        return Ready(None, str(error))
+        return Ready(None, message_of(error))
 
 
 def _joined(shape: tuple[int, ...], parts: list[Part]) -> ArraySource:

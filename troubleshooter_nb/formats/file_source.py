@@ -17,11 +17,15 @@ import numpy as np
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.messages import Message, joined, message_of, parts_of
 
 _MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 _MOST_BYTES = 2**63 - 1
 # An expanded tensor repeats what is stored; one that claims terabytes is made to exhaust memory.
 _MOST_REPEATED, _LARGEST_REPEAT = 1 << 24, 1024
+# What to do about a file; in an error it is a part of its own behind what is wrong.
+COPY_OR_SAVE = Message("files.copy_or_save")
+SAVE_AGAIN = Message("files.save_again")
 # Files being written have names of their own, also in one thread (a signal, a finaliser).
 _writing = itertools.count()
 
@@ -122,12 +126,11 @@ def reopened(path: str, stamp: tuple[int, int] | None) -> Iterator[io.FileIO]:
     except ReadError:
         raise
     except OSError as error:
-        msg = f"{Path(path).name}: {error.strerror or error}"
-        raise ReadError(msg) from error
+        raise ReadError(Message("files.in_file", file=Path(path).name, what=error)) from error
 
 
 def _changed(path: str) -> str:
-    return f"{Path(path).name} changed since it was opened; open the dump again"
+    return Message("files.changed", file=Path(path).name)
 
 
 def _cut(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -170,36 +173,28 @@ def checked_source(
     check_shape(shape, dtype)
     for begin, length in spans:
         if begin < 0 or length < 0 or begin + length > stamp[0]:
-            msg = (
-                f"truncated: its values lie at bytes {begin:,} to {begin + length:,}, "
-                f"the file has {stamp[0]:,}; copy or save it again"
-            )
-            raise FormatError(msg)
+            where = {"begin": begin, "end": begin + length, "size": stamp[0]}
+            raise FormatError(joined([Message("files.values_outside", **where), COPY_OR_SAVE]))
     held, size = sum(length for _, length in spans) // dtype.itemsize, math.prod(shape)
     if strides is not None and (offset < 0 or any(step < 0 for step in strides)):
-        msg = f"offset {offset} and strides {strides} reach outside the storage"
-        raise FormatError(msg)
+        raise FormatError(Message("files.offset_outside", offset=offset, strides=strides))
     if strides is not None and len(strides) != len(shape):
-        msg = f"{len(strides)} strides for {len(shape)} axes"
-        raise FormatError(msg)
+        raise FormatError(Message("files.strides_of_axes", strides=len(strides), axes=len(shape)))
     plain = strides is None or not size or _is_plain(shape, strides)
     reach = size
     if strides is not None and not plain:
         reach = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     if size and offset + reach > held:
-        msg = (
-            f"shape {shape} of {dtype} needs {offset + reach:,} elements of storage, "
-            f"there are {held:,}; the file is damaged"
-        )
-        raise FormatError(msg)
+        facts = {"shape": shape, "dtype": dtype, "needed": offset + reach, "held": held}
+        what = Message("files.storage_too_small", **facts)
+        raise FormatError(joined([what, Message("files.damaged")]))
     if size > max(_MOST_REPEATED, _LARGEST_REPEAT * held):
-        msg = f"{size:,} elements of shape {shape} repeat {held:,} stored ones; not read"
-        raise FormatError(msg)
+        what = Message("files.repeats", size=size, shape=shape, held=held)
+        raise FormatError(joined([what, Message("files.not_read")]))
     first, count = offset * dtype.itemsize, (reach if size else 0) * dtype.itemsize
     used = tuple(_cut(spans, first, first + count))
     if not plain and len(used) > 1:
-        msg = f"strides {strides} over a storage in {len(used)} pieces"
-        raise FormatError(msg)
+        raise FormatError(Message("files.strides_of_pieces", strides=strides, count=len(used)))
     return FileSource(str(path), shape, dtype, used, None if plain else strides, stamp)
 
 
@@ -233,8 +228,7 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
         size = math.prod(max(length, 1) for length in shape) * max(dtype.itemsize, 1)
         if size <= _MOST_BYTES:
             return
-    msg = f"header gives the impossible shape {str(shape)[:80]}"
-    raise FormatError(msg)
+    raise FormatError(Message("files.impossible_shape", shape=str(shape)[:80]))
 
 
 @contextmanager
@@ -249,13 +243,11 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
         If it cannot be opened.
     """
     if not stat.S_ISREG(os.stat(path).st_mode):
-        msg = "not a file with contents (a folder, pipe or device)"
-        raise FormatError(msg)
+        raise FormatError(Message("files.no_contents"))
     with open(path, "rb") as file:
         stamp = stamp_of(file)
         if not stamp[0]:
-            msg = "empty file: the save was interrupted; save it again"
-            raise FormatError(msg)
+            raise FormatError(joined([Message("files.empty"), SAVE_AGAIN]))
         yield file, stamp
 
 
@@ -265,10 +257,16 @@ def named(path: Path) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        # What is wrong comes first, then a semicolon and the advice, if there is any.
-        advice = "" if ";" in str(error) else "; copy or save it again"
-        msg = f"{path.name}: {error}{advice}"
-        raise FormatError(msg) from None
+        raise FormatError(advised(error, "files.in_file", file=path.name)) from None
+
+
+def advised(error: FormatError, id: str, **values: object) -> str:
+    """What an error says in the gap ``what`` of a message, and what to do as a part behind it.
+
+    That is what the error advises, its parts but the first, or else to copy or save the file again.
+    """
+    what, *advice = parts_of(message_of(error))
+    return joined([Message(id, what=what, **values), *(advice or [COPY_OR_SAVE])])
 
 
 def head_of(path: Path, count: int) -> bytes:
@@ -299,8 +297,7 @@ def written_whole(file: Path) -> Iterator[BinaryIO]:
     # Hidden, and without suffix: what a killed process leaves behind is no file of ours.
     aside = file.with_name(f".writing-{os.getpid()}-{next(_writing)}")
     if file.is_dir():
-        msg = f"cannot write {file.name!r}: a folder has this name"
-        raise FormatError(msg)
+        raise FormatError(Message("files.folder_of_this_name", file=file.name))
     try:
         with open(aside, "w+b") as stream:
             yield stream

@@ -11,6 +11,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape
+from troubleshooter_nb.messages import Message
 
 _BLOCK = 1 << 20  # elements read at once
 _MOST_CELLS = 1 << 22  # that the check of a grid may count
@@ -138,16 +139,14 @@ def checked_grid(shape: tuple[int, ...], dtype: np.dtype, parts: Sequence[Part])
             for offset, length, whole in zip(offsets, source.shape, shape, strict=True)
         )
         if not fits or source.dtype != dtype:
-            msg = (
-                f"a part of {source.dtype} {source.shape} at {offsets} does not fit into "
-                f"{dtype} {shape}"
-            )
-            raise FormatError(msg)
+            part = {"part_dtype": source.dtype, "part": source.shape, "offsets": offsets}
+            whole = {"dtype": dtype, "shape": shape}
+            raise FormatError(Message("checkpoints.part_does_not_fit", **part, **whole))
     held = sum(math.prod(source.shape) for _, source in parts)
-    if held != math.prod(shape):
-        what = "are missing" if held < math.prod(shape) else "are there twice"
-        msg = f"{abs(math.prod(shape) - held):,} of {math.prod(shape):,} values {what}"
-        raise FormatError(msg)
+    size = math.prod(shape)
+    if held != size:
+        how = "missing" if held < size else "twice"
+        raise FormatError(Message(f"checkpoints.values_{how}", count=abs(size - held), size=size))
     if len(parts) == 1:
         return parts[0][1]
     filled = tuple(part for part in parts if math.prod(part[1].shape))
@@ -163,8 +162,7 @@ def _check_cells(shape: tuple[int, ...], parts: Sequence[Part]) -> None:
     ]
     numbers = [{edge: number for number, edge in enumerate(edges)} for edges in cuts]
     if math.prod(max(len(edges) - 1, 1) for edges in cuts) > _MOST_CELLS:
-        msg = f"cut into {len(parts):,} parts of too many different sizes"
-        raise FormatError(msg)
+        raise FormatError(Message("checkpoints.parts_of_many_sizes", count=len(parts)))
     taken = np.zeros([len(edges) - 1 for edges in cuts], bool)
     for at, box in parts:
         cells = tuple(
@@ -172,6 +170,5 @@ def _check_cells(shape: tuple[int, ...], parts: Sequence[Part]) -> None:
             for number, first, length in zip(numbers, at, box.shape, strict=True)
         )
         if taken[cells].any():
-            msg = f"a second part of shape {box.shape} lies at {at}"
-            raise FormatError(msg)
+            raise FormatError(Message("checkpoints.second_part", shape=box.shape, offsets=at))
         taken[cells] = True

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.parse_errors import in_brief
+from troubleshooter_nb.messages import Message
 
 _MOST_OPCODES = 20_000_000  # about half a minute
 _LARGEST_PICKLE = 512 * 1024**2  # bytes
@@ -136,15 +138,13 @@ def unpickled_at(file: BinaryIO, stop: int) -> Unpickled:
     window: Any = _Window(file, min(stop, file.tell() + _LARGEST_PICKLE))
     found = _Machine().run(window)
     if found.stop > stop:
-        msg = f"pickle truncated: it reaches beyond byte {stop:,}"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.pickle_truncated", stop=stop))
     return found
 
 
 def _check_size(size: int) -> None:
     if size > _LARGEST_PICKLE:
-        msg = f"pickle of {size:,} bytes, more than the {_LARGEST_PICKLE:,} that are read"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.pickle_size", size=size, most=_LARGEST_PICKLE))
 
 
 class _Machine:
@@ -169,16 +169,14 @@ class _Machine:
             for count, (opcode, arg, place) in enumerate(_operations(stream)):
                 position = place
                 if count >= _MOST_OPCODES:
-                    msg = f"more than {_MOST_OPCODES:,} operations"
-                    raise FormatError(msg)
+                    raise FormatError(Message("pth.operations", most=_MOST_OPCODES))
                 _STEPS[opcode](self, arg)
             root = self.stack.pop()
         except IndexError:
-            msg = f"pickle damaged at byte {position:,}: it takes more values than it has put down"
-            raise FormatError(msg) from None
+            what = Message("pth.takes_more")
+            raise FormatError(Message("pth.pickle_damaged", place=position, what=what)) from None
         except FormatError as error:
-            msg = f"pickle damaged at byte {position:,}: {error}"
-            raise FormatError(msg) from None
+            raise FormatError(Message("pth.pickle_damaged", place=position, what=error)) from None
         return Unpickled(root, list(self.globals), self.persistents, stream.tell())
 
     def push(self, arg: Any) -> None:
@@ -186,15 +184,13 @@ class _Machine:
 
     def proto(self, arg: int) -> None:
         if arg > _MOST_PROTOCOL:
-            msg = f"protocol {arg}, of 0 to {_MOST_PROTOCOL}"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.pickle_protocol", number=arg, most=_MOST_PROTOCOL))
 
     def nothing(self, arg: Any) -> None:
         pass
 
     def refuse(self, arg: Any) -> None:
-        msg = "values outside the file or of a registry of Python (EXT, buffers) cannot be read"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.outside_file"))
 
     def mark(self, arg: Any) -> None:
         self.below.append(self.stack)
@@ -220,8 +216,7 @@ class _Machine:
     def get(self, arg: int) -> None:
         value = self.memo.get(arg, _BLANK)
         if value is _BLANK:
-            msg = f"it recalls value {arg}, which was never kept"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.never_kept", number=arg))
         self.stack.append(value)
 
     def put(self, arg: int) -> None:
@@ -237,8 +232,7 @@ class _Machine:
     def stack_global(self, arg: Any) -> None:
         name, module = self.stack.pop(), self.stack.pop()
         if type(name) is not str or type(module) is not str:
-            msg = "a global whose name is no text"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.global_no_text"))
         self.named(module, name)
 
     def named(self, module: str, name: str) -> None:
@@ -271,14 +265,12 @@ class _Machine:
         if isinstance(target, Call):
             target.state = state
         elif not isinstance(target, Table):  # an OrderedDict's own attributes say nothing
-            msg = "a state for something that has none"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.no_state"))
 
     def set_items(self, values: list[Any]) -> None:
         target = self.stack[-1]
         if not isinstance(target, Call | Table) or len(values) % 2:
-            msg = "keys and values for something that is no dict, or a key without value"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.no_dict"))
         target.pairs.extend(zip(values[::2], values[1::2], strict=True))
 
     def setitem(self, arg: Any) -> None:
@@ -298,8 +290,7 @@ class _Machine:
         if isinstance(target, Call):
             target = target.appended
         if not isinstance(target, list):
-            msg = "items for something that is no list"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.no_list"))
         target.extend(values)
 
     def append(self, arg: Any) -> None:
@@ -349,19 +340,16 @@ def _operations(stream: Any) -> Iterator[tuple[str, Any, int]]:
     except ValueError as error:
         if isinstance(error, FormatError):
             raise
+        is_empty = stream.tell() == start
         # Bytes that are no text and digits that are no number are quoted at full length.
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if "set_int_max_str_digits" in first:
-            first = "a number too long"
-        msg = first[:120] if stream.tell() > start else "it is empty"
-        raise FormatError(msg) from None
+        what = Message("pth.pickle_empty") if is_empty else in_brief(error, 120)
+        raise FormatError(what) from None
 
 
 def _made(made_by: Any, args: Any) -> Any:
     """The record of a call; containers and bytes that need no code of the file come as such."""
     if not isinstance(made_by, Global | Call | Persistent) or type(args) is not tuple:
-        msg = "a call of something that is no class or function, or without arguments"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.no_callable"))
     build = _PLAIN.get((made_by.module, made_by.name)) if isinstance(made_by, Global) else None
     made = build(args) if build else None
     return Call(made_by, args) if made is None else made

@@ -12,6 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
 
 _BLOCK = 1 << 16  # elements added at once
@@ -105,9 +106,10 @@ def joined_shape(
     """
     first = shapes[0]
     if not -len(first) <= axis < len(first):
-        there = f"axes 0 to {len(first) - 1}" if first else "no axis"
-        msg = f"axis {axis} does not exist in shape {first}, which has {there}"
-        raise FormatError(msg)
+        if not first:
+            raise FormatError(Message("checkpoints.no_axis", axis=axis, shape=first))
+        last = len(first) - 1
+        raise FormatError(Message("checkpoints.no_such_axis", axis=axis, shape=first, last=last))
     axis %= len(first)
     for shape in shapes:
         fits = len(shape) == len(first) and all(
@@ -116,12 +118,13 @@ def joined_shape(
             if number != axis
         )
         if not fits:
-            msg = f"shapes {first} and {shape} differ in more than the length of axis {axis}"
-            raise FormatError(msg)
+            shapes_apart = Message("checkpoints.shapes_apart", one=first, other=shape, axis=axis)
+            raise FormatError(shapes_apart)
         if shape[axis] % sum(proportions):
-            shown = ":".join(map(str, proportions))
-            msg = f"a length of {shape[axis]} along axis {axis} cannot be divided as {shown}"
-            raise FormatError(msg)
+            length, shown = shape[axis], ":".join(map(str, proportions))
+            raise FormatError(
+                Message("checkpoints.not_divided", length=length, axis=axis, proportions=shown)
+            )
     return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
 
 
@@ -226,11 +229,8 @@ class SummedSource:
         low, high = total.min(), total.max()
         least, most = _bounds(self.dtype)
         if not least <= low <= high <= most:
-            msg = (
-                f"the sum of {len(self.parts)} tensors of {self.dtype} lies outside "
-                f"{self.dtype}: from {low} to {high}"
-            )
-            raise ReadError(msg)
+            facts = {"count": len(self.parts), "dtype": self.dtype, "low": low, "high": high}
+            raise ReadError(Message("checkpoints.sum_outside", **facts))
         return total.astype(self.dtype)
 
 
@@ -252,13 +252,11 @@ def summed(parts: Sequence[ArraySource], *, mean: bool = False) -> ArraySource:
     """
     shapes = list(dict.fromkeys(part.shape for part in parts))
     if len(shapes) > 1:
-        msg = f"tensors of shapes {shapes[0]} and {shapes[1]} cannot be added"
-        raise FormatError(msg)
+        raise FormatError(Message("checkpoints.shapes_not_added", one=shapes[0], other=shapes[1]))
     dtype = _dtype_of(parts)
     kind = arithmetic_of(dtype)
     if dtype.kind == "b" or kind == "unsupported":
-        msg = f"{dtype} cannot be added"
-        raise FormatError(msg)
+        raise FormatError(Message("checkpoints.dtype_not_added", dtype=dtype))
     if len(parts) == 1:
         return parts[0]
     result = np.dtype(np.float64) if mean and kind == "integer" else dtype
@@ -297,7 +295,6 @@ def _dtype_of(parts: Sequence[ArraySource]) -> np.dtype:
     dtype = parts[0].dtype
     for part in parts:
         if not same_dtype(part.dtype, dtype):
-            msg = f"tensors of {dtype} and {part.dtype} are not parts of one"
-            raise FormatError(msg)
+            raise FormatError(Message("checkpoints.dtypes_of_parts", one=dtype, other=part.dtype))
     # Parts in another byte order are converted as they are copied.
     return dtype if dtype.isnative else dtype.newbyteorder("=")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
+
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming.closeness import close_names
 
 
 def not_there(path: Path) -> str:
@@ -12,6 +14,6 @@ def not_there(path: Path) -> str:
     exists = next((up for up in path.absolute().parents if up.exists()), Path("/"))
     missing = path.absolute().relative_to(exists).parts[0]
     inside = os.listdir(exists) if exists.is_dir() and os.access(exists, os.R_OK) else []
-    close = difflib.get_close_matches(missing, inside, n=2)
-    hint = f"; it has {', '.join(map(repr, close))}" if close else ""
-    return f"no such file or folder: {path} (the part {exists} exists{hint})"
+    close = close_names(missing, inside)
+    hint = Message("files.it_has", names=close) if close else ""
+    return Message("files.not_there", path=path, exists=exists, inside=hint)

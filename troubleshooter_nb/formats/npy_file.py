@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import tokenize
 import warnings
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import (
+    COPY_OR_SAVE,
     FileSource,
     check_shape,
     checked_source,
@@ -25,6 +25,8 @@ from troubleshooter_nb.formats.file_source import (
     opened,
     written_whole,
 )
+from troubleshooter_nb.formats.parse_errors import in_brief
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.naming import DTYPE_TOKENS
 
@@ -66,12 +68,9 @@ def open_npy(file: Path, token: str | None = None) -> FileSource:
     dtype = npy_meaning(stored, token)
     check_shape(shape, stored)
     offset, promised = head.tell(), math.prod(shape) * stored.itemsize
-    if stamp[0] - offset < promised:
-        msg = (
-            f"truncated: {shape} of {stored} needs {promised:,} bytes, "
-            f"the file holds {stamp[0] - offset:,}; copy or save it again"
-        )
-        raise FormatError(msg)
+    if (held := stamp[0] - offset) < promised:
+        facts = {"shape": shape, "dtype": stored, "needed": promised, "held": held}
+        raise FormatError(joined([Message("npy.truncated", **facts), COPY_OR_SAVE]))
     strides = fortran_strides(shape) if fortran_order else None
     spans = ((offset, promised),)
     return checked_source(file, shape, dtype, spans, stamp=stamp, strides=strides)
@@ -117,14 +116,9 @@ def parse_npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]
                 shape, fortran_order, dtype = read(stream)
             return shape, fortran_order, dtype
     except _HEADER_ERRORS as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        # A message may quote an object with its address, which is another one in every run.
-        first = re.sub(r"<[^>]* object at 0x[0-9a-f]+>", "something else", first)
-        msg = f"not a .npy file: {first[:160]}"
-        raise FormatError(msg) from None
-    use = "for records, which hold no tensor" if version == (3, 0) else "by no numpy we know"
-    msg = f"npy format {version[0]}.{version[1]} is used only {use}"
-    raise FormatError(msg)
+        raise FormatError(Message("npy.not_npy", detail=in_brief(error, 160))) from None
+    by = "npy.of_records" if version == (3, 0) else "npy.of_nobody"
+    raise FormatError(Message(by, version=f"{version[0]}.{version[1]}"))
 
 
 def npy_meaning(dtype: np.dtype, token: str | None) -> np.dtype:
@@ -133,18 +127,12 @@ def npy_meaning(dtype: np.dtype, token: str | None) -> np.dtype:
     FormatError where they are no numbers.
     """
     if dtype.hasobject:
-        msg = "holds Python objects; reading them would run code from the file, so it is not read"
-        raise FormatError(msg)
+        raise FormatError(Message("npy.objects"))
     raw = dtype.kind == "V" and dtype.names is None and dtype.subdtype is None
     named = _RAW_DTYPES.get(token or "")
     if raw and named is not None and named.itemsize == dtype.itemsize:
         return named
     if arithmetic_of(dtype) == "unsupported":
-        msg = f"holds {'records' if dtype.kind == 'V' else 'text or dates'} ({dtype}), not numbers"
-        if raw:
-            msg = (
-                f"holds raw bytes ({dtype}); if they are bfloat16 or float8, say so in the file "
-                "name, as in x_bfloat16_0.npy"
-            )
-        raise FormatError(msg)
+        what = "npy.raw_bytes" if raw else "npy.records" if dtype.kind == "V" else "npy.text"
+        raise FormatError(Message(what, dtype=dtype))
     return dtype

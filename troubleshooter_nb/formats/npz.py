@@ -19,8 +19,9 @@ from troubleshooter_nb.formats.archive_source import (
     head_of_member,
     placed_members,
 )
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.file_source import (
+    SAVE_AGAIN,
     check_shape,
     checked_source,
     fortran_strides,
@@ -30,6 +31,7 @@ from troubleshooter_nb.formats.file_source import (
 )
 from troubleshooter_nb.formats.npy_file import npy_meaning, parse_npy_header
 from troubleshooter_nb.formats.stored_source import StoredSource
+from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.naming import parameter_leaf, parse_npy_name, site_of_npy_stem
 
 NAME = "npz"
@@ -44,16 +46,15 @@ def refusal(path: Path) -> str | None:
     if path.suffix == ".npz" and path.is_file():
         return None
     if head_of(path, 4) not in _MAGIC:
-        return "no zip archive, and not called .npz"
+        return Message("npy.no_archive")
     try:
         with opened(path) as (file, stamp):
             names = [member.name for member in placed_members(file, stamp[0])]
     except (FormatError, OSError) as error:
-        return f"a zip archive that cannot be listed: {error}"
-    others = [name for name in names if not name.endswith(".npy")]
-    if others or not names:
-        return f"a zip archive of other things than arrays: {listed(others) or 'it is empty'}"
-    return None
+        return Message("npy.not_listed", why=error)
+    if others := [name for name in names if not name.endswith(".npy")]:
+        return Message("npy.of_other_things", names=others)
+    return None if names else Message("npy.empty_archive")
 
 
 def open_npz(path: Path, *, label: str) -> Dump:
@@ -89,16 +90,14 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     """The arrays of an archive and what there is to say; raises as `open_npz` does."""
     with opened(path) as (file, stamp):
         if file.read(2) != _MAGIC[0][:2]:
-            msg = "not a zip archive, which every .npz file is; save the arrays again"
-            raise FormatError(msg)
+            raise FormatError(joined([Message("npy.not_zip"), Message("npy.save_arrays_again")]))
         members = placed_members(file, stamp[0])
         arrays = [member for member in members if member.name.endswith(".npy")]
         if not arrays:
-            msg = "no .npy members in it; save the arrays again with numpy.savez"
-            raise FormatError(msg)
+            raise FormatError(joined([Message("npy.no_members"), Message("npy.save_with_savez")]))
         stored = [_stored(path, file, stamp, member) for member in arrays]
     others = [member.name for member in members if not member.name.endswith(".npy")]
-    return _with_sites(stored), [f"not read, no arrays: {listed(others)}"] * bool(others)
+    return _with_sites(stored), [Message("npy.no_arrays", names=others)] if others else []
 
 
 def _with_sites(stored: Sequence[Stored]) -> list[Stored]:
@@ -116,7 +115,7 @@ def _stored(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) 
     try:
         return Stored(name, _source(path, file, stamp, member))
     except FormatError as error:
-        return Stored(name, None, str(error))
+        return Stored(name, None, message_of(error))
 
 
 def _source(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) -> ArraySource:
@@ -125,12 +124,9 @@ def _source(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) 
     dtype = npy_meaning(stored, parse_npy_name(member.name).dtype)
     check_shape(shape, stored)
     offset, promised = head.tell(), math.prod(shape) * dtype.itemsize
-    if member.size - offset < promised:
-        msg = (
-            f"truncated: {shape} of {dtype} needs {promised:,} bytes, "
-            f"the member holds {member.size - offset:,}; save it again"
-        )
-        raise FormatError(msg)
+    if (held := member.size - offset) < promised:
+        facts = {"shape": shape, "dtype": dtype, "needed": promised, "held": held}
+        raise FormatError(joined([Message("npy.member_truncated", **facts), SAVE_AGAIN]))
     fortran = fortran and len(shape) > 1
     if member.method == STORED:
         strides = fortran_strides(shape) if fortran else None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.messages import Message
 
 _WINDOW = 4096
 _LONGEST_VARINT = 10  # bytes of 64 bits, seven in each
@@ -64,11 +65,8 @@ class Walker:
                 yield key >> 3, size, begin, at
                 continue
             if at + size > stop:
-                msg = (
-                    f"field {key >> 3} at byte {begin:,} needs {size:,} bytes, "
-                    f"{stop - at:,} are left"
-                )
-                raise FormatError(msg)
+                facts = {"number": key >> 3, "begin": begin, "size": size, "left": stop - at}
+                raise FormatError(Message("ckpt.field_too_long", **facts))
             yield key >> 3, None, at, at + size
             at += size
 
@@ -86,8 +84,7 @@ class Walker:
         if wire in (_VARINT, _BYTES):
             return key, *self._varint(at, stop)
         if wire not in (_FIXED_32, _FIXED_64):
-            msg = f"no field begins at byte {at - 1:,} (wire type {wire})"
-            raise FormatError(msg)
+            raise FormatError(Message("ckpt.no_field", at=at - 1, wire=wire))
         return key, 4 if wire == _FIXED_32 else 8, at
 
     def _varint(self, at: int, stop: int) -> tuple[int, int]:
@@ -103,8 +100,7 @@ class Walker:
                     break
                 return value, at + length
             shift += 7
-        msg = f"the number at byte {at:,} does not end"
-        raise FormatError(msg)
+        raise FormatError(Message("ckpt.endless_number", at=at))
 
 
 def varint(value: int) -> bytes:

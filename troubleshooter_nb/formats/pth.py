@@ -9,13 +9,14 @@ from pathlib import Path
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.distributed import METADATA, distributed_tree
-from troubleshooter_nb.formats.file_source import named, opened
+from troubleshooter_nb.formats.file_source import advised, named, opened
 from troubleshooter_nb.formats.pth_containers import STORAGE_DTYPES, contents_of, is_torch
 from troubleshooter_nb.formats.pth_names import named_values
 from troubleshooter_nb.formats.pth_tensors import HARMLESS, TORCH_DTYPES, Tensors
 from troubleshooter_nb.formats.pth_walk import Tree, walked
+from troubleshooter_nb.messages import Message, ids_of, joined, message_of
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.naming.characters import printable
 
@@ -23,6 +24,8 @@ NAME = "pth"
 
 _SUFFIXES = (".pth", ".pt", ".bin", ".pkl")
 _WEIGHT_ROLES = {"parameter", "buffer", "average"}
+# Notes of what a file holds that is no tensor.
+_OTHERS = ("pth.not_tensors", "pth.code_not_run")
 _HARMLESS_MODULES = (
     "torch.distributed.checkpoint.",
     "torch.jit._pickle.",
@@ -34,17 +37,18 @@ _HARMLESS_MODULES = (
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if path.is_dir():
-        return None if (path / METADATA).is_file() else f"a folder without {METADATA}"
+        is_distributed = (path / METADATA).is_file()
+        return None if is_distributed else Message("pth.folder_without", file=METADATA)
     try:
         with opened(path) as (file, stamp):
             if is_torch(file, stamp[0]):
                 return None
     except FormatError as error:
         # An empty file of this name is a save that was interrupted.
-        return None if path.is_file() and path.suffix in _SUFFIXES else str(error)
+        return None if path.is_file() and path.suffix in _SUFFIXES else message_of(error)
     except OSError as error:
-        return error.strerror or str(error)
-    return None if path.suffix in _SUFFIXES else "neither a torch zip nor tar nor a pickle"
+        return message_of(error)
+    return None if path.suffix in _SUFFIXES else Message("pth.no_container")
 
 
 def open_pth(path: Path, *, label: str) -> Dump:
@@ -82,15 +86,17 @@ def _check_weights(stored: list[Stored], notes: list[str]) -> None:
     roles = {(one.site or site_of_parameter(one.name)).role for one in stored}
     if roles & _WEIGHT_ROLES:
         return
-    others = "; ".join(note for note in notes if note.startswith(("not tensors", "code ")))
-    if "optimizer_state" in roles or any(note.startswith("param group") for note in notes):
-        held = "optimizer state but no weights"
-    elif stored or others:
-        held = f"no weights ({others or listed([one.name for one in stored])})"
+    others = joined(note for note in notes if {*_OTHERS} & {*ids_of(note)})
+    if "optimizer_state" in roles or any("pth.param_group" in ids_of(note) for note in notes):
+        held = Message("pth.only_optimizer")
+    elif others:
+        held = Message("pth.no_weights", others=others)
+    elif stored:
+        held = Message("pth.no_weights_but", names=[one.name for one in stored])
     else:
-        held = "an empty dict: nothing was saved in it"
-    msg = f"holds {held}; pass the file with the model's state_dict, saved by torch.save"
-    raise FormatError(msg)
+        held = Message("pth.empty_dict")
+    what = Message("pth.no_model", held=held)
+    raise FormatError(joined([what, Message("pth.pass_model_file")]))
 
 
 def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
@@ -114,9 +120,7 @@ def _file_tree(path: Path) -> tuple[Tree, list[str], list[str]]:
             contents = contents_of(file, 0, stamp[0])
             tree = walked(contents.root, Tensors(path, contents, stamp))
         except FormatError as error:
-            advice = "" if "save it again" in str(error) else "; copy or save it again"
-            msg = f"not a sound torch file: {error}{advice}"
-            raise FormatError(msg) from None
+            raise FormatError(advised(error, "pth.not_sound")) from None
     return tree, contents.globals, contents.notes
 
 
@@ -125,7 +129,7 @@ def _code(globals_: list[str]) -> list[str]:
     asked = [name for name in globals_ if not _is_harmless(name)]
     asked.sort(key=lambda name: name.startswith("torch."))
     shown = [printable(name)[:80] for name in asked]
-    return [f"code the file asks for, not run: {listed(shown)}"] if shown else []
+    return [Message("pth.code_not_run", names=shown)] if shown else []
 
 
 def _is_harmless(name: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.file_source import COPY_OR_SAVE
 from troubleshooter_nb.formats.inert_pickle import (
     Call,
     Global,
@@ -22,6 +23,7 @@ from troubleshooter_nb.formats.inert_pickle import (
     unpickled_at,
 )
 from troubleshooter_nb.formats.zip_directory import MAGIC, Member, members, span_of
+from troubleshooter_nb.messages import Message, joined, message_of
 
 Span = tuple[int, int]
 
@@ -33,6 +35,7 @@ _TAR_MEMBERS = ("pickle", "storages", "tensors")
 _BLOCK = 512  # bytes, of a tar archive
 _MOST_MEMBERS = 1000
 _MOST_AXES = 64
+_NO_STORAGE = Message("pth.storage_missing")
 # Type names in front of "Storage", and the dtypes of their values.
 STORAGE_DTYPES = {
     **{"Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16"},
@@ -105,13 +108,12 @@ def _zip_contents(file: BinaryIO, start: int, stop: int) -> Contents:
     found = members(file, start, stop)
     name = _pickle_member(found)
     if not name:
-        msg = "a zip without data.pkl: not saved by torch.save"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.zip_without_pickle"))
     top = name.removesuffix(_PICKLE)
     content = _content(file, found[name], stop)
     notes = []
     if zlib.crc32(content) != found[name].crc:
-        notes.append(f"{_PICKLE} does not have the CRC-32 it was saved with: perhaps damaged")
+        notes.append(Message("pth.pickle_sum", file=_PICKLE))
     read = unpickled(content)
     order = found.get(f"{top}byteorder")
     big_endian = order is not None and _content(file, order, stop) == b"big"
@@ -125,8 +127,7 @@ def _zip_contents(file: BinaryIO, start: int, stop: int) -> Contents:
 
 def _content(file: BinaryIO, member: Member, stop: int) -> bytes:
     if member.size > _LARGEST_PICKLE:
-        msg = f"member {member.name[:80]!r} of {member.size:,} bytes"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.member_size", name=member.name[:80], size=member.size))
     begin, length = span_of(file, member, stop)
     file.seek(begin)
     return file.read(length)
@@ -135,16 +136,16 @@ def _content(file: BinaryIO, member: Member, stop: int) -> bytes:
 def _stored_span(file: BinaryIO, member: Member | None, stop: int) -> Span | str:
     """Place of a storage, or why it has none."""
     if member is None:
-        return "its storage is not in the file"
+        return _NO_STORAGE
     try:
         return span_of(file, member, stop)
     except FormatError as error:
-        return str(error)
+        return message_of(error)
 
 
 def _finder(spans: dict[str, Span | str]) -> Callable[[str], Span]:
     def storage(key: str) -> Span:
-        span = spans.get(key, "its storage is not in the file")
+        span = spans.get(key, _NO_STORAGE)
         if isinstance(span, str):
             raise FormatError(span)
         return span
@@ -156,8 +157,7 @@ def _check_apart(spans: Iterable[Span]) -> None:
     end = 0
     for begin, length in sorted(spans):
         if begin < end and length:
-            msg = f"two storages overlap at byte {begin:,}: the file is damaged"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.storages_overlap", begin=begin))
         end = max(end, begin + length)
 
 
@@ -179,24 +179,22 @@ def _legacy_contents(file: BinaryIO, stop: int) -> Contents:
     """Five pickles, then the storages; or one pickle that torch did not write."""
     first = unpickled_at(file, stop)
     if first.root != _LEGACY_MAGIC:
-        notes = ["a pickle not written by torch.save"]
+        notes: list[str] = [Message("pth.plain_pickle")]
         return Contents(first.root, first.globals, _finder({}), notes=notes)
     protocol, system = unpickled_at(file, stop).root, unpickled_at(file, stop).root
     if protocol != _LEGACY_PROTOCOL:
-        msg = f"a protocol of torch other than {_LEGACY_PROTOCOL}; update or save it again"
-        raise FormatError(msg)
+        what = Message("pth.torch_protocol", known=_LEGACY_PROTOCOL)
+        raise FormatError(joined([what, Message("pth.update_or_save")]))
     big_endian = isinstance(system, Table) and system.get("little_endian") is False
     read = unpickled_at(file, stop)
     keys = unpickled_at(file, stop).root
     if not isinstance(keys, list) or not all(map(key_text, keys)):
-        msg = "no list of storages where one is expected: the file is damaged"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.no_storages"))
     sizes = {_storage_key(one): _itemsize(one.pid[1]) for one in _storages(read)}
     spans: dict[str, Span | str] = {}
     for key in map(key_text, keys):
         if key not in sizes:
-            msg = f"nothing says what storage {key[:40]!r} holds: the file is damaged"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.unknown_storage", key=key[:40]))
         spans[key] = _counted_span(file, sizes[key], stop)
     return Contents(read.root, read.globals, _finder(spans), big_endian)
 
@@ -222,11 +220,8 @@ def _counted_span(file: BinaryIO, itemsize: int, stop: int) -> Span:
     count = struct.unpack("<q", head)[0] if len(head) == 8 else -1
     begin = file.tell()
     if count < 0 or begin + count * itemsize > stop:
-        msg = (
-            f"truncated: {count:,} values of {itemsize} bytes at byte {begin:,} do not end "
-            f"before byte {stop:,}; copy or save it again"
-        )
-        raise FormatError(msg)
+        facts = {"count": count, "itemsize": itemsize, "begin": begin, "stop": stop}
+        raise FormatError(joined([Message("pth.values_cut", **facts), COPY_OR_SAVE]))
     file.seek(begin + count * itemsize)
     return begin, count * itemsize
 
@@ -277,14 +272,12 @@ def _tar_storages(file: BinaryIO, place: Span) -> tuple[dict[str, Span | str], d
     views = unpickled_at(file, stop).root
     for view in views if isinstance(views, list) else []:
         if not isinstance(view, tuple) or len(view) != 4 or not all(map(key_text, view)):
-            msg = "no view of a storage where one is expected: the file is damaged"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.no_view"))
         key, base, offset, count = key_text(view[0]), key_text(view[1]), view[2], view[3]
         span = spans.get(base)
         itemsize = _itemsize(kinds.get(base))
         if not isinstance(span, tuple) or not 0 <= offset <= offset + count <= span[1] // itemsize:
-            msg = f"a view reaches outside storage {base[:40]!r}: the file is damaged"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.view_outside", key=base[:40]))
         kinds[key] = kinds[base]
         spans[key] = span[0] + offset * itemsize, count * itemsize
     return spans, kinds
@@ -301,8 +294,7 @@ def _tar_tensors(file: BinaryIO, place: Span, kinds: dict[str, Any]) -> dict[str
         axes = int.from_bytes(file.read(8)[:4], "little")
         rest = file.read(16 * min(axes, _MOST_AXES) + 8)
         if axes > _MOST_AXES or len(rest) != 16 * axes + 8 or file.tell() > stop:
-            msg = f"tensor {key[:40]!r} of {axes} axes: the file is damaged"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.tar_axes", key=key[:40], axes=axes))
         *numbers, offset = struct.unpack(f"<{2 * axes + 1}q", rest)
         pid = Persistent(("storage", kinds.get(storage), storage, "cpu", None))
         args = pid, offset, tuple(numbers[:axes]), tuple(numbers[axes:])
@@ -312,13 +304,11 @@ def _tar_tensors(file: BinaryIO, place: Span, kinds: dict[str, Any]) -> dict[str
 
 def _count(read: Unpickled) -> int:
     if type(read.root) is not int or read.root < 0:
-        msg = "no number where one is expected: the file is damaged"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.no_count"))
     return read.root
 
 
 def _three(root: Any) -> tuple[str, Any, Any]:
     if not isinstance(root, tuple) or len(root) != 3 or not key_text(root[0]):
-        msg = "no key with its type where one is expected: the file is damaged"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.no_key"))
     return key_text(root[0]), root[1], root[2]

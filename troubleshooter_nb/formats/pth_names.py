@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory
-from troubleshooter_nb.formats.checkpoint import Stored, listed
+from troubleshooter_nb.formats.checkpoint import Stored
 from troubleshooter_nb.formats.inert_pickle import Table
 from troubleshooter_nb.formats.pth_containers import key_text
 from troubleshooter_nb.formats.pth_tensors import Ready
 from troubleshooter_nb.formats.pth_walk import Leaf, Place, Tree
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import (
     AVERAGES,
     OPTIMIZER_STATES,
@@ -85,22 +86,25 @@ class _Naming:
             yield stored
 
     def notes(self) -> list[str]:
-        notes = []
+        notes: list[str] = []
         if self._main:
-            average = " (a moving average)" if self._main in AVERAGES else ""
-            notes.append(f"weights are those of {self._main!r}{average}")
+            average = "_average" if self._main in AVERAGES else ""
+            notes.append(Message(f"pth.weights_of{average}", name=self._main))
         for path, owners in self._owners.items():
             if owners:
-                where = ".".join(path) or "the optimizer"
-                notes.append(f"{where}: states named by order and shape of the model's parameters")
+                where = ".".join(path) or Message("pth.the_optimizer")
+                notes.append(Message("pth.states_named", where=where))
         for table in self._tree.optimizers.values():
             notes += _settings(table)
         if others := self._others():
-            notes.append(f"not tensors: {listed(others)}")
+            notes.append(Message("pth.not_tensors", names=others))
         said = Counter(one for leaf in self._tree.leaves if (one := _said(leaf)))
-        notes += [f"tensors {one}: {count:,}" for one, count in said.most_common(_MOST_SAID)]
+        notes += (
+            Message("pth.tensors_said", said=one, count=count)
+            for one, count in said.most_common(_MOST_SAID)
+        )
         if self._tree.scripted:
-            notes.append("TorchScript: its code is not run")
+            notes.append(Message("pth.torchscript"))
         return notes
 
     def _others(self) -> list[str]:
@@ -349,7 +353,7 @@ def _fit(
 def _settings(table: Table) -> list[str]:
     """A line for each group of an optimizer with its learning rate and other numbers."""
     groups = _groups(table)
-    said = []
+    said: list[str] = []
     for number, group in enumerate(groups[:_MOST_GROUPS_SHOWN]):
         shown = [
             f"{key[:40]}={text}"
@@ -357,9 +361,10 @@ def _settings(table: Table) -> list[str]:
             if key != "params" and (text := _numbers_text(value))
         ]
         if shown:
-            said.append(f"param group {number}: {', '.join(shown[:_MOST_SETTINGS_SHOWN])}")
+            settings = shown[:_MOST_SETTINGS_SHOWN]
+            said.append(Message("pth.param_group", number=number, settings=settings))
     if len(groups) > _MOST_GROUPS_SHOWN:
-        said.append(f"{len(groups) - _MOST_GROUPS_SHOWN} more param groups")
+        said.append(Message("pth.more_groups", count=len(groups) - _MOST_GROUPS_SHOWN))
     return said
 
 

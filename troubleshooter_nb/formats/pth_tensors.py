@@ -21,6 +21,7 @@ from troubleshooter_nb.formats.pth_containers import (
     key_text,
     storage_name,
 )
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token
 from troubleshooter_nb.naming import DTYPE_TOKENS
 
@@ -48,11 +49,11 @@ _WRAPPERS = (
 _SUBCLASSES = ("torch._tensor._rebuild_from_type_v2", "torch._tensor._rebuild_from_type")
 _WITHOUT_DATA = "torch._utils._rebuild_wrapper_subclass"
 _NOT_READ = {
-    "torch._utils._rebuild_sparse_tensor": "a sparse tensor; save its .to_dense()",
-    "torch._utils._rebuild_sparse_csr_tensor": "a sparse tensor; save its .to_dense()",
-    "torch._utils._rebuild_nested_tensor": "a nested tensor; save its .to_padded_tensor(0)",
-    "torch._utils._rebuild_meta_tensor_no_storage": "a tensor on the meta device has no values",
-    _WITHOUT_DATA: "a tensor of a class of its own, without values that can be found",
+    "torch._utils._rebuild_sparse_tensor": Message("pth.sparse"),
+    "torch._utils._rebuild_sparse_csr_tensor": Message("pth.sparse"),
+    "torch._utils._rebuild_nested_tensor": Message("pth.nested"),
+    "torch._utils._rebuild_meta_tensor_no_storage": Message("pth.meta"),
+    _WITHOUT_DATA: Message("pth.own_class"),
 }
 _RECONSTRUCT = ("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct")
 _SCALAR = ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar")
@@ -125,12 +126,12 @@ class Tensors:
                     return inner if inner.pairs else Ready(None, _NOT_READ[_WITHOUT_DATA])
                 value = Call(made_by, args[2])
                 own = isinstance(kind, Global) and kind.path not in HARMLESS
-                said = f"saved as {kind.path[:80]}" if own else ""
+                said = Message("pth.saved_as", name=kind.path[:80]) if own else ""
             elif path in _WRAPPERS and args:
                 value = args[0]
             else:
                 return self._rebuilt(path, value, said)
-        return Ready(None, "wrapped too often")
+        return Ready(None, Message("pth.wrapped"))
 
     def _known(self, value: Any) -> Any:
         """The tensor that the oldest container keeps outside the object."""
@@ -147,7 +148,7 @@ class Tensors:
         try:
             ready = rebuild(self, call)
         except FormatError as error:
-            return Ready(None, str(error))
+            return Ready(None, message_of(error))
         return Ready(ready.source, ready.reason, ready.said or said)
 
     def plain(self, call: Call) -> Ready:
@@ -156,9 +157,9 @@ class Tensors:
         kind = _storage_kind(call.args[0])
         token = STORAGE_DTYPES.get(kind)
         if token is None:
-            msg = f"values of a {kind[:40] or 'storage of an unknown kind'}, which are not read"
-            raise FormatError(msg)
-        quantised = "as quantised integers, without scale" if kind.startswith("Q") else ""
+            what = kind[:40] or Message("pth.unknown_kind")
+            raise FormatError(Message("pth.kind_not_read", kind=what))
+        quantised = Message("pth.quantised") if kind.startswith("Q") else ""
         return self._viewed(call.args, token, _metadata(call.args, 6), quantised)
 
     def typed(self, call: Call) -> Ready:
@@ -168,26 +169,23 @@ class Tensors:
         name = dtype.name if isinstance(dtype, Global) and dtype.module == "torch" else ""
         token = _ALIASES.get(name, name)
         if token not in TORCH_DTYPES:
-            msg = f"values of dtype {name[:40] or 'of no known name'}, which are not read"
-            raise FormatError(msg)
+            named = name[:40] or Message("pth.dtype_unnamed")
+            raise FormatError(Message("pth.dtype_not_read", dtype=named))
         return self._viewed(call.args, token, _metadata(call.args, 7), "")
 
     def _viewed(self, args: tuple[Any, ...], token: str, bits: dict[str, Any], said: str) -> Ready:
         if lazy := [bit for bit in ("conj", "neg") if bits.get(bit)]:
-            msg = f"a lazy view ({lazy[0]} bit); save its .resolve_{lazy[0]}()"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.lazy_view", bit=lazy[0]))
         storage, offset = args[0], args[1]
         shape, strides = whole_numbers(args[2]), whole_numbers(args[3])
         if not is_whole(offset) or shape is None or strides is None:
-            msg = "no whole numbers where its shape, strides and offset are expected"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.no_whole_numbers"))
         key = storage.pid[2]
         begin, length = self._contents.storage(key_text(key))
         dtype = dtype_from_token(token)
         if self._contents.big_endian and dtype.itemsize > 1:
             if dtype.isbuiltin != 1:
-                msg = f"big-endian {token}, which is not read"
-                raise FormatError(msg)
+                raise FormatError(Message("pth.big_endian", token=token))
             dtype = dtype.newbyteorder(">")
         # Old torch named a storage that is a part of another one: (key, offset, size).
         view = storage.pid[5] if len(storage.pid) > 5 else None
@@ -203,8 +201,7 @@ class Tensors:
         """What numpy's _reconstruct() makes: (version, shape, dtype, fortran, bytes)."""
         state = call.state
         if not isinstance(state, tuple) or len(state) != 5:
-            msg = "a numpy array without values"
-            raise FormatError(msg)
+            raise FormatError(Message("pth.array_without_values"))
         return _in_memory(state[4], state[2], state[1], "F" if state[3] is True else "C")
 
     def scalar(self, call: Call) -> Ready:
@@ -232,18 +229,16 @@ _REBUILDS: dict[str, Callable[[Tensors, Call], Ready]] = {
 
 def _check_count(call: Call, count: int) -> None:
     if len(call.args) < count:
-        msg = f"{len(call.args)} arguments for {call.path}, which takes {count}"
-        raise FormatError(msg)
+        given = len(call.args)
+        raise FormatError(Message("pth.arguments", given=given, path=call.path, count=count))
 
 
 def _storage_kind(storage: Any) -> str:
     if isinstance(storage, Call) and storage.path == "torch.storage._load_from_bytes":
-        msg = "saved with pickle.dump; save it again with torch.save"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.pickle_dump"))
     pid = storage.pid if isinstance(storage, Persistent) else None
     if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
-        msg = "no storage where its values are expected"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.no_storage"))
     return storage_name(pid[1])
 
 
@@ -271,13 +266,11 @@ def _in_memory(content: Any, dtype: Any, shape: Any, order: Any) -> Ready:
     if type(content) is str:  # Python 2 kept bytes and texts alike
         content = content.encode("latin-1", "replace")
     if not isinstance(content, bytes | bytearray) or lengths is None:
-        msg = "a numpy array whose values or shape are something else"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.array_of_else"))
     check_shape(lengths, meant)
     size = math.prod(lengths) * meant.itemsize
     if len(content) != size:
-        msg = f"a numpy array of {size:,} bytes with {len(content):,} of values"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.array_bytes", size=size, held=len(content)))
     values = np.frombuffer(content, meant) if size else np.empty(0, meant)
     return Ready(ArrayInMemory(values.reshape(lengths, order=order)))
 
@@ -297,8 +290,8 @@ def _numpy_dtype(value: Any) -> np.dtype:
     try:
         dtype = dtype_from_token(text)
     except ValueError:
-        msg = f"a numpy array of {text or 'an unknown dtype'}, not of numbers"
-        raise FormatError(msg) from None
+        kind = text or Message("pth.unknown_dtype")
+        raise FormatError(Message("pth.array_dtype", dtype=kind)) from None
     state = value.state
     big = isinstance(state, tuple) and len(state) > 1 and state[1] == ">"
     return dtype.newbyteorder(">") if big and arithmetic_of(dtype) != "unsupported" else dtype

@@ -10,6 +10,7 @@ from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.inert_pickle import Call, Table
 from troubleshooter_nb.formats.pth_containers import key_text
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 from troubleshooter_nb.naming.characters import printable
 
@@ -76,11 +77,7 @@ def walked(root: Any, tensors: Tensors) -> Tree:
         path, value, role = item
         count += 1
         if count > most:
-            msg = (
-                f"it unfolds into more than {most:,} values, too many for its size: made to "
-                "exhaust the reader, or damaged"
-            )
-            raise FormatError(msg)
+            raise FormatError(Message("pth.too_many_values", most=most))
         found = tensors.found(value)
         if isinstance(found, Ready):
             tree.leaves.append(Leaf(path or ("tensor",), found, role))
@@ -115,8 +112,7 @@ def _longer(path: Place, key: str) -> Place:
     if not key:
         return path
     if sum(map(len, path)) + len(key) > _LONGEST_NAME:
-        msg = f"a name of more than {_LONGEST_NAME:,} letters"
-        raise FormatError(msg)
+        raise FormatError(Message("pth.name_too_long", most=_LONGEST_NAME))
     return (*path, key)
 
 

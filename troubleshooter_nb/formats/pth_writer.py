@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
 from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.messages import Message
 
 _STORAGES = {
     **{"float64": "Double", "float32": "Float", "float16": "Half", "bfloat16": "BFloat16"},
@@ -53,15 +55,15 @@ def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     OSError
         If it cannot be written. Nothing is left behind by either.
     """
-    left_out, kept = [], []
+    left_out: list[tuple[str, str]] = []
+    kept = []
     for item in items:
         if item.dtype.name in _STORAGES or item.dtype.name in _UNTYPED:
             kept.append(item)
         else:
-            left_out.append((item.name, f"torch has no {item.dtype.name}"))
+            left_out.append((item.name, Message("pth.torch_lacks", dtype=item.dtype.name)))
     if len({item.name for item in kept}) < len(kept):
-        msg = "two tensors of one name cannot be in one state dict"
-        raise ValueError(msg)
+        raise ArgumentError(Message("pth.same_name"))
     # The checksum of a block takes as long as writing it; both let other threads run.
     with written_whole(path) as stream, ThreadPoolExecutor(1) as beside:
         archive = _Archive(stream, beside)

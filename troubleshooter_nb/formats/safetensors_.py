@@ -19,9 +19,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump, listed
+from troubleshooter_nb.errors import ArgumentError, FormatError
+from troubleshooter_nb.formats.checkpoint import Item, Stored, bytes_of, checkpoint_dump
 from troubleshooter_nb.formats.file_source import (
+    COPY_OR_SAVE,
     FileSource,
     check_shape,
     checked_source,
@@ -30,6 +31,8 @@ from troubleshooter_nb.formats.file_source import (
     opened,
     written_whole,
 )
+from troubleshooter_nb.formats.parse_errors import in_brief
+from troubleshooter_nb.messages import Message, joined, message_of, parts_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.characters import printable
 
@@ -61,7 +64,6 @@ _TYPES = {
     "F8_E5M2FNUZ": "float8_e5m2fnuz",
 }
 _TYPE_OF = {token: type_ for type_, token in _TYPES.items()}
-_AGAIN = "copy or save it again"
 
 
 def refusal(path: Path) -> str | None:
@@ -72,7 +74,7 @@ def refusal(path: Path) -> str | None:
         return None
     if path.suffix == ".safetensors" and path.is_file():
         return None
-    return "does not begin with a header of safetensors, and is not called .safetensors"
+    return Message("safetensors.refusal")
 
 
 def open_safetensors(path: Path, *, label: str) -> Dump:
@@ -108,16 +110,14 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     metadata = _metadata(header.pop(_METADATA, {}))
     records = [_record(name, facts) for name, facts in header.items()]
     if not records:
-        msg = "no tensors in it; save the network again"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("ckpt.no_tensors"), Message("files.save_network_again")]))
     notes = _check_layout(records, stamp[0] - base)
     stored = [_stored(path, record, base, stamp, metadata) for record in records]
     tied = _tied(stored, metadata)
     if tied:
-        names = listed([one.name for one in tied])
-        notes.append(f"left out on saving because another name has the same tensor: {names}")
+        notes.append(Message("safetensors.tied", names=[one.name for one in tied]))
     if "crc_num" in metadata:
-        notes.append("carries a CRC-32 of MindSpore, not checked")
+        notes.append(Message("safetensors.sum_of_mindspore"))
     stored += tied
     return (stored if _keeps_saving_order(records) else sorted(stored, key=_name)), notes
 
@@ -142,16 +142,14 @@ def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     head = file.read(_LENGTH_SIZE)
     length = int.from_bytes(head, "little")
     if len(head) < _LENGTH_SIZE:
-        msg = f"{size} bytes are no safetensors file; {_AGAIN}"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("safetensors.too_short", size=size), COPY_OR_SAVE]))
     if length > _LARGEST_HEADER:
-        msg = f"not a safetensors file: its header would have {length:,} bytes"
-        raise FormatError(msg)
+        raise FormatError(Message("safetensors.header_size", length=length))
     if length > size - _LENGTH_SIZE:
-        msg = f"truncated: its header has {length:,} bytes, the file {size:,}; {_AGAIN}"
-        raise FormatError(msg)
-    what = "not a safetensors file, or damaged: its header"
-    return json_object(file.read(length), what), _LENGTH_SIZE + length
+        what = Message("safetensors.header_cut", length=length, size=size)
+        raise FormatError(joined([what, COPY_OR_SAVE]))
+    header = Message("safetensors.header")
+    return json_object(file.read(length), header), _LENGTH_SIZE + length
 
 
 def json_object(raw: bytes, what: str) -> dict[str, Any]:
@@ -172,19 +170,14 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
     try:
         value = json.loads(raw.decode(), object_pairs_hook=_distinct, parse_constant=_not_in_json)
     except FormatError as error:
-        msg = f"{what} {error}"
-        raise FormatError(msg) from None
+        raise FormatError(Message("safetensors.fault", what=what, fault=error)) from None
     except RecursionError:
-        msg = f"{what} is nested too deeply"
-        raise FormatError(msg) from None
+        raise FormatError(Message("safetensors.nested", what=what)) from None
     except ValueError as error:
-        # Python's own advice for numbers of thousands of digits is none for a file.
-        first = "a number too long" if "set_int_max_str_digits" in str(error) else str(error)[:100]
-        msg = f"{what} is no JSON: {first}"
-        raise FormatError(msg) from None
+        detail = in_brief(error, 100)
+        raise FormatError(Message("safetensors.no_json", what=what, detail=detail)) from None
     if not isinstance(value, dict):
-        msg = f"{what} is no JSON object"
-        raise FormatError(msg)
+        raise FormatError(Message("safetensors.no_object", what=what))
     return value
 
 
@@ -192,14 +185,12 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = {printable(key): value for key, value in pairs}
     if len(found) < len(pairs):
         twice = Counter(printable(key) for key, _ in pairs).most_common(1)[0][0]
-        msg = f"has {_short(twice)} twice"
-        raise FormatError(msg)
+        raise FormatError(Message("safetensors.twice", name=_short(twice)))
     return found
 
 
 def _not_in_json(constant: str) -> Any:
-    msg = f"{constant} is no number of JSON"
-    raise ValueError(msg)
+    raise ArgumentError(Message("safetensors.constant", constant=constant))
 
 
 def _short(value: object) -> str:
@@ -209,27 +200,28 @@ def _short(value: object) -> str:
 
 def _metadata(found: object) -> dict[str, str]:
     if not isinstance(found, dict):
-        msg = f"its {_METADATA} is {_short(found)}, not an object; {_AGAIN}"
-        raise FormatError(msg)
+        what = Message("safetensors.metadata", key=_METADATA, value=_short(found))
+        raise FormatError(joined([what, COPY_OR_SAVE]))
     return {key: printable(value) for key, value in found.items() if isinstance(value, str)}
 
 
 def _record(name: str, facts: object) -> _Record:
     """What the header says about one tensor, as far as it can be without the others."""
     if not isinstance(facts, dict) or not facts.keys() >= {"dtype", "shape", "data_offsets"}:
-        raise _wrong(name, f"{_short(facts)} has not dtype, shape and data_offsets")
+        raise _wrong(name, Message("safetensors.facts", value=_short(facts)))
     type_, shape, offsets = facts["dtype"], facts["shape"], facts["data_offsets"]
     if not isinstance(type_, str):
-        raise _wrong(name, f"its dtype is {_short(type_)}")
+        raise _wrong(name, Message("safetensors.dtype", value=_short(type_)))
     if not _are_lengths(shape):
-        raise _wrong(name, f"its shape is {_short(shape)}, not lengths")
+        raise _wrong(name, Message("safetensors.shape", value=_short(shape)))
     if not _are_lengths(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise _wrong(name, f"its data_offsets are {_short(offsets)}, not a begin and an end")
+        raise _wrong(name, Message("safetensors.offsets", value=_short(offsets)))
     return _Record(name, type_, tuple(shape), offsets[0], offsets[1])
 
 
 def _wrong(name: str, what: str) -> FormatError:
-    return FormatError(f"entry {_short(name)}: {what}; the file is damaged, {_AGAIN}")
+    entry = Message("safetensors.entry", name=_short(name), what=parts_of(what)[0])
+    return FormatError(joined([entry, Message("files.damaged_again")]))
 
 
 def _are_lengths(value: object) -> bool:
@@ -243,19 +235,17 @@ def _check_layout(records: Sequence[_Record], held: int) -> list[str]:
     previous = records[0]
     for record in sorted(records, key=lambda record: (record.begin, record.end)):
         if record.end > held:
-            msg = (
-                f"entry {_short(record.name)}: truncated: its values end at byte {record.end:,}, "
-                f"the file holds {held:,}; {_AGAIN}"
-            )
-            raise FormatError(msg)
+            facts = {"name": _short(record.name), "end": record.end, "held": held}
+            raise FormatError(joined([Message("safetensors.entry_cut", **facts), COPY_OR_SAVE]))
         if record.begin == record.end:
             continue
         if record.begin < covered:
-            raise _wrong(record.name, f"its values overlap those of {_short(previous.name)}")
+            overlap = Message("safetensors.overlap", other=_short(previous.name))
+            raise _wrong(record.name, overlap)
         holes += record.begin - covered
         covered, previous = record.end, record
     holes += held - covered
-    return [f"{holes:,} bytes of the file belong to no tensor"] if holes else []
+    return [Message("safetensors.holes", count=holes)] if holes else []
 
 
 def _stored(
@@ -267,14 +257,15 @@ def _stored(
 ) -> Stored:
     """A tensor with a handle to its values, or with the reason why it has none."""
     if metadata.get(record.name) == "Int4":
-        return Stored(record.name, None, "int4, two to a byte, which is not read")
+        return Stored(record.name, None, Message("safetensors.int4"))
     dtype = _dtype(record.type)
     if dtype is None:
-        return Stored(record.name, None, f"dtype {_short(record.type)} is not read")
+        reason = Message("safetensors.dtype_not_read", value=_short(record.type))
+        return Stored(record.name, None, reason)
     try:
         source = _source(path, record, base, stamp, dtype)
     except FormatError as error:
-        raise _wrong(record.name, str(error)) from None
+        raise _wrong(record.name, message_of(error)) from None
     return Stored(record.name, source)
 
 
@@ -284,9 +275,8 @@ def _source(
     check_shape(record.shape, dtype)
     held, needed = record.end - record.begin, math.prod(record.shape) * dtype.itemsize
     if held != needed:
-        shown = _short(record.shape)
-        msg = f"shape {shown} of {dtype} needs {needed:,} bytes, it has {held:,}"
-        raise FormatError(msg)
+        facts = {"shape": _short(record.shape), "dtype": dtype, "needed": needed, "held": held}
+        raise FormatError(Message("safetensors.size", **facts))
     spans = ((base + record.begin, held),)
     return checked_source(path, record.shape, dtype, spans, stamp=stamp)
 
@@ -359,8 +349,7 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
     kept = [item for item in items if not _not_storable(item)]
     names = Counter(item.name for item in kept)
     if len(names) < len(kept):
-        msg = f"two tensors are called {names.most_common(1)[0][0]!r}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("safetensors.same_name", name=names.most_common(1)[0][0]))
     ordered = _aligned(kept)
     with written_whole(path) as stream:
         stream.write(_header_of(ordered))
@@ -371,9 +360,9 @@ def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]
 
 def _not_storable(item: Item) -> str:
     if item.name == _METADATA:
-        return "safetensors keeps its own facts under this name"
+        return Message("safetensors.own_name")
     if item.dtype.name not in _TYPE_OF:
-        return f"safetensors has no dtype for {item.dtype.name}"
+        return Message("safetensors.no_dtype", dtype=item.dtype.name)
     return ""
 
 
@@ -406,6 +395,5 @@ def _header_of(items: Sequence[Item]) -> bytes:
     raw = json.dumps(header, separators=(",", ":")).encode()
     raw += b" " * (-len(raw) % 8)
     if len(raw) > _LARGEST_HEADER:
-        msg = f"the names and shapes need {len(raw):,} bytes, the format allows {_LARGEST_HEADER:,}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("safetensors.names_size", size=len(raw), most=_LARGEST_HEADER))
     return len(raw).to_bytes(_LENGTH_SIZE, "little") + raw

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import open_any, why_not
 from troubleshooter_nb.formats.file_source import named, opened
 from troubleshooter_nb.formats.safetensors_ import json_object
+from troubleshooter_nb.messages import Message, joined, message_of
 
 NAME = "sharded"
 
@@ -19,19 +20,20 @@ _INDEX = ".index.json"
 _LARGEST_INDEX = 100_000_000  # bytes
 # What a folder of Hugging Face holds when one file was enough.
 _SINGLE = ("model.safetensors", "pytorch_model.bin")
-_AGAIN = "download or save it again"
+_AGAIN = Message("files.download_or_save")
 
 
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if path.is_file():
-        return None if path.name.endswith(_INDEX) else f"a file, but not called *{_INDEX}"
+        is_index = path.name.endswith(_INDEX)
+        return None if is_index else Message("checkpoints.not_called", suffix=_INDEX)
     if not path.is_dir():
-        return "neither a folder nor a file"
+        return Message("checkpoints.nothing")
     try:
         _chosen(path)
     except (FormatError, OSError) as error:
-        return str(error)
+        return message_of(error)
     return None
 
 
@@ -75,11 +77,10 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     stored = [_stored(name, place, shards, failures) for name, place in places.items()]
     extra = _extra(places, shards)
     if extra:
-        names = listed([one.name for one in extra])
-        notes.append(f"in the shards, but not in {file.name}: {names}")
-    lacking = [one.name for one in stored if one.reason]
-    if lacking:
-        notes.append(f"incomplete: {len(lacking)} of {len(stored)} tensors cannot be read")
+        names = [one.name for one in extra]
+        notes.append(Message("checkpoints.not_in_index", file=file.name, names=names))
+    if lacking := sum(bool(one.reason) for one in stored):
+        notes.append(Message("checkpoints.incomplete", count=lacking, size=len(stored)))
     return stored + extra, notes
 
 
@@ -92,29 +93,26 @@ def _chosen(folder: Path) -> Path:
     if len(found) == 1:
         return folder / found[0]
     if found:
-        msg = f"a folder with {listed(found)}; open one of them"
-        raise FormatError(msg)
-    msg = f"a folder without {' or '.join((f'*{_INDEX}', *_SINGLE))}"
-    raise FormatError(msg)
+        raise FormatError(Message("checkpoints.folder_with", names=found))
+    one, other = _SINGLE
+    lacking = {"index": f"*{_INDEX}", "one": one, "other": other}
+    raise FormatError(Message("checkpoints.folder_without", **lacking))
 
 
 def _weight_map(file: Path) -> dict[str, str]:
     """The file name of each tensor, in the order of the index."""
     with opened(file) as (stream, stamp):
         if stamp[0] > _LARGEST_INDEX:
-            msg = f"an index of {stamp[0]:,} bytes is not read; the limit is {_LARGEST_INDEX:,}"
-            raise FormatError(msg)
-        found = json_object(stream.read(), "the index").get("weight_map")
+            what = Message("checkpoints.index_size", size=stamp[0])
+            raise FormatError(joined([what, Message("files.limit", most=_LARGEST_INDEX)]))
+        index = Message("checkpoints.index")
+        found = json_object(stream.read(), index).get("weight_map")
     if not isinstance(found, dict) or not found:
-        msg = f"no index of a checkpoint: it has no weight_map of names and files; {_AGAIN}"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("checkpoints.no_weight_map"), _AGAIN]))
     for name, place in found.items():
         if not isinstance(place, str) or not _is_base_name(place):
-            msg = (
-                f"weight_map puts {name[:80]!r} into {str(place)[:80]!r}, "
-                "which is no file name of its own folder"
-            )
-            raise FormatError(msg)
+            facts = {"name": name[:80], "place": str(place)[:80]}
+            raise FormatError(Message("checkpoints.outside_folder", **facts))
     return found
 
 
@@ -136,10 +134,10 @@ def _shards(
             failures[place] = why_not(folder / place, error)
             continue
         shards[place] = {one.name: one for one in stored}
-        notes += (f"{place}: {note}" for note in said)
+        notes += (Message("files.in_file", file=place, what=note) for note in said)
     if not shards:
-        msg = f"none of its {len(failures)} files can be read; {next(iter(failures.values()))}"
-        raise FormatError(msg)
+        none = Message("checkpoints.no_shard", count=len(failures))
+        raise FormatError(joined([none, next(iter(failures.values()))]))
     return shards, failures, notes
 
 
@@ -151,7 +149,8 @@ def _stored(
 ) -> Stored:
     if found := shards.get(place, {}).get(name):
         return found
-    return Stored(name, None, failures.get(place) or f"{place} does not hold it; {_AGAIN}")
+    lacking = joined([Message("checkpoints.not_in_shard", file=place), _AGAIN])
+    return Stored(name, None, failures.get(place) or lacking)
 
 
 def _extra(places: Mapping[str, str], shards: Mapping[str, Mapping[str, Stored]]) -> list[Stored]:

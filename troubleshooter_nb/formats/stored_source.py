@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.formats.archive_source import Placed
 from troubleshooter_nb.formats.file_source import FileSource, reopened
+from troubleshooter_nb.messages import Message
 
 _BLOCK = 1 << 20  # bytes
 _MOST_SEGMENTS = 256
@@ -126,11 +127,9 @@ class StoredSource(FileSource):
 
     def _refuse_damaged(self) -> None:
         if self.covered.sound is False:
-            msg = (
-                f"{Path(self.path).name}: {self.member.name[:80]!r} is damaged: its CRC-32 is not "
-                "that of its contents"
-            )
-            raise ReadError(msg)
+            where = {"file": Path(self.path).name, "member": self.member.name[:80]}
+            detail = Message("zips.wrong_sum")
+            raise ReadError(Message("zips.member_damaged", **where, detail=detail))
 
 
 def _joined(crc: int, after: int, length: int) -> int:

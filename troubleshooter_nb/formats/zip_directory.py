@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.file_source import COPY_OR_SAVE
+from troubleshooter_nb.messages import Message, joined
 
 MAGIC = b"PK\x03\x04"
 _STORED = 0
@@ -47,16 +49,14 @@ def members(file: BinaryIO, start: int, stop: int) -> dict[str, Member]:
     """
     begin, length = _directory(file, start, stop)
     if length > _LARGEST_DIRECTORY:
-        msg = f"zip directory of {length:,} bytes"
-        raise FormatError(msg)
+        raise FormatError(Message("zips.directory_size", size=length))
     content = _taken(file, begin, begin + length, start, stop)
     found: dict[str, Member] = {}
     at = 0
     while at < len(content):
         member, at = _member(content, at, start)
         if member.name in found:
-            msg = f"two members of the zip are called {member.name[:80]!r}"
-            raise FormatError(msg)
+            raise FormatError(Message("zips.same_name", name=member.name[:80]))
         found[member.name] = member
     return found
 
@@ -67,49 +67,42 @@ def _directory(file: BinaryIO, start: int, stop: int) -> tuple[int, int]:
     tail = _taken(file, first, stop, start, stop)
     at = tail.rfind(b"PK\x05\x06")
     if at < 0 or len(tail) - at < _END.size:
-        msg = "truncated: no zip directory at its end; copy or save it again"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("zips.no_directory"), COPY_OR_SAVE]))
     *_, length, begin, _ = _END.unpack_from(tail, at)
     end = first + at
     if at >= _LOCATOR.size and tail[at - _LOCATOR.size :].startswith(b"PK\x06\x07"):
         place = start + _LOCATOR.unpack_from(tail, at - _LOCATOR.size)[2]
         record = _taken(file, place, place + _END64.size, start, stop)
         if not record.startswith(b"PK\x06\x06"):
-            msg = f"zip directory damaged: no zip64 record at byte {place:,}"
-            raise FormatError(msg)
+            raise FormatError(Message("zips.no_zip64", place=place))
         length, begin = _END64.unpack(record)[-2:]
         end = place
     if start + begin + length != end:
-        msg = f"zip directory damaged: it does not end at byte {end:,}, where its end is described"
-        raise FormatError(msg)
+        raise FormatError(Message("zips.directory_end", end=end))
     return start + begin, length
 
 
 def _taken(file: BinaryIO, begin: int, end: int, start: int, stop: int) -> bytes:
     if begin < start or end > stop or end < begin:
-        msg = f"zip damaged: bytes {begin:,} to {end:,} lie outside it; copy or save it again"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("zips.outside", begin=begin, end=end), COPY_OR_SAVE]))
     file.seek(begin)
     content = file.read(end - begin)
     if len(content) != end - begin:
-        msg = f"truncated: it ends before byte {end:,}; copy or save it again"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("zips.ends_before", end=end), COPY_OR_SAVE]))
     return content
 
 
 def _member(content: bytes, at: int, start: int) -> tuple[Member, int]:
     """The directory entry at a place, and where the next one begins."""
     if len(content) - at < _ENTRY.size or content[at : at + 4] != b"PK\x01\x02":
-        msg = "zip directory damaged: something else where a member is expected"
-        raise FormatError(msg)
+        raise FormatError(Message("zips.no_member"))
     fields = _ENTRY.unpack_from(content, at)
     flags, method, crc, packed, size = fields[3], fields[4], *fields[7:10]
     name_length, extra_length, comment_length, header = *fields[10:13], fields[16]
     name_end = at + _ENTRY.size + name_length
     extra_end = name_end + extra_length
     if extra_end + comment_length > len(content):
-        msg = "zip directory damaged: a member reaches beyond it"
-        raise FormatError(msg)
+        raise FormatError(Message("zips.member_beyond"))
     size, packed, header = _wide([size, packed, header], content[name_end:extra_end])
     name = content[at + _ENTRY.size : name_end].decode("utf-8", "backslashreplace")
     member = Member(name, flags, method, crc, packed, size, start + header)
@@ -167,25 +160,18 @@ def span_of(file: BinaryIO, member: Member, stop: int) -> tuple[int, int]:
         If it is compressed or encrypted, or its own header says something else than the
         directory.
     """
+    name = member.name[:80]
     if member.method != _STORED or member.flags & _ENCRYPTED:
         how = "encrypted" if member.flags & _ENCRYPTED else "compressed"
-        msg = (
-            f"member {member.name[:80]!r} of the zip is {how}, which torch never does; "
-            "save it again with torch.save"
-        )
-        raise FormatError(msg)
+        what = Message(f"zips.member_{how}", name=name)
+        raise FormatError(joined([what, Message("zips.save_with_torch")]))
     own = own_header(file, member, stop)
     known = {member.size, _FULL} | ({0} if own.flags & _SIZES_BEHIND else set())
     if not own.agrees or not {own.packed, own.size} <= known:
-        msg = (
-            f"member {member.name[:80]!r} of the zip is not at byte {member.header:,}, where the "
-            "directory says; the file is damaged, copy or save it again"
-        )
-        raise FormatError(msg)
+        what = Message("zips.member_elsewhere", name=name, header=member.header)
+        raise FormatError(joined([what, Message("files.damaged_again")]))
     if own.begin + member.size > stop or member.packed != member.size:
-        msg = (
-            f"truncated: member {member.name[:80]!r} of the zip reaches to byte "
-            f"{own.begin + member.size:,} of {stop:,}; copy or save it again"
-        )
-        raise FormatError(msg)
+        end = own.begin + member.size
+        what = Message("zips.member_truncated", name=name, end=end, stop=stop)
+        raise FormatError(joined([what, COPY_OR_SAVE]))
     return own.begin, member.size

@@ -16,15 +16,12 @@ from typing import Any, Protocol, cast
 import ml_dtypes
 import numpy as np
 
-from troubleshooter_nb.errors import FrameworkMissingError
+from troubleshooter_nb.errors import ArgumentError, FrameworkMissingError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
 NAMES = ("torch", "mindspore")
 _ADAPTERS = {"torch": "torch_", "mindspore": "mindspore_"}
-_INSTALL = {
-    "torch": "pip install 'troubleshooter_nb[torch]'",
-    "mindspore": "pip install 'troubleshooter_nb[mindspore]' (needs Python < 3.13)",
-}
 # What a framework beside the wrong protobuf, numpy or driver has been seen to raise on import.
 _IMPORT_ERRORS = (ImportError, OSError, TypeError, AttributeError, RuntimeError, ValueError)
 
@@ -173,13 +170,12 @@ def require(name: str) -> Adapter:
         If it is not installed or fails to import; the message says how to install it.
     """
     if name not in _ADAPTERS:
-        msg = f"unknown framework {name!r}; known: {', '.join(_ADAPTERS)}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("frameworks.unknown", name=name, known=[*_ADAPTERS]))
     try:
         module = importlib.import_module(f"troubleshooter_nb.frameworks.{_ADAPTERS[name]}")
     except _IMPORT_ERRORS as error:
-        msg = f"{name} is needed here and does not import ({error}); {_INSTALL[name]}"
-        raise FrameworkMissingError(msg) from error
+        facts = {"name": name, "error": error, "install": Message(f"frameworks.install_{name}")}
+        raise FrameworkMissingError(Message("frameworks.missing", **facts)) from error
     return cast("Adapter", module)
 
 

@@ -14,7 +14,14 @@ import numpy as np
 from mindspore import mint, nn, ops
 from mindspore.communication import GlobalComm, get_group_size, get_rank
 
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NoGradientError,
+    NotOfferedError,
+)
 from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import BUFFER_LEAVES
 
 try:
@@ -177,8 +184,7 @@ def describe() -> dict[str, Any]:
 
 def _refuse_in_trace() -> None:
     if jit_context() is not None:
-        msg = 'jit(capture_mode="trace") runs Python once only; use capture_mode="ast" or no jit'
-        raise NotImplementedError(msg)
+        raise NotOfferedError(Message("frameworks.trace"))
 
 
 def _standard(array: np.ndarray, dtype: Any) -> np.ndarray:
@@ -188,8 +194,7 @@ def _standard(array: np.ndarray, dtype: Any) -> np.ndarray:
         bits: np.ndarray = array.view(carrier)
         return bits.view(known)
     if array.dtype.kind == "V":
-        msg = f"numpy has no dtype for MindSpore's {dtype}; cast it to float32 first"
-        raise ValueError(msg)
+        raise ArgumentError(Message("frameworks.no_dtype", dtype=dtype))
     return array
 
 
@@ -233,8 +238,7 @@ def watch_gradient(tensor: Any, receive: Callable[[np.ndarray], None]) -> None:
 
 def _check_differentiable(dtype: Any) -> None:
     if not any(kind in str(dtype) for kind in ("Float", "Complex")):
-        msg = f"no gradient will come for a tensor of {dtype}: only floating-point numbers have one"
-        raise RuntimeError(msg)
+        raise NoGradientError(Message("frameworks.not_differentiable", dtype=str(dtype)))
 
 
 # What follows is read by MindSpore's compiler. An object of a class with `jit_class` is made by
@@ -244,7 +248,7 @@ def _check_differentiable(dtype: Any) -> None:
 # of them in the order of the program. Gradients come in any order: their number is taken on the
 # way forward and travels to them as a tensor.
 
-_WAYS = 'use output_mode="print", or run this part in PYNATIVE mode without jit'
+_WAYS = Message("frameworks.ways")
 
 
 def compiled_save(sink: Any, *, as_text: bool) -> Any:
@@ -338,11 +342,8 @@ class _Watched:
         try:
             self.identity = ops.Morph(forward, first, first, backward)
         except TypeError as error:
-            msg = (
-                "gradients in compiled code need MindSpore 2.7.1 or newer, this is "
-                f"{mindspore.__version__}; run this part in PYNATIVE mode without jit"
-            )
-            raise NotImplementedError(msg) from error
+            version = mindspore.__version__
+            raise NotOfferedError(Message("frameworks.old_mindspore", version=version)) from error
 
 
 @_in_graph
@@ -367,11 +368,9 @@ class _Delivery:
     def __init__(self, owner: Any, keys: str, shape: tuple[int, ...] | None, dtype: Any) -> None:
         sink, stem = owner.sink, owner.sink.stem(keys)
         if shape is None:
-            msg = f"the shape of {stem!r} is known only while the graph runs; {_WAYS}"
-            raise NotImplementedError(msg)
+            raise NotOfferedError(Message("frameworks.dynamic_shape", name=stem, ways=_WAYS))
         if mindspore.get_context("device_target") != "CPU":
-            msg = f"{stem!r}: compiled code writes npy files on CPU only; {_WAYS}"
-            raise NotImplementedError(msg)
+            raise NotOfferedError(Message("frameworks.cpu_only", name=stem, ways=_WAYS))
         self.is_empty = 0 in shape
         # A tensor without axes would arrive as a Python float.
         self.lacks_axes = shape == () and dtype is not None
@@ -443,8 +442,7 @@ class _Refusal:
     """The error for what is no tensor, raised while the graph is built."""
 
     def __init__(self, owner: Any, keys: str) -> None:
-        msg = f"{owner.sink.stem(keys)!r} is no tensor, array, number, list, tuple or dict"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("frameworks.not_saved", name=owner.sink.stem(keys)))
 
 
 @mindspore.jit_class

@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
+from troubleshooter_nb.errors import ArgumentError, NoGradientError, NotOfferedError
 from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
 NAME = "torch"
@@ -45,8 +47,8 @@ def to_numpy(value: torch.Tensor) -> np.ndarray:
         If the tensor has no values (meta, fake), is ragged, or numpy has nothing for its dtype.
     """
     if value.is_meta or value.is_nested:
-        msg = f"a {'meta tensor has no values' if value.is_meta else 'nested tensor is ragged'}"
-        raise ValueError(msg)
+        kind = "meta" if value.is_meta else "ragged"
+        raise ArgumentError(Message(f"frameworks.{kind}_tensor"))
     tensor = value.detach().cpu().resolve_conj().resolve_neg()
     if tensor.is_quantized:
         tensor = tensor.dequantize()
@@ -60,8 +62,8 @@ def to_numpy(value: torch.Tensor) -> np.ndarray:
             return np.array(tensor.numpy())
         return np.array(tensor.contiguous().view(carrier).numpy().view(dtype))
     except (TypeError, RuntimeError) as error:
-        msg = f"torch makes no array of this {tensor.dtype} tensor: {error}"
-        raise ValueError(msg) from error
+        no_array = Message("frameworks.no_array", dtype=tensor.dtype, why=error)
+        raise ArgumentError(no_array) from error
 
 
 def is_network(value: Any) -> bool:
@@ -138,8 +140,7 @@ def _entries(
 
 def _shape(tensor: torch.Tensor, name: str) -> tuple[int, ...]:
     if torch.nn.parameter.is_lazy(tensor):
-        msg = f"{name!r} has no shape yet; call the network once, then its lazy modules know theirs"
-        raise ValueError(msg)
+        raise ArgumentError(Message("frameworks.lazy", name=name))
     return tuple(tensor.shape)
 
 
@@ -199,11 +200,8 @@ def watch_gradient(tensor: torch.Tensor, receive: Callable[[np.ndarray], None]) 
     if not torch.is_grad_enabled():
         return
     if not tensor.requires_grad:
-        msg = (
-            f"no gradient will come for this {tuple(tensor.shape)} {tensor.dtype} tensor: it does "
-            "not require one; watch the output of a trained layer or set requires_grad first"
-        )
-        raise RuntimeError(msg)
+        facts = {"shape": tuple(tensor.shape), "dtype": tensor.dtype}
+        raise NoGradientError(Message("frameworks.no_gradient", **facts))
 
     def hook(gradient: torch.Tensor) -> None:
         if tensor_is_leaf:
@@ -222,8 +220,7 @@ def compiled_save(sink: Any, *, as_text: bool) -> NoReturn:
     NotImplementedError
         Always.
     """
-    msg = "torch.compile runs save() and save_grad() as Python; there is nothing to compile"
-    raise NotImplementedError(msg)
+    raise NotOfferedError(Message("frameworks.nothing_to_compile"))
 
 
 compiled_save_grad = compiled_save

@@ -8,6 +8,9 @@ from typing import Any, Literal, TypeGuard
 import ml_dtypes
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
+
 Arithmetic = Literal["float", "integer", "complex", "unsupported"]
 
 # Significand bits (hidden bit included) of formats a computation can pass through without any
@@ -50,8 +53,7 @@ def dtype_from_token(token: str) -> np.dtype:
     except (TypeError, ValueError, SyntaxError):
         dtype = np.dtype(object)
     if arithmetic_of(dtype) == "unsupported":
-        msg = f"unknown dtype {token!r}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.unknown_dtype", name=token))
     return dtype
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.pairwise import absolute_errors
 from troubleshooter_nb.metrics.partial import scale_exponent
@@ -105,8 +107,7 @@ def locate(
     Only profiles of at most 2**20 numbers, the tiles and a few candidates are kept in memory.
     """
     if 0 in shape:
-        msg = f"locate needs at least one element, got shape {shape}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.no_element", shape=shape))
     cut = split_axis(shape)
     rows = int(np.prod(shape[:cut], dtype=np.int64))
     columns = int(np.prod(shape[cut:], dtype=np.int64))

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.compiled import Kernel, measure_float32
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
@@ -279,12 +281,11 @@ def _side_figures(known: _Known, side: str) -> dict[str, float]:
 
 def _check(actual: np.ndarray, benchmark: np.ndarray) -> None:
     if actual.ndim != 1 or actual.shape != benchmark.shape:
-        msg = f"pair_partial needs equal flat lengths, got {actual.shape} and {benchmark.shape}"
-        raise ValueError(msg)
+        shapes = {"one": actual.shape, "other": benchmark.shape}
+        raise ArgumentError(Message("arguments.flat_lengths", **shapes))
     for values in (actual, benchmark):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"cannot compare values of dtype {values.dtype}"
-            raise ValueError(msg)
+            raise ArgumentError(Message("arguments.dtype_not_compared", dtype=values.dtype))
 
 
 def _same_bits(actual: np.ndarray, benchmark: np.ndarray) -> bool:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
+
 BLOCK = 1 << 17
 _NO_EXPONENT = -(1 << 20)
 
@@ -83,8 +86,7 @@ def merge_tree(partials: Iterable[Partial]) -> Partial:
             height += 1
         branches.append((height, branch))
     if not branches:
-        msg = "merge_tree needs at least one partial"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.no_partial"))
     merged = branches.pop()[1]
     while branches:
         merged = branches.pop()[1].merge(merged)

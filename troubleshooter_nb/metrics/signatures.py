@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 
 BLOCK = 1 << 20
@@ -29,8 +31,7 @@ def values_of(array: np.ndarray) -> np.ndarray:
     """
     arithmetic = arithmetic_of(array.dtype)
     if arithmetic == "unsupported":
-        msg = f"cannot relate values of dtype {array.dtype}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.dtype_not_related", dtype=array.dtype))
     values = computable(np.asarray(array))
     if arithmetic == "integer" or values.dtype.itemsize > (16 if arithmetic == "complex" else 8):
         values = values.astype(np.complex128 if arithmetic == "complex" else np.float64)

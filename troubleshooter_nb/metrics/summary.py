@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
     computable,
@@ -136,8 +138,7 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
         If the dtype holds no numbers.
     """
     if arithmetic_of(values.dtype) == "unsupported":
-        msg = f"cannot summarise values of dtype {values.dtype}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.dtype_not_summarised", dtype=values.dtype))
     work = workspace(2, len(values))
     # A signalling NaN, as uninitialised memory may hold, warns at every touch.
     with np.errstate(all="ignore"):
