@@ -308,8 +308,7 @@ def _stacks(file: Path) -> tuple[dict[str, str], list[str]]:
         problem = Foreign(str(error)[:80])
         return {}, [Message("dumps.api_stacks", file=file.name, problem=problem)]
     if not isinstance(found, dict):
-        problem = Message("dumps.api_no_object")
-        return {}, [Message("dumps.api_stacks", file=file.name, problem=problem)]
+        return {}, [Message("dumps.api_stacks_no_object", file=file.name)]
     return {key: "\n".join(map(_frame, v)) for key, v in found.items() if isinstance(v, list)}, []
 
 

@@ -71,7 +71,7 @@ def open_async_npy(path: Path, *, label: str) -> Dump:
 
 
 def _notes(names: Sequence[str], found: Sequence[tuple[str, AsyncName]]) -> list[str]:
-    notes = [Message("hooks.async_views")]
+    notes: list[str] = [Message("hooks.async_views")]
     other = sum(name.endswith(".npy") for name in names) - len(found)
     if other:
         notes.append(Message("hooks.async_others", count=other))

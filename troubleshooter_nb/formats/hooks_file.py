@@ -243,8 +243,8 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
     if arrays is not None:
         entries += _without_line(arrays, place, findings)
     if records:
-        prototype = arrays is None
-        notes.append(Message("hooks.prototype") if prototype else arrays.note(len(records)))
+        kind = Message("hooks.prototype") if arrays is None else arrays.note(len(records))
+        notes.append(kind)
     notes += step_notes + notes_of(findings, hooks, tensors, unsure)
     return [replace(entry, order=order) for order, entry in enumerate(entries)], notes
 

@@ -105,8 +105,8 @@ class LineSource:
         except FormatError as error:
             fault = Message("dumps.line", line=self.line, problem=error)
             problem = joined([fault, Message("dumps.dump_again")])
-            file = Path(self.path).name
-            raise ReadError(Message("dumps.of_file", file=file, problem=problem)) from None
+            name = Path(self.path).name
+            raise ReadError(Message("dumps.of_file", file=name, problem=problem)) from None
         # 1e300 is no float32; the tools cannot have written it, so that inf is as good as any.
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
@@ -277,9 +277,8 @@ def _pair(text: bytes, number: int) -> Line:
     try:
         parts = json.loads(text)
     except _JSON_ERRORS as error:
-        return Line(
-            number, name, fault=_torn(text) or Message("dumps.line_no_json", problem=_short(error))
-        )
+        no_json = Message("dumps.line_no_json", problem=_short(error))
+        return Line(number, name, fault=_torn(text) or no_json)
     if not isinstance(parts, list) or not name:
         return Line(number, fault=Message("dumps.line_no_list"))
     if len(parts) != 2:

@@ -139,11 +139,10 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
             failures.append(message_of(error))
             readings.append(_unreadable(place, failures[-1]))
     if len(failures) == len(places):
-        first, count = failures[0], len(places)
-        several = (
-            Message("msprobe.no_rank_read", count=count, problem=first) if count > 1 else first
-        )
-        raise FormatError(several)
+        if len(places) == 1:
+            raise FormatError(failures[0])
+        count, problem = len(places), failures[0]
+        raise FormatError(Message("msprobe.no_rank_read", count=count, problem=problem))
     entries = [entry for reading in readings for entry in reading.entries]
     entries, models = _without_only_model(entries, names)
     said = _said(
@@ -152,9 +151,8 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
     card, differing = _card([reading.facts for reading in readings])
     everything = [*notes, *models, *differing, *said]
     if len(everything) > _MOST_NOTES:
-        everything[_MOST_NOTES:] = [
-            Message("dumps.more_notes", count=len(everything) - _MOST_NOTES)
-        ]
+        more = len(everything) - _MOST_NOTES
+        everything[_MOST_NOTES:] = [Message("dumps.more_notes", count=more)]
     return Dump.from_entries(entries, label=label, format=NAME, card=card, notes=everything)
 
 
@@ -256,8 +254,8 @@ def _card(facts: Iterable[Mapping[str, str]]) -> tuple[RunCard, list[str]]:
     if not known:
         return RunCard(), []
     differing = [key for key in known[0] if any(one.get(key) != known[0][key] for one in known)]
-    said = [Message("msprobe.facts_differ", names=differing)] if differing else []
-    return RunCard.from_dict(known[0]), [*said]
+    said = Message("msprobe.facts_differ", names=differing)
+    return RunCard.from_dict(known[0]), [said] if differing else []
 
 
 def _said(of_places: list[tuple[str, list[str]]]) -> list[str]:

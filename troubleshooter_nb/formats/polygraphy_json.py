@@ -96,12 +96,16 @@ class Base64Source(SizedByShape):
         try:
             data = binascii.a2b_base64(bytes(text))[first - left // 4 * 3 :]
         except binascii.Error as error:
-            where = {"file": Path(self.path).name, "begin": self.begin + left}
-            raise ReadError(Message("dumps.json_bytes", **where, problem=error)) from None
+            problem = Message("dumps.json_bytes", begin=self.begin + left, problem=error)
+            raise ReadError(_of_file(self.path, problem)) from None
         if len(data) < last - first:
-            where = {"file": Path(self.path).name, "begin": self.begin + left}
-            raise ReadError(Message("dumps.json_bytes_end", **where))
+            problem = Message("dumps.json_bytes_end", begin=self.begin + left)
+            raise ReadError(_of_file(self.path, problem))
         return np.frombuffer(data, np.uint8)[: last - first].view(self.dtype)
+
+
+def _of_file(path: str, problem: str) -> str:
+    return Message("dumps.of_file", file=Path(path).name, problem=problem)
 
 
 @lru_cache(maxsize=1)
@@ -184,7 +188,7 @@ def _cells(found: Any) -> tuple[list[Cell], list[str]]:
     """Entries without values, each with what stands in the file in the place of its values."""
     if isinstance(found, dict) and isinstance(found.get("lst"), list):
         cells, runners = list(_outputs(found["lst"])), _runners(found["lst"])
-        notes = [Message("dumps.json_outputs", runners=runners)]
+        notes: list[str] = [Message("dumps.json_outputs", runners=runners)]
     elif isinstance(found, list) and all(isinstance(one, dict) for one in found):
         cells = [cell for step, feed in enumerate(found) for cell in _feed(feed, step, "input")]
         notes = [Message("dumps.json_inputs")]

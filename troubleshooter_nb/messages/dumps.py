@@ -60,9 +60,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "json_torch": ("a tensor of torch, stored as a pickle, which is never loaded; save numpy arrays", "是以 pickle 存储的 torch 张量，pickle 从不加载；请保存 numpy 数组"),
     "json_no_array": ("holds no array in base64", "不含 base64 编码的数组"),
     "json_latin": ("the letters of old releases (latin-1) are not read: load and save it again", "旧版本的字符（latin-1）不予读取：请加载后重新保存"),
-    "json_letters": ("byte {begin:,}: {count:,} letters are no base64; save it again", "字节 {begin:,} 处：{count:,} 个字符不是 base64；请重新保存"),
-    "json_bytes": ("{file}: byte {begin:,}: no base64 ({problem})", "{file}：字节 {begin:,} 处：不是 base64（{problem}）"),
-    "json_bytes_end": ("{file}: byte {begin:,}: no base64; save it again", "{file}：字节 {begin:,} 处：不是 base64；请重新保存"),
+    "json_letters": ("byte {begin:,}: {count:,} letters are no base64; save it again", "字节 {begin:,} 处的 {count:,} 个字符不是 base64；请重新保存"),
+    "json_bytes": ("byte {begin:,}: no base64 ({problem})", "字节 {begin:,} 处不是 base64（{problem}）"),
+    "json_bytes_end": ("byte {begin:,}: no base64; save it again", "字节 {begin:,} 处不是 base64；请重新保存"),
     "json_truncated": ("truncated: {shape} of {dtype} needs {promised:,} bytes, there are {held:,}", "内容不完整：形状 {shape}、dtype {dtype} 需要 {promised:,} 字节，实际只有 {held:,} 字节"),
     # The api dump of TroubleShooter.
     "api_none": ("a folder without torch_api_dump, mindspore_api_dump or their _info.csv", "文件夹中没有 torch_api_dump、mindspore_api_dump，也没有它们的 _info.csv"),
@@ -80,7 +80,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "api_last_forward": ("the last has no backward", "最后一步没有反向"),
     "api_stacks_too_large": ("{file} is larger than {size} MiB: call stacks were not read", "{file} 大于 {size} MiB：未读取调用栈"),
     "api_stacks": ("{file}: call stacks were not read: {problem}", "{file}：未读取调用栈：{problem}"),
-    "api_no_object": ("no JSON object", "不是 JSON 对象"),
+    "api_stacks_no_object": ("{file}: call stacks were not read: no JSON object", "{file}：未读取调用栈：不是 JSON 对象"),
     # The kernel dump of MindSpore.
     "kernel_none": ("a folder without files named as MindSpore's kernel dump, and without statistic.csv", "文件夹中没有按 MindSpore kernel dump 命名的文件，也没有 statistic.csv"),
     "kernel_empty": ("no tensors in it; dump it again", "其中没有张量；请重新 dump"),
