@@ -27,7 +27,7 @@ from troubleshooter_nb.formats.hooks_notes import Findings, notes_of
 from troubleshooter_nb.formats.hooks_rule import Rule, rule_of
 from troubleshooter_nb.formats.hooks_stacks import stacks_of
 from troubleshooter_nb.formats.recorded import with_nonfinite
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.hooks import (
@@ -108,7 +108,7 @@ def open_hooks_file(path: Path, *, label: str) -> Dump:
     if reason is None and not places:
         reason = Message("hooks.none")
     if reason is not None:
-        raise FormatError(Message("dumps.of_file", file=path.name, problem=reason))
+        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
     entries: list[Entry] = []
     notes: list[str] = []
     for place in places:
@@ -212,7 +212,7 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
         lines = list(lines_of(place.file, stream, stamp))
     known = [line for line in lines if line.name]
     if not lines:
-        raise FormatError(Message("hooks.no_lines"))
+        raise FormatError(joined([Message("hooks.no_lines"), Message("dumps.dump_again")]))
     if not known:
         problem = lines[0].fault
         raise FormatError(Message("hooks.no_line_read", count=len(lines), problem=problem))

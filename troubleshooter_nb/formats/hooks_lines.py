@@ -106,7 +106,7 @@ class LineSource:
             fault = Message("dumps.line", line=self.line, problem=error)
             problem = joined([fault, Message("dumps.dump_again")])
             name = Path(self.path).name
-            raise ReadError(Message("dumps.of_file", file=name, problem=problem)) from None
+            raise ReadError(Message("dumps.of_file", file=name, what=problem)) from None
         # 1e300 is no float32; the tools cannot have written it, so that inf is as good as any.
         with np.errstate(over="ignore"):
             return values.astype(np.float32)

@@ -105,7 +105,7 @@ class Base64Source(SizedByShape):
 
 
 def _of_file(path: str, problem: str) -> str:
-    return Message("dumps.of_file", file=Path(path).name, problem=problem)
+    return Message("dumps.of_file", file=Path(path).name, what=problem)
 
 
 @lru_cache(maxsize=1)
@@ -158,7 +158,8 @@ def open_polygraphy_json(path: Path, *, label: str) -> Dump:
         with opened(path) as (file, stamp):
             if stamp[0] > _LARGEST_FILE:
                 limit = _LARGEST_FILE // 1024**3
-                raise FormatError(Message("dumps.json_too_large", size=stamp[0], limit=limit))
+                size = Message("dumps.json_too_large", size=stamp[0], limit=limit)
+                raise FormatError(joined([size, Message("dumps.json_save_fewer")]))
             text = file.read(stamp[0])
         skeleton, arrays = _skeleton(text)
         cells, notes = _cells(skeleton)
@@ -195,7 +196,7 @@ def _cells(found: Any) -> tuple[list[Cell], list[str]]:
     else:
         raise FormatError(Message("dumps.json_neither"))
     if not cells:
-        raise FormatError(Message("dumps.json_no_tensors"))
+        raise FormatError(joined([Message("dumps.json_no_tensors"), Message("dumps.save_again")]))
     return _ordered(cells), notes
 
 

@@ -3,10 +3,11 @@
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
     # Of any format.
-    "of_file": ("{file}: {problem}", "{file}：{problem}"),
+    "of_file": ("{file}: {what}", "{file}：{what}"),
     "of_rank": ("rank {rank}: {note}", "rank {rank} 上：{note}"),
     "more_notes": ("{count} more notes", "另有 {count} 条说明"),
     "more_notes_of_ranks": ("{count} more notes: open one rank alone", "另有 {count} 条说明：请单独打开一个 rank"),
+    "save_again": ("save it again", "请重新保存"),
     "dump_again": ("dump it again", "请重新 dump"),
     "not_a_file": ("not a file", "不是文件"),
     "not_a_folder": ("not a folder", "不是文件夹"),
@@ -49,12 +50,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
     # Json of Polygraphy.
     "json_not": ("not json", "不是 json"),
     "json_no_outputs": ("json, but of nothing that Polygraphy saves as inputs or outputs", "是 json，但不是 Polygraphy 保存的输入或输出"),
-    "json_too_large": ("{size:,} bytes, more than {limit} GiB; save fewer outputs, or save the arrays with numpy.savez", "{size:,} 字节，超过 {limit} GiB；请少保存一些输出，或用 numpy.savez 保存数组"),
+    "json_too_large": ("{size:,} bytes, more than {limit} GiB", "{size:,} 字节，超过 {limit} GiB"),
+    "json_save_fewer": ("save fewer outputs, or save the arrays with numpy.savez", "请少保存一些输出，或用 numpy.savez 保存数组"),
     "json_invalid": ("no json ({problem})", "不是 json（{problem}）"),
     "json_outputs": ("outputs of {runners}", "{runners} 的输出"),
     "json_inputs": ("inputs", "输入"),
     "json_neither": ("json, but neither results of runners nor a list of inputs", "是 json，但既不是 runner 的结果，也不是输入列表"),
-    "json_no_tensors": ("no tensors in it; save it again", "其中没有张量；请重新保存"),
+    "json_no_tensors": ("no tensors in it", "其中没有张量"),
     "json_no_runner": ("runner {number} is no pair of a name and a list of iterations", "runner {number} 不是由名称和迭代列表组成的一对"),
     "json_iteration": ("iteration {step} of runner {number} has no outputs", "runner {number} 的第 {step} 次迭代没有输出"),
     "json_torch": ("a tensor of torch, stored as a pickle, which is never loaded; save numpy arrays", "是以 pickle 存储的 torch 张量，pickle 从不加载；请保存 numpy 数组"),

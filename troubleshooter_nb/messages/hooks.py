@@ -17,7 +17,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_text": ("not a text of JSON lists as the torch_npu hooks write", "不是 torch_npu.hooks 写出的由 JSON 列表组成的文本"),
     "several": ("holds several dumps, such as {first} and {second}; open one of the files", "含有多份 dump 数据，例如 {first} 和 {second}；请打开其中一个文件"),
     "no_line_read": ("none of its {count} lines can be read, such as line 1: {problem}", "{count} 行都无法读取，例如第 1 行：{problem}"),
-    "no_lines": ("no lines; dump it again", "没有任何行；请重新 dump"),
+    "no_lines": ("no lines", "没有任何行"),
     # Lines.
     "line_too_long": ("longer than {size} GiB; such lines are not read", "长于 {size} GiB；这样的行不予读取"),
     "line_no_end": ("the list of values has no end", "数值列表没有结尾"),
