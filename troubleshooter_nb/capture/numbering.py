@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from troubleshooter_nb.errors import TroubleshooterWarning
+from troubleshooter_nb.messages import Message, told
 
 
 class Numbering:
@@ -61,8 +62,5 @@ def _warn_of_old_arrays(folder: Path) -> None:
     except OSError:
         return
     if any(name.endswith(".npy") for name in names):
-        text = (
-            f"{folder.name!r} holds arrays of an earlier run; those of the same name are replaced "
-            "and the others stay: empty the folder before a new run"
-        )
-        warnings.warn(text, TroubleshooterWarning, stacklevel=5)
+        text = Message("capture.arrays_before", folder=folder.name)
+        warnings.warn(told(text), TroubleshooterWarning, stacklevel=5)

@@ -13,10 +13,12 @@ import numpy as np
 
 from troubleshooter_nb.capture.compiling import compiled_as
 from troubleshooter_nb.capture.numbering import DEFAULT, Numbering
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
 from troubleshooter_nb.formats.print_text import tensor_text
 from troubleshooter_nb.frameworks import adapter_of, loaded, require
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.naming import NpyName, format_npy_name
 from troubleshooter_nb.options import get_options
@@ -154,11 +156,8 @@ def save_grad(
     destination = _Destination(file, suffix, output_mode, rank, numbering, widen)
     adapter = adapter_of(x)
     if adapter is None:
-        msg = (
-            f"{destination.stem('')!r}: save_grad takes one tensor of torch or MindSpore, got "
-            f"{type(x).__name__}; call it for each tensor"
-        )
-        raise TypeError(msg)
+        name, kind = destination.stem(""), type(x).__name__
+        raise ArgumentTypeError(Message("capture.no_tensor", name=name, type=kind))
     framework = adapter.NAME
     waiting: list[int] = []
 
@@ -184,8 +183,7 @@ class _Destination:
         widen: bool,
     ) -> None:
         if output_mode not in ("npy", "print"):
-            msg = f"output_mode is 'npy' or 'print', got {output_mode!r}"
-            raise ValueError(msg)
+            raise ArgumentError(Message("capture.output_mode", given=repr(output_mode)))
         folder, name = os.path.split(_text_of(file))
         rank = _rank() if rank is None else rank
         self.folder = Path(folder) if rank is None else Path(folder, f"rank{rank}")
@@ -230,11 +228,7 @@ class _Compiled:
     def __init__(self, *call: Any) -> None:
         # The compiler's own text of an object, which would name a folder nobody looks into.
         if "PythonObject(type:" in str(call[0]):
-            msg = (
-                f"file became {call[0]!r} in compiled code: a path in an f-string has no text "
-                "there; make the text before, in __init__, or give the path itself"
-            )
-            raise ValueError(msg)
+            raise ArgumentError(Message("capture.file_in_compiled", given=repr(call[0])))
         adapter = require("mindspore")
         sink = _Sink(_Destination(*call), adapter.NAME)
         as_text = sink.destination.as_text
@@ -261,11 +255,9 @@ class _Sink:
 def _text_of(file: str | PathLike[str]) -> str:
     text = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if not isinstance(text, str):
-        msg = f"file is a str or a path such as 'out/dense', got {file!r}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("capture.file_type", given=repr(file)))
     if not text or text.endswith((os.sep, os.altsep or os.sep)):
-        msg = f"file must end with a name, got {text!r}; 'folder/name' gives folder/name_..._0.npy"
-        raise ValueError(msg)
+        raise ArgumentError(Message("capture.file_without_name", given=text))
     return text
 
 
@@ -292,11 +284,8 @@ def _array(stem: str, value: Any) -> np.ndarray:
     adapter = adapter_of(value)
     if adapter is None:
         if not isinstance(value, np.ndarray | np.generic | int | float | complex):
-            msg = (
-                f"{stem!r}: cannot save {type(value).__name__}; expected a tensor, an array, a "
-                "number, or list, tuple, dict of them"
-            )
-            raise TypeError(msg)
+            kind = type(value).__name__
+            raise ArgumentTypeError(Message("capture.no_value", name=stem, type=kind))
         array = np.asarray(value)
     else:
         try:
@@ -304,11 +293,10 @@ def _array(stem: str, value: Any) -> np.ndarray:
         except NotImplementedError:
             raise
         except (ValueError, TypeError, RuntimeError) as error:
-            msg = f"{stem!r}: {error}"
-            raise TypeError(msg) from error
+            problem = Message("dumps.of_value", name=stem, problem=error)
+            raise ArgumentTypeError(problem) from error
     if arithmetic_of(array.dtype) == "unsupported":
-        msg = f"{stem!r}: cannot save dtype {array.dtype}; expected numbers"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("dumps.dtype_not_saved", name=stem, dtype=array.dtype))
     return array
 
 

@@ -14,8 +14,9 @@ from typing import Any
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import head_of, named, opened
-from troubleshooter_nb.formats.hooks_lines import figure, figures_in, listed_numbers, shape_in
+from troubleshooter_nb.formats.hooks_lines import figure, figures_in, shape_in
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming import Site, natural_key
 from troubleshooter_nb.naming.api_dump import ApiName, parse_api_name, site_of_api
 from troubleshooter_nb.naming.characters import printable
@@ -57,10 +58,10 @@ class _Record:
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_dir():
-        return "not a folder"
+        return Message("dumps.not_a_folder")
     parts = _parts(path)
     if not parts:
-        return "a folder without torch_api_dump, mindspore_api_dump or their _info.csv"
+        return Message("dumps.api_none")
     return _several(parts)
 
 
@@ -90,20 +91,19 @@ def open_api_dump(path: Path, *, label: str) -> Dump:
     parts = _parts(path)
     reason = refusal(path) if not parts else _several(parts)
     if reason is not None:
-        msg = f"{path.name}: {reason}"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
     entries: list[Entry] = []
-    notes = [f"api dump of {parts[0].framework}"]
+    notes: list[str] = [Message("dumps.api_of", framework=parts[0].framework)]
     for part in parts:
         found, said = _read(part)
         entries += found
-        where = f"rank {part.rank}: " if len(parts) > 1 else ""
-        notes += [where + note for note in said]
+        if len(parts) > 1:
+            said = [Message("dumps.of_rank", rank=part.rank, note=note) for note in said]
+        notes += said
     if not entries:
-        msg = f"{path.name}: no records and no arrays in it; dump it again"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.api_empty", folder=path.name))
     if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes: open one rank alone"]
+        notes[_MOST_NOTES:] = [Message("dumps.more_notes_of_ranks", count=len(notes) - _MOST_NOTES)]
     return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
 
 
@@ -132,9 +132,9 @@ def _parts(path: Path) -> list[_Part]:
 def _several(parts: Sequence[_Part]) -> str | None:
     frameworks = sorted({part.framework for part in parts})
     if len(frameworks) > 1:
-        return f"holds dumps of {' and '.join(frameworks)}; open the folder of one of them"
+        return Message("dumps.api_frameworks", first=frameworks[0], second=frameworks[1])
     if len({part.rank for part in parts}) < len(parts):
-        return "holds two dumps of one rank; open one of the folders"
+        return Message("dumps.api_ranks")
     return None
 
 
@@ -145,12 +145,13 @@ def _read(part: _Part) -> tuple[list[Entry], list[str]]:
     left = {name.removesuffix(".npy") for name in names if name.endswith(".npy")}
     missing = sum(record.name not in left for record in records)
     if not left:
-        notes.append("statistics only: there are no arrays")
+        notes.append(Message("dumps.api_no_arrays"))
     elif missing:
-        notes.append(f"{missing} of {len(records)} records have no array")
+        notes.append(Message("dumps.api_without_array", count=missing, total=len(records)))
     unlisted = sorted(left - {record.name for record in records}, key=natural_key)
     if unlisted:
-        notes.append(f"{len(unlisted)} arrays have no record, such as {unlisted[0]}")
+        count, example = len(unlisted), unlisted[0]
+        notes.append(Message("dumps.api_without_record", count=count, example=example))
     steps, steps_note = _steps(records)
     notes += steps_note
     stacks, stack_notes = _stacks(part.file("_stack.json"))
@@ -169,7 +170,7 @@ def _read(part: _Part) -> tuple[list[Entry], list[str]]:
 def _records(file: Path) -> tuple[list[_Record], list[str]]:
     """The records of an info file, which holds one JSON array per line and is no csv."""
     if not file.exists():
-        return [], [f"no {file.name}: entries are named and sorted by their arrays"]
+        return [], [Message("dumps.api_no_file", file=file.name)]
     records: list[_Record] = []
     bad: list[_Record] = []
     try:
@@ -181,12 +182,11 @@ def _records(file: Path) -> tuple[list[_Record], list[str]]:
                     record = _record(text, number)
                     (records if record.name else bad).append(record)
     except FormatError as error:
-        return [], [str(error)]
-    notes = []
-    if bad:
-        where = listed_numbers([record.line for record in bad])
-        notes.append(f"{file.name}: line {where} left out: {bad[0].fault}")
-    return records, notes
+        return [], [message_of(error)]
+    if not bad:
+        return records, []
+    where = {"file": file.name, "lines": [record.line for record in bad]}
+    return records, [Message("dumps.api_left_out", **where, problem=bad[0].fault)]
 
 
 def _record(text: bytes, number: int) -> _Record:
@@ -194,17 +194,18 @@ def _record(text: bytes, number: int) -> _Record:
     try:
         parts = json.loads(text)
     except (ValueError, RecursionError) as error:
-        cut = "truncated: the run was stopped while it wrote this line"
-        return _Record(number, "", fault=cut if torn else f"no JSON ({str(error)[:80]})")
+        cut, problem = Message("dumps.line_torn"), Foreign(str(error)[:80])
+        fault = cut if torn else Message("dumps.line_no_json", problem=problem)
+        return _Record(number, "", fault=fault)
     if not isinstance(parts, list) or not parts or not isinstance(parts[0], str):
-        return _Record(number, "", fault="no list that starts with a name")
+        return _Record(number, "", fault=Message("dumps.line_no_list"))
     name = printable(parts[0])
     if len(parts) < 6 or not isinstance(parts[3], str):
-        return _Record(number, name, fault=f"{len(parts)} elements; expected a record of 8")
+        return _Record(number, name, fault=Message("dumps.api_elements", count=len(parts)))
     try:
         shape = shape_in(parts[4])
     except FormatError as error:
-        return _Record(number, name, fault=str(error))
+        return _Record(number, name, fault=message_of(error))
     statistics = dict(zip(("max", "min", "mean"), figures_in(parts[5]), strict=False))
     if len(parts) > 7:
         statistics["l2"] = figure(parts[7])
@@ -230,8 +231,8 @@ def _steps(records: Sequence[_Record]) -> tuple[list[int], list[str]]:
         steps.append(step)
     if not step:
         return steps, []
-    note = f"{step + 1} steps: inferred, because forward records follow backward ones"
-    return steps, [note + "; the last has no backward" * (before == "forward")]
+    last = Message("dumps.api_last_forward") if before == "forward" else ""
+    return steps, [joined([Message("dumps.api_steps", count=step + 1), last])]
 
 
 def _entries(
@@ -274,7 +275,7 @@ def _entries(
 def _bare(record: _Record, site: Site, step: int) -> Entry:
     return Entry(
         *(record.name, site, None, step),
-        reason=f"line {record.line}: {record.fault}" if record.fault else "",
+        reason=record.fault and Message("dumps.line", line=record.line, problem=record.fault),
         statistics=record.statistics,
         dtype=record.dtype,
         shape=record.shape,
@@ -285,10 +286,8 @@ def _bare(record: _Record, site: Site, step: int) -> Entry:
 def _with_array(entry: Entry, file: Path) -> Entry:
     try:
         return replace(entry, source=open_npy(file), reason="")
-    except FormatError as error:
-        return replace(entry, reason=str(error))
-    except OSError as error:
-        return replace(entry, reason=error.strerror or str(error))
+    except (FormatError, OSError) as error:
+        return replace(entry, reason=message_of(error))
 
 
 def _stack(parts: ApiName, stacks: dict[str, str]) -> str:
@@ -302,14 +301,14 @@ def _stacks(file: Path) -> tuple[dict[str, str], list[str]]:
     text = head_of(file, _LARGEST_STACK_FILE + 1)
     if len(text) > _LARGEST_STACK_FILE:
         size = _LARGEST_STACK_FILE // 1024**2
-        return {}, [f"{file.name} is larger than {size} MiB: call stacks were not read"]
+        return {}, [Message("dumps.api_stacks_too_large", file=file.name, size=size)]
     try:
         found = json.loads(text)
-        if not isinstance(found, dict):
-            msg = "no JSON object"
-            raise ValueError(msg)
     except (ValueError, RecursionError) as error:
-        return {}, [f"{file.name}: call stacks were not read: {str(error)[:80]}"]
+        problem = Foreign(str(error)[:80])
+        return {}, [Message("dumps.api_stacks", file=file.name, problem=problem)]
+    if not isinstance(found, dict):
+        return {}, [Message("dumps.api_stacks_no_object", file=file.name)]
     return {key: "\n".join(map(_frame, v)) for key, v in found.items() if isinstance(v, list)}, []
 
 

@@ -14,6 +14,7 @@ from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import FileSource, checked_source
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.hooks import AsyncName, calls_of, parse_async_name, site_of_hook
 
@@ -24,13 +25,13 @@ _HOW_MANY = 200  # files looked at before a folder is refused
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if path.is_file():
-        return None if _parsed(path.name) else "its name has no _shape[..]_stride[..]_offset[..]"
+        return None if _parsed(path.name) else Message("hooks.async_name")
     if not path.is_dir():
-        return "neither a folder nor a file"
+        return Message("dumps.neither")
     names = [name for name in _names(path) if name.endswith(".npy")][:_HOW_MANY]
     known = sum(_parsed(name) is not None for name in names)
     if not known or 2 * known < len(names):
-        return "a folder without .npy files named _shape[..]_stride[..]_offset[..]_format[..]"
+        return Message("hooks.async_none")
     return None
 
 
@@ -59,8 +60,7 @@ def open_async_npy(path: Path, *, label: str) -> Dump:
     names = _names(path) if path.is_dir() else [path.name]
     found = [(name, parsed) for name in names if (parsed := _parsed(name)) is not None]
     if not found:
-        msg = f"{path.name}: no .npy files named ..._shape[..]_stride[..]_offset[..]_format[..].npy"
-        raise FormatError(msg)
+        raise FormatError(Message("hooks.async_no_files", path=path.name))
     found.sort(key=lambda one: _order(one[1]))
     calls, _ = calls_of([parsed.name for _, parsed in found])
     entries = [
@@ -71,10 +71,10 @@ def open_async_npy(path: Path, *, label: str) -> Dump:
 
 
 def _notes(names: Sequence[str], found: Sequence[tuple[str, AsyncName]]) -> list[str]:
-    notes = ["asynchronous dump of torch_npu.hooks: views of storages, rebuilt as the names say"]
+    notes: list[str] = [Message("hooks.async_views")]
     other = sum(name.endswith(".npy") for name in names) - len(found)
     if other:
-        notes.append(f"{other} .npy files of other names are not read")
+        notes.append(Message("hooks.async_others", count=other))
     return notes
 
 
@@ -99,17 +99,14 @@ def _entry(file: Path, parsed: AsyncName, call: int, order: int) -> Entry:
     entry = Entry(name, site, order=order, layer=parsed.name.op)
     try:
         return replace(entry, source=_view(open_npy(file), parsed))
-    except FormatError as error:
-        return replace(entry, reason=str(error))
-    except OSError as error:
-        return replace(entry, reason=error.strerror or str(error))
+    except (FormatError, OSError) as error:
+        return replace(entry, reason=message_of(error))
 
 
 def _view(storage: FileSource, parsed: AsyncName) -> FileSource:
     """The tensor in its storage; FormatError where it would reach outside."""
     if storage.strides is not None:
-        msg = "stored in Fortran order, which this dump never writes; dump it again"
-        raise FormatError(msg)
+        raise FormatError(Message("hooks.async_fortran"))
     stamp = storage.stamp or (0, 0)
     return checked_source(
         Path(storage.path),

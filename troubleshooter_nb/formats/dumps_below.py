@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.pth_containers import is_torch
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import natural_key
 from troubleshooter_nb.naming.characters import printable
 
@@ -36,16 +36,13 @@ class Below(NamedTuple):
             return []
         # "." has no name of its own.
         example = f"{printable(os.path.basename(os.path.abspath(folder)))}/{found[0]}"
-        return [
-            f"checkpoints were not opened: {listed(found)}; open each by itself: "
-            f"open_dump({example!r})"
-        ]
+        return [Message("dumps.below_checkpoints", names=found, example=example)]
 
     def note(self) -> list[str]:
         """A sentence about the pickles, which no reader of folders looks into."""
         if not self.pickles:
             return []
-        return [f"not read, as loading a pickle could run code: {listed(self.pickles)}"]
+        return [Message("dumps.below_pickles", names=list(self.pickles))]
 
 
 def look_below(
@@ -89,15 +86,12 @@ def look_below(
 
 def several(folder: Path, below: Below, taken_by: str) -> str:
     """Why `folder` is not opened, and what to open instead; `taken_by` is the reader it had."""
+    name, dumps = _shown(folder.name), list(below.dumps)
     if taken_by:
-        way = f"open one of these, or format={taken_by!r} for what is no part of them"
-        return f"{_shown(folder.name)} is a dump with others below it: {listed(below.dumps)}; {way}"
-    if len(below.dumps) == 1:
-        return f"{_shown(folder.name)} lies above a dump: open {below.dumps[0]}"
-    return (
-        f"{_shown(folder.name)} holds {len(below.dumps)} dumps: {listed(below.dumps)}; open one of "
-        "them, or compare two of them"
-    )
+        return Message("dumps.below_dump", folder=name, names=dumps, format=taken_by)
+    if len(dumps) == 1:
+        return Message("dumps.below_one", folder=name, name=dumps[0])
+    return Message("dumps.below_several", folder=name, count=len(dumps), names=dumps)
 
 
 def _children(folder: Path) -> tuple[list[Path], list[Path]]:

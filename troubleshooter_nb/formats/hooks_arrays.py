@@ -9,6 +9,7 @@ from pathlib import Path
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.messages import Message, message_of
 
 
 class Arrays:
@@ -40,10 +41,8 @@ class Arrays:
         self._left.remove(name)
         try:
             return open_npy(self.folder / f"{name}.npy"), ""
-        except FormatError as error:
-            return None, str(error)
-        except OSError as error:
-            return None, error.strerror or str(error)
+        except (FormatError, OSError) as error:
+            return None, message_of(error)
 
     @property
     def left(self) -> list[str]:
@@ -53,6 +52,8 @@ class Arrays:
     def note(self, count: int) -> str:
         """How many of so many tensors have an array."""
         if self.folder is None:
-            return ": no folder of arrays beside the file, statistics only"
-        missing = f", but {self._missing} of {count} are not there" * bool(self._missing)
-        return f", arrays in {self.folder.name}/{missing}"
+            return Message("hooks.no_arrays")
+        folder, missing = self.folder.name, self._missing
+        if missing:
+            return Message("hooks.arrays_missing", folder=folder, missing=missing, count=count)
+        return Message("hooks.arrays", folder=folder)

@@ -27,6 +27,7 @@ from troubleshooter_nb.formats.hooks_notes import Findings, notes_of
 from troubleshooter_nb.formats.hooks_rule import Rule, rule_of
 from troubleshooter_nb.formats.hooks_stacks import stacks_of
 from troubleshooter_nb.formats.recorded import with_nonfinite
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.hooks import (
@@ -65,10 +66,10 @@ def refusal(path: Path) -> str | None:
     if path.is_dir():
         places = _places(path)
         if not places:
-            return "a folder without text files of the torch_npu hooks or ptdbg_ascend"
+            return Message("hooks.none")
         return _several(places)
     if not path.is_file():
-        return "neither a folder nor a file"
+        return Message("dumps.neither")
     return _refusal_of_file(path)
 
 
@@ -105,21 +106,21 @@ def open_hooks_file(path: Path, *, label: str) -> Dump:
     places = _places(path) if path.is_dir() else [_Place(path)]
     reason = _several(places) if path.is_dir() else _refusal_of_file(path)
     if reason is None and not places:
-        reason = "a folder without text files of the torch_npu hooks or ptdbg_ascend"
+        reason = Message("hooks.none")
     if reason is not None:
-        msg = f"{path.name}: {reason}"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
     entries: list[Entry] = []
     notes: list[str] = []
     for place in places:
         with named(place.file):
             found, said = _read(place)
         entries += found
-        where = f"rank {place.rank}: " if len(places) > 1 else ""
-        notes += [where + note for note in said]
+        if len(places) > 1:
+            said = [Message("dumps.of_rank", rank=place.rank, note=note) for note in said]
+        notes += said
     notes = list(dict.fromkeys(notes))
     if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes: open one rank alone"]
+        notes[_MOST_NOTES:] = [Message("dumps.more_notes_of_ranks", count=len(notes) - _MOST_NOTES)]
     return Dump.from_entries(_distinct(entries, notes), label=label, format=NAME, notes=notes)
 
 
@@ -133,22 +134,19 @@ def is_real_pickle(path: Path) -> bool:
 def _refusal_of_file(path: Path) -> str | None:
     head = head_of(path, 4096)
     if not head:
-        return "empty, or it cannot be read; dump it again"
+        return Message("hooks.empty")
     match = _HEAD_LINE.match(head)
     if match:
         if parse_hook_name(match[1].decode(errors="replace")):
             return None
         if path.suffix == ".pkl" and head.count(b"\n") and _second_is_ours(head):
             return None
-        return "its first line names no op of the torch_npu hooks"
+        return Message("hooks.other_op")
     if is_real_pickle(path):
-        return (
-            "a real pickle, which is never loaded here because it could run code; the .pkl files "
-            "of the torch_npu hooks are text"
-        )
+        return Message("hooks.real_pickle")
     if path.suffix == ".pkl" and _second_is_ours(head):
         return None
-    return "not a text of JSON lists as the torch_npu hooks write"
+    return Message("hooks.no_text")
 
 
 def _second_is_ours(head: bytes) -> bool:
@@ -204,10 +202,7 @@ def _several(places: Sequence[_Place]) -> str | None:
     for place in places:
         other = seen.setdefault((place.step, place.rank), place.file)
         if other != place.file:
-            return (
-                f"holds several dumps, such as {other.name} and {place.file.name}; "
-                "open one of the files"
-            )
+            return Message("hooks.several", first=other.name, second=place.file.name)
     return None
 
 
@@ -216,9 +211,11 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
     with opened(place.file) as (stream, stamp):
         lines = list(lines_of(place.file, stream, stamp))
     known = [line for line in lines if line.name]
+    if not lines:
+        raise FormatError(joined([Message("hooks.no_lines"), Message("dumps.dump_again")]))
     if not known:
-        msg = f"none of its {len(lines)} lines can be read, such as line 1: {lines[0].fault}"
-        raise FormatError(msg if lines else "no lines; dump it again")
+        problem = lines[0].fault
+        raise FormatError(Message("hooks.no_line_read", count=len(lines), problem=problem))
     hooks = {line.number: parse_hook_name(line.name) for line in known}
     stacks = stacks_of(known, hooks)
     tensors = [line for line in known if not _is_stack(line, hooks)]
@@ -229,7 +226,7 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
     rule, notes = rule_of(tensors, hooks)
     if stacks and rule is not None:
         op = next((hook.api for hook in hooks.values() if hook), "")
-        notes = [f"an overflow that torch_npu.hooks found in {op}, with every value and the stack"]
+        notes = [Message("hooks.overflow", op=op)]
     steps, step_notes = _steps(tensors, hooks, place)
     calls, unsure = _calls(tensors, hooks, steps)
     records = [line for line in tensors if line.mode is not None]
@@ -246,9 +243,8 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
     if arrays is not None:
         entries += _without_line(arrays, place, findings)
     if records:
-        what = "prototype of ptdbg_ascend, values in the text" if arrays is None else "ptdbg_ascend"
-        where = arrays.note(len(records)) if arrays is not None else ""
-        notes.append(what + where)
+        kind = Message("hooks.prototype") if arrays is None else arrays.note(len(records))
+        notes.append(kind)
     notes += step_notes + notes_of(findings, hooks, tensors, unsure)
     return [replace(entry, order=order) for order, entry in enumerate(entries)], notes
 
@@ -302,10 +298,7 @@ def _steps(
     if period is None:
         turns = sum(b and not n for b, n in itertools.pairwise(backward))
         if turns:
-            return steps, [
-                f"forward lines follow backward ones {turns} times, but names do not repeat: read "
-                "as one step"
-            ]
+            return steps, [Message("hooks.one_step", count=turns)]
         return steps, []
     steps |= {number: step for (number, _), step in zip(named_lines, found, strict=True)}
     # A line without a known name belongs to the step of the line before it.
@@ -314,11 +307,10 @@ def _steps(
         before = steps[line.number] if hooks[line.number] else before
         steps[line.number] = before
     last = len(sequence) % period
-    cut = f", the last has {last}" if last else ""
-    return steps, [
-        f"{found[-1] + 1} steps of {period} lines{cut}: inferred from names that repeat; "
-        "both count from 0"
-    ]
+    counts = {"count": found[-1] + 1, "lines": period}
+    if last:
+        return steps, [Message("hooks.steps_cut", **counts, last=last)]
+    return steps, [Message("hooks.steps", **counts)]
 
 
 def _calls(
@@ -343,26 +335,24 @@ def _filled(
 ) -> list[Entry]:
     """The entry of a line with its values, shape and statistics; two where it holds a part."""
     if line.fault:
-        return [replace(entry, reason=f"line {line.number}: {line.fault}")]
+        return [replace(entry, reason=_of_line(line, line.fault))]
     if line.is_pair:
         return [replace(entry, value=_json(line.value))]
     shape, dtype = line.shape or (), _dtype(line.dtype)
     if line.mode is None and rule is not None:
         expected = rule.expected(shape)
         if line.count != expected:
-            reason = (
-                f"line {line.number}: {line.count} values for shape {list(shape)}; "
-                f"with {rule.text} there are {expected}"
-            )
-            return [replace(entry, reason=reason)]
+            counts = {"count": line.count, "shape": str([*shape]), "expected": expected}
+            reason = Message("hooks.line_values_expected", **counts, rule=rule.text)
+            return [replace(entry, reason=_of_line(line, reason))]
         kept, statistics = line.count - rule.extra, rule.statistics(line.few)
         word = "rows" if rule.key == "rows" else "first"
     else:
         kept, statistics = line.count, _statistics_of(line)
         word = "rows" if line.mode == 2 else "first"
         if kept > math.prod(shape):
-            reason = f"line {line.number}: {kept} values for shape {list(shape)}"
-            return [replace(entry, reason=reason)]
+            reason = Message("hooks.line_values", count=kept, shape=str([*shape]))
+            return [replace(entry, reason=_of_line(line, reason))]
     known = with_nonfinite(statistics)
     finite = {name: value for name, value in known.items() if math.isfinite(value)}
     if any(math.isinf(v) or (math.isnan(v) and k != "l2") for k, v in statistics.items()):
@@ -385,6 +375,10 @@ def _filled(
     )
     findings.parts.append(part.name)
     return [entry, part]
+
+
+def _of_line(line: Line, problem: str) -> str:
+    return Message("dumps.line", line=line.number, problem=problem)
 
 
 def _values(line: Line, shape: tuple[int, ...], kept: int, rule: Rule | None) -> ArraySource:
@@ -463,7 +457,7 @@ def _distinct(entries: Sequence[Entry], notes: list[str]) -> list[Entry]:
         renamed += name != entry.name
         result.append(replace(entry, name=name))
     if renamed:
-        notes.append(f"{renamed} names repeat; they end in the number of the repeat, such as #1")
+        notes.append(Message("hooks.repeated", count=renamed))
     return result
 
 

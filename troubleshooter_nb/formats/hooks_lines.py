@@ -11,7 +11,7 @@ import json
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ import numpy as np
 
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import check_shape, reopened
+from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming.characters import printable
 
 _LONGEST_LINE = 1024**3  # bytes
@@ -102,8 +103,10 @@ class LineSource:
         try:
             values = parsed_values(text[left:right], stop - start)
         except FormatError as error:
-            msg = f"{Path(self.path).name}: line {self.line}: {error}; dump it again"
-            raise ReadError(msg) from None
+            fault = Message("dumps.line", line=self.line, problem=error)
+            problem = joined([fault, Message("dumps.dump_again")])
+            name = Path(self.path).name
+            raise ReadError(Message("dumps.of_file", file=name, what=problem)) from None
         # 1e300 is no float32; the tools cannot have written it, so that inf is as good as any.
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
@@ -149,7 +152,7 @@ def lines_of(path: Path, file: BinaryIO, stamp: tuple[int, int]) -> Iterator[Lin
             yield Line(
                 number,
                 _text(name[1]) if name else "",
-                fault=f"longer than {_LONGEST_LINE // 1024**3} GiB; such lines are not read",
+                fault=Message("hooks.line_too_long", size=_LONGEST_LINE // 1024**3),
             )
             begin += len(text) + _skip_line(file)
             continue
@@ -176,12 +179,11 @@ def _line(path: Path, text: bytes, number: int, begin: int, stamp: tuple[int, in
     end = text.find(b"]", head.end())
     try:
         if end < 0:
-            msg = _torn(text) or "the list of values has no end"
-            raise FormatError(msg)
+            raise FormatError(_torn(text) or Message("hooks.line_no_end"))
         dtype, shape, statistics = _tail(text[end + 1 :], mode is not None)
     except FormatError as error:
         # A torn line may still be a whole one of another kind, which `_pair` finds out.
-        return Line(number, name, mode, fault=_torn(text) or str(error))
+        return Line(number, name, mode, fault=_torn(text) or message_of(error))
     commas = [0]
     for left in range(head.end(), end, _CHUNK):
         commas.append(commas[-1] + text.count(b",", left, min(left + _CHUNK, end)))
@@ -195,25 +197,22 @@ def _line(path: Path, text: bytes, number: int, begin: int, stamp: tuple[int, in
         try:
             few = tuple(parsed_values(text[head.end() : end], count).tolist())
         except FormatError as error:
-            return Line(number, name, mode, dtype=dtype, shape=shape, fault=str(error))
+            return Line(number, name, mode, dtype=dtype, shape=shape, fault=message_of(error))
     return Line(number, name, mode, source, count, few, dtype, shape, statistics)
 
 
 def _tail(text: bytes, six: bool) -> tuple[str, tuple[int, ...], tuple[float, ...]]:
     """Dtype, shape and statistics, which stand behind the values."""
     if len(text) > _LONGEST_TAIL:
-        msg = f"{len(text):,} bytes follow the values; expected a dtype and a shape"
-        raise FormatError(msg)
+        raise FormatError(Message("hooks.line_tail", count=len(text)))
     try:
         parts = json.loads(b"[0" + text)
     except _JSON_ERRORS as error:
-        msg = f"what follows the values is no JSON ({_short(error)})"
-        raise FormatError(msg) from None
+        raise FormatError(Message("hooks.line_tail_no_json", problem=_short(error))) from None
     expected = 4 if six else 3
     if not isinstance(parts, list) or len(parts) != expected or not isinstance(parts[1], str):
-        what = "dtype, shape and statistics" if six else "dtype and shape"
-        msg = f"expected {what} behind the values"
-        raise FormatError(msg)
+        id = "hooks.line_tail_of_four" if six else "hooks.line_tail_of_three"
+        raise FormatError(Message(id))
     return parts[1], shape_in(parts[2]), figures_in(parts[3]) if six else ()
 
 
@@ -227,13 +226,11 @@ def shape_in(value: Any) -> tuple[int, ...]:
     """
     shape = () if value == "[]" else value
     if not isinstance(shape, (list, tuple)):
-        msg = f"{str(value)[:40]!r} is no shape"
-        raise FormatError(msg)
+        raise FormatError(Message("hooks.line_no_shape", value=str(value)[:40]))
     try:
         check_shape(tuple(shape), _FLOAT32)
     except FormatError:
-        msg = f"the shape {str(value)[:80]} is impossible"
-        raise FormatError(msg) from None
+        raise FormatError(Message("hooks.line_shape", value=str(value)[:80])) from None
     return tuple(shape)
 
 
@@ -248,11 +245,9 @@ def parsed_values(text: bytes, count: int) -> np.ndarray:
     try:
         values = np.array(json.loads(b"[" + text + b"]"))
     except _JSON_ERRORS as error:
-        msg = f"its values are no list of numbers ({_short(error)})"
-        raise FormatError(msg) from None
+        raise FormatError(Message("hooks.line_no_numbers_json", problem=_short(error))) from None
     if values.shape != (count,) or values.dtype.kind not in "iuf":
-        msg = "its values are no list of numbers"
-        raise FormatError(msg)
+        raise FormatError(Message("hooks.line_no_numbers"))
     return values
 
 
@@ -278,22 +273,23 @@ def _pair(text: bytes, number: int) -> Line:
     match = _NAME.match(text)
     name = _text(match[1]) if match else ""
     if len(text) > _LONGEST_OTHER:
-        return Line(number, name, fault="neither a tensor nor a call stack, and too long to look")
+        return Line(number, name, fault=Message("hooks.line_other"))
     try:
         parts = json.loads(text)
     except _JSON_ERRORS as error:
-        return Line(number, name, fault=_torn(text) or f"no JSON ({_short(error)})")
+        no_json = Message("dumps.line_no_json", problem=_short(error))
+        return Line(number, name, fault=_torn(text) or no_json)
     if not isinstance(parts, list) or not name:
-        return Line(number, fault="no list that starts with a name")
+        return Line(number, fault=Message("dumps.line_no_list"))
     if len(parts) != 2:
-        return Line(number, name, fault=f"{len(parts)} elements; expected 2, 4 or 6")
+        return Line(number, name, fault=Message("hooks.line_elements", count=len(parts)))
     return Line(number, name, is_pair=True, value=parts[1])
 
 
 def _torn(text: bytes) -> str:
     if text.endswith(b"\n") or text.rstrip().endswith(b"]"):
         return ""
-    return "truncated: the run was stopped while it wrote this line"
+    return Message("dumps.line_torn")
 
 
 def _exactly(file: Any, begin: int, end: int, path: str) -> bytes:
@@ -302,8 +298,7 @@ def _exactly(file: Any, begin: int, end: int, path: str) -> bytes:
     while len(text) < end - begin:
         piece = file.read(end - begin - len(text))
         if not piece:
-            msg = f"{Path(path).name} changed since it was opened; open the dump again"
-            raise ReadError(msg)
+            raise ReadError(Message("hooks.line_changed", file=Path(path).name))
         text += piece
     return bytes(text)
 
@@ -318,10 +313,4 @@ def _text(name: bytes) -> str:
 
 
 def _short(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:80]
-
-
-def listed_numbers(numbers: Sequence[int]) -> str:
-    """``3, 7, 9 and 12 more``."""
-    shown = ", ".join(map(str, numbers[:3]))
-    return shown + (f" and {len(numbers) - 3:,} more" if len(numbers) > 3 else "")
+    return Foreign((str(error).splitlines() or [type(error).__name__])[0][:80])

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from troubleshooter_nb.formats.hooks_lines import Line, listed_numbers
+from troubleshooter_nb.formats.hooks_lines import Line
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.hooks import HookName, is_in_place
 
 
@@ -29,27 +30,25 @@ def notes_of(
     unsure: Sequence[str],
 ) -> list[str]:
     """What there is to say about one file, most urgent first."""
-    notes = []
+    notes: list[str] = []
     if count := findings.without_line:
-        notes.append(f"{count} arrays have no line: the run ended before it wrote the text")
+        notes.append(Message("hooks.without_line", count=count))
     for fault, numbers in findings.left_out.items():
-        plural = "s" * (len(numbers) > 1)
-        notes.append(f"line{plural} {listed_numbers(numbers)} left out: {fault}")
+        where = {"lines": len(numbers), "numbers": numbers}
+        notes.append(Message("hooks.left_out", **where, problem=fault))
     if findings.parts:
-        notes.append(
-            f"{len(findings.parts)} of {len(tensors)} tensors are there in part; those values are "
-            f"entries named ...#{findings.parts[0].rpartition('#')[2]}"
-        )
+        ending = findings.parts[0].rpartition("#")[2]
+        counts = {"count": len(findings.parts), "total": len(tensors)}
+        notes.append(Message("hooks.parts", **counts, ending=ending))
     if findings.casts:
-        casts = ", ".join(f"{count} {dtype}" for dtype, count in findings.casts.most_common(4))
-        notes.append(f"values are float32 casts; the tensors were {casts}")
+        dtypes = [f"{count} {dtype}" for dtype, count in findings.casts.most_common(4)]
+        notes.append(Message("hooks.casts", dtypes=dtypes))
     if findings.not_finite:
-        names = findings.not_finite
-        share = f"{len(names)} of {len(tensors)}"
-        notes.append(f"{share} tensors have a nan or infinite max, min or mean: {names[0]}")
+        names, total = findings.not_finite, len(tensors)
+        notes.append(Message("hooks.not_finite", count=len(names), total=total, example=names[0]))
     if findings.other_shape:
         names = findings.other_shape
-        notes.append(f"{len(names)} arrays have another shape than their line: {names[0]!r}")
+        notes.append(Message("hooks.other_shape", count=len(names), example=names[0]))
     in_place = [
         line.name
         for line in tensors
@@ -58,15 +57,9 @@ def notes_of(
         and (hook.io, hook.direction) == ("input", "forward")
     ]
     if in_place:
-        notes.append(
-            f"input read after the call for ops that work in place, {len(in_place)} times: "
-            f"{in_place[0]} holds the result"
-        )
+        notes.append(Message("hooks.in_place", count=len(in_place), example=in_place[0]))
     if unsure:
-        notes.append(
-            "backward calls counted as written, not paired with forward ones, which are more or "
-            f"fewer: {', '.join(unsure[:3])}" + ", ..." * (len(unsure) > 3)
-        )
+        notes.append(Message("hooks.unsure", ops=list(unsure)))
     notes += _own_detach(hooks, tensors)
     return notes
 
@@ -79,6 +72,4 @@ def _own_detach(hooks: Mapping[int, HookName | None], tensors: Sequence[Line]) -
         if hook is not None and line.mode is not None:
             backward |= hook.direction == "backward"
             count += backward and hook.api == "Tensor.detach"
-    return [
-        f"{count} entries of Tensor.detach during backward are the dumping tool's own calls"
-    ] * bool(count)
+    return [Message("hooks.own_detach", count=count)] if count else []

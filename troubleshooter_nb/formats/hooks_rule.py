@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from troubleshooter_nb.formats.hooks_lines import Line
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.hooks import HookName
 
 FIRST = 10  # values of each tensor in a sampled file
@@ -17,8 +18,12 @@ class Rule:
     """How many values of a tensor stand in its line."""
 
     key: str
-    text: str
     extra: int = 0  # statistics behind the values
+
+    @property
+    def text(self) -> str:
+        """What there is of each tensor."""
+        return Message(f"hooks.rule_{self.key}")
 
     def expected(self, shape: tuple[int, ...]) -> int:
         """Numbers in the line of a tensor of this shape."""
@@ -38,10 +43,10 @@ class Rule:
 
 # In the order in which they are preferred where several fit alike.
 RULES = (
-    Rule("full", "every value of each tensor"),
-    Rule("first_max_min_mean", "first 10 values, max, min, mean of each tensor", 3),
-    Rule("first_sum_mean", "first 10 values, sum, mean of each tensor", 2),
-    Rule("rows", "a random sixteenth of the rows of each tensor"),
+    Rule("full"),
+    Rule("first_max_min_mean", 3),
+    Rule("first_sum_mean", 2),
+    Rule("rows"),
 )
 
 
@@ -85,16 +90,16 @@ def rule_of(
         if all(_ends_in_statistics(line, likely[1]) for line in four):
             rule = likely[1]
         if all(line.count == likely[1].expected(line.shape or ()) for line in four):
-            doubt = [
-                f"undecidable whether that is all of it: every tensor has {four[0].count} elements"
-            ]
+            doubt = [Message("hooks.undecidable", count=four[0].count)]
     modules = any((hook := hooks[line.number]) and hook.category == "Module" for line in four)
     if first is None:
         release = {"full": "D0", "rows": "D0s"}.get(rule.key, "D1")
     else:
-        release = "D2" if modules else "D3 or later"
-    start = "" if not first else f", lines from {first}"
-    return rule, [f"torch_npu.hooks ({release}{start}): {rule.text}", *doubt]
+        release = "D2" if modules else Message("hooks.release_3")
+    said = {"release": release, "rule": rule.text}
+    if first:
+        return rule, [Message("hooks.release_from", **said, first=first), *doubt]
+    return rule, [Message("hooks.release", **said), *doubt]
 
 
 def _ends_in_statistics(line: Line, rule: Rule) -> bool:

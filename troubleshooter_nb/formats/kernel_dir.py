@@ -16,6 +16,7 @@ from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.kernel import KernelName, parse_kernel_name, site_of_kernel
 
@@ -64,7 +65,7 @@ class _Found:
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_dir():
-        return "not a folder"
+        return Message("dumps.not_a_folder")
     seen = known = 0
     for folder, names in _folders(path, []):
         for name in names:
@@ -79,7 +80,7 @@ def refusal(path: Path) -> str | None:
             break
     if known and 2 * known >= seen:
         return None
-    return "a folder without files named as MindSpore's kernel dump, and without statistic.csv"
+    return Message("dumps.kernel_none")
 
 
 def open_kernel_dir(path: Path, *, label: str) -> Dump:
@@ -112,15 +113,15 @@ def open_kernel_dir(path: Path, *, label: str) -> Dump:
     for folder, names in _folders(path, notes):
         found += _found_in(_place(folder, path), names, notes)
     if not found:
-        msg = f"{path.name}: {refusal(path) or 'no tensors in it; dump it again'}"
-        raise FormatError(msg)
+        problem = refusal(path) or Message("dumps.kernel_empty")
+        raise FormatError(Message("dumps.of_file", file=path.name, what=problem))
     runs = sorted({os.path.relpath(one.place.run, path) for one in found if one.place.run})
     if len(runs) > 1:
-        msg = f"{path.name}: holds several dumps, {runs[0]} and {runs[1]}; open one of the folders"
-        raise FormatError(msg)
+        problem = Message("dumps.kernel_several", first=runs[0], second=runs[1])
+        raise FormatError(Message("dumps.of_file", file=path.name, what=problem))
     entries = _entries(found)
     if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes"]
+        notes[_MOST_NOTES:] = [Message("dumps.more_notes", count=len(notes) - _MOST_NOTES)]
     return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
 
 
@@ -129,7 +130,7 @@ def _folders(path: Path, notes: list[str]) -> Iterator[tuple[Path, list[str]]]:
 
     def failed(error: OSError) -> None:
         name = os.path.basename(str(error.filename))
-        notes.append(f"folder {name} was not searched: {error.strerror or error}")
+        notes.append(Message("dumps.not_searched", folder=name, problem=error))
 
     for folder, inner, names in os.walk(path, onerror=failed):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
@@ -164,10 +165,8 @@ def _found_in(place: _Place, names: Sequence[str], notes: list[str]) -> list[_Fo
         elif name.endswith(".npy"):
             unknown.append(name)
     if unknown:
-        notes.append(
-            f"{len(unknown)} .npy files with other names are not read, such as "
-            f"{printable(unknown[0])}"
-        )
+        count, example = len(unknown), printable(unknown[0])
+        notes.append(Message("dumps.kernel_others", count=count, example=example))
     if _STATISTICS_FILE not in names:
         return found
     return _with_rows(found, _rows(place, notes))
@@ -214,10 +213,8 @@ def _rows(place: _Place, notes: list[str]) -> list[_Found]:
         elif cells:
             bad.append(number)
     if bad:
-        notes.append(
-            f"{_STATISTICS_FILE} of step {place.step}: {len(bad)} rows left out, such as row "
-            f"{bad[0]}: it does not fit the header"
-        )
+        where = {"file": _STATISTICS_FILE, "step": place.step}
+        notes.append(Message("dumps.kernel_rows", **where, count=len(bad), row=bad[0]))
     return found
 
 
@@ -242,17 +239,19 @@ def _table(file: Path, notes: list[str]) -> Iterator[list[str]]:
     """Rows of a csv; what is wrong with it is a note and the end."""
     data = head_of(file, _LARGEST_TABLE + 1)
     if len(data) > _LARGEST_TABLE:
-        notes.append(f"{file.name} is larger than {_LARGEST_TABLE // 1024**2} MiB: not read")
+        size = _LARGEST_TABLE // 1024**2
+        notes.append(Message("dumps.kernel_table_too_large", file=file.name, size=size))
         return
     if not data:
-        notes.append(f"{file.name} is empty or cannot be read")
+        notes.append(Message("dumps.kernel_table_empty", file=file.name))
         return
     text = data.decode("utf-8-sig", errors="backslashreplace").replace("\0", "\\0")
     rows = csv.reader(io.StringIO(text))
     try:
         yield from rows
     except csv.Error as error:
-        notes.append(f"{file.name}: row {rows.line_num}: {error}; the rest was not read")
+        where = {"file": file.name, "row": rows.line_num}
+        notes.append(Message("dumps.kernel_table_row", **where, problem=error))
 
 
 def _entries(found: Sequence[_Found]) -> list[Entry]:
@@ -309,18 +308,17 @@ def _with_figures(entry: Entry, one: _Found) -> Entry:
 def _with_values(entry: Entry, one: _Found) -> Entry:
     if one.file is None:
         if entry.shape is None and not entry.statistics:
-            return replace(entry, reason=f"{_STATISTICS_FILE} gives no shape and no statistics")
+            reason = Message("dumps.kernel_no_statistics", file=_STATISTICS_FILE)
+            return replace(entry, reason=reason)
         return entry
     if one.file.suffix != ".npy":
-        dtype = one.parts.dtype or "unknown dtype"
-        reason = f"raw bytes ({dtype}, {one.parts.layout}) without a shape; dump it as npy"
-        return replace(entry, reason=printable(reason))
+        dtype = printable(one.parts.dtype or "") or Message("dumps.kernel_unknown_dtype")
+        layout = printable(str(one.parts.layout))
+        return replace(entry, reason=Message("dumps.kernel_raw", dtype=dtype, layout=layout))
     try:
         return replace(entry, source=open_npy(one.file, _token(one.parts.dtype)))
-    except FormatError as error:
-        return replace(entry, reason=str(error))
-    except OSError as error:
-        return replace(entry, reason=error.strerror or str(error))
+    except (FormatError, OSError) as error:
+        return replace(entry, reason=message_of(error))
 
 
 def _token(dtype: str) -> str:

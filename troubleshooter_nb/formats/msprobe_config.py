@@ -10,6 +10,7 @@ from pathlib import Path
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.msprobe_layout import places_of
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.characters import printable
 
 _LARGEST = 1 << 20  # bytes; lists of names of calls may be long
@@ -40,9 +41,8 @@ def refuse_configuration(path: Path) -> None:
         return
     said = content.get(_PATH)
     said = said if isinstance(said, str) else ""
-    what = "the configuration of msprobe, which is no dump"
-    msg = f"{path.name}: {what}; open {_dump(path, said)}"
-    raise FormatError(msg)
+    instead = _dump(path, said)
+    raise FormatError(Message("msprobe.configuration", file=path.name, instead=instead))
 
 
 def _dump(path: Path, said: str) -> str:
@@ -50,14 +50,12 @@ def _dump(path: Path, said: str) -> str:
     for folder in _candidates(path, said):
         try:
             if places_of(folder, []):
-                return f"the folder {printable(os.fspath(folder))!r} instead"
+                return Message("msprobe.configured", folder=printable(os.fspath(folder)))
         except (OSError, ValueError):
             continue
-    where = "the folder of its dump, or a dump.json below it"
     if said:
-        shown = printable(said)[:_LONGEST]
-        return f"{where}; {_PATH} says {shown!r}, seen from where the run was started"
-    return where
+        return Message("msprobe.its_folder_said", key=_PATH, said=printable(said)[:_LONGEST])
+    return Message("msprobe.its_folder")
 
 
 def _candidates(path: Path, said: str) -> Iterator[Path]:

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.msprobe_config import refuse_configuration
 from troubleshooter_nb.formats.msprobe_entries import (
     Names,
@@ -43,6 +42,7 @@ from troubleshooter_nb.formats.msprobe_layout import (
 )
 from troubleshooter_nb.formats.msprobe_leaves import Beside
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, tensor_files
+from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.naming import Site, model_numbers, without_model
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.run_card import RunCard
@@ -67,24 +67,23 @@ def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if path.is_file():
         if path.suffix != ".json":
-            return "a file, but not .json"
+            return Message("msprobe.not_json")
         if path.name in (STACK, CONSTRUCT) and is_rank_folder(path.parent):
-            return f"{path.name} is a part of a dump of msprobe; open {path.parent.name!r} instead"
+            return Message("msprobe.part", file=path.name, folder=path.parent.name)
         is_ours = path.name in DOCUMENTS and is_rank_folder(path.parent)
-        return None if is_ours or has_header(path) else "a .json file without msprobe's header"
+        return None if is_ours or has_header(path) else Message("msprobe.without_header")
     if not path.is_dir():
-        return "neither a folder nor a file"
+        return Message("dumps.neither")
     try:
         if places_of(path, []):
             return None
     except OSError as error:
-        return error.strerror or str(error)
-    documents = " or ".join(DOCUMENTS)
+        return message_of(error)
     if os.path.exists(path / DOCUMENTS[0]):
-        return f"holds {DOCUMENTS[0]}, but without msprobe's header"
+        return Message("msprobe.document_without_header", file=DOCUMENTS[0])
     if kernels := [child.name for child in folders_in(path) if KERNEL_RANK.fullmatch(child.name)]:
-        return f"no {documents}; {kernels[0]} may be of a dump at kernel level, which is another"
-    return f"no {documents} in it, in rank* or proc* below it, or in these below step*"
+        return Message("msprobe.kernel_rank", folder=kernels[0])
+    return Message("msprobe.none")
 
 
 def open_msprobe_dir(path: Path, *, label: str) -> Dump:
@@ -126,24 +125,24 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
     if path.is_file():
         refuse_configuration(path)
         note_own_step(path.parent.parent, notes)
-        places = [Place(path.parent, 0, 0, path.name, (path.name,))]
+        places = [Place(path.parent, 0, 0, printable(path.name), (path.name,))]
     else:
         places = places_of(path, notes)
     if not places:
-        msg = f"no {' or '.join(DOCUMENTS)} in {path.name!r}, nor in step*/rank* or proc* below it"
-        raise FormatError(msg)
+        raise FormatError(Message("msprobe.none_in", folder=path.name))
     names, stacks, failures = Names(), dict[str, str](), []
     readings = []
     for place in places:
         try:
             readings.append(_read(place, names, stacks))
         except FormatError as error:
-            failures.append(str(error))
+            failures.append(message_of(error))
             readings.append(_unreadable(place, failures[-1]))
     if len(failures) == len(places):
-        of = f"none of {len(places)} ranks can be read; " if len(places) > 1 else ""
-        msg = f"{of}{failures[0]}"
-        raise FormatError(msg)
+        if len(places) == 1:
+            raise FormatError(failures[0])
+        count, problem = len(places), failures[0]
+        raise FormatError(Message("msprobe.no_rank_read", count=count, problem=problem))
     entries = [entry for reading in readings for entry in reading.entries]
     entries, models = _without_only_model(entries, names)
     said = _said(
@@ -152,8 +151,8 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
     card, differing = _card([reading.facts for reading in readings])
     everything = [*notes, *models, *differing, *said]
     if len(everything) > _MOST_NOTES:
-        everything[_MOST_NOTES:] = [f"{len(everything) - _MOST_NOTES} more notes"]
-    everything = [printable(note) for note in everything]
+        more = len(everything) - _MOST_NOTES
+        everything[_MOST_NOTES:] = [Message("dumps.more_notes", count=more)]
     return Dump.from_entries(entries, label=label, format=NAME, card=card, notes=everything)
 
 
@@ -168,7 +167,7 @@ def _read(place: Place, names: Names, shared: dict[str, str]) -> _Reading:
         files = tensor_files(folder)
     except OSError as error:
         files = None
-        notes.append(f"{FOLDER} was not searched: {error.strerror or error}")
+        notes.append(Message("msprobe.tensors_not_searched", folder=FOLDER, problem=error))
     stacks = _or_note(folder / STACK, lambda file: read_stacks(file, shared), Stacks(), notes)
     parents = _or_note(folder / CONSTRUCT, read_parents, dict[str, str](), notes)
     documents, failure = [], ""
@@ -177,9 +176,9 @@ def _read(place: Place, names: Names, shared: dict[str, str]) -> _Reading:
         try:
             documents.append(read_document(folder / name))
         except FormatError as error:
-            failure = failure or str(error)
+            failure = failure or message_of(error)
     if not documents and not files:
-        raise FormatError(failure or f"{place.said_by} holds no {' or '.join(DOCUMENTS)}")
+        raise FormatError(failure or Message("msprobe.none_of_rank", folder=place.said_by))
     if failure:
         notes.append(failure)
     data = {name: value for one in documents for name, value in one.data.items()}
@@ -192,14 +191,14 @@ def _read(place: Place, names: Names, shared: dict[str, str]) -> _Reading:
     try:
         entries = entries_of(data, beside, names, notes)
     except FormatError as error:
-        msg = f"{' and '.join(present)}: {error}"
-        raise FormatError(msg) from None
+        problem = Message("msprobe.of_files", files=present, problem=error)
+        raise FormatError(problem) from None
     # A json asked for by name says what is wanted; beside it may lie files of the other one.
     if place.documents == DOCUMENTS or not data:
         entries += recovered(beside, names, notes)
     notes += _about(documents, data, parents, facts)
     if os.path.lexists(folder / _ERRORS):
-        notes.append(f"msprobe reported errors of its own in {_ERRORS}")
+        notes.append(Message("msprobe.own_errors", file=_ERRORS))
     if release:
         facts = {**facts, "msprobe_layout": release}
     return _Reading(distinct(entries, notes), facts, notes)
@@ -212,12 +211,12 @@ def _about(
     facts: Mapping[str, str],
 ) -> list[str]:
     """What to say about a document that is empty or has names twice."""
-    repeated = [name for one in documents for name in one.repeated]
-    said = [f"entered twice in the json, the later counts: {listed(repeated)}"] if repeated else []
+    repeated = [printable(name) for one in documents for name in one.repeated]
+    said: list[str] = [Message("msprobe.repeated", names=repeated)] if repeated else []
     if not data and facts:
-        task = facts.get("task", "")
-        names = f"; {CONSTRUCT} names {len(parents)} calls" if parents else ""
-        said.append(f"the json of task {task!r} holds no data{names}")
+        named = Message("msprobe.calls_named", file=CONSTRUCT, count=len(parents))
+        nothing = Message("msprobe.no_data", task=facts.get("task", ""))
+        said.append(joined([nothing, named if parents else ""]))
     return said
 
 
@@ -228,7 +227,7 @@ def _or_note(file: Path, read: Callable[[Path], _Read], default: _Read, notes: l
     try:
         return read(file)
     except FormatError as error:
-        notes.append(f"not read: {error}")
+        notes.append(Message("msprobe.not_read", problem=error))
         return default
 
 
@@ -242,8 +241,7 @@ def _without_only_model(entries: list[Entry], names: Names) -> tuple[list[Entry]
     """The entries without the number of the model in their paths, if there is but one model."""
     numbers = model_numbers(names.modules)
     if len(numbers) > 1:
-        shown = listed([str(number) for number in numbers])
-        return entries, [f"paths of modules begin with the number of the model: {shown}"]
+        return entries, [Message("msprobe.models", numbers=list(numbers))]
     if not numbers:
         return entries, []
     sites = {site: without_model(site) for site in {entry.site for entry in entries}}
@@ -256,7 +254,7 @@ def _card(facts: Iterable[Mapping[str, str]]) -> tuple[RunCard, list[str]]:
     if not known:
         return RunCard(), []
     differing = [key for key in known[0] if any(one.get(key) != known[0][key] for one in known)]
-    said = f"not the same in all ranks and steps: {listed(differing)}"
+    said = Message("msprobe.facts_differ", names=differing)
     return RunCard.from_dict(known[0]), [said] if differing else []
 
 
@@ -267,6 +265,8 @@ def _said(of_places: list[tuple[str, list[str]]]) -> list[str]:
         for note in dict.fromkeys(notes):
             by_note.setdefault(note, []).append(said_by)
     return [
-        note if len(places) == len(of_places) else f"{listed(places)}: {note}"
+        note
+        if len(places) == len(of_places)
+        else Message("msprobe.of_places", places=places, note=note)
         for note, places in by_note.items()
     ]

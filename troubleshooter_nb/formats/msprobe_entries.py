@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from troubleshooter_nb.dump import ArraySource, Entry
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks
 from troubleshooter_nb.formats.msprobe_leaves import Beside, Release, fields_of
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, open_tensor
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.naming import (
     MsprobeCall,
     RowName,
@@ -113,7 +113,7 @@ def entries_of(
     counts: Counter[str] = Counter()
     for entry in _in_execution_order(data, names):
         call = names.call(entry)
-        counts["names of an unknown form"] += call is None
+        counts["msprobe.unknown_names"] += call is None
         made_in = _made_in(entry, call, beside)
         found = 0
         for section, slot, leaf in _leaves_of(data[entry], call):
@@ -131,7 +131,7 @@ def entries_of(
             )
             found += 1
         if not found and not isinstance(data[entry], dict | list):
-            reason = f"{type(data[entry]).__name__} where the inputs and outputs of a call belong"
+            reason = Message("msprobe.no_call", type=type(data[entry]).__name__)
             row = names.row(call, RowName(entry, "", ""))
             entries.append(
                 Entry(
@@ -143,7 +143,7 @@ def entries_of(
                     reason=reason,
                 )
             )
-    notes += (f"{what}: {count}" for what, count in counts.items() if count)
+    notes += (Message(what, count=count) for what, count in counts.items() if count)
     return entries
 
 
@@ -164,10 +164,8 @@ def recovered(beside: Beside, names: Names, notes: list[str]) -> list[Entry]:
         reason = ""
         try:
             source = open_tensor(beside.folder / FOLDER / file)
-        except FormatError as error:
-            reason = str(error)
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (FormatError, OSError) as error:
+            reason = message_of(error)
         parent = beside.parents.get(format_msprobe_call(forward_of(call)), "")
         stack = beside.stacks.texts.get(key.entry, "")
         layer = printable(call.layer_name)
@@ -178,12 +176,9 @@ def recovered(beside: Beside, names: Names, notes: list[str]) -> list[Entry]:
         )
     if entries:
         calls = len({(entry.site.path, entry.site.call, entry.site.direction) for entry in entries})
-        notes.append(
-            f"recovered from file names: {len(entries)} tensors of {calls} calls, which no json "
-            "names; their order is unknown"
-        )
+        notes.append(Message("msprobe.recovered", count=len(entries), calls=calls))
     if others:
-        notes.append(f"{others} files in {FOLDER} are not named like tensors of msprobe")
+        notes.append(Message("msprobe.other_files", count=others, folder=FOLDER))
     return entries
 
 
@@ -245,8 +240,7 @@ def _leaves(value: Any, slot: str = "") -> Iterator[tuple[str, Any]]:
             yield slot, one
             continue
         if depth >= DEEPEST:
-            msg = f"nested deeper than the {DEEPEST} levels msprobe writes; not read"
-            raise FormatError(msg)
+            raise FormatError(Message("msprobe.too_deep", levels=DEEPEST))
         front = f"{slot}." if slot else ""
         waiting += ((front + key, child, depth + 1) for key, child in reversed(children))
 
@@ -281,5 +275,5 @@ def distinct(entries: list[Entry], notes: list[str]) -> list[Entry]:
             entry = replace(entry, name=name)
         found.append(entry)
     if renamed:
-        notes.append(f"values of one name, the later ones numbered: {listed(renamed)}")
+        notes.append(Message("msprobe.renamed", names=renamed))
     return found

@@ -11,11 +11,12 @@ from typing import Any
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import opened
+from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming.characters import printable
 
 DEEPEST = 400  # how deep msprobe itself goes
 _LARGEST = 2 * 1024**3  # bytes
-_ADVICE = "the dump was interrupted or the copy is incomplete; copy it again or dump again"
+_ADVICE = Message("msprobe.incomplete")
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,7 @@ def read_document(file: Path) -> Document:
     content, repeated = load_json(file)
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(content, dict) or not isinstance(data, dict):
-        msg = f"{file.name}: no table 'data' in it, so it is no dump of msprobe; {_ADVICE}"
-        raise FormatError(msg)
+        raise _fault(file, joined([Message("msprobe.no_table_data"), _ADVICE]))
     header = ("task", "level", "framework")
     facts = {key: printable(content[key]) for key in header if isinstance(content.get(key), str)}
     return Document(facts, data, tuple(name for name in repeated if name in data))
@@ -75,28 +75,29 @@ def load_json(file: Path) -> tuple[Any, list[str]]:
     try:
         with opened(file) as (stream, stamp):
             if stamp[0] > _LARGEST:
-                msg = (
-                    f"{stamp[0]:,} bytes, more than the {_LARGEST:,} that are read; dump fewer "
-                    "steps or calls, by list or scope of the config"
-                )
-                raise FormatError(msg)
+                raise FormatError(Message("msprobe.too_large", size=stamp[0], limit=_LARGEST))
             content = stream.read()
         return json.loads(content, object_pairs_hook=table), repeated
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno} (character {error.pos:,})"
-        msg = f"no valid JSON at {where}: {error.msg}; {_ADVICE}"
+        where = {"line": error.lineno, "column": error.colno, "character": error.pos}
+        invalid = Message("msprobe.invalid_at", **where, problem=Foreign(error.msg))
+        problem = joined([invalid, _ADVICE])
     except UnicodeDecodeError as error:
-        msg = f"no text at byte {error.start:,}; {_ADVICE}"
+        problem = joined([Message("msprobe.no_text", begin=error.start), _ADVICE])
     except RecursionError:
-        msg = f"nested deeper than the {DEEPEST} levels msprobe writes; not read"
+        problem = Message("msprobe.too_deep", levels=DEEPEST)
     except FormatError as error:
-        msg = str(error)
+        problem = message_of(error)
     except ValueError as error:  # a number of more digits than Python reads
-        msg = f"no valid JSON: {str(error)[:120]}; {_ADVICE}"
+        invalid = Message("msprobe.invalid", problem=Foreign(str(error)[:120]))
+        problem = joined([invalid, _ADVICE])
     except OSError as error:
-        msg = f"cannot be opened: {error.strerror or error}"
-    msg = f"{file.name}: {msg}"
-    raise FormatError(msg) from None
+        problem = Message("msprobe.not_opened", problem=error)
+    raise _fault(file, problem) from None
+
+
+def _fault(file: Path, problem: str) -> FormatError:
+    return FormatError(Message("dumps.of_file", file=printable(file.name), what=problem))
 
 
 def read_stacks(file: Path, shared: dict[str, str]) -> Stacks:
@@ -147,8 +148,7 @@ def read_parents(file: Path) -> dict[str, str]:
 def _table(file: Path) -> dict[str, Any]:
     content, _ = load_json(file)
     if not isinstance(content, dict):
-        msg = f"{file.name}: no table; {_ADVICE}"
-        raise FormatError(msg)
+        raise _fault(file, joined([Message("msprobe.no_table"), _ADVICE]))
     return content
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.file_source import head_of
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import natural_key
+from troubleshooter_nb.naming.characters import printable
 
 DOCUMENTS = ("dump.json", "debug.json")
 STACK, CONSTRUCT = "stack.json", "construct.json"
@@ -38,7 +39,7 @@ def places_of(path: Path, notes: list[str]) -> list[Place]:
     """The folders of all ranks and steps, in their order; OSError where `path` is not readable."""
     if is_rank_folder(path):
         note_own_step(path.parent, notes)
-        return [Place(path, 0, 0, path.name)]
+        return [Place(path, 0, 0, printable(path.name))]
     children = folders_in(path)
     steps = {int(m[1]): child for child in children if (m := _STEP.fullmatch(child.name))}
     if not steps:
@@ -49,10 +50,10 @@ def places_of(path: Path, notes: list[str]) -> list[Place]:
         by_step = {step: _ranks_of(folders_in(child), notes) for step, child in steps.items()}
         for step in sorted(steps):
             if not by_step[step]:
-                notes.append(f"step{step} holds no dump")
+                notes.append(Message("msprobe.step_empty", folder=f"step{step}"))
     ranks = _rank_numbers(list(by_step.values()), notes)
     places = [
-        Place(folder, step, ranks[step_of][folder.name], f"{folder.parent.name}/{folder.name}")
+        Place(folder, step, ranks[step_of][folder.name], _with_parent(folder))
         for step_of, (step, folders) in enumerate(by_step.items())
         for folder in folders
     ]
@@ -65,7 +66,7 @@ def note_own_step(folder: Path, notes: list[str]) -> None:
     """Say that the folder's own step does not count, where it is another than 0."""
     match = _STEP.fullmatch(folder.name)
     if match and int(match[1]):
-        notes.append(f"a part of {folder.name} opened on its own: its entries count as step 0")
+        notes.append(Message("msprobe.own_step", folder=folder.name))
 
 
 def _ranks_of(children: Iterable[Path], notes: list[str]) -> list[Path]:
@@ -74,7 +75,7 @@ def _ranks_of(children: Iterable[Path], notes: list[str]) -> list[Path]:
     found = [child for child in named if is_rank_folder(child)]
     if found:
         notes += (
-            f"{child.parent.name}/{child.name} holds no dump"
+            Message("msprobe.step_empty", folder=_with_parent(child))
             for child in named
             if child not in found
         )
@@ -101,25 +102,29 @@ def _rank_numbers(steps: list[list[Path]], notes: list[str]) -> list[dict[str, i
     )
     first = max(numbered.values(), default=-1) + 1
     given = {name: first + position for position, name in enumerate(others)}
-    shown = listed([f"{name} is rank {rank}" for name, rank in given.items()])
-    notes.append(f"several processes in one step, of one run or of several: {shown}")
+    of_names = [Message("msprobe.rank_of", name=name, rank=rank) for name, rank in given.items()]
+    notes.append(Message("msprobe.several_processes", ranks=of_names))
     return [{f.name: (numbered | given)[f.name] for f in folders} for folders in steps]
+
+
+def _with_parent(folder: Path) -> str:
+    return printable(f"{folder.parent.name}/{folder.name}")
 
 
 def _holes(places: list[Place]) -> list[str]:
     """What is missing between the first and the last step, and the ranks that a step lacks."""
     steps = sorted({place.step for place in places})
     ranks = sorted({place.rank for place in places})
-    said = []
-    for what, numbers, first in (("step", steps, steps[0]), ("rank", ranks, 0)):
-        count = numbers[-1] + 1 - first - len(numbers)
-        if count:
-            said.append(f"{count} {what}s missing: there are {listed([str(n) for n in numbers])}")
+    said: list[str] = []
+    if count := steps[-1] + 1 - steps[0] - len(steps):
+        said.append(Message("msprobe.steps_missing", count=count, numbers=steps))
+    if count := ranks[-1] + 1 - len(ranks):
+        said.append(Message("msprobe.ranks_missing", count=count, numbers=ranks))
     present = {(place.step, place.rank) for place in places}
     for step in steps:
-        missing = [str(rank) for rank in ranks if (step, rank) not in present]
+        missing = [rank for rank in ranks if (step, rank) not in present]
         if missing:
-            said.append(f"step {step} lacks rank {listed(missing)}, which other steps have")
+            said.append(Message("msprobe.step_lacks", step=step, ranks=missing))
     return said
 
 

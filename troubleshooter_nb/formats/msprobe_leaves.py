@@ -19,6 +19,7 @@ from troubleshooter_nb.formats.file_source import check_shape
 from troubleshooter_nb.formats.msprobe_json import DEEPEST, Stacks
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER, DumpedTensor
 from troubleshooter_nb.formats.recorded import with_nonfinite
+from troubleshooter_nb.messages import Message, ids_of, message_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.characters import printable
 
@@ -26,6 +27,7 @@ Release = Literal["", "1.2.2", "8.3.3", "26.2.0"]
 
 _STATISTICS = {"Max": "max", "Min": "min", "Mean": "mean", "Norm": "l2"}
 _HEXADECIMAL = set("0123456789abcdef")
+_MISSING = {"msprobe.no_file", "msprobe.no_folder"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def fields_of(leaf: Any, beside: Beside, counts: Counter[str]) -> dict[str, Any]
         Whatever the json holds there.
     beside : Beside
     counts : Counter
-        Counts what is worth a note, by its words.
+        Counts what is worth a note, by the id of that.
 
     Raises
     ------
@@ -75,7 +77,7 @@ def fields_of(leaf: Any, beside: Beside, counts: Counter[str]) -> dict[str, Any]
     file = leaf.get("data_name")
     if token == "bfloat16" and isinstance(file, str) and file.endswith(".npy"):
         token, dtype = _dtype_of("float32")
-        counts["bfloat16 tensors that .npy files hold as float32"] += 1
+        counts["msprobe.widened"] += 1
     shape, impossible = _shape_of(leaf["shape"], dtype)
     statistics = _statistics_of(leaf)
     crc, digest = _digest_of(leaf.get("md5"), token, beside)
@@ -84,7 +86,7 @@ def fields_of(leaf: Any, beside: Beside, counts: Counter[str]) -> dict[str, Any]
     source, reason = None, impossible
     if shape is not None:
         source, reason = _source_of(shape, dtype, token, file, beside)
-    counts["tensors whose file is missing"] += reason.startswith("no file")
+    counts["msprobe.missing_files"] += not _MISSING.isdisjoint(ids_of(reason))
     return {
         "source": source,
         "reason": reason,
@@ -103,16 +105,16 @@ def _source_of(
     if wanted:
         beside.named.add(file)
     if dtype is None:
-        return None, f"dtype {token[:40]!r} is not read" if wanted else ""
+        return None, Message("msprobe.dtype_not_read", dtype=token[:40]) if wanted else ""
     if not math.prod(shape) and (not wanted or file not in (beside.files or ())):
         # msprobe writes no file for an empty tensor, even where it names one.
         return ArrayInMemory(np.empty(shape, dtype)), ""
     if not wanted:
         return None, ""
     if beside.files is None:
-        return None, f"no file {printable(file)}: there is no folder {FOLDER} beside the json"
+        return None, Message("msprobe.no_folder", file=printable(file), folder=FOLDER)
     if file not in beside.files:
-        return None, f"no file {printable(file)} in {FOLDER}"
+        return None, Message("msprobe.no_file", file=printable(file), folder=FOLDER)
     return DumpedTensor(beside.tensors, file, shape, dtype), ""
 
 
@@ -164,8 +166,7 @@ def _value_of(leaf: Any) -> tuple[str, str]:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:
-        msg = f"nested deeper than the {DEEPEST} levels msprobe writes; not read"
-        raise FormatError(msg) from None
+        raise FormatError(Message("msprobe.too_deep", levels=DEEPEST)) from None
     return printable(leaf["type"]), printable(text)
 
 
@@ -184,7 +185,7 @@ def _shape_of(value: Any, dtype: np.dtype | None) -> tuple[tuple[int, ...] | Non
     """A shape, or None and what is wrong with it."""
     if isinstance(value, list) and all(type(length) is int for length in value):
         return _checked_shape(tuple(value), dtype)
-    return None, "the json gives it no shape of whole numbers"
+    return None, Message("msprobe.no_shape")
 
 
 @lru_cache(4096)
@@ -194,5 +195,5 @@ def _checked_shape(
     try:
         check_shape(shape, np.dtype(np.int8) if dtype is None else dtype)
     except FormatError as error:
-        return None, str(error)
+        return None, message_of(error)
     return shape, ""

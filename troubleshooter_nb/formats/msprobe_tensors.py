@@ -15,6 +15,7 @@ from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy
 from troubleshooter_nb.formats.pth_containers import contents_of
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import same_dtype
 
 FOLDER = "dump_tensor_data"
@@ -55,18 +56,13 @@ class DumpedTensor(SizedByShape):
     def _stored(self) -> ArraySource:
         try:
             source = open_tensor(Path(self.folder, self.file))
-        except FormatError as error:
-            msg = f"{self.file}: {error}"
-            raise ReadError(msg) from None
-        except OSError as error:
-            msg = f"{self.file}: {error.strerror or error}"
-            raise ReadError(msg) from error
+        except (FormatError, OSError) as error:
+            problem = Message("dumps.of_file", file=self.file, what=error)
+            raise ReadError(problem) from None
         if source.shape != self.shape or not same_dtype(source.dtype, self.dtype):
-            msg = (
-                f"{self.file} holds {source.dtype} {source.shape}, the dump's json says "
-                f"{self.dtype} {self.shape}; the two are of different runs, dump again"
-            )
-            raise ReadError(msg)
+            held = {"held": source.dtype, "held_shape": source.shape}
+            said = {"said": self.dtype, "said_shape": self.shape}
+            raise ReadError(Message("msprobe.other_tensor", file=self.file, **held, **said))
         return source
 
 
@@ -86,9 +82,9 @@ def open_tensor(path: Path) -> ArraySource:
         contents = contents_of(file, 0, stamp[0])
         found = Tensors(path, contents, stamp).found(contents.root)
     if not isinstance(found, Ready):
-        asked = f" (it asks for {contents.globals[0][:80]})" if contents.globals else ""
-        msg = f"holds something else than a tensor{asked}; not read"
-        raise FormatError(msg)
+        if contents.globals:
+            raise FormatError(Message("msprobe.no_tensor_asks", what=contents.globals[0][:80]))
+        raise FormatError(Message("msprobe.no_tensor"))
     if found.source is None:
         raise FormatError(found.reason)
     return found.source

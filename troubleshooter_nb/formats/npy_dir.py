@@ -17,9 +17,15 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.dump import Dump, Entry
-from troubleshooter_nb.errors import FormatError, TroubleshooterWarning
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    FormatError,
+    TroubleshooterWarning,
+)
 from troubleshooter_nb.formats.npy_file import open_npy, write_npy
 from troubleshooter_nb.frameworks import to_numpy
+from troubleshooter_nb.messages import Message, joined, message_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.naming import (
     NpyName,
@@ -47,17 +53,17 @@ _MOST_NOTES = 5
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if path.is_file():
-        return None if path.suffix == ".npy" else "a file, but not .npy"
+        return None if path.suffix == ".npy" else Message("dumps.not_npy")
     if not path.is_dir():
-        return "neither a folder nor a file"
+        return Message("dumps.neither")
     for folder in [path, *_coordinate_folders(path)]:
         for file, tool in _FOREIGN.items():
             if os.path.exists(folder / file):
                 found = (folder / file).relative_to(path).as_posix()
-                return f"holds {printable(found)}, so it is a dump of {tool}"
+                return Message("dumps.of_tool", file=printable(found), tool=tool)
     notes: list[str] = []
     if next(_npy_files(path, notes), None) is None:
-        return "; ".join(["a folder without .npy files", *notes[:_MOST_NOTES]])
+        return joined([Message("dumps.without_npy"), *notes[:_MOST_NOTES]])
     return None
 
 
@@ -103,10 +109,9 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     notes: list[str] = []
     files = [path] if path.is_file() else sorted(_npy_files(path, notes))
     if not files:
-        msg = "; ".join([f"no .npy files in {str(path)!r}", *notes[:_MOST_NOTES]])
-        raise FormatError(msg)
+        raise FormatError(joined([Message("dumps.no_npy", path=path), *notes[:_MOST_NOTES]]))
     if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more folders were not searched"]
+        notes[_MOST_NOTES:] = [Message("dumps.more_folders", count=len(notes) - _MOST_NOTES)]
     folder = os.path.basename(os.path.abspath(root))
     named = _distinct([(_entry(file, root, folder), file) for file in files], root)
     entries = _in_saving_order(_gradients_of_parameters(named))
@@ -143,12 +148,10 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
         If the folder holds other arrays, which `open_npy_dir` would read as part of this dump.
     """
     if not isinstance(arrays, Mapping):
-        msg = f"save_dump takes a mapping of names to arrays, got {type(arrays).__name__}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("dumps.no_mapping", type=type(arrays).__name__))
     for name, value in arrays.items():
         if value is None:
-            msg = f"{name!r}: None has no values; leave out parameters without gradient"
-            raise ValueError(msg)
+            raise ArgumentError(Message("dumps.none", name=str(name)))
     names = [safe_name(str(name)) for name in arrays]
     facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,11 +173,9 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
         shutil.rmtree(aside, ignore_errors=True)
     others = set(_npy_files(folder, [])) - set(saved)
     if others:
-        text = (
-            f"{folder.name!r} holds {len(others)} arrays of an earlier save, such as "
-            f"{min(others).name}; they are read as part of this dump: empty the folder first"
-        )
-        warnings.warn(text, TroubleshooterWarning, stacklevel=3)
+        count, example = len(others), min(others).name
+        text = Message("dumps.arrays_before", folder=folder.name, count=count, example=example)
+        warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
     return folder
 
 
@@ -183,11 +184,9 @@ def array_to_save(name: str, value: Any) -> np.ndarray:
     try:
         array = to_numpy(value)
     except (ValueError, TypeError) as error:
-        msg = f"{name!r}: {error}"
-        raise ValueError(msg) from error
+        raise ArgumentError(Message("dumps.of_value", name=name, problem=error)) from error
     if arithmetic_of(array.dtype) == "unsupported":
-        msg = f"{name!r}: cannot save dtype {array.dtype}; expected numbers"
-        raise ValueError(msg)
+        raise ArgumentError(Message("dumps.dtype_not_saved", name=name, dtype=array.dtype))
     return array
 
 
@@ -215,11 +214,10 @@ def _npy_files(folder: Path, notes: list[str]) -> Iterator[Path]:
                     elif child.name.endswith(".npy") and not child.name.startswith("._"):
                         yield Path(child.path)
                     elif child.is_symlink() and os.path.isdir(child.path):
-                        notes.append(f"{printable(child.name)} is a link to a folder: not followed")
+                        notes.append(Message("dumps.link", name=printable(child.name)))
         except OSError as error:
-            notes.append(
-                f"folder {printable(here.name)} was not searched: {error.strerror or error}"
-            )
+            text = Message("dumps.not_searched", folder=printable(here.name), problem=error)
+            notes.append(text)
 
 
 def _entry(file: Path, root: Path, folder: str) -> Entry:
@@ -242,10 +240,8 @@ def _entry(file: Path, root: Path, folder: str) -> Entry:
     )
     try:
         return replace(entry, source=open_npy(file, parsed.dtype))
-    except FormatError as error:
-        return replace(entry, reason=str(error))
-    except OSError as error:
-        return replace(entry, reason=error.strerror or str(error))
+    except (FormatError, OSError) as error:
+        return replace(entry, reason=message_of(error))
 
 
 def _distinct(entries: list[tuple[Entry, Path]], root: Path) -> list[Entry]:
@@ -315,14 +311,12 @@ def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
         with open(file, "rb") as stream:
             text = stream.read(_LARGEST_CARD + 1)
         if len(text) > _LARGEST_CARD:
-            msg = f"larger than {_LARGEST_CARD:,} bytes"
-            raise ValueError(msg)
+            raise FormatError(Message("dumps.card_too_large", limit=_LARGEST_CARD))
         facts = json.loads(text)
         if not isinstance(facts, dict):
-            msg = "not a JSON object"
-            raise ValueError(msg)
+            raise FormatError(Message("dumps.card_no_object"))
     except (ValueError, OSError, RecursionError) as error:
-        return RunCard(), [f"{CARD_FILE} was not read: {error}"]
+        return RunCard(), [Message("dumps.card_not_read", file=CARD_FILE, problem=error)]
     return RunCard.from_dict(
         {
             printable(key): printable(value) if isinstance(value, str) else value
@@ -341,14 +335,11 @@ def safe_name(name: str) -> str:
     ValueError
         If it is empty, hidden, too long or leaves the folder.
     """
-    msg = ""
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
-        msg = f"cannot save under the name {name!r}: it is empty or leaves the folder"
-    elif any(part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
-        msg = f"cannot save under the name {name!r}: hidden folders and files are not read"
-    elif max(len(part.encode(errors="replace")) for part in parts) > _LONGEST_NAME - 40:
-        msg = f"cannot save under the name {name[:40]!r}...: longer than a file name may be"
-    if msg:
-        raise ValueError(msg)
+        raise ArgumentError(Message("dumps.name_outside", name=name))
+    if any(part.startswith(".") for part in parts[:-1]) or parts[-1].startswith("._"):
+        raise ArgumentError(Message("dumps.name_hidden", name=name))
+    if max(len(part.encode(errors="replace")) for part in parts) > _LONGEST_NAME - 40:
+        raise ArgumentError(Message("dumps.name_too_long", name=name[:40]))
     return name

@@ -28,6 +28,7 @@ from troubleshooter_nb.formats.file_source import (
     reopened,
 )
 from troubleshooter_nb.formats.npy_file import npy_meaning, parse_npy_header
+from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.site import Role
@@ -95,12 +96,16 @@ class Base64Source(SizedByShape):
         try:
             data = binascii.a2b_base64(bytes(text))[first - left // 4 * 3 :]
         except binascii.Error as error:
-            msg = f"{Path(self.path).name}: byte {self.begin + left:,}: no base64 ({error})"
-            raise ReadError(msg) from None
+            problem = Message("dumps.json_bytes", begin=self.begin + left, problem=error)
+            raise ReadError(_of_file(self.path, problem)) from None
         if len(data) < last - first:
-            msg = f"{Path(self.path).name}: byte {self.begin + left:,}: no base64; save it again"
-            raise ReadError(msg)
+            problem = Message("dumps.json_bytes_end", begin=self.begin + left)
+            raise ReadError(_of_file(self.path, problem))
         return np.frombuffer(data, np.uint8)[: last - first].view(self.dtype)
+
+
+def _of_file(path: str, problem: str) -> str:
+    return Message("dumps.of_file", file=Path(path).name, what=problem)
 
 
 @lru_cache(maxsize=1)
@@ -115,17 +120,17 @@ def _in_c_order(source: Base64Source) -> np.ndarray:
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_file():
-        return "not a file"
+        return Message("dumps.not_a_file")
     head = head_of(path, 4096)
     if head.lstrip()[:1] not in (b"{", b"["):
-        return "not json"
+        return Message("dumps.json_not")
     if re.match(rb'\s*\{\s*"lst"\s*:\s*\[', head):
         return None
     if re.match(rb'\s*\[\s*\{\s*"(?:[^"\\]|\\.){0,1000}"\s*:\s*\{\s*"(?:array|values)"\s*:', head):
         return None
     if any(marker.encode() in head for marker in _MARKERS):
         return None
-    return "json, but of nothing that Polygraphy saves as inputs or outputs"
+    return Message("dumps.json_no_outputs")
 
 
 def open_polygraphy_json(path: Path, *, label: str) -> Dump:
@@ -152,11 +157,9 @@ def open_polygraphy_json(path: Path, *, label: str) -> Dump:
     with named(path):
         with opened(path) as (file, stamp):
             if stamp[0] > _LARGEST_FILE:
-                msg = (
-                    f"{stamp[0]:,} bytes, more than {_LARGEST_FILE // 1024**3} GiB; save fewer "
-                    "outputs, or save the arrays with numpy.savez"
-                )
-                raise FormatError(msg)
+                limit = _LARGEST_FILE // 1024**3
+                size = Message("dumps.json_too_large", size=stamp[0], limit=limit)
+                raise FormatError(joined([size, Message("dumps.json_save_fewer")]))
             text = file.read(stamp[0])
         skeleton, arrays = _skeleton(text)
         cells, notes = _cells(skeleton)
@@ -175,8 +178,8 @@ def _skeleton(text: bytes) -> tuple[Any, list[tuple[int, int]]]:
     try:
         return json.loads(_ARRAY.sub(cut, text)), arrays
     except (ValueError, RecursionError) as error:
-        msg = f"no json ({str(error)[:100]})"
-        raise FormatError(msg) from None
+        problem = Foreign(str(error)[:100])
+        raise FormatError(Message("dumps.json_invalid", problem=problem)) from None
 
 
 Cell = tuple[Entry, Any]
@@ -186,16 +189,14 @@ def _cells(found: Any) -> tuple[list[Cell], list[str]]:
     """Entries without values, each with what stands in the file in the place of its values."""
     if isinstance(found, dict) and isinstance(found.get("lst"), list):
         cells, runners = list(_outputs(found["lst"])), _runners(found["lst"])
-        notes = [f"outputs of {', '.join(runners)}"]
+        notes: list[str] = [Message("dumps.json_outputs", runners=runners)]
     elif isinstance(found, list) and all(isinstance(one, dict) for one in found):
         cells = [cell for step, feed in enumerate(found) for cell in _feed(feed, step, "input")]
-        notes = ["inputs"]
+        notes = [Message("dumps.json_inputs")]
     else:
-        msg = "json, but neither results of runners nor a list of inputs"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.json_neither"))
     if not cells:
-        msg = "no tensors in it; save it again"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("dumps.json_no_tensors"), Message("dumps.save_again")]))
     return _ordered(cells), notes
 
 
@@ -206,14 +207,12 @@ def _runners(pairs: list[Any]) -> list[str]:
 def _outputs(pairs: list[Any]) -> Iterator[Cell]:
     for number, pair in enumerate(pairs):
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[1], list):
-            msg = f"runner {number} is no pair of a name and a list of iterations"
-            raise FormatError(msg)
+            raise FormatError(Message("dumps.json_no_runner", number=number))
         prefix = f"{_shown(pair[0])}/" if len(pairs) > 1 else ""
         for step, iteration in enumerate(pair[1]):
             outputs = iteration.get("outputs") if isinstance(iteration, dict) else None
             if not isinstance(outputs, dict):
-                msg = f"iteration {step} of runner {number} has no outputs"
-                raise FormatError(msg)
+                raise FormatError(Message("dumps.json_iteration", step=step, number=number))
             for entry, cell in _feed(outputs, step, "output"):
                 yield replace(entry, name=prefix + entry.name), cell
 
@@ -250,7 +249,7 @@ def _filled(
         number = _number_of(cell, len(arrays))
         return replace(entry, source=_source(path, text, arrays[number], stamp))
     except FormatError as error:
-        return replace(entry, reason=str(error))
+        return replace(entry, reason=message_of(error))
 
 
 def _number_of(cell: Any, count: int) -> int:
@@ -261,24 +260,20 @@ def _number_of(cell: Any, count: int) -> int:
             kind = str(cell.get("polygraphy_class", kind))[:40]
             cell = next((cell[key] for key in ("values", "array") if key in cell), None)
     if kind == "Tensor":
-        msg = "a tensor of torch, stored as a pickle, which is never loaded; save numpy arrays"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.json_torch"))
     if isinstance(cell, str) and re.fullmatch(rf"{_PLACE}[0-9]{{1,9}}", cell):
         number = int(cell[1:])
         if number < count:
             return number
-    msg = "holds no array in base64"
-    if isinstance(cell, str):
-        msg += "; the letters of old releases (latin-1) are not read: load and save it again"
-    raise FormatError(msg)
+    latin = Message("dumps.json_latin") if isinstance(cell, str) else ""
+    raise FormatError(joined([Message("dumps.json_no_array"), latin]))
 
 
 def _source(path: Path, text: bytes, span: tuple[int, int], stamp: tuple[int, int]) -> Base64Source:
     begin, end = span
     head = text[begin : min(end, begin + _LARGEST_HEADER // 3 * 4)]
     if (end - begin) % 4:
-        msg = f"byte {begin:,}: {end - begin:,} letters are no base64; save it again"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.json_letters", begin=begin, count=end - begin))
     stream = io.BytesIO(binascii.a2b_base64(head))
     shape, fortran, stored = parse_npy_header(stream)
     dtype = npy_meaning(stored, None)
@@ -286,8 +281,8 @@ def _source(path: Path, text: bytes, span: tuple[int, int], stamp: tuple[int, in
     held = (end - begin) // 4 * 3 - text[end - 2 : end].count(b"=") - stream.tell()
     promised = math.prod(shape) * dtype.itemsize
     if held < promised:
-        msg = f"truncated: {shape} of {dtype} needs {promised:,} bytes, there are {held:,}"
-        raise FormatError(msg)
+        sizes = {"promised": promised, "held": held}
+        raise FormatError(Message("dumps.json_truncated", shape=shape, dtype=dtype, **sizes))
     fortran = fortran and len(shape) > 1
     return Base64Source(str(path), shape, dtype, begin, stream.tell(), fortran, stamp)
 

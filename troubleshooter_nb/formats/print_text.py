@@ -15,6 +15,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, dtype_from_token
 from troubleshooter_nb.naming import NpyName, format_npy_name, site_of_npy_stem
 
@@ -88,18 +89,18 @@ def tensor_text(stem: str, array: np.ndarray) -> str:
 def refusal(path: Path) -> str | None:
     """None when this reader takes the path, else why not."""
     if not path.is_file():
-        return "not a file"
+        return Message("dumps.not_a_file")
     if path.stat().st_size > _LARGEST_FILE:
-        return f"larger than {_LARGEST_FILE // 1024**2} MiB, too large for printed tensors"
+        return Message("dumps.text_too_large", size=_LARGEST_FILE // 1024**2)
     with open(path, "rb") as stream:
         tail = b""
         while block := stream.read(1024**2):
             if b"\0" in block:
-                return "a binary file"
+                return Message("dumps.text_binary")
             if MARK.encode() in tail + block:
                 return None
             tail = block[-len(MARK) :]
-    return f"a text without a line {MARK}<name>"
+    return Message("dumps.text_without_mark", mark=MARK)
 
 
 def open_print_text(path: Path, *, label: str) -> Dump:
@@ -126,8 +127,7 @@ def open_print_text(path: Path, *, label: str) -> Dump:
     """
     reason = refusal(path)
     if reason is not None:
-        msg = f"{path.name}: {reason}"
-        raise FormatError(msg)
+        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
     visits: Counter[tuple[str, str]] = Counter()
     entries = []
     with open(path, encoding="utf-8", errors="backslashreplace") as stream:
@@ -138,7 +138,7 @@ def open_print_text(path: Path, *, label: str) -> Dump:
             entries.append(replace(entry, site=replace(entry.site, call=visits[visit])))
             visits[visit] += 1
         more = next(blocks, None) is not None
-    notes = [f"only the first {_MOST_PRINTS:,} prints were read"] if more else []
+    notes = [Message("dumps.text_most_prints", count=_MOST_PRINTS)] if more else []
     return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
 
 
@@ -170,7 +170,7 @@ def _entry(stem: str, lines: list[str], order: int) -> Entry:
     try:
         array = _array(lines)
     except ValueError as error:
-        return replace(entry, reason=str(error))
+        return replace(entry, reason=message_of(error))
     array.flags.writeable = False
     name = format_npy_name(NpyName(stem, order, array.dtype.name))
     return replace(entry, name=name, source=ArrayInMemory(array))
@@ -186,8 +186,7 @@ def _array(lines: list[str]) -> np.ndarray:
     body = [first[head.end() :], *lines[1:]]
     end = next((index for index, line in enumerate(body) if ")" in line), None)
     if end is None:
-        msg = "the print was cut off before its end"
-        raise ValueError(msg)
+        raise FormatError(Message("dumps.text_cut_off"))
     scalar = any(line.strip() == NO_AXES for line in body[end + 1 :])
     body[end:] = [body[end].partition(")")[0]]
     values = _numbers(body, dtype, math.prod(shape))
@@ -202,21 +201,20 @@ def _numbers(lines: list[str], dtype: np.dtype, size: int) -> np.ndarray:
     while block := list(itertools.islice(words, _BLOCK)):
         count += len(block)
         if "..." in block:
-            msg = "only a part of the values was printed (...); save this tensor as npy"
-            raise ValueError(msg)
+            raise FormatError(Message("dumps.text_shortened"))
         if count > size:
             break
         blocks.append(_parsed(block, dtype))
-    if count != size:
-        msg = f"{'more than ' * (count > size)}{min(count, size)} values for {size} in the shape"
-        raise ValueError(msg)
+    if count > size:
+        raise FormatError(Message("dumps.text_more", count=size, size=size))
+    if count < size:
+        raise FormatError(Message("dumps.text_count", count=count, size=size))
     return np.concatenate(blocks)
 
 
 def _parsed(words: list[str], dtype: np.dtype) -> np.ndarray:
     if max(map(len, words)) > _LONGEST_WORD:
-        msg = "a word among the values is too long for a number"
-        raise ValueError(msg)
+        raise FormatError(Message("dumps.text_long_word"))
     # numpy reads no text as bfloat16 and the like, bool as a number only, and wraps what is too
     # large for a small integer.
     carrier = dtype
@@ -233,8 +231,7 @@ def _parsed(words: list[str], dtype: np.dtype) -> np.ndarray:
             if changed or (carrier.kind == "u" and any("-" in word for word in words)):
                 raise OverflowError
         except (ValueError, OverflowError):
-            msg = f"what stands among the values is no {dtype}: other output was mixed in"
-            raise ValueError(msg) from None
+            raise FormatError(Message("dumps.text_no_number", dtype=dtype)) from None
     return values
 
 
@@ -246,5 +243,4 @@ def _bare_number(text: str) -> np.ndarray:
                 return np.array(text).astype(dtype)
             except (ValueError, OverflowError):
                 continue
-    msg = "no Tensor(shape=..., dtype=..., value=...) follows its name"
-    raise ValueError(msg)
+    raise FormatError(Message("dumps.text_no_tensor"))

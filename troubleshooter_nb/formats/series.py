@@ -21,8 +21,10 @@ import xarray as xr
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
+from troubleshooter_nb.formats.missing_path import not_there
+from troubleshooter_nb.messages import Foreign, Message, joined
 from troubleshooter_nb.naming import natural_key
 
 NAME = "series"
@@ -54,10 +56,7 @@ _MOST_STEPS = 2**53
 # How a JSON document begins; a dictionary that Python printed has other quotes.
 _JSON = re.compile(r"""\s*(?:\{\s*["}]|\[\s*[\[{"\]])""")
 _HISTORY = "log_history"
-_ROWS = (
-    "rows are one object a line, a list of objects, or such a list as log_history, as in "
-    "trainer_state.json of Hugging Face"
-)
+_ROWS = Message("series.json_rows")
 
 Record = dict[str, float]
 
@@ -126,8 +125,7 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
     """
     path = Path(path)
     if not path.exists():
-        msg = f"no such file or folder: {path}"
-        raise FileNotFoundError(msg)
+        raise FileNotFoundError(not_there(path))
     label = label or os.path.basename(os.path.abspath(path))
     if path.is_dir():
         return _open_checkpoints(path, label)
@@ -139,26 +137,20 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
         try:
             records = reader(text, notes)
         except FormatError as error:
-            msg = f"{path.name}: {error}"
-            raise FormatError(msg) from None
+            problem = Message("dumps.of_file", file=path.name, what=error)
+            raise FormatError(problem) from None
         series = _series(records, label, notes, whole=whole) if records else None
         if series is not None:
             return series
-    msg = (
-        f"{path.name}: no series; looked for json lines, for a csv with a column "
-        f"{'/'.join(_STEP_NAMES[:3])}, and for lines such as 'step 10 loss 2.31'"
-    )
-    raise FormatError(msg)
+    raise FormatError(Message("series.none", file=path.name, columns="/".join(_STEP_NAMES[:3])))
 
 
 def _text(path: Path) -> str:
     if path.stat().st_size > _MOST_BYTES:
-        msg = f"{path.name}: {path.stat().st_size:,} bytes are too many for a log"
-        raise FormatError(msg)
+        raise FormatError(Message("series.too_large", file=path.name, size=path.stat().st_size))
     data = path.read_bytes()
     if b"\0" in data[:4096]:
-        msg = f"{path.name}: a binary file, no log"
-        raise FormatError(msg)
+        raise FormatError(Message("series.binary", file=path.name))
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
@@ -177,9 +169,8 @@ def _json_records(text: str, notes: list[str]) -> list[Record]:
         lines = str(error).startswith("Extra data")
         if records or (lines and _line_records(text, notes)):
             return records
-        what = "none of its objects has a loss, norm or rate" if lines else str(error)[:120]
-        msg = f"no series in this json: {what}; {_ROWS}"
-        raise FormatError(msg) from None
+        what = Message("series.json_objects") if lines else Foreign(str(error)[:120])
+        raise FormatError(joined([Message("series.json", problem=what), _ROWS])) from None
     return [_measured(row) for row in _json_rows(value, alone="\n" not in text.strip())]
 
 
@@ -191,11 +182,10 @@ def _json_rows(value: Any, *, alone: bool) -> Sequence[Mapping[str, Any]]:
         if rows is None and alone and any(name in _measured(value) for name in _STEP_NAMES):
             rows = [value]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        msg = f"no series in this json, as it is no rows; {_ROWS}"
-        raise FormatError(msg)
+        raise FormatError(joined([Message("series.json_no_rows"), _ROWS]))
     if not any(_is_measure(name) for row in rows for name in _measured(row)):
-        msg = f"no series in this json: none of its {len(rows)} rows has a loss, norm or rate"
-        raise FormatError(msg)
+        problem = Message("series.json_measures", count=len(rows))
+        raise FormatError(Message("series.json", problem=problem))
     return rows
 
 
@@ -254,7 +244,7 @@ def _csv_records(text: str, notes: list[str]) -> list[Record]:
         return []
     body = [row for row in rows[1:] if len(row) == len(names)]
     if others := sum(0 < len(row) != len(names) for row in rows[1:]):
-        notes.append(f"{others} rows have more or fewer cells than the first: left out")
+        notes.append(Message("series.ragged", count=others))
     cells = [[_float(cell) for cell in row] for row in body]
     texts = [
         column
@@ -351,9 +341,9 @@ def _series(
     if not by_step:
         return None
     if without := steps.count(None):
-        notes.append(f"{without} rows without a step: left out")
+        notes.append(Message("series.without_step", count=without))
     if again:
-        notes.append(f"{again} lines repeat a step; the last value of each measure is kept")
+        notes.append(Message("series.repeated", count=again))
     order = sorted(by_step)
     columns = {
         name: _variable([by_step[step].get(name, math.nan) for step in order]) for name in names
@@ -390,8 +380,8 @@ def _steps(records: list[Record], names: Container[str]) -> tuple[list[int | Non
     epoch = next((name for name in _EPOCH_NAMES if any(name in one for one in records)), None)
     if key is None:
         if epoch and _is_counted(found := [one.get(epoch, math.nan) for one in records]):
-            return [int(value) for value in found], ["no steps: epochs are used"]
-        return list(range(len(records))), ["no steps: lines are numbered from 0"]
+            return [int(value) for value in found], [Message("series.by_epoch")]
+        return list(range(len(records))), [Message("series.by_line")]
     counts = [_whole(one.get(key)) for one in records]
     if epoch is None:
         return counts, []
@@ -405,7 +395,7 @@ def _steps(records: list[Record], names: Container[str]) -> tuple[list[int | Non
     for count, said in zip(counts, epochs, strict=True):
         now = now if said is None else said
         steps.append(None if count is None else _whole((now - first) * longest + count))
-    return steps, [f"steps begin again in every epoch: counted on by {longest}"]
+    return steps, [Message("series.counted_on", steps=longest)]
 
 
 def _is_same(one: float, other: float) -> bool:
@@ -461,8 +451,8 @@ def _open_checkpoints(folder: Path, label: str) -> Dump:
         stored += (replace(one, step=step) for one in found)
         notes += [note for note in more if note not in notes]
     if len(reasons) == len(places):
-        msg = f"none of {len(places)} checkpoints can be read; {reasons[0]}"
-        raise FormatError(msg)
+        count, problem = len(places), reasons[0]
+        raise FormatError(Message("series.no_checkpoint_read", count=count, problem=problem))
     return checkpoint_dump(stored, label=label, format=NAME, notes=notes)
 
 
@@ -483,12 +473,12 @@ def _places(folder: Path) -> tuple[list[tuple[int, Path]], list[str]]:
     keyed = [(key, step, path) for name, path in named for key, step in [_key(name)] if step >= 0]
     groups = Counter(key for key, _, _ in keyed)
     if not groups:
-        msg = f"{folder.name!r}: no checkpoints whose names hold a step ({', '.join(SUFFIXES)})"
-        raise FormatError(msg)
+        suffixes = list(SUFFIXES)
+        raise FormatError(Message("series.no_checkpoints", folder=folder.name, suffixes=suffixes))
     chosen = groups.most_common(1)[0][0]
     places = [(step, path) for key, step, path in keyed if key == chosen]
     others = [path.name for _, path in named if path not in {one for _, one in places}]
-    notes = [f"left aside: {listed(others)}"] if others else []
+    notes: list[str] = [Message("series.aside", names=others)] if others else []
     if "\n" in chosen:
         longest = max(step % _BASE for step, _ in places)
         places = [((step // _BASE - 1) * longest + step % _BASE, path) for step, path in places]

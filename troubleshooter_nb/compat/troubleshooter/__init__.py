@@ -7,16 +7,15 @@
 from troubleshooter_nb.compat.troubleshooter import migrator, widget
 from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered as _not_offered
 from troubleshooter_nb.compat.troubleshooter.saving import save, save_grad
+from troubleshooter_nb.messages import Message as _Message
 
 __all__ = ["migrator", "proposal", "save", "save_grad", "tracking", "widget"]
 
 proposal = _not_offered(
     "proposal",
-    "it explained error texts of MindSpore 1; read the error itself, and for differing values use "
-    "troubleshooter_nb.compare",
+    _Message("compat.instead_of_proposal"),
 )
 tracking = _not_offered(
     "tracking",
-    "to find the first nan, save() the tensors along the net and look at the column nan_count of "
-    "troubleshooter_nb.open_dump(folder).summarise().to_dataframe()",
+    _Message("compat.instead_of_tracking"),
 )

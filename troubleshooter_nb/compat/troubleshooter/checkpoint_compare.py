@@ -13,12 +13,14 @@ import numpy as np
 from troubleshooter_nb.analysis.progress import reporter
 from troubleshooter_nb.compat.troubleshooter.kernels import UNREADABLE, Figures, measure
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
-from troubleshooter_nb.compat.troubleshooter.npy_compare import check_tolerances
+from troubleshooter_nb.compat.troubleshooter.npy_compare import check_tolerances, headings_wanted
 from troubleshooter_nb.compat.troubleshooter.table import text_table
+from troubleshooter_nb.compat.troubleshooter.weights import listed
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import OptionError, PairingError, ReadError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.formats.mapping_file import peer_rows, read_weight_map
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, same_dtype
 from troubleshooter_nb.naming import TRAINING_ROLES
 from troubleshooter_nb.weight_map import Spec, Transform, WeightRow
@@ -96,7 +98,7 @@ def compare_ms_ckpt(
     Through logging, about entries whose dtypes differ or that cannot be read.
     """
     if unknown:
-        user_warning("compare_ms_ckpt does not know %s", ", ".join(map(repr, unknown)))
+        user_warning(Message("compat.not_known", call="compare_ms_ckpt", names=[*unknown]))
     rows = _rows_of(weight_map_path, weight_map)
     sides = "original ckpt", "target ckpt"
     orig = _side(orig_ckpt_dict, orig_file_path, "orig_file_path")
@@ -146,11 +148,10 @@ def compare_pth_and_ckpt(
         As in `compare_ms_ckpt`.
     """
     if unknown:
-        user_warning("compare_pth_and_ckpt does not know %s", ", ".join(map(repr, unknown)))
+        user_warning(Message("compat.not_known", call="compare_pth_and_ckpt", names=[*unknown]))
     rows = _rows_of(weight_map_path, weight_map)
     if rows is None:
-        msg = "compare_pth_and_ckpt needs a weight map: weight_map_path or weight_map"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.needs_weight_map"))
     orig = _entries(as_dump(pt_file_path, "pt_file_path"), weights_only=True)
     mapped = _mapped(rows, orig, pt_file_path)
     target = _entries(as_dump(ms_file_path, "ms_file_path"))
@@ -160,7 +161,7 @@ def compare_pth_and_ckpt(
     _compare(pairs, sides, asked, _headings(sides, None, None, None))
     names = [pair.orig.name for pair in pairs if pair.orig is not None and pair.target is None]
     if alone := [name for name in names if name.endswith(_ONLY_IN_TORCH)]:
-        user_attention("No partner is expected, MindSpore counts no batches: %s", ", ".join(alone))
+        user_attention(Message("compat.counts_no_batches", names=alone))
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,7 @@ class _Asked:
         check_tolerances(self.rtol, self.atol)
         levels = (_NOTHING, _EVERYTHING, _DIFFERENCES)
         if isinstance(self.print_level, bool) or self.print_level not in levels:
-            what = "0 (nothing), 1 (all) or 2 (differences)"
-            msg = f"print_level is {what}, not {self.print_level!r}"
-            raise OptionError(msg)
+            raise OptionError(Message("compat.print_level", given=repr(self.print_level)))
 
     def shown(self, rows: list[list[object]]) -> list[list[object]]:
         """The rows to show; those whose verdict, in the third cell, is True are no differences."""
@@ -258,7 +257,7 @@ class _Pair:
         try:
             left, right = self.orig.values(), self.target.values()
         except ReadError as error:
-            user_warning("%s: %s", self.orig.name, error)
+            user_warning(Message("compat.of_entry", name=self.orig.name, problem=error))
             return Figures(result=UNREADABLE)
         return measure(
             left.reshape(self.converted or ()),
@@ -278,15 +277,14 @@ def _side(given: Mapping[str, Any] | None, path: _File | None, argument: str) ->
             {name: value for name, value in given.items() if value is not None}, argument
         )
     if path is None:
-        msg = f"{argument} is missing"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.missing", argument=argument))
     return as_dump(path, argument)
 
 
 def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
     reasons, roles = (dump.index[column].values for column in ("reason", "role"))
     return {
-        name: _Entry(name, source, str(reason))
+        name: _Entry(name, source, reason)
         for name, source, reason, role in zip(dump.names, dump.sources, reasons, roles, strict=True)
         if not (weights_only and role in TRAINING_ROLES)
     }
@@ -307,11 +305,8 @@ def _mapped(rows: list[WeightRow], orig: _Entries, file: _File) -> dict[str, Wei
         mapped[name if name in orig or bare not in orig else bare] = row
     unwanted, missing = sorted(orig.keys() - mapped.keys()), sorted(mapped.keys() - orig.keys())
     if unwanted or missing:
-        msg = (
-            f"the weight map does not fit {str(file)!r}: not in the map: {unwanted or 'none'}; "
-            f"not in the file: {missing or 'none'}; draw the map anew from the same network"
-        )
-        raise PairingError(msg)
+        differing = {"unwanted": listed(unwanted), "missing": listed(missing)}
+        raise PairingError(Message("compat.map_unfit_file", file=str(file), **differing))
     return mapped
 
 
@@ -330,8 +325,7 @@ def _headings(
         (values, of_values, "value_field_names"),
     ):
         if given is not None and (isinstance(given, str) or len(given) != len(usual)):
-            msg = f"{argument} must be {len(usual)} headings like {usual}, got {given!r}"
-            raise OptionError(msg)
+            raise OptionError(headings_wanted(argument, usual, given))
     return title or TITLE, list(shapes or of_shapes), list(values or of_values)
 
 
@@ -377,8 +371,10 @@ def _warn(pairs: Sequence[_Pair], sides: tuple[str, str]) -> None:
     for pair in pairs:
         for entry, side in zip((pair.orig, pair.target), sides, strict=True):
             if entry is not None and entry.source is None:
-                user_warning("%s of %s cannot be read: %s", entry.name, side, entry.problem)
+                said = {"name": entry.name, "where": side}
+                user_warning(Message("compat.not_read", **said, problem=entry.problem))
         left, right = pair.sources
         if left is not None and right is not None and not same_dtype(left.dtype, right.dtype):
-            names = pair.names
-            user_warning("%s is %s, %s is %s", names[0], left.dtype, names[1], right.dtype)
+            names = {"left": pair.names[0], "right": pair.names[1]}
+            dtypes = {"left_dtype": left.dtype, "right_dtype": right.dtype}
+            user_warning(Message("compat.dtypes", **names, **dtypes))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 
+from troubleshooter_nb.messages import told
+
 NAME = "troubleshooter.log"
 
 
@@ -37,13 +39,13 @@ _OWN_HANDLER = _ToStderr()
 
 
 def user_attention(message: str, *values: object) -> None:
-    """A fact every caller should see, at WARNING."""
-    _logger().warning("[*User Attention*] " + message, *values)
+    """A fact every caller should see, at WARNING; the old tool's words take values."""
+    _logger().warning("[*User Attention*] " + told(message), *values)
 
 
-def user_warning(message: str, *values: object) -> None:
+def user_warning(message: str) -> None:
     """Something is not as it should be and the work goes on, at WARNING."""
-    _logger().warning("[*User Warning*] " + message, *values)
+    _logger().warning("[*User Warning*] " + told(message))
 
 
 def _logger() -> logging.Logger:

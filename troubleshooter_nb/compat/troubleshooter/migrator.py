@@ -24,6 +24,7 @@ from troubleshooter_nb.compat.troubleshooter.weights import (
     convert_weight_and_load,
     get_weight_map,
 )
+from troubleshooter_nb.messages import Message
 
 __all__ = [
     "NetDifferenceFinder",
@@ -46,20 +47,11 @@ __all__ = [
     "save_net_and_weight_params",
 ]
 
-_COMPARE_OUTPUTS = (
-    "run both nets on one input with save() calls in them, and let troubleshooter_nb.compare find "
-    "the first tensor that differs"
-)
-_COMPARE_WEIGHTS = (
-    "weight maps, conversion and checkpoints come with a later version; until then "
-    "troubleshooter_nb.compare(Dump.from_arrays(left), Dump.from_arrays(right)) compares two "
-    "state dictionaries"
-)
+_COMPARE_OUTPUTS = Message("compat.instead_of_outputs")
 
 NetDifferenceFinder = not_offered("migrator.NetDifferenceFinder", _COMPARE_OUTPUTS)
 save_net_and_weight_params = not_offered(
-    "migrator.save_net_and_weight_params",
-    "use torch.save(net.state_dict(), file) or mindspore.save_checkpoint(net, file)",
+    "migrator.save_net_and_weight_params", Message("compat.instead_of_saving")
 )
 api_dump_init = not_offered("migrator.api_dump_init", _COMPARE_OUTPUTS)
 api_dump_start = not_offered("migrator.api_dump_start", _COMPARE_OUTPUTS)

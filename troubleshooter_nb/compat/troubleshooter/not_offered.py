@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from troubleshooter_nb.errors import NotOfferedError
+from troubleshooter_nb.messages import Message
 
 
 def not_offered(name: str, instead: str) -> Callable[..., NoReturn]:
@@ -16,12 +17,11 @@ def not_offered(name: str, instead: str) -> Callable[..., NoReturn]:
     name : str
         The call, as the old tool's documents write it.
     instead : str
-        What to use, a clause that follows a semicolon.
+        What to use, a message that follows a semicolon.
     """
 
     def refuse(*args: object, **kwargs: object) -> NoReturn:
-        msg = f"{name} is not offered by troubleshooter_nb; {instead}"
-        raise NotOfferedError(msg)
+        raise NotOfferedError(Message("compat.not_offered", name=name, instead=instead))
 
     refuse.__name__ = refuse.__qualname__ = name.rpartition(".")[2]
     refuse.__doc__ = f"Raises NotOfferedError; {instead}."

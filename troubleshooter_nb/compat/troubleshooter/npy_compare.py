@@ -27,7 +27,13 @@ from troubleshooter_nb.compat.troubleshooter.pairing import (
     open_file,
 )
 from troubleshooter_nb.compat.troubleshooter.table import text_table, write_csv
-from troubleshooter_nb.errors import FormatError, NotOfferedError, OptionError, ReadError
+from troubleshooter_nb.errors import (
+    ArgumentTypeError,
+    FormatError,
+    NotOfferedError,
+    OptionError,
+)
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.metrics.floats import is_number
 
 TITLE = "The list of comparison results"
@@ -137,8 +143,8 @@ def compare_npy_dir(
     """
     if unknown:
         known = "name_map_list, compare_shape, output_file, num_processes, title, field_names"
-        msg = f"compare_npy_dir has no argument {', '.join(map(repr, unknown))}; it has {known}"
-        raise OptionError(msg)
+        call = {"call": "compare_npy_dir", "known": known}
+        raise OptionError(Message("compat.unknown_argument_of", names=[*unknown], **call))
     folders = existing_folder(orig_dir, "orig_dir"), existing_folder(target_dir, "target_dir")
     check_tolerances(rtol, atol)
     _check_switches(equal_nan=equal_nan, compare_shape=compare_shape)
@@ -156,7 +162,7 @@ def compare_npy_dir(
     for pair in compared:
         for folder, name, problem in zip(folders, pair.names, pair.problems, strict=True):
             if problem:
-                user_warning("%s of %s cannot be read: %s", name, folder, problem)
+                user_warning(Message("compat.not_read", name=name, where=folder, problem=problem))
     if not compared:
         return None
     rows = [pair.row(with_shapes=compare_shape) for pair in compared if not _is_marker(pair)]
@@ -300,10 +306,8 @@ def _load(folder: Path, name: str | None) -> _Side:
         source = open_file(file)
         shape = source.shape
         values = source.read(0, math.prod(shape)).reshape(shape)
-    except (FormatError, ReadError) as error:
-        return _Side(shape=shape, problem=str(error))
-    except OSError as error:
-        return _Side(shape=shape, problem=error.strerror or str(error))
+    except (FormatError, OSError) as error:
+        return _Side(shape=shape, problem=message_of(error))
     return _Side(values, shape)
 
 
@@ -329,11 +333,10 @@ def _workers(wanted: int | None) -> int:
     if wanted is None:
         return max(1, min(8, (os.cpu_count() or 1) - 1))
     if isinstance(wanted, bool) or not isinstance(wanted, int):
-        msg = f"num_processes must be a whole number or None, got {wanted!r}"
-        raise TypeError(msg)
+        said = {"argument": "num_processes", "given": repr(wanted)}
+        raise ArgumentTypeError(Message("compat.whole_number", **said))
     if wanted < 1:
-        msg = f"num_processes must be at least 1, got {wanted}"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.at_least_one", argument="num_processes", given=wanted))
     return wanted
 
 
@@ -342,32 +345,30 @@ def check_tolerances(rtol: float, atol: float) -> None:
     for name, value in (("rtol", rtol), ("atol", atol)):
         # The old tool took floats only, so that rtol=1 was a TypeError.
         if not is_number(value):
-            msg = f"{name} must be a number, got {value!r}"
-            raise TypeError(msg)
+            raise ArgumentTypeError(Message("compat.number", argument=name, given=repr(value)))
         if not value >= 0:
-            msg = f"{name} must not be negative, got {value!r}"
-            raise OptionError(msg)
+            raise OptionError(Message("compat.negative", argument=name, given=repr(value)))
 
 
 def _check_switches(**switches: object) -> None:
     for name, value in switches.items():
         if not isinstance(value, (bool, np.bool_)):
-            msg = f"{name} must be True or False, got {value!r}"
-            raise TypeError(msg)
+            raise ArgumentTypeError(Message("compat.switch", argument=name, given=repr(value)))
 
 
 def _checked_fields(wanted: Sequence[str] | None, frame_names: tuple[str, ...]) -> list[str]:
     if "msadapter" in frame_names:
-        msg = (
-            "the old tool's table for MSAdapter (mean, max and min of both sides) is not offered; "
-            "these figures are columns of troubleshooter_nb.compare(...).to_dataframe()"
-        )
-        raise NotOfferedError(msg)
+        raise NotOfferedError(Message("compat.no_msadapter"))
     fields = list(FIELDS if wanted is None else wanted)
     if isinstance(wanted, str) or len(fields) != len(FIELDS):
-        msg = f"field_names must be {len(FIELDS)} headings like {list(FIELDS)}, got {wanted!r}"
-        raise OptionError(msg)
+        raise OptionError(headings_wanted("field_names", FIELDS, wanted))
     return fields
+
+
+def headings_wanted(argument: str, usual: Sequence[str], given: object) -> str:
+    """What is wrong with headings that are not as many as the usual ones."""
+    shown = {"usual": str([*usual]), "given": repr(given)}
+    return Message("compat.headings", argument=argument, count=len(usual), **shown)
 
 
 def _check_output(file: str | PathLike[str] | None) -> None:
@@ -376,8 +377,7 @@ def _check_output(file: str | PathLike[str] | None) -> None:
     # "." for a bare file name, which the old tool refused because its folder is ''.
     folder = os.path.dirname(os.fspath(file)) or "."
     if not os.path.isdir(folder):
-        msg = f"output_file {str(file)!r}: the folder {folder!r} does not exist; create it first"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.output_folder", file=str(file), folder=folder))
 
 
 def _checked_pairs(pairs: NamePairs) -> NameMap:
@@ -388,7 +388,6 @@ def _checked_pairs(pairs: NamePairs) -> NameMap:
             or len(pair) != 2
             or not all(name is None or isinstance(name, str) for name in pair)
         ):
-            msg = f"row {number} of name_map_list is {pair!r}; expected (orig file, target file)"
-            raise TypeError(msg)
+            raise ArgumentTypeError(Message("compat.name_map_row", row=number, given=repr(pair)))
         checked.append((pair[0], pair[1]))
     return checked

@@ -18,6 +18,7 @@ from troubleshooter_nb.compat.troubleshooter.log import user_warning
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import natural_key, parse_npy_name
 
 Folder = str | PathLike[str]
@@ -68,10 +69,7 @@ def get_name_map_list_by_name(orig_dir: Folder, target_dir: Folder) -> NameMap:
     pairs: NameMap = [(name, name if name in there else None) for name in orig]
     pairs += [(None, name) for name in target if name not in here]
     if any(None in pair for pair in pairs):
-        user_warning(
-            "Some files have no file of the same name on the other side. Pair them by hand "
-            "(name_map_list), or with get_name_map_list_by_number."
-        )
+        user_warning(Message("compat.no_same_names"))
     return pairs
 
 
@@ -104,11 +102,7 @@ def get_name_map_list_by_number(
     """
     orig, target = _both(orig_dir, target_dir, sort_key)
     if len(orig) != len(target):
-        user_warning(
-            "The folders hold unequally many files, %d and %d: the last ones have no partner.",
-            len(orig),
-            len(target),
-        )
+        user_warning(Message("compat.unequally_many", orig=len(orig), target=len(target)))
     return list(zip_longest(orig, target))
 
 
@@ -151,9 +145,7 @@ def get_name_map_list_by_shape_edit_distance(
     ]
     cost, matches = edit_distance(*shapes, delete=del_cost, insert=ins_cost, replace=rep_cost)
     if cost:
-        user_warning(
-            "The number of files or their shapes differ; some files may be paired wrongly."
-        )
+        user_warning(Message("compat.shapes_differ"))
     return [(None if i is None else orig[i], None if j is None else target[j]) for i, j in matches]
 
 
@@ -221,9 +213,8 @@ def existing_folder(folder: Folder, parameter: str) -> Path:
         If it is None or no folder.
     """
     if folder is None or not os.path.isdir(folder):
-        given = None if folder is None else str(folder)
-        msg = f"{parameter} must be an existing folder, got {given!r}"
-        raise FormatError(msg)
+        given = repr(None if folder is None else str(folder))
+        raise FormatError(Message("compat.existing_folder", argument=parameter, given=given))
     return Path(folder)
 
 
@@ -233,11 +224,7 @@ def _both(orig: Folder, target: Folder, sort_key: SortKey) -> tuple[list[str], l
         path = existing_folder(folder, parameter)
         names.append(_npy_names(path, sort_key))
         if not names[-1]:
-            msg = (
-                f"{parameter} {str(path)!r} has no .npy file to compare; "
-                "its sub-folders are not searched"
-            )
-            raise FormatError(msg)
+            raise FormatError(Message("compat.no_npy", argument=parameter, folder=path))
     return names[0], names[1]
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
 from troubleshooter_nb.formats.print_text import MARK, open_print_text
 from troubleshooter_nb.formats.protobuf import Walker
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.metrics.floats import computable, dtype_from_token
 from troubleshooter_nb.naming import NpyName, format_npy_name
 
@@ -46,16 +48,24 @@ def save_convert(file: str | PathLike[str], output_path: str | PathLike[str]) ->
     prints = _of_print_file(file.read_bytes(), file.name) or _of_text(file)
     folder.mkdir(parents=True, exist_ok=True)
     for name, array, problem in prints:
-        try:
-            if array is None:
-                raise ValueError(problem)
-            target = folder / f"{safe_name(name)}.npy"
-        except ValueError as error:
-            user_warning("%s of %s was left out: %s", name, file.name, error)
+        problem = problem or _fault_of(name)
+        if array is None or problem:
+            left_out = {"name": name, "file": file.name}
+            user_warning(Message("compat.left_out", **left_out, problem=problem))
             continue
+        target = folder / f"{name}.npy"
         target.parent.mkdir(parents=True, exist_ok=True)
         write_npy(target, array if array.dtype.isbuiltin == 1 else computable(array))
-    user_attention("The printed tensors were written to %s", folder.absolute())
+    user_attention(Message("compat.printed_written", folder=folder.absolute()))
+
+
+def _fault_of(name: str) -> str:
+    """Why a name is none of a file in the folder, or nothing."""
+    try:
+        safe_name(name)
+    except ArgumentError as error:
+        return message_of(error)
+    return ""
 
 
 _Value = tuple[np.ndarray | None, str]  # a tensor's values, or why there are none
@@ -64,7 +74,7 @@ _Print = tuple[str, np.ndarray | None, str]  # the same behind a name
 
 def _of_text(file: Path) -> list[_Print]:
     dump = open_print_text(file, label=file.name)
-    reasons = (str(reason) for reason in dump.index["reason"].values)
+    reasons = dump.index["reason"].values
     return [
         (name, None if source is None else dump.array(name), reason)
         for name, source, reason in zip(dump.names, dump.sources, reasons, strict=True)
@@ -82,7 +92,7 @@ def _of_print_file(content: bytes, file_name: str) -> list[_Print]:
             records.append(record)
     except ValueError:
         if records:
-            user_warning("%s was cut off after %d records", file_name, len(records))
+            user_warning(Message("compat.cut_off", file=file_name, count=len(records)))
     prints: list[_Print] = []
     for name, tensor in itertools.pairwise(records):
         if isinstance(name, str) and name.startswith(MARK) and isinstance(tensor, tuple):
@@ -122,6 +132,6 @@ def _tensor(walker: Walker, begin: int, end: int) -> _Value:
     try:
         array = np.frombuffer(values, dtype_from_token(token.lower()))
     except ValueError as error:
-        return None, str(error)
+        return None, message_of(error)
     # A number has one dimension of length 0 there.
     return array.reshape([] if shape == [0] and array.size == 1 else shape), ""

@@ -15,7 +15,7 @@ from troubleshooter_nb.compat.troubleshooter.table import text_table
 from troubleshooter_nb.convert.apply import convert_weights
 from troubleshooter_nb.convert.draft import draft_weight_map
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import OptionError, WeightMapError
+from troubleshooter_nb.errors import ArgumentTypeError, OptionError, WeightMapError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.formats.mapping_file import (
     peer_parts,
@@ -24,6 +24,7 @@ from troubleshooter_nb.formats.mapping_file import (
     write_weight_map,
 )
 from troubleshooter_nb.frameworks import adapter_of_network, require
+from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.naming import TRAINING_ROLES
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
@@ -78,8 +79,7 @@ def get_weight_map(
     """
     adapter = adapter_of_network(pt_net)
     if adapter is None or adapter is not require("torch"):
-        msg = f"pt_net must be a torch.nn.Module, got {type(pt_net).__name__}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("compat.torch_network", type=type(pt_net).__name__))
     drafted = draft_weight_map(pt_net, "mindspore")
     kept = {row.sources[0]: row for row in drafted}
     rows = []
@@ -94,8 +94,7 @@ def get_weight_map(
     if weight_map_save_path is not None:
         path = Path(weight_map_save_path)
         if path.suffix != ".json":
-            msg = f"weight_map_save_path must end in .json, got {str(weight_map_save_path)!r}"
-            raise OptionError(msg)
+            raise OptionError(Message("compat.json_path", path=str(weight_map_save_path)))
         write_weight_map(weight_map, path)
     names, functions = peer_parts(weight_map.rows)
     if print_map:
@@ -154,11 +153,10 @@ def convert_weight(
     left them out silently, or wrote a file that could not be loaded.
     """
     if unknown:
-        msg = f"convert_weight has no argument {', '.join(map(repr, unknown))}"
-        raise OptionError(msg)
+        names = [*unknown]
+        raise OptionError(Message("compat.unknown_argument", call="convert_weight", names=names))
     if ms_file_save_path is None:
-        msg = "convert_weight needs ms_file_save_path"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.save_path"))
     given = pt_param_dict if pt_param_dict is not None else pth_para_dict
     dump = _weights(pt_file_path, given)
     rows = _rows(weight_map_path, weight_map)
@@ -196,9 +194,9 @@ def convert_weight_and_load(
         _convert(dump, rows, file, print_table=True, print_path=False)
         missing, left = adapter.load_checkpoint(net, file)
     if missing:
-        user_warning("not loaded, the network keeps its own values: %s", ", ".join(missing))
+        user_warning(Message("compat.not_loaded", names=list(missing)))
     if left:
-        user_warning("converted, but the network has no such parameter: %s", ", ".join(left))
+        user_warning(Message("compat.no_parameter", names=list(left)))
     return missing, left
 
 
@@ -206,8 +204,7 @@ def _weights(path: _File | None, given: Mapping[str, Any] | None) -> Dump:
     if given is not None:
         return as_dump(dict(given), "pt_param_dict")
     if path is None:
-        msg = "the weights are missing: pt_file_path or pt_param_dict"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.no_weights"))
     dump = as_dump(path, "pt_file_path")
     kept = [role for role in set(dump.index["role"].values) if role not in TRAINING_ROLES]
     return dump.select(role=kept)
@@ -217,8 +214,7 @@ def _rows(path: _File | None, given: _Parts | None) -> list[WeightRow]:
     if given is not None:
         return peer_rows(given)
     if path is None:
-        msg = "the weight map is missing: weight_map_path or weight_map"
-        raise OptionError(msg)
+        raise OptionError(Message("compat.no_weight_map"))
     return list(read_weight_map(path))
 
 
@@ -239,14 +235,14 @@ def _convert(
     weight_map = WeightMap(tuple(rows), specs, source_label=dump.label, target_label=path.name)
     proof = convert_weights(dump, path, weight_map, progress=False)
     if not proof.passed:
-        user_warning("what was written differs from the source: %s", proof.verdict)
-    lost = [note for note in proof.notes if "cannot be stored" in note]
-    for note in lost:
-        user_warning("%s", note)
+        user_warning(Message("compat.written_differs", verdict=proof.verdict))
+    for note in proof.notes:
+        if "weight_maps.cannot_store" in ids_of(note):
+            user_warning(note)
     if print_table:
         print(text_table(TITLE, _FIELDS, [_row(row, specs) for row in rows]))
     if print_path:
-        user_attention("The MindSpore checkpoint was saved to %s", path.absolute())
+        user_attention(Message("compat.checkpoint_saved", path=path.absolute()))
 
 
 def _over_names_of(dump: Dump, rows: Sequence[WeightRow]) -> list[WeightRow]:
@@ -255,12 +251,14 @@ def _over_names_of(dump: Dump, rows: Sequence[WeightRow]) -> list[WeightRow]:
     unwanted = [name for name in dump.names if name not in known]
     missing = [name for name in known if name not in dump.names]
     if unwanted or missing:
-        msg = (
-            f"the weight map does not fit {dump.label!r}: unwanted {unwanted or 'none'}, missing "
-            f"{missing or 'none'}; draw the map from the network that the weights are of"
-        )
-        raise WeightMapError(msg)
+        differing = {"unwanted": listed(unwanted), "missing": listed(missing)}
+        raise WeightMapError(Message("compat.map_unfit", label=dump.label, **differing))
     return [known[name] for name in dump.names]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names as Python shows a list, or that there are none."""
+    return str([*names]) if names else Message("compat.none")
 
 
 def _row(row: WeightRow, specs: Mapping[str, Spec]) -> list[object]:

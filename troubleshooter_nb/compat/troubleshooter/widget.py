@@ -16,6 +16,7 @@ from troubleshooter_nb import frameworks
 from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered
 from troubleshooter_nb.compat.troubleshooter.print_file import save_convert
 from troubleshooter_nb.errors import FrameworkMissingError
+from troubleshooter_nb.messages import Message
 
 __all__ = [
     "fix_random",
@@ -104,18 +105,6 @@ def _fix_mindspore(mindspore: Any, seed: int) -> None:
     mindspore.set_seed(seed)
 
 
-load_ms_weight2net = not_offered(
-    "widget.load_ms_weight2net",
-    "call mindspore.load_checkpoint and mindspore.load_param_into_net, whose answer names the "
-    "parameters that were not loaded",
-)
-loss_compare = not_offered(
-    "widget.loss_compare",
-    "save the losses of both runs as one array each and compare the two folders with "
-    "troubleshooter_nb.compare",
-)
-precision_tracker = not_offered(
-    "widget.precision_tracker",
-    "save the tensors in question and look at the column dtype of "
-    "troubleshooter_nb.open_dump(folder).to_dataframe()",
-)
+load_ms_weight2net = not_offered("widget.load_ms_weight2net", Message("compat.instead_of_loading"))
+loss_compare = not_offered("widget.loss_compare", Message("compat.instead_of_losses"))
+precision_tracker = not_offered("widget.precision_tracker", Message("compat.instead_of_tracker"))
