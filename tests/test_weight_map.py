@@ -85,7 +85,7 @@ def test_what_cannot_be_undone_says_so():
     ("text", "reason"),
     [
         ("os.system", "is no transform"),
-        ("transpos", "did you mean transpose"),
+        ("transpos", "closest: 'transpose'"),
         ("permute", "does not fit"),
         ("expand_dims", "takes one argument"),
         ("expand_dims(a)", "takes one argument"),

@@ -23,7 +23,7 @@ from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets import edit
 from troubleshooter_nb.widgets.editing import open_session
 from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS
-from troubleshooter_nb.widgets.history import History
+from troubleshooter_nb.history import History
 
 F4 = np.dtype("f4")
 SOURCE = {

@@ -36,7 +36,7 @@ from troubleshooter_nb.render.text import parse_shape, shape_text
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.editor_words import editor_word, in_words_of
-from troubleshooter_nb.widgets.history import History
+from troubleshooter_nb.history import History
 
 Value = TypeVar("Value", WeightMap, Pairing)
 Message = Mapping[str, Any]
