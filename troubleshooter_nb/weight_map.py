@@ -1016,8 +1016,8 @@ class WeightMap:
 
     def _renamed(self, names: Sequence[str]) -> WeightMap:
         rows = []
-        for row, joined in zip(self.rows, names, strict=True):
-            targets = tuple(joined.split(_JOIN)) if row.targets else ()
+        for row, named in zip(self.rows, names, strict=True):
+            targets = tuple(named.split(_JOIN)) if row.targets else ()
             if not all(name.strip() for name in targets):
                 raise WeightMapError(Message("weight_maps.empty_name", names=list(row.sources)))
             changed = targets != row.targets
