@@ -12,7 +12,7 @@ import xarray as xr
 
 from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
-from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.messages import Message, joined, of_one_class
 from troubleshooter_nb.naming.closeness import (
     Candidate,
     close_names,
@@ -117,8 +117,8 @@ class Pairing:
             columns[name] = np.array(numbers, np.int64)
         columns["method"] = object_array([m.method for m in rows])
         columns["confidence"] = np.array([m.confidence for m in rows], np.float64)
-        columns["note"] = object_array([m.note for m in rows])
-        columns["candidates"] = object_array([m.candidates for m in rows])
+        columns["note"] = object_array(of_one_class([m.note for m in rows]))
+        columns["candidates"] = object_array(of_one_class([m.candidates for m in rows]))
         columns["expected"] = np.array([m.expected for m in rows], bool)
         table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)

@@ -17,7 +17,7 @@ import xarray as xr
 
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, WeightMapError
 from troubleshooter_nb.history import History
-from troubleshooter_nb.messages import Message, joined, message_of
+from troubleshooter_nb.messages import Message, joined, message_of, of_one_class
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import (
     BY_SHAPE_ALONE,
@@ -1092,7 +1092,7 @@ class WeightMap:
         variables = {}
         for name, (dtype, meaning) in WEIGHT_MAP_COLUMNS.items():
             values = np.empty(len(self.rows), np.int64 if dtype == "int64" else object)
-            values[:] = columns[name]
+            values[:] = of_one_class(columns[name]) if dtype == "str" else columns[name]
             variables[name] = ("row", values, {"description": meaning})
         return xr.Dataset(variables, attrs={"schema": SCHEMA})
 

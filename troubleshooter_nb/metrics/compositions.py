@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import divisors
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
@@ -99,8 +100,8 @@ def find_composition(
     """
     for values in (whole, *parts.values()):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"find_composition needs numbers, got dtype {values.dtype}"
-            raise ValueError(msg)
+            needs = {"call": "find_composition", "dtype": values.dtype}
+            raise ArgumentError(Message("values.needs_numbers", **needs))
     if whole.size < 4:
         return None
     coarse = max(unit_roundoff(values.dtype) for values in (whole, *parts.values()))

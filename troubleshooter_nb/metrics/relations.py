@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import arranged
 from troubleshooter_nb.metrics.explanations import RelationKind, explanation_of
@@ -120,8 +121,8 @@ def find_relation(
     """
     for values in (left, right):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"find_relation needs numbers, got dtype {values.dtype}"
-            raise ValueError(msg)
+            needs = {"call": "find_relation", "dtype": values.dtype}
+            raise ArgumentError(Message("values.needs_numbers", **needs))
     if left.shape == right.shape and (exact := _exact(left, right)):
         return exact
     if min(left.size, right.size) < 2:
