@@ -19,7 +19,7 @@ NAME = "troubleshooter_nb"
 ROWS = [
     ["messages"],  # layer 0, standard library only; what all others say
     ["errors"],  # which all others raise
-    ["collector", "naming", "options"],
+    ["collector", "history", "naming", "options"],
     ["metrics", "render", "frameworks"],  # layer 1
     ["run_card"],  # layer 2, ordered
     ["dump"],
@@ -34,7 +34,7 @@ ROWS = [
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
-STANDARD_LIBRARY_ONLY = {"collector", "errors", "messages", "naming", "options"}
+STANDARD_LIBRARY_ONLY = {"collector", "errors", "history", "messages", "naming", "options"}
 FENCE = {
     "torch": Path("frameworks/torch_.py"),
     "mindspore": Path("frameworks/mindspore_.py"),

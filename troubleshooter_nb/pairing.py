@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,16 +12,25 @@ import xarray as xr
 
 from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
-from troubleshooter_nb.naming.closeness import Candidate, name_index, rest_pairs
+from troubleshooter_nb.messages import Message, joined, of_one_class
+from troubleshooter_nb.naming.closeness import (
+    Candidate,
+    close_names,
+    closest,
+    name_index,
+    rest_pairs,
+)
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.pairing_view import pairing_html, pairing_text
 
 SCHEMA = "troubleshooter_nb.pairing/1"
+# The id of the note of an entry that a person declared to have no partner.
+EXPECTED = "pairings.expected"
 Side = Literal["left", "right"]
 _SIDES: tuple[Side, Side] = ("left", "right")
 # How the note of a pair begins of which both sides are right and yet not the same thing.
 DEFINED_DIFFERENTLY = "defined differently"
-_EXPECTED = "expected to be missing"
+
 
 # name -> (dtype, unit, meaning, value where it does not apply)
 PAIRING_COLUMNS = {
@@ -109,8 +117,8 @@ class Pairing:
             columns[name] = np.array(numbers, np.int64)
         columns["method"] = object_array([m.method for m in rows])
         columns["confidence"] = np.array([m.confidence for m in rows], np.float64)
-        columns["note"] = object_array([m.note for m in rows])
-        columns["candidates"] = object_array([m.candidates for m in rows])
+        columns["note"] = object_array(of_one_class([m.note for m in rows]))
+        columns["candidates"] = object_array(of_one_class([m.candidates for m in rows]))
         columns["expected"] = np.array([m.expected for m in rows], bool)
         table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)
@@ -130,8 +138,8 @@ class Pairing:
                 int(t["right_entry"][i]),
                 str(t["method"][i]),
                 float(t["confidence"][i]),
-                str(t["note"][i]),
-                str(t["candidates"][i]),
+                t["note"][i],
+                t["candidates"][i],
                 bool(t["expected"][i]),
             )
             for i in range(len(self))
@@ -189,11 +197,9 @@ class Pairing:
             for row in (left_row, right_row)
         ]
         if places[0] != places[1]:
-            msg = (
-                f"{left!r} is of step {places[0][0]}, rank {places[0][1]} and {right!r} of step "
-                f"{places[1][0]}, rank {places[1][1]}; only entries of the same are paired"
-            )
-            raise PairingError(msg)
+            here, there = (Message("pairings.place", step=s, rank=r) for s, r in places)
+            said = {"left": left, "here": here, "right": right, "there": there}
+            raise PairingError(Message("pairings.other_place", **said))
         new = Match(first.left, second.right, "user", 1.0)
         if left_row == right_row:
             return self._replaced(rows, {left_row: [new]})
@@ -251,9 +257,9 @@ class Pairing:
             k = rows[position]
             same = columns[f"{other}_shape"][k] == shape
             taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
-            why = "same shape" if same else f"shape {columns[f'{other}_shape'][k] or 'unknown'}"
-            why += f"; paired with {taken}" if taken else ""
-            candidate = Candidate(names[position], why, bool(same and not taken))
+            why = of_shape(str(columns[f"{other}_shape"][k]), same=same)
+            goes = Message("pairings.paired_with", name=taken) if taken else ""
+            candidate = Candidate(names[position], joined([why, goes]), bool(same and not taken))
             found.append((bool(taken) + 2 * (not same), -score, position, candidate))
         return [one[3] for one in sorted(found, key=lambda one: one[:3])[:most]]
 
@@ -284,7 +290,8 @@ class Pairing:
         changes: dict[int, list[Match]] = {}
         for i, j, why in pairs:
             first, second = open_["left"][i], open_["right"][j]
-            new = Match(rows[first].left, rows[second].right, "user", 1.0, f"auto-matched: {why}")
+            note = Message("pairings.auto_matched", why=why)
+            new = Match(rows[first].left, rows[second].right, "user", 1.0, note)
             changes |= {first: [new], second: []}
         return self._replaced(rows, changes) if changes else self
 
@@ -302,8 +309,7 @@ class Pairing:
         rows = self.matches()
         old = rows[row]
         if old.left < 0 or old.right < 0:
-            msg = f"{name!r} has no partner to be parted from"
-            raise PairingError(msg)
+            raise PairingError(Message("pairings.no_partner", name=name))
         halves = [
             Match(old.left, -1, "unmatched", np.nan),
             Match(-1, old.right, "unmatched", np.nan),
@@ -344,12 +350,10 @@ class Pairing:
         for name in names:
             row = self._row(side or self._side_of(name), name, step, rank)
             if rows[row].left >= 0 and rows[row].right >= 0:
-                sides = "left", "right"
-                pair = " and ".join(repr(str(self.table[side].values[row])) for side in sides)
-                msg = f"{name!r} has a partner (the pair is {pair}); unpair it first"
-                raise PairingError(msg)
+                pair = {side: str(self.table[side].values[row]) for side in _SIDES}
+                raise PairingError(Message("pairings.has_partner", name=name, **pair))
             if rows[row].expected != expected:
-                note = _EXPECTED if expected else ""
+                note = Message(EXPECTED) if expected else ""
                 rows[row], changed = replace(rows[row], expected=expected, note=note), True
         return Pairing.from_matches(self.left, self.right, rows) if changed else self
 
@@ -384,10 +388,10 @@ class Pairing:
                 if len(find(side, name)):
                     return side
         names = {one: side for side in reversed(_SIDES) for one in self._names_of(side)}
-        close = difflib.get_close_matches(str(name), list(names), n=3, cutoff=0.4)
-        found = ", ".join(f"{one!r} on the {names[one]}" for one in close)
-        msg = f"no entry {name!r} on either side" + (f"; closest: {found}" if found else "")
-        raise EntryNotFoundError(msg)
+        close = close_names(name, names)
+        found = [Message(f"pairings.name_on_{names[one]}", name=one) for one in close]
+        near = Message("pairings.closest_on_sides", names=found) if found else ""
+        raise EntryNotFoundError(Message("pairings.on_neither_side", name=name, closest=near))
 
     def _names_of(self, side: Side) -> list[str]:
         return list(dict.fromkeys(self._names(side, np.ones(len(self), bool))))
@@ -415,19 +419,14 @@ class Pairing:
         if not found:
             found = self._rows_of_path(side, name, step, rank)
         if not found:
-            close = difflib.get_close_matches(str(name), self._names_of(side), n=3, cutoff=0.4)
-            hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
-            asked = {"step": step, "rank": rank}
-            where = "".join(
-                f" in {key} {value}" for key, value in asked.items() if value is not None
-            )
-            msg = f"no entry {name!r} on the {side}{where}{hint}"
-            raise EntryNotFoundError(msg)
+            said = {"name": name, "closest": closest(name, self._names_of(side))}
+            for key, value in (("step", step), ("rank", rank)):
+                where = Message(f"pairings.in_{key}", number=value) if value is not None else ""
+                said[f"in_{key}"] = where
+            raise EntryNotFoundError(Message(f"pairings.not_on_{side}", **said))
         if len(found) > 1:
-            msg = (
-                f"{name!r} occurs in {len(found)} steps or ranks on the {side}; give step= or rank="
-            )
-            raise AmbiguousEntryError(msg)
+            said = {"name": name, "count": len(found)}
+            raise AmbiguousEntryError(Message(f"pairings.several_on_{side}", **said))
         return int(found[0])
 
     def _rows(self, side: str, name: str) -> np.ndarray:
@@ -437,6 +436,13 @@ class Pairing:
     def _replaced(self, rows: list[Match], changes: dict[int, list[Match]]) -> Pairing:
         new = [m for i, row in enumerate(rows) for m in changes.get(i, [row])]
         return Pairing.from_matches(self.left, self.right, new)
+
+
+def of_shape(shape: str, *, same: bool = False) -> Message:
+    """What speaks for or against a partner of this shape, "" for one that is not known."""
+    if same or not shape:
+        return Message(f"pairings.{'same_shape' if same else 'unknown_shape'}")
+    return Message("pairings.of_shape", shape=shape)
 
 
 def places_of(left: Dump, right: Dump) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import re
@@ -17,10 +16,13 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, WeightMapError
+from troubleshooter_nb.history import History
+from troubleshooter_nb.messages import Message, joined, message_of, of_one_class
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import (
     BY_SHAPE_ALONE,
     Candidate,
+    closest,
     name_index,
     rest_pairs,
 )
@@ -52,6 +54,9 @@ WEIGHT_MAP_COLUMNS = {
 }
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
 _MOST_PROBLEMS = 8
+_MOST_AXES = 32  # of an array in the oldest numpy
+# The note that counts rows whose values agree, as it is drafted and after suggestions are taken.
+_AGREEING = ("weight_maps.values_agree", "weight_maps.values_agreed")
 Shape = tuple[int, ...]
 Side = Literal["source", "target"]
 
@@ -93,25 +98,24 @@ class Transform:
         counts["weight_norm"] = None
         counts |= {"squeeze": 1, "concat": 1, "cast": 1}
         if self.kind not in KINDS:
-            close = difflib.get_close_matches(self.kind, KINDS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            msg = f"no transform {self.kind!r}; there are {', '.join(KINDS)}{hint}"
-            raise WeightMapError(msg)
+            near = closest(self.kind, KINDS)
+            kinds = {"kind": self.kind, "kinds": list(KINDS)}
+            raise WeightMapError(Message("weight_maps.no_transform", **kinds, closest=near))
         wanted = counts.get(self.kind, 0)
         numbers = self.kind != "cast"
         fits = wanted is None or len(self.arguments) == wanted
+        given = {"kind": self.kind, "arguments": self.arguments}
         if not fits or any(isinstance(value, int) != numbers for value in self.arguments):
-            what = {None: "whole numbers", 0: "no arguments", 1: "one argument"}[wanted]
-            msg = f"{self.kind} takes {what}, got {self.arguments}"
-            raise WeightMapError(msg)
+            what = {None: "whole_numbers", 0: "no_arguments", 1: "one_argument"}[wanted]
+            raise WeightMapError(Message(f"weight_maps.takes_{what}", **given))
         if self.kind == "weight_norm" and not 1 <= len(self.arguments) <= 2:
-            msg = f"weight_norm takes the axis that keeps its norm, got {self.arguments}"
-            raise WeightMapError(msg)
+            raise WeightMapError(Message("weight_maps.takes_norm_axis", **given))
         if self.kind == "cast":
             try:
                 dtype_from_token(str(self.arguments[0]))
-            except ValueError as error:
-                raise WeightMapError(str(error)) from error
+            except ValueError:
+                dtype = self.arguments[0]
+                raise WeightMapError(Message("weight_maps.no_dtype", dtype=dtype)) from None
 
     @classmethod
     def parse(cls, text: str) -> Transform:
@@ -124,8 +128,7 @@ class Transform:
         """
         match = _CALL.fullmatch(text)
         if match is None:
-            msg = f"{text[:80]!r} is no transform; write one like expand_dims(2) of {KINDS}"
-            raise WeightMapError(msg)
+            raise WeightMapError(Message("weight_maps.not_one", text=text[:80], kinds=KINDS))
         words = [word.strip() for word in (match[2] or "").split(",") if word.strip()]
         is_number = re.compile(r"-?[0-9]{1,18}").fullmatch
         return cls(match[1], tuple(int(word) if is_number(word) else word for word in words))
@@ -158,19 +161,8 @@ class Transform:
         WeightMapError
             If the arrays do not fit the transform.
         """
-        if wrong := _sources_miscounted(self, len(arrays)):
-            raise WeightMapError(wrong)
+        made = _made(self, tuple(Spec(array.shape, array.dtype) for array in arrays))
         first, numbers = arrays[0], [int(n) for n in self.arguments if isinstance(n, int)]
-        try:
-            return self._applied(arrays, first, numbers)
-        except (ValueError, IndexError) as error:
-            shapes = ", ".join(str(array.shape) for array in arrays)
-            msg = f"{self} does not fit {shapes}: {error}"
-            raise WeightMapError(msg) from error
-
-    def _applied(
-        self, arrays: Sequence[np.ndarray], first: np.ndarray, numbers: list[int]
-    ) -> list[np.ndarray]:
         match self.kind:
             case "transpose":
                 return [first.T]
@@ -184,9 +176,6 @@ class Transform:
                 return [np.squeeze(first, numbers[0])]
             case "split":
                 axis, *sizes = numbers
-                if sum(sizes) != first.shape[axis] or min(sizes, default=0) < 1:
-                    msg = f"sizes {sizes} are not those of axis {axis}"
-                    raise ValueError(msg)
                 return np.split(first, np.cumsum(sizes)[:-1], axis)
             case "concat":
                 return [np.concatenate(arrays, numbers[0])]
@@ -196,8 +185,7 @@ class Transform:
                     total = total + array
                 return [total]
             case "weight_norm":
-                shape = self._folded([Spec(a.shape, a.dtype) for a in arrays]).shape
-                return [_weight_of(first, arrays[1], numbers[0]).reshape(shape)]
+                return [_weight_of(first, arrays[1], numbers[0]).reshape(made[0].shape)]
             case "cast":
                 return [first.astype(dtype_from_token(str(self.arguments[0])))]
             case "drop":
@@ -231,13 +219,12 @@ class Transform:
         """What a weight norm makes of its parts."""
         dim, *axis = (int(number) for number in self.arguments)
         if dim not in norm_axes(sources[0].shape, sources[1].shape):
-            shapes = ", ".join(str(source.shape) for source in sources)
-            msg = f"{self} takes the two parts g and v of a weight norm, got shapes {shapes}"
-            raise WeightMapError(msg)
+            shapes = [source.shape for source in sources]
+            raise WeightMapError(Message("weight_maps.no_parts", transform=self, shapes=shapes))
         spec = sources[1]
         if axis and not 0 <= axis[0] <= len(spec.shape):
-            msg = f"{self}: {spec.shape} has no place for an axis {axis[0]}"
-            raise WeightMapError(msg)
+            where = {"transform": self, "shape": spec.shape, "axis": axis[0]}
+            raise WeightMapError(Message("weight_maps.no_place", **where))
         return Spec(
             (*spec.shape[: axis[0]], 1, *spec.shape[axis[0] :]) if axis else spec.shape, spec.dtype
         )
@@ -245,8 +232,8 @@ class Transform:
     def _axis(self, source: Spec) -> int:
         axis = int(self.arguments[0])
         if not -len(source.shape) <= axis < len(source.shape):
-            msg = f"{self}: {source.shape} has no axis {axis}"
-            raise WeightMapError(msg)
+            where = {"transform": self, "shape": source.shape, "axis": axis}
+            raise WeightMapError(Message("weight_maps.no_axis", **where))
         return axis % len(source.shape)
 
 
@@ -271,16 +258,11 @@ def _weight_of(g: np.ndarray, v: np.ndarray, dim: int) -> np.ndarray:
 
 _NEW_PART = re.compile(r"(?:(.*)\.)?parametrizations\.([^.]+)\.(original[0-9]*|[0-9]+\..+)")
 _OLD_PART = re.compile(r"(.+)_(g|v|orig|u|mask)")
+# What torch is asked before such a weight is saved.
 _CURE = {
-    "weight_norm": (
-        "one part of a weight norm; give both, g first, with the transform weight_norm(dim), or "
-        "call torch.nn.utils.remove_weight_norm(layer)"
-    ),
-    "spectral_norm": (
-        "a weight before its spectral norm; call torch.nn.utils.remove_spectral_norm(layer)"
-    ),
-    "pruned": "a weight before it is pruned; call torch.nn.utils.prune.remove(layer, 'weight')",
-    "parametrized": "a weight before its parametrization; call",
+    "weight_norm": "torch.nn.utils.remove_weight_norm(layer)",
+    "spectral_norm": "torch.nn.utils.remove_spectral_norm(layer)",
+    "pruned": "torch.nn.utils.prune.remove(layer, 'weight')",
 }
 _NEW_CURE = "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')"
 
@@ -297,15 +279,11 @@ class Parts:
     axis: int = -1
 
     @property
-    def cure(self) -> str:
+    def cure(self) -> Message:
         """What such a tensor is, and what to do in torch before its weight is saved."""
-        text = _CURE[self.form]
-        new = is_part(self.names[0]) == "new"
-        if self.form == "pruned":
-            return f"{text} first"
-        if self.form == "parametrized":
-            return f"{text} {_NEW_CURE} first"
-        return f"{text.rpartition('call ')[0]}call {_NEW_CURE} first" if new else f"{text} first"
+        new = self.form != "pruned" and is_part(self.names[0]) == "new"
+        call = _NEW_CURE if new else _CURE.get(self.form, _NEW_CURE)
+        return Message(f"weight_maps.part_{self.form}", call=call)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -352,16 +330,17 @@ def reparametrized(specs: Mapping[str, Spec]) -> dict[str, Parts]:
     return found
 
 
-def _listed_shapes(specs: Sequence[Spec]) -> str:
-    return ", ".join(shape_text(spec.shape) for spec in specs)
+def _listed_shapes(specs: Sequence[Spec]) -> list[str]:
+    return [shape_text(s.shape) if s.shape else Message("weight_maps.scalar") for s in specs]
 
 
 def _sources_miscounted(transform: Transform, count: int) -> str:
     several = transform.kind in JOINING
     if not count or several != (count > 1):
-        return f"{transform} takes {'several sources' if several else 'one source'}, got {count}"
+        id = f"weight_maps.takes_{'several_sources' if several else 'one_source'}"
+        return Message(id, transform=transform, count=count)
     if transform.kind == "weight_norm" and count != 2:
-        return f"{transform} takes the two parts g and v of a weight norm, got {count} sources"
+        return Message("weight_maps.takes_parts", transform=transform, count=count)
     return ""
 
 
@@ -370,13 +349,14 @@ def miscounted(transform: Transform, sources: int, targets: Sequence[str]) -> st
     if wrong := _sources_miscounted(transform, sources):
         return wrong
     if (transform.kind == "drop") == bool(targets):
-        return f"{transform} needs {'no' if targets else 'a'} target"
+        id = f"weight_maps.needs_{'no' if targets else 'a'}_target"
+        return Message(id, transform=transform)
     made = len(transform.arguments) - 1 if transform.kind == "split" else len(targets) and 1
     if made != len(targets):
-        tensors, names = ("s" * (count != 1) for count in (made, len(targets)))
-        return f"{transform} gives {made} tensor{tensors} for {len(targets)} name{names}"
+        counts = {"transform": transform, "made": made, "count": len(targets)}
+        return Message("weight_maps.gives_others", **counts)
     if len(set(targets)) < len(targets):
-        return f"a target stands twice: {', '.join(targets)}"
+        return Message("weight_maps.target_twice", names=list(targets))
     return ""
 
 
@@ -385,9 +365,8 @@ def _joined(axis: int, sources: Sequence[Spec]) -> Spec:
     if len(rest) > 1 or len({s.dtype for s in sources}) > 1:
         given = _listed_shapes(sources)
         if len(rest) == 1:
-            given = ", ".join(source.dtype.name for source in sources)
-        msg = f"concat needs several sources alike but along axis {axis}, got {given}"
-        raise WeightMapError(msg)
+            given = [source.dtype.name for source in sources]
+        raise WeightMapError(Message("weight_maps.concat_unlike", axis=axis, given=given))
     shape = list(sources[0].shape)
     shape[axis] = sum(source.shape[axis] for source in sources)
     return Spec(tuple(shape), sources[0].dtype)
@@ -532,8 +511,8 @@ class WeightMap:
         """
         sources, targets = _names(source), _names(target)
         if twice := [name for name, count in Counter(targets).items() if count > 1]:
-            msg = f"{twice[0]!r} is the target of several in one row: {', '.join(targets)}"
-            raise WeightMapError(msg)
+            names = {"name": twice[0], "names": list(targets)}
+            raise WeightMapError(Message("weight_maps.target_twice_in_row", **names))
         row = self._checked(
             WeightRow(sources, targets, Transform.parse(transform), how="edited"),
         )
@@ -541,12 +520,9 @@ class WeightMap:
         for name in sources if targets and not tied else ():
             others = [one for one in kept if name in one.sources]
             if len(others) > 1 and len(others) == len(self._rows_of(name)):
-                listed = ", ".join(repr(_joined_names(one.targets)) for one in others)
-                msg = (
-                    f"{name!r} goes to {listed}, and not to {_joined_names(targets)!r}; give "
-                    "tied=True to keep them all, or unpair the wrong one first, with target="
-                )
-                raise AmbiguousEntryError(msg)
+                listed = [_joined_names(one.targets) for one in others]
+                names = {"name": name, "others": listed, "target": _joined_names(targets)}
+                raise AmbiguousEntryError(Message("weight_maps.goes_elsewhere", **names))
         return self.with_rows([*kept, row])
 
     def unpair(self, name: str | int, *, target: str | None = None) -> WeightMap:
@@ -666,17 +642,18 @@ class WeightMap:
             return ""
         sources, targets = _names(source), _names(target)
         if len(sources) > 1 and len(targets) > 1:
-            return "no transform makes several of several; take one on either side"
+            return Message("weight_maps.several_of_several")
         ours = [self.source[name] for name in sources]
         if self.target is None:
+            shapes = _listed_shapes(ours)
             if len(ours) > 1:
-                return f"no axis joins {_listed_shapes(ours)}"
-            return f"no axis of {_listed_shapes(ours)} has {len(targets)} equal parts"
+                return Message("weight_maps.no_axis_joins", shapes=shapes)
+            return Message("weight_maps.no_equal_parts", shape=shapes[0], count=len(targets))
         dtypes = list(dict.fromkeys(spec.dtype.name for spec in ours))
         theirs = [self.target[name] for name in targets]
-        said = [_JOIN.join(map(_sized, specs)) for specs in (ours, theirs)]
-        why = f"{said[0]} against {said[1]}"
-        return f"{why}; only one dtype is joined, not {', '.join(dtypes)}" if dtypes[1:] else why
+        said = {"ours": list(map(_sized, ours)), "theirs": list(map(_sized, theirs))}
+        only = Message("weight_maps.one_dtype", dtypes=dtypes) if dtypes[1:] else ""
+        return joined([Message("weight_maps.other_sizes", **said), only])
 
     def candidates(
         self,
@@ -752,20 +729,22 @@ class WeightMap:
     ) -> tuple[bool, Candidate]:
         """Whether shapes or values (by `proven`) let the pair be, and the candidate."""
         fitting = [proven] if proven is not None else []
-        why = [f"values suggest it by {proven}"] if proven is not None else []
+        why = Message("weight_maps.suggested_by", transform=proven)
         if not fitting and (self.target is None or not self.source):
-            fitting, why = [Transform()], ["shape not known"]
+            fitting, why = [Transform()], Message("weight_maps.shape_not_known")
         if not fitting:
             fitting = self.fitting(*pair)
-            why = [self.misfit(*pair)]
+            why = self.misfit(*pair)
             if fitting:
                 first = fitting[0]
-                why = ["same shape" if first.kind == "copy" else f"fits by {first}"]
+                id = f"weight_maps.{'same_shape' if first.kind == 'copy' else 'fits_by'}"
+                why = Message(id, transform=first)
+        goes = ""
         if owner is not None:
             partner = owner.sources if other in owner.targets else owner.targets
-            goes = f"paired with {_joined_names(partner)}" if partner else "dropped"
-            why.append(goes)
-        return bool(fitting), Candidate(other, "; ".join(why), bool(fitting) and owner is None)
+            names = list(partner)
+            goes = Message(f"weight_maps.{'paired_with' if names else 'dropped'}", names=names)
+        return bool(fitting), Candidate(other, joined([why, goes]), bool(fitting) and not goes)
 
     def match_rest(
         self,
@@ -810,12 +789,13 @@ class WeightMap:
 
         made: list[WeightRow] = []
         for i, j, why in rest_pairs(left, right, sizes, lambda i, j: bool(fitting(i, j))):
-            if not known and why == BY_SHAPE_ALONE:
+            if not known and why.id == BY_SHAPE_ALONE:
                 continue
             names, how = ((left[i],), (right[j],)), fitting(i, j)[0]
             if not known:
                 how = as_before.get(names, how)
-            row = WeightRow(*names, how, how="edited", note=f"auto-matched: {why}")
+            note = Message("pairings.auto_matched", why=why)
+            row = WeightRow(*names, how, how="edited", note=note)
             # Both names are known and the transform fits: nothing else can be wrong with the row.
             if right[j].strip() and not self._part(row):
                 made.append(row)
@@ -857,12 +837,10 @@ class WeightMap:
             raise WeightMapError(problem)
         known = [self.source[source] for source in row.sources if source in self.source]
         if len(known) < len(row.sources):
-            return "the shapes of the source are not known"
-        before, after = (
-            _JOIN.join(shape_text(spec.shape) or "scalar" for spec in specs)
-            for specs in (known, row.transform.specs(known))
-        )
-        return f"{before} -> {after or 'nothing'}"
+            return Message("weight_maps.shapes_not_known")
+        before, after = map(_listed_shapes, (known, row.transform.specs(known)))
+        after = after or [Message("weight_maps.nothing")]
+        return Message("weight_maps.becomes", before=before, after=after)
 
     def _rows_beside(self, rows: Sequence[WeightRow], *, tied: bool = False) -> list[WeightRow]:
         """The rows that these leave standing; a name may be on both sides.
@@ -916,8 +894,8 @@ class WeightMap:
         if self.target is not None:
             self._known(row.targets, self.target, self.target_label)
         if problem := self.problem(row):
-            msg = f"{', '.join(row.sources)} -> {', '.join(row.targets)}: {problem}"
-            raise WeightMapError(msg)
+            names = {"sources": list(row.sources), "targets": list(row.targets)}
+            raise WeightMapError(Message("weight_maps.row_refused", **names, problem=problem))
         return row
 
     def suggested_instead(self) -> dict[int, WeightRow]:
@@ -962,8 +940,8 @@ class WeightMap:
                 if name in getattr(row, side):
                     return row
         names = {n: None for row in self.suggestions for n in (*row.sources, *row.targets)}
-        msg = f"no suggestion for {name!r}{_closest(name, names)}; see weight_map.suggestions"
-        raise EntryNotFoundError(msg)
+        near = closest(name, names)
+        raise EntryNotFoundError(Message("weight_maps.no_suggestion", name=name, closest=near))
 
     def rename(
         self,
@@ -995,8 +973,7 @@ class WeightMap:
         Where no name changes, a note of the map says so.
         """
         if prefix is None and pattern is None and func is None:
-            msg = "rename needs a prefix, a pattern or a func"
-            raise WeightMapError(msg)
+            raise WeightMapError(Message("weight_maps.rename_by_nothing"))
         names = [_joined_names(row.targets) for row in self.rows]
         if prefix is not None:
             front = prefix.rstrip(".")
@@ -1008,8 +985,8 @@ class WeightMap:
                     _each(joined, lambda name: search.sub(pattern[1], name)) for joined in names
                 ]
             except (re.error, IndexError) as error:
-                msg = f"pattern {pattern!r} is no regular expression with a replacement: {error}"
-                raise WeightMapError(msg) from error
+                said = Message("weight_maps.no_pattern", pattern=pattern, error=error)
+                raise WeightMapError(said) from error
         if func is not None:
             names = self._by_func(func, names)
         return self._renamed(names)
@@ -1026,35 +1003,33 @@ class WeightMap:
             left = [position for position in left if position not in asked.values()]
             wanted = func({source: names[position] for source, position in asked.items()})
             if not isinstance(wanted, Mapping):
-                msg = f"func returns the renamed {{source: target}}, got {type(wanted).__name__}"
-                raise WeightMapError(msg)
+                got = type(wanted).__name__
+                raise WeightMapError(Message("weight_maps.func_gives_other", got=got))
             if strangers := sorted(map(str, wanted.keys() - asked.keys())):
-                msg = f"renaming gave rows that the map does not have: {', '.join(strangers[:4])}"
-                raise WeightMapError(msg)
+                raise WeightMapError(Message("weight_maps.strange_rows", names=strangers[:4]))
             for source, name in wanted.items():
                 if not isinstance(name, str):
-                    msg = f"func gives {source!r} the name {name!r}; names are texts"
-                    raise WeightMapError(msg)
+                    given = {"source": source, "name": repr(name)}
+                    raise WeightMapError(Message("weight_maps.func_gives_no_name", **given))
                 changed[asked[source]] = name
         return changed
 
     def _renamed(self, names: Sequence[str]) -> WeightMap:
         rows = []
-        for row, joined in zip(self.rows, names, strict=True):
-            targets = tuple(joined.split(_JOIN)) if row.targets else ()
+        for row, named in zip(self.rows, names, strict=True):
+            targets = tuple(named.split(_JOIN)) if row.targets else ()
             if not all(name.strip() for name in targets):
-                msg = f"renaming gives {_joined_names(row.sources)} an empty name"
-                raise WeightMapError(msg)
+                raise WeightMapError(Message("weight_maps.empty_name", names=list(row.sources)))
             changed = targets != row.targets
             rows.append(replace(row, targets=targets, how="edited") if changed else row)
         renamed = replace(self, rows=tuple(rows))
         if renamed.rows == self.rows:
-            note = "the last rename changed no name"
+            note = Message("weight_maps.renamed_nothing")
             return replace(self, notes=(*(n for n in self.notes if n != note), note))
         for target, positions in renamed._filled_by_several().items():
             sources = [_joined_names(renamed.rows[at].sources) for at in positions]
-            msg = f"renaming gives {target!r} to several: {', '.join(sources)}"
-            raise WeightMapError(msg)
+            names = {"name": target, "sources": sources}
+            raise WeightMapError(Message("weight_maps.renamed_to_several", **names))
         return renamed
 
     def filled_twice(self) -> dict[int, str]:
@@ -1062,7 +1037,7 @@ class WeightMap:
         found: dict[int, str] = {}
         for target, positions in self._filled_by_several().items():
             said = self._filled(target, positions)
-            found |= {at: f"{found[at]}; {said}" if at in found else said for at in positions}
+            found |= {at: joined([found.get(at, ""), said]) for at in positions}
         return found
 
     def problems(self) -> list[str]:
@@ -1070,8 +1045,8 @@ class WeightMap:
         found = [self._filled(*one) for one in self._filled_by_several().items()]
         for row in self.rows:
             if problem := self.problem(row):
-                names = f"{_joined_names(row.sources)} -> {_joined_names(row.targets)}"
-                found.append(f"{names}: {problem}")
+                names = {"sources": list(row.sources), "targets": list(row.targets)}
+                found.append(Message("weight_maps.row_problem", **names, problem=problem))
         return found
 
     def check(self) -> None:
@@ -1084,10 +1059,13 @@ class WeightMap:
         """
         found = self.problems()
         if found:
-            more = len(found) - _MOST_PROBLEMS
-            lines = [*found[:_MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-            msg = "the weight map cannot be converted:\n  " + "\n  ".join(lines)
-            raise WeightMapError(msg)
+            said = Message("weight_maps.not_convertible")
+            for line in found[:_MOST_PROBLEMS]:
+                said = Message("weight_maps.next_line", above=said, line=line)
+            if (more := len(found) - _MOST_PROBLEMS) > 0:
+                line = Message("weight_maps.and_more", count=more)
+                said = Message("weight_maps.next_line", above=said, line=line)
+            raise WeightMapError(said)
 
     @property
     def table(self) -> xr.Dataset:
@@ -1102,11 +1080,11 @@ class WeightMap:
                 "layer": row.layer,
                 "transform": str(row.transform),
                 "how": row.how,
-                "note": "; ".join(filter(None, [row.note, self._loss(row)])),
+                "note": joined([row.note, self._loss(row)]),
                 "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
-                "problem": "; ".join(filter(None, [self.problem(row), twice.get(position)])),
+                "problem": joined([self.problem(row), twice.get(position, "")]),
                 "suggestion": _instead(row, suggested.get(position)),
             }
             for name, value in cells.items():
@@ -1114,7 +1092,7 @@ class WeightMap:
         variables = {}
         for name, (dtype, meaning) in WEIGHT_MAP_COLUMNS.items():
             values = np.empty(len(self.rows), np.int64 if dtype == "int64" else object)
-            values[:] = columns[name]
+            values[:] = of_one_class(columns[name]) if dtype == "str" else columns[name]
             variables[name] = ("row", values, {"description": meaning})
         return xr.Dataset(variables, attrs={"schema": SCHEMA})
 
@@ -1154,7 +1132,7 @@ class WeightMap:
         made = dtype_from_token(str(row.transform.arguments[0]))
         if np.can_cast(given, made, "safe"):
             return ""
-        return f"{given.name} as {made.name} loses precision or range"
+        return Message("weight_maps.lossy_cast", given=given.name, made=made.name)
 
     def _target_shapes(self, row: WeightRow) -> str:
         if self.target is not None:
@@ -1169,29 +1147,32 @@ class WeightMap:
     def problem(self, row: WeightRow) -> str:
         """Why a row cannot be converted, or nothing; for other rows see `filled_twice`."""
         if not all(map(str.strip, row.targets)):
-            return "the target name is empty"
+            return Message("weight_maps.target_empty")
         if wrong := miscounted(row.transform, len(row.sources), row.targets):
             return wrong
         if not self.source:  # nothing is known yet, as of a map just read
             return ""
         missing = [name for name in row.sources if name not in self.source]
         if missing:
-            return (
-                f"{missing[0]!r} is not in {self.source_label}{_closest(missing[0], self.source)}"
-            )
+            near = closest(missing[0], self.source)
+            where = {"name": missing[0], "label": self.source_label, "closest": near}
+            return Message("weight_maps.not_in", **where)
         if part := self._part(row):
             return part
         try:
             made = _made(row.transform, tuple([self.source[name] for name in row.sources]))
         except WeightMapError as error:
-            return str(error)
+            return message_of(error)
         if self.target is None:
             return ""
         for name, spec in zip(row.targets, made, strict=True):
             if name not in self.target:
-                return f"{name!r} is not in {self.target_label}{_closest(name, self.target)}"
+                near = closest(name, self.target)
+                where = {"name": name, "label": self.target_label, "closest": near}
+                return Message("weight_maps.not_in", **where)
             if self.target[name].shape != spec.shape:
-                return f"{spec.shape} for {name!r} of shape {self.target[name].shape}"
+                shapes = {"made": spec.shape, "wanted": self.target[name].shape}
+                return Message("weight_maps.other_shape", **shapes, name=name)
         return ""
 
     def _part(self, row: WeightRow) -> str:
@@ -1202,7 +1183,7 @@ class WeightMap:
             return ""
         for parts in reparametrized(self.source).values():
             if given := [name for name in row.sources if name in parts.names]:
-                return f"{given[0]!r} is {parts.cure}"
+                return Message("weight_maps.is_part", name=given[0], cure=parts.cure)
         return ""
 
     def _filled_by_several(self) -> dict[str, list[int]]:
@@ -1215,15 +1196,15 @@ class WeightMap:
 
     def _filled(self, target: str, positions: Sequence[int]) -> str:
         sources = [_joined_names(self.rows[at].sources) for at in positions]
-        return f"{target!r} is the target of several: {', '.join(sources)}"
+        return Message("weight_maps.filled_by_several", name=target, sources=sources)
 
     def _position(self, name: str | int, target: str | None = None) -> int:
         """Of rows that say the same twice the first one."""
         if isinstance(name, int):
             if 0 <= name < len(self.rows):
                 return name
-            msg = f"no row {name} in a weight map of {len(self.rows)} rows"
-            raise EntryNotFoundError(msg)
+            counts = {"number": name, "count": len(self.rows)}
+            raise EntryNotFoundError(Message("weight_maps.no_row_number", **counts))
         for side, other in (("sources", "targets"), ("targets", "sources")):
             found = [at for at, row in enumerate(self.rows) if name in getattr(row, side)]
             if target is not None:
@@ -1241,14 +1222,14 @@ class WeightMap:
             names = {
                 f"{s} -> {t}": None for row in self.rows for s in row.sources for t in row.targets
             }
-        msg = f"no row of {name!r} in the weight map{_closest(name, names)}"
-        raise EntryNotFoundError(msg)
+        near = closest(name, names)
+        raise EntryNotFoundError(Message("weight_maps.no_row", name=name, closest=near))
 
     def _known(self, names: Sequence[str], known: Mapping[str, object], label: str) -> None:
         for name in names if known else ():
             if name not in known:
-                msg = f"no {name!r} in {label}{_closest(name, known)}"
-                raise EntryNotFoundError(msg)
+                where = {"name": name, "label": label, "closest": closest(name, known)}
+                raise EntryNotFoundError(Message("weight_maps.no_name", **where))
 
     def with_rows(self, rows: Sequence[WeightRow]) -> WeightMap:
         """The map with these rows in the order of the source; what they do is not suggested."""
@@ -1263,10 +1244,11 @@ class WeightMap:
 _JOIN = " + "
 
 
-def _sized(spec: Spec) -> str:
+def _sized(spec: Spec) -> Message:
     """How many values there are, and their shape where it says more."""
-    said = f"{spec.size:,} value{'s' * (spec.size != 1)}"
-    return said if len(spec.shape) == 1 else f"{said} ({shape_text(spec.shape)})"
+    if len(spec.shape) == 1:
+        return Message("weight_maps.values", count=spec.size)
+    return Message("weight_maps.values_of_shape", count=spec.size, shape=_listed_shapes([spec])[0])
 
 
 _ANYTHING = Spec((), np.dtype("f4"))  # where no shape is known, none is wrong
@@ -1282,16 +1264,75 @@ def _made(transform: Transform, sources: tuple[Spec, ...]) -> tuple[Spec, ...]:
         return (_joined(transform._axis(sources[0]), sources),)
     if transform.kind == "add":
         if len({source.shape for source in sources}) != 1:
-            msg = f"add needs equal shapes, got {_listed_shapes(sources)}"
-            raise WeightMapError(msg)
+            shapes = _listed_shapes(sources)
+            raise WeightMapError(Message("weight_maps.add_unlike", shapes=shapes))
         return (sources[0],)
     if transform.kind == "weight_norm":
         return (transform._folded(sources),)
-    if transform.kind == "cast":  # which makes a new array, however large
-        return (Spec(sources[0].shape, dtype_from_token(str(transform.arguments[0]))),)
-    # An array that has a shape but no memory: every axis is one element repeated.
-    hollow = [np.broadcast_to(np.zeros((), s.dtype), s.shape) for s in sources]
-    return tuple(Spec(array.shape, array.dtype) for array in transform.apply(hollow))
+    (shape, dtype), numbers = sources[0], [n for n in transform.arguments if isinstance(n, int)]
+    if transform.kind == "cast":
+        return (Spec(shape, dtype_from_token(str(transform.arguments[0]))),)
+    if why := _misfit(transform.kind, shape, numbers):
+        where = {"transform": transform, "shape": shape, "why": why}
+        raise WeightMapError(Message("weight_maps.does_not_fit", **where))
+    return tuple(Spec(one, dtype) for one in _shapes(transform.kind, shape, numbers))
+
+
+def _misfit(kind: str, shape: Shape, numbers: Sequence[int]) -> str:
+    """Why a transform of one tensor does not take this shape, or nothing."""
+    rank = len(shape) + (kind == "expand_dims")
+    axes = {"permute": numbers, "split": numbers[:1]}.get(kind, numbers)
+    if kind == "permute" and len(axes) != rank:
+        return Message("weight_maps.axes_miscounted")
+    if kind == "split" and not axes:
+        return Message("weight_maps.no_sizes")
+    if kind in ("permute", "split", "expand_dims", "squeeze"):
+        for axis in axes:
+            if not -rank <= axis < rank:
+                return Message("weight_maps.axis_beyond", axis=axis, rank=rank)
+    if kind == "permute" and len({axis % rank for axis in axes}) < rank:
+        return Message("weight_maps.axis_twice")
+    if kind == "squeeze" and shape[axes[0]] != 1:
+        return Message("weight_maps.axis_is_longer")
+    if kind == "split":
+        sizes = list(numbers[1:])
+        if sum(sizes) != shape[axes[0]] or min(sizes, default=0) < 1:
+            return Message("weight_maps.sizes_differ", sizes=str(sizes), axis=axes[0])
+    if kind == "reshape":
+        size, known = math.prod(shape), math.prod(n for n in numbers if n >= 0)
+        unknown = sum(n < 0 for n in numbers)
+        if unknown > 1:
+            return Message("weight_maps.two_unknown")
+        if (size % known if known else 1) if unknown else size != known:
+            return Message("weight_maps.not_reshaped", size=size, shape=tuple(numbers))
+    if max(rank, len(numbers) * (kind == "reshape")) > _MOST_AXES:
+        return Message("weight_maps.too_many_axes", most=_MOST_AXES)
+    return ""
+
+
+def _shapes(kind: str, shape: Shape, numbers: Sequence[int]) -> list[Shape]:
+    """The shapes that a transform of one tensor gives, where it takes this one."""
+    match kind:
+        case "transpose":
+            return [shape[::-1]]
+        case "permute":
+            return [tuple(shape[axis] for axis in numbers)]
+        case "reshape":
+            known = math.prod(n for n in numbers if n >= 0)
+            return [tuple(math.prod(shape) // known if n < 0 else n for n in numbers)]
+        case "expand_dims":
+            at = numbers[0] % (len(shape) + 1)
+            return [(*shape[:at], 1, *shape[at:])]
+        case "squeeze":
+            at = numbers[0] % len(shape)
+            return [shape[:at] + shape[at + 1 :]]
+        case "split":
+            at = numbers[0] % len(shape)
+            return [(*shape[:at], size, *shape[at + 1 :]) for size in numbers[1:]]
+        case "drop":
+            return []
+        case _:
+            return [shape]
 
 
 @lru_cache(maxsize=1 << 12)
@@ -1367,26 +1408,22 @@ def _instead(row: WeightRow, suggestion: WeightRow | None) -> str:
     return " ".join(filter(None, [targets, str(suggestion.transform) if changed else ""]))
 
 
-_AGREEING = re.compile(r"values agreed? in (.*?)(?: before ([0-9]+) suggested .*)?")
-
-
 def _counted(note: str, accepted: int) -> str:
     """The note that counts rows whose values agree, as it holds after suggestions are taken."""
-    match = _AGREEING.fullmatch(note)
-    if match is None or not accepted:
+    if not isinstance(note, Message) or note.id not in _AGREEING or not accepted:
         return note
-    count = int(match[2] or 0) + accepted
-    rows = "row was" if count == 1 else "rows were"
-    return f"values agreed in {match[1]} before {count} suggested {rows} accepted"
+    counts = {name: note.values[name] for name in ("agreeing", "total")}
+    return Message(_AGREEING[1], **counts, count=note.values.get("count", 0) + accepted)
 
 
-def _several(name: str, partners: Sequence[tuple[str, ...]], side: str) -> str:
+def _several(name: str, partners: Sequence[tuple[str, ...]], side: str) -> Message:
     """That a name is in several rows, and how to say which is meant."""
-    listed = ", ".join(repr(_joined_names(one)) if one else "nothing (drop)" for one in partners)
+    nothing = Message("weight_maps.nothing_dropped")
+    listed = [repr(_joined_names(one)) if one else nothing for one in partners]
     if side == "targets":
-        return f"{name!r} is the target of several: {listed}; name the row by its source"
+        return Message("weight_maps.name_the_source", name=name, partners=listed)
     first = (*partners[0], "")[0]
-    return f"{name!r} goes to several: {listed}; name the row by its target too: target={first!r}"
+    return Message("weight_maps.name_the_target", name=name, partners=listed, first=first)
 
 
 def _joined_names(names: Sequence[str]) -> str:
@@ -1401,12 +1438,7 @@ def _names(name: str | Sequence[str]) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else tuple(name)
 
 
-def _closest(name: str, known: Mapping[str, object]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
-    return f"; closest: {', '.join(map(repr, close))}" if close else ""
-
-
-class WeightMapHistory:
+class WeightMapHistory(History[WeightMap]):
     """The versions of a map that is being edited, with undo and redo.
 
     Attributes
@@ -1414,38 +1446,3 @@ class WeightMapHistory:
     value : WeightMap
         The current version.
     """
-
-    def __repr__(self) -> str:
-        """Which version of how many is current, and what it is."""
-        past, future = len(self._past), len(self._future)
-        first = repr(self.value).partition("\n")[0]
-        return (
-            f"WeightMapHistory: version {past + 1} of {past + 1 + future} "
-            f"({past} to undo, {future} to redo)\n  {first}"
-        )
-
-    def __init__(self, value: WeightMap) -> None:
-        self.value = value
-        self._past: list[WeightMap] = []
-        self._future: list[WeightMap] = []
-
-    def do(self, value: WeightMap) -> WeightMap:
-        """Make this the current version; what was undone is gone."""
-        self._past.append(self.value)
-        self._future.clear()
-        self.value = value
-        return value
-
-    def undo(self) -> WeightMap:
-        """The version before, which is current again; the same where there is none."""
-        if self._past:
-            self._future.append(self.value)
-            self.value = self._past.pop()
-        return self.value
-
-    def redo(self) -> WeightMap:
-        """The version that was undone last; the same where there is none."""
-        if self._future:
-            self._past.append(self.value)
-            self.value = self._future.pop()
-        return self.value

@@ -139,7 +139,7 @@ LISTS = "ms_api: A.a\npt_api: B.a\nms_args: {}\npt_args: {}\n"
         (LISTS.format("0", "[0]"), 3, "ms_args", "a list of positions"),
         ("ms_api: A.a\npt_api: B.a\nms_args: [0]\n", 3, "ms_args", "'pt_args' is missing"),
         ("ms_api: A.a\n", 1, "pt_api", "missing"),
-        ("ms_api: A.a\npt_api: B.a\nms_arg: [0]\n", 3, "ms_arg", "did you mean 'ms_args'"),
+        ("ms_api: A.a\npt_api: B.a\nms_arg: [0]\n", 3, "ms_arg", "closest: 'ms_args'"),
         ("ms_api: A.a\npt_api: [B.a]\n", 2, "pt_api", "expected one name, got a list"),
         ("ms_api: A.a\npt_api: B.a\nms_api: A.b\n", 3, "ms_api", "in line 1 already"),
         ("- ms_api: A.a\n  pt_api: B.a\n- ms_api: A.a\n  pt_api: B.a\n", 3, "ms_api", "line 1"),

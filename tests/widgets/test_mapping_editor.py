@@ -17,13 +17,13 @@ from troubleshooter_nb.convert.row_evidence import row_evidence
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import ExtraMissingError, TroubleshooterWarning, WeightMapError
 from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.history import History
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.closeness import NameIndex, rest_pairs
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets import edit
 from troubleshooter_nb.widgets.editing import open_session
 from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS
-from troubleshooter_nb.widgets.history import History
 
 F4 = np.dtype("f4")
 SOURCE = {

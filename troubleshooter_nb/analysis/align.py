@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,10 +29,12 @@ from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_
 from troubleshooter_nb.analysis.value_ties import settle_by_values
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import PairingError, TroubleshooterWarning
+from troubleshooter_nb.errors import ArgumentTypeError, PairingError, TroubleshooterWarning
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
+from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
+from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.pairing import Match, Pairing, places_of
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
@@ -140,8 +141,7 @@ def pair_dumps(
         "shape": by_shape,
     }
     if method not in matchers:
-        msg = f"unknown pairing {method!r}; choose one of {', '.join(matchers)}"
-        raise PairingError(msg)
+        raise PairingError(Message("pairings.no_method", method=repr(method), known=[*matchers]))
     check_fuzzy(fuzzy)
     with uncollected():
         left, whole = as_dump(left, "left"), as_dump(right, "right")
@@ -166,7 +166,8 @@ def pair_dumps(
             found = _pair_place(mine.pop(group, []), theirs.pop(group, []), ways, figures, seen)
             one_sided = group not in both or left.format != right.format
             if role and one_sided:
-                found = [_expected(match, "training state of one side only") for match in found]
+                said = Message("pairings.one_sided_state")
+                found = [_expected(match, said) for match in found]
             matches += found
         given = [match for match in given if match.left not in seen]
         matches = [*given, *_uncounted_batches(matches, left, right)]
@@ -177,8 +178,7 @@ def pair_dumps(
 def check_fuzzy(fuzzy: object) -> None:
     """Raise TypeError unless it is True or False."""
     if not isinstance(fuzzy, bool | np.bool_):
-        msg = f"fuzzy takes True or False, got {fuzzy!r}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("pairings.no_bool", got=repr(fuzzy)))
 
 
 def _in_places_of(left: Dump, right: Dump) -> Dump:
@@ -328,7 +328,7 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
         notes: list[str] = []
         declared = declared_pairs(left, right, mapping, notes=notes)
         for text in notes:
-            warnings.warn(text, TroubleshooterWarning, stacklevel=3)
+            warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
         return declared
     rows = _RowsByName(left, "left"), _RowsByName(right, "right")
     used: tuple[set[int], set[int]] = set(), set()
@@ -338,33 +338,27 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
         for side in (0, 1):
             here = rows[side].of(names[side], number)
             if not used[side].isdisjoint(here.values()):
-                msg = f"row {number} of the mapping names {names[side]!r} a second time"
-                raise PairingError(msg)
+                twice = {"number": number, "name": names[side]}
+                raise PairingError(Message("pairings.named_twice", **twice))
             used[side].update(here.values())
             found.append(here)
         if names[0] is None or names[1] is None:
             pairs = [(row, -1) for row in found[0].values()]
             pairs += [(-1, row) for row in found[1].values()]
-            note = "expected to be missing"
+            note = Message("pairings.expected")
             matches += [Match(*p, "unmatched", np.nan, note, expected=True) for p in pairs]
             continue
         places = sorted(found[0].keys() & found[1].keys())
         if not places:
-            msg = (
-                f"row {number} of the mapping: {names[0]!r} and {names[1]!r} share no step and rank"
-            )
-            raise PairingError(msg)
+            said = {"number": number, "left": names[0], "right": names[1]}
+            raise PairingError(Message("pairings.no_common_place", **said))
         matches += [Match(found[0][place], found[1][place], "user", 1.0) for place in places]
     return matches
 
 
 def _mapped(mapping: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[str | None, str | None]]:
     if not isinstance(mapping, Iterable):
-        msg = (
-            "mapping takes {left name: right name}, a list of such pairs, or the path of a mapping "
-            f"file, got {type(mapping).__name__}"
-        )
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("pairings.no_mapping", got=type(mapping).__name__))
     pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
     for number, pair in enumerate(pairs):
         is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
@@ -373,8 +367,7 @@ def _mapped(mapping: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[str | 
             or not all(name is None or isinstance(name, str) for name in pair)
             or tuple(pair) == (None, None)
         ):
-            msg = f"row {number} of the mapping is {pair!r}; expected (left name, right name)"
-            raise PairingError(msg)
+            raise PairingError(Message("pairings.no_pair", number=number, got=repr(pair)))
         yield pair[0], pair[1]
 
 
@@ -382,7 +375,7 @@ class _RowsByName:
     """Rows of one dump by what a mapping may call them."""
 
     def __init__(self, dump: Dump, side: str) -> None:
-        self.where = f"{side} {dump.label!r}"
+        self.where = Message(f"mappings.{side}_dump", label=dump.label)
         index = {name: dump.index[name].values for name in ("name", "path", "step", "rank")}
         self.names: dict[str, dict[_Place, int]] = defaultdict(dict)
         paths: dict[str, dict[_Place, int]] = defaultdict(dict)
@@ -405,11 +398,9 @@ class _RowsByName:
         ):
             if wanted in known:
                 return known[wanted]
-        known_names = list(dict.fromkeys([*self.names, *self.paths]))
-        close = difflib.get_close_matches(name, known_names, n=2, cutoff=0.4)
-        hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
-        msg = f"row {number} of the mapping: no {name!r} in {self.where}{hint}"
-        raise PairingError(msg)
+        near = closest(name, [*self.names, *self.paths])
+        said = {"number": number, "name": name, "where": self.where, "closest": near}
+        raise PairingError(Message("pairings.no_entry_of_row", **said))
 
 
 def _rest(search: Search) -> list[Match]:
@@ -419,7 +410,7 @@ def _rest(search: Search) -> list[Match]:
     for side, (alone, others) in enumerate(sides):
         partners = {pair[1 - side].row: pair[side].name for pair in search.pairs}
         texts = near_misses(alone[:MOST_ROWS], others, partners)
-        note = "" if others else "the other side has nothing of this step and rank"
+        note = "" if others else Message("pairings.nothing_of_place")
         said = search.alone[side]
         for k, item in enumerate(alone):
             pair = (item.row, -1) if side == 0 else (-1, item.row)
@@ -444,7 +435,7 @@ def _uncounted_batches(matches: list[Match], left: Dump, right: Dump) -> list[Ma
         return matches
     side = 0 if any(counts[0]) else 1
     return [
-        _expected(match, "the other framework counts no batches")
+        _expected(match, Message("pairings.no_batches"))
         if counts[side][(match.left, match.right)[side]] and (match.left, match.right)[side] >= 0
         else match
         for match in matches

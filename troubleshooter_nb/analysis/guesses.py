@@ -12,6 +12,7 @@ import numpy as np
 from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, directed, equal, prefixes
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
+from troubleshooter_nb.messages import Message
 
 # What order, shape and likeness say is never as sure as an equal name.
 SUREST_GUESS = 0.9
@@ -52,7 +53,7 @@ def _by_alike_names(search: Search) -> None:
             [(left[i], right[j]) for i, j, _ in found],
             "name",
             lambda a, b: _guess_of_names(a, b, guess[a.row]),  # noqa: B023
-            note="names alike",
+            note=Message("pairings.names_alike"),
         )
 
 
@@ -148,7 +149,8 @@ def _by_layers(search: Search) -> None:
             taken = {item.row for item, _ in search.pairs}, {item.row for _, item in search.pairs}
             left = [item for item in inside[0][layer] if item.row not in taken[0]]
             right = [item for item in inside[1][partners[layer]] if item.row not in taken[1]]
-            found = bool(left and right) and _by_alignment(search, left, right, "same layer")
+            note = Message("pairings.same_layer")
+            found = bool(left and right) and _by_alignment(search, left, right, note)
 
 
 def _by_what_is_left(search: Search) -> None:

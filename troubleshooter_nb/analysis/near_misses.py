@@ -12,8 +12,9 @@ from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.hooks import sampled_slot
-from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.pairing import Match, of_shape
 
 _CANDIDATES = 3
 # Nobody reads the candidates of more entries.
@@ -60,11 +61,13 @@ def near_misses(
         found = []
         for j in ranked[fits[ranked]][:_CANDIDATES]:
             other = others[j]
-            why = [] if same[j] else [f"shape {other.shape or 'unknown'}"]
-            why += ["another operator"] if other_family[j] else []
-            why += [f"paired with {partners[other.row]}"] if other.row in partners else []
-            found.append(f"{other.name} ({', '.join(why or ['without a partner as well'])})")
-        texts.append("; ".join(found))
+            why = [] if same[j] else [of_shape(other.shape)]
+            why += [Message("pairings.other_operator")] if other_family[j] else []
+            if other.row in partners:
+                why.append(Message("pairings.paired_with", name=partners[other.row]))
+            said = joined(why or [Message("pairings.alone_as_well")], by=",")
+            found.append(Message("pairings.candidate", name=other.name, why=said))
+        texts.append(joined(found))
     return texts
 
 
@@ -90,7 +93,8 @@ def from_elsewhere(matches: Sequence[Match], left: Dump, right: Dump) -> list[Ma
             k = where.get(names[row], -1)
             why = _other_place(mine, row, theirs, k) if k >= 0 else ""
             if why:
-                found[number] = replace(found[number], candidates=f"{names[row]} ({why})")
+                said = Message("pairings.candidate", name=names[row], why=why)
+                found[number] = replace(found[number], candidates=said)
     return found
 
 
@@ -100,8 +104,8 @@ def _other_place(mine: Dump, row: int, theirs: Dump, other: int) -> str:
     for name in ("step", "rank"):
         here, there = int(mine.index[name].values[row]), int(theirs.index[name].values[other])
         if here != there:
-            found.append(f"{name} {there}")
-    return ", ".join(found)
+            found.append(Message(f"pairings.at_{name}", number=there))
+    return joined(found, by=",")
 
 
 class _Column:

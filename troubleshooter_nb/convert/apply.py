@@ -17,12 +17,13 @@ import numpy as np
 from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
-from troubleshooter_nb.errors import ReadError, WeightMapError
+from troubleshooter_nb.errors import ArgumentError, ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
-from troubleshooter_nb.formats.checkpoint import Item, listed
+from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, item_of
 from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.formats.mapping_file import read_weight_map
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
@@ -78,16 +79,12 @@ def convert_weights(
     path = Path(destination)
     writer = WRITERS.get(path.suffix.lower())
     if writer is None:
-        msg = f"cannot write {path.name!r}; the name ends in one of {', '.join(WRITERS)}"
-        raise ValueError(msg)
+        known = {"name": path.name, "suffixes": list(WRITERS)}
+        raise ArgumentError(Message("weight_maps.cannot_write", **known))
     if isinstance(weight_map, (str, PathLike)):
         weight_map = read_weight_map(weight_map)
     if not isinstance(weight_map, WeightMap):
-        msg = (
-            f"weight_map takes a WeightMap or the file of one, got {type(weight_map).__name__}; "
-            "draft_weight_map(source) makes one, and its pair() and rename() change names"
-        )
-        raise WeightMapError(msg)
+        raise WeightMapError(Message("weight_maps.no_map", got=type(weight_map).__name__))
     dump = as_dump(source, "source")
     weight_map = _of_this_source(weight_map, dump)
     weight_map.check()
@@ -107,11 +104,8 @@ def _refuse_long_names(weight_map: WeightMap, path: Path) -> None:
     for row in weight_map:
         for name in row.targets:
             if len(name) > _LONGEST_NAME:
-                msg = (
-                    f"{name[:_MOST_SHOWN]!r}... has {len(name):,} characters; MindSpore loads "
-                    f"names of up to {_LONGEST_NAME:,}: rename it"
-                )
-                raise WeightMapError(msg)
+                said = {"name": name[:_MOST_SHOWN], "length": len(name), "most": _LONGEST_NAME}
+                raise WeightMapError(Message("weight_maps.long_name", **said))
 
 
 def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
@@ -122,8 +116,7 @@ def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
     files |= {os.fspath(source)} if isinstance(source, (str, PathLike)) else set()
     for file in files:
         if os.path.exists(file) and os.path.samefile(file, path):
-            msg = f"the destination {path.name!r} is a file of the source; write to another"
-            raise WeightMapError(msg)
+            raise WeightMapError(Message("weight_maps.own_file", name=path.name))
 
 
 def _files(stored: object) -> Iterator[str]:
@@ -147,11 +140,10 @@ def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
     for row in weight_map:
         for name in row.sources:
             if name in reasons and name not in specs:
-                msg = f"{name!r} of {dump.label!r} cannot be read: {reasons[name]}"
-                raise WeightMapError(msg)
+                said = {"name": name, "label": dump.label, "reason": reasons[name]}
+                raise WeightMapError(Message("weight_maps.unreadable_because", **said))
     if not specs:
-        msg = f"{dump.label!r} has no tensors that can be read"
-        raise WeightMapError(msg)
+        raise WeightMapError(Message("weight_maps.nothing_readable", label=dump.label))
     return replace(weight_map, source=specs, source_label=dump.label)
 
 
@@ -220,8 +212,7 @@ def _items(row: WeightRow, dump: Dump) -> Iterable[Item]:
 def _source(dump: Dump, name: str) -> ArraySource:
     source = dump.sources[dump.position(name)]
     if source is None:
-        msg = f"{name!r} of {dump.label!r} cannot be read"
-        raise ReadError(msg)
+        raise ReadError(Message("weight_maps.unreadable", name=name, label=dump.label))
     return source
 
 
@@ -314,13 +305,16 @@ def _report(weight_map: WeightMap, left_out: Sequence[tuple[str, str]]) -> list[
     rows = [row for row in weight_map if row.targets]
     renamed = [row for row in rows if row.sources != row.targets]
     changed = [row for row in rows if row.transform.kind != "copy"]
-    said = [f"{len(rows)} rows written, {len(renamed)} renamed, {len(changed)} transformed"]
+    counts = {"rows": len(rows), "renamed": len(renamed), "changed": len(changed)}
+    said: list[str] = [Message("weight_maps.rows_written", **counts)]
     dropped = [name for row in weight_map if not row.targets for name in row.sources]
-    lists: list[tuple[str, Sequence[str]]] = [
-        ("dropped", dropped),
-        ("not in the map, not written", weight_map.unmatched_sources),
-        ("not filled, the target keeps its own", weight_map.unmatched_targets),
+    lists = {
+        "rows_dropped": dropped,
+        "rows_missing": weight_map.unmatched_sources,
+        "rows_kept": weight_map.unmatched_targets,
+    }
+    said += [Message(f"weight_maps.{key}", names=names) for key, names in lists.items() if names]
+    said += [
+        Message("weight_maps.cannot_store", name=name, reason=reason) for name, reason in left_out
     ]
-    said += [f"{what}: {listed(names)}" for what, names in lists if names]
-    said += [f"{name} cannot be stored in this format: {reason}" for name, reason in left_out]
     return said

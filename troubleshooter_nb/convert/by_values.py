@@ -11,9 +11,10 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.metrics.compositions import Composition, find_composition
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
-from troubleshooter_nb.metrics.relations import Relation, find_relation
+from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_said
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
 # Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
@@ -21,14 +22,13 @@ LARGEST = 2 * 1024**3
 # Fewer values than these are alike by chance: the ones and zeros of norms, a handful of biases.
 FEWEST = 16
 _MOST_PARTS = 64
-GUESSED = "paired by"  # in the note of a row that names do not prove
+GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prove
 NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lacks
 _EQUAL = ("identical", "close")
 # What the blocks of packed tensors are called, in the order of torch.
 _GATES: tuple[tuple[str, ...], ...] = (("i", "f", "g", "o"), ("r", "z", "n"))  # LSTM, GRU
 _RECURRENT = re.compile(r"(weight|bias)_(ih|hh)(_l[0-9]+|$)")
 _PACKED = re.compile(r"in_proj|qkv|c_attn|query_key_value|Wqkv")
-_WORDS = {"left": "{left}", "right": "the target"}
 
 
 def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
@@ -64,7 +64,7 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
 
 def _is_open(row: WeightRow, drafted: WeightMap) -> bool:
     """Whether a row does not fit, or was paired by a guess."""
-    return bool(drafted.problem(row)) or GUESSED in row.note
+    return bool(drafted.problem(row)) or GUESSED in ids_of(row.note)
 
 
 class _Values:
@@ -105,29 +105,36 @@ def _pairs(left: _Values, right: _Values, drafted: WeightMap) -> tuple[list[Weig
         if ours not in left.sources or theirs not in right.sources:
             continue
         transforms = transform_of(relation, drafted.source[ours], Transform())
-        text = f"by values: {said(relation, 'the source', WeightRow((ours,), (theirs,)))}"
+        row = WeightRow((ours,), (theirs,))
+        text = by_values(relation, row)
         if not transforms:
-            notes.append(f"{ours} -> {theirs} {text}; no transform does that")
+            names = f"{ours} -> {theirs}"
+            notes.append(Message("weight_maps.no_transform_does", names=names, how=text))
         else:
-            rows.append(WeightRow((ours,), (theirs,), transforms[0], note=text))
+            rows.append(replace(row, transform=transforms[0], note=text))
         left.take([ours])
         right.take([theirs])
     return rows, notes
 
 
-def said(relation: Relation, left: str, row: WeightRow) -> str:
-    """What a relation says of the target, with `left` as the name of what it was made of."""
-    text = _of_packed(relation, row) or relation.text
-    words = {word: name.format(left=left) for word, name in _WORDS.items()}
-    text = re.sub(r"\b(left|right)\b", lambda match: words[match[0]], text)
-    return f"{text}, residual {relation.residual:.1e}"
+def by_values(relation: Relation, row: WeightRow) -> Message:
+    """The note of a row that a relation made."""
+    said = said_of_row(relation, row)
+    return Message("weight_maps.by_values", relation=said, residual=relation.residual)
 
 
-def _of_packed(relation: Relation, row: WeightRow) -> str:
+def said_of_row(relation: Relation, row: WeightRow, source: str = "the_source") -> Message:
+    """What a relation says of the target; `source` is the word for what it was made of."""
+    sides = {"left": Message(f"values.{source}"), "right": Message("values.the_target")}
+    packed = _of_packed(relation, row, sides)
+    return packed or relation_said(relation.kind, relation.arguments, **sides)
+
+
+def _of_packed(relation: Relation, row: WeightRow, sides: dict[str, str]) -> Message | None:
     """The order of gates, of q, k and v, or of two halves, in words."""
     given = relation.arguments
     if relation.kind != "blocks":
-        return ""
+        return None
     order = given["order"]
     recurrent = any(_RECURRENT.search(name) for name in (*row.sources, *row.targets))
     gates = next((g for g in _GATES if recurrent and len(g) == len(order)), ())
@@ -135,11 +142,9 @@ def _of_packed(relation: Relation, row: WeightRow) -> str:
         packed = any(_PACKED.search(name) for name in (*row.sources, *row.targets))
         gates = ("q", "k", "v") if packed and len(order) == 3 else ()
     if gates:
-        parts = ", ".join(gates), ", ".join(gates[i] for i in order)
-        return f"right has the blocks {parts[0]} of left in the order {parts[1]}"
-    if order == (1, 0):
-        return f"right is left with its two halves along axis {given['axis']} swapped"
-    return ""
+        parts = {"parts": list(gates), "order": [gates[i] for i in order]}
+        return Message("values.packed", **sides, **parts)
+    return Message("values.halves", **sides, axis=given["axis"]) if order == (1, 0) else None
 
 
 def transform_of(relation: Relation, spec: Spec, base: Transform) -> list[Transform]:
@@ -186,9 +191,10 @@ def _composed(left: _Values, right: _Values, *, joined: bool) -> tuple[list[Weig
         if found is None:
             continue
         transform = _transform_of_parts(found, joined=joined)
-        text = f"by values: {found.text}, residual {found.residual:.1e}"
+        said = {"relation": found.text, "residual": found.residual}
+        text = Message("weight_maps.by_values", **said)
         if transform is None:
-            notes.append(f"{name} {text}; no transform does that")
+            notes.append(Message("weight_maps.no_transform_does", names=name, how=text))
         elif joined:
             rows.append(WeightRow(found.parts, (name,), transform, note=text))
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +31,11 @@ from troubleshooter_nb.convert.rules import (
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
+from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.weight_map import (
     Parts,
     Spec,
@@ -102,8 +102,7 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
     """
     from_side = _side(source, "source")
     if not from_side.specs:
-        msg = f"{from_side.label} has no parameters or buffers to map"
-        raise WeightMapError(msg)
+        raise WeightMapError(Message("weight_maps.nothing_to_map", label=from_side.label))
     to_side: _Side | None = None
     if target is None:
         flavour: Target = "mindspore.nn" if from_side.framework == "torch" else "torch"
@@ -150,12 +149,9 @@ def _no_word(target: object) -> None:
     path = Path(target)
     if path.suffix or len(path.parts) > 1 or path.exists():
         return
-    words = ("mindspore", "mint", *get_args(Target))
-    close = difflib.get_close_matches(target, words, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    listed_words = ", ".join(words)
-    msg = f"target {target!r} is no file and no framework; there are {listed_words}{hint}"
-    raise WeightMapError(msg)
+    words = ["mindspore", "mint", *get_args(Target)]
+    said = {"target": target, "known": words, "closest": closest(target, words)}
+    raise WeightMapError(Message("weight_maps.no_framework", **said))
 
 
 def _flavour(side: _Side) -> Target:
@@ -173,11 +169,10 @@ def _side(value: Any, argument: str) -> _Side:
         side = _side_of_network(adapter.layers(value), type(value).__name__)
         return replace(side, dump=_values_of_network(adapter, value, side))
     if isinstance(value, str) and not value.strip():
-        msg = f"{argument} is empty: pass a network, a checkpoint or a framework"
-        raise WeightMapError(msg)
+        raise WeightMapError(Message("weight_maps.empty_argument", argument=argument))
     if not isinstance(value, (Dump, str, PathLike, Mapping)):
-        msg = f"{argument} takes a network, a checkpoint or a mapping, got {type(value).__name__}"
-        raise WeightMapError(msg)
+        got = {"argument": argument, "got": type(value).__name__}
+        raise WeightMapError(Message("weight_maps.other_argument", **got))
     return _side_of_dump(as_dump(value, argument))
 
 
@@ -258,8 +253,8 @@ def _values_of_network(adapter: Adapter, net: Any, side: _Side) -> Dump | None:
 def _side_of_dump(dump: Dump) -> _Side:
     steps = set(zip(dump.index["step"].values, dump.index["rank"].values, strict=True))
     if len(steps) > 1:
-        msg = f"{dump.label} holds {len(steps)} steps or ranks: dump.select(step=..., rank=...)"
-        raise WeightMapError(msg)
+        held = {"label": dump.label, "count": len(steps)}
+        raise WeightMapError(Message("weight_maps.several_places", **held))
     roles = dump.index["role"].values
     specs, aside = {}, 0
     for name, source, role in zip(dump.names, dump.sources, roles, strict=True):
@@ -285,7 +280,8 @@ def _side_of_dump(dump: Dump) -> _Side:
     for path in transformer_layers(layers, framework):
         kinds[path] = f"{'' if framework == 'torch' else 'nn.'}TransformerEncoderLayer"
         guessed.add(path)
-    notes = [f"{dump.label}: {aside} tensors of training state are left aside"] if aside else []
+    left_aside = Message("weight_maps.left_aside", label=dump.label, count=aside)
+    notes = [left_aside] if aside else []
     return _Side(
         dump.label,
         specs,
@@ -341,7 +337,7 @@ def _by_rules(
 ) -> tuple[list[WeightRow], list[str]]:
     """A row for every tensor of the source by the rules of its layer; notes of those without."""
     rows: list[WeightRow] = []
-    unsupported: dict[str, list[str]] = {}
+    unsupported: dict[Message, list[str]] = {}
     whole_of = {name: whole for whole, stored in side.parts.items() for name in stored.names}
     for name in side.specs:
         if name in whole_of:
@@ -357,10 +353,10 @@ def _by_rules(
         kind = side.kinds[path]
         note = _guess_of(side, path, flavour)
         if rule.transform == "unsupported":
-            why = f"{kind} has no counterpart in {flavour}"
-            unsupported.setdefault(f"{why}{f' ({rule.note})' if rule.note else ''}", []).append(
-                name
-            )
+            why = Message("weight_maps.no_counterpart", kind=kind, flavour=flavour)
+            if rule.note:
+                why = Message("weight_maps.in_brackets", said=why, note=rule.note)
+            unsupported.setdefault(why, []).append(name)
         elif rule.target_leaf is None:
             rows.append(WeightRow((name,), (), Transform("drop"), kind, note=note))
         else:
@@ -368,7 +364,10 @@ def _by_rules(
             axis = () if rule.axis is None else (rule.axis,)
             transform = Transform(rule.transform, axis)
             rows.append(WeightRow((name,), (wanted,), transform, kind, note=note))
-    return rows, [f"{why}: {listed(names)}" for why, names in unsupported.items()]
+    return rows, [
+        Message("weight_maps.unsupported", why=why, names=names)
+        for why, names in unsupported.items()
+    ]
 
 
 def _guess_of(side: _Side, path: str, flavour: Target) -> str:
@@ -376,7 +375,7 @@ def _guess_of(side: _Side, path: str, flavour: Target) -> str:
     if path not in side.guessed:
         return ""
     hint = side.hints.get(path, "") if flavour == "mindspore.nn" else ""
-    return "; ".join(filter(None, [f"guessed: {side.kinds[path]}", hint]))
+    return joined([Message("weight_maps.guessed", kind=side.kinds[path]), hint])
 
 
 def _of_parts(
@@ -404,8 +403,9 @@ def _of_parts(
         return
     transform = Transform() if axis is None else Transform("expand_dims", (axis,))
     yield WeightRow(stored.names[:1], (to,), transform, kind, note=note)
+    part_of = Message("weight_maps.part_of", name=whole)
     for name in stored.names[1:]:
-        yield WeightRow((name,), (), Transform("drop"), kind, note=f"part of {whole!r}")
+        yield WeightRow((name,), (), Transform("drop"), kind, note=part_of)
 
 
 def _spelling(name: str) -> str:
@@ -433,7 +433,7 @@ def _other_ways(
             filled.add(to)
             axis = () if rule is None or rule.axis is None else (rule.axis,)
             transform = Transform(rule.transform if rule else "copy", axis)
-            note = f"one tensor with {ways[0]!r} in the source"
+            note = Message("weight_maps.one_in_source", name=ways[0])
             yield WeightRow((name,), (to,), transform, side.kinds.get(path, ""), note=note)
 
 
@@ -444,7 +444,7 @@ def _tied_rows(drafted: WeightMap, target: _Side) -> Iterator[WeightRow]:
         row = next((of[name] for name in group if name in of), None)
         if row is None or len(row.sources) != 1:
             continue
-        note = f"one tensor with {row.targets[0]!r} in the target"
+        note = Message("weight_maps.one_in_target", name=row.targets[0])
         for name in group:
             if name not in of and name in target.specs:
                 yield replace(row, targets=(name,), note=note)
@@ -481,8 +481,7 @@ class _Hollow(SizedByShape):
     dtype: np.dtype
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        msg = "only the shape of this tensor is known"
-        raise ReadError(msg)
+        raise ReadError(Message("weight_maps.only_shape"))
 
 
 def _fitted(drafted: WeightMap) -> WeightMap:
@@ -510,8 +509,8 @@ def _fitted(drafted: WeightMap) -> WeightMap:
             continue
         target = pairing.right.names[match.right]
         row = named[name]
-        note = f"{GUESSED} {match.method}, {match.confidence:.2f}"
-        note = row.note if match.confidence > 0.9 else "; ".join(filter(None, [row.note, note]))
+        note = Message(GUESSED, method=match.method, confidence=match.confidence)
+        note = row.note if match.confidence > 0.9 else joined([row.note, note])
         sure.append(replace(row, targets=(target,), note=note))
     return drafted.with_rows(sure)
 
@@ -529,15 +528,15 @@ def _guess_notes(side: _Side, flavour: Target, target: _Side | None) -> list[str
     if side.is_network or (target is not None and target.is_network) or flavour == "torch":
         return []
     kinds = Counter(kind for kind in side.kinds.values() if not kind.startswith("Transformer"))
-    notes = []
+    notes: list[str] = []
     if convolutions := [kind for kind in kinds if kind.startswith("Conv")]:
-        counts = ", ".join(f"{kind} ({kinds[kind]})" for kind in convolutions)
-        notes.append(f"guessed from shapes: {counts}; transposed convolutions are converted alike")
+        counts = [f"{kind} ({kinds[kind]})" for kind in convolutions]
+        notes.append(Message("weight_maps.guessed_from_shapes", counts=counts))
     if normed := [kind for kind in kinds if kind.startswith("BatchNorm")]:
-        counts = ", ".join(f"{kind} ({kinds[kind]})" for kind in normed)
-        other = "" if "BatchNorm3d" in normed else "; BatchNorm3d would be named bn2d.*"
-        other = other if flavour == "mindspore.nn" else ""
-        notes.append(f"guessed from the layers before: {counts}{other}")
+        counts = [f"{kind} ({kinds[kind]})" for kind in normed]
+        known = flavour != "mindspore.nn" or "BatchNorm3d" in normed
+        other = "" if known else Message("weight_maps.else_bn2d")
+        notes.append(joined([Message("weight_maps.guessed_from_before", counts=counts), other]))
     shapes = {name: spec.shape for name, spec in side.specs.items()}
     alone = [
         f"{path}.weight" if path else "weight"
@@ -545,10 +544,7 @@ def _guess_notes(side: _Side, flavour: Target, target: _Side | None) -> list[str
         if set(leaves) == {"weight"} and len(leaves["weight"]) == 1
     ]
     if alone and flavour == "mindspore.nn":
-        notes.append(
-            f"a weight of one axis alone may be of a PReLU, which calls it w in mindspore.nn, or "
-            f"of a norm, which calls it gamma: {listed(alone)}"
-        )
+        notes.append(Message("weight_maps.one_axis_alone", names=alone))
     return notes
 
 
@@ -558,7 +554,7 @@ def _part_notes(drafted: WeightMap, target: _Side | None) -> list[str]:
         return []
     left = set(drafted.unmatched_targets)
     return [
-        f"target: {stored.names[0]!r} is {stored.cure}, and set it up again after loading"
+        Message("weight_maps.target_has_part", name=stored.names[0], cure=stored.cure)
         for stored in target.parts.values()
         if left & set(stored.names)
     ]
@@ -570,7 +566,7 @@ def _default_notes(side: _Side, target: _Side | None, flavour: Target) -> list[s
     if torch_side is None or (flavour == "torch" and target is None):
         return []
     counts = Counter(torch_side.kinds.values())
-    notes = []
+    notes: list[str] = []
     for kind, count in counts.items():
         others = counterparts(kind, flavour if flavour != "torch" else "mindspore.nn")
         for difference in default_differences(kind, others[0] if others else None):
@@ -579,12 +575,16 @@ def _default_notes(side: _Side, target: _Side | None, flavour: Target) -> list[s
             arguments = dict.fromkeys(
                 filter(None, (difference.torch_argument, difference.mindspore_argument))
             )
-            notes.append(
-                f"{kind} ({count}): {' / '.join(arguments)} is {difference.torch_default} in "
-                f"torch, {difference.mindspore_default} in {difference.mindspore_kind} by default: "
-                f"{difference.effect}"
-            )
-    if len(notes) > _MOST_NOTES:
-        more = len(notes) - _MOST_NOTES
-        notes[_MOST_NOTES:] = [f"{more} more defaults differ: convert.rules.default_differences()"]
+            defaults = {
+                "kind": kind,
+                "count": count,
+                "argument": " / ".join(arguments),
+                "ours": difference.torch_default,
+                "theirs": difference.mindspore_default,
+                "their_kind": difference.mindspore_kind,
+                "effect": difference.effect,
+            }
+            notes.append(Message("weight_maps.default_differs", **defaults))
+    if (more := len(notes) - _MOST_NOTES) > 0:
+        notes[_MOST_NOTES:] = [Message("weight_maps.more_defaults", count=more)]
     return notes

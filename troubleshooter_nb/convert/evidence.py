@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from troubleshooter_nb.convert.by_values import FEWEST, LARGEST, NOT_SAME, said, transform_of
+from troubleshooter_nb.convert.by_values import (
+    FEWEST,
+    LARGEST,
+    NOT_SAME,
+    by_values,
+    said_of_row,
+    transform_of,
+)
 from troubleshooter_nb.convert.samples import (
     Likeness,
     equal_values,
@@ -20,7 +27,7 @@ from troubleshooter_nb.convert.samples import (
 )
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
-from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.messages import Message, ids_of, joined
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.relations import Relation, find_relation
@@ -37,7 +44,6 @@ _MOST_SEARCHED = 1 << 30
 # An initialiser is asked for in tensors up to this many elements.
 _LARGEST_JUDGED = 1 << 22
 _MOST_DUPLICATES = 8
-UNRELATED = "the values of the target are unrelated to the source's: names and shapes alone decided"
 
 
 def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
@@ -66,7 +72,7 @@ def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     search.run()
     notes = [*search.summary(), *_duplicates(drafted, source, target, *sides)]
     changed = [
-        replace(row, note="; ".join(filter(None, [row.note, search.notes.get(row.sources[0], "")])))
+        replace(row, note=joined([row.note, search.notes.get(row.sources[0], "")]))
         if row.targets
         else row
         for row in drafted.rows
@@ -129,7 +135,7 @@ def _named_pairs(
         if len(row.sources) != 1 or len(row.targets) != 1 or not row.transform.keeps_order:
             continue
         left, right = ours.get(row.sources[0]), theirs.get(row.targets[0])
-        if left is None or right is None or row.note.startswith("by values"):
+        if left is None or right is None or "weight_maps.by_values" in ids_of(row.note):
             continue
         fits = not drafted.problem(row)
         enough = math.prod(right.shape) >= FEWEST
@@ -295,28 +301,30 @@ class _Search:
         finding = self.found.get(pair.target)
         if finding is None:
             return self._of_unexplained(pair) if pair.differs else ""
+        residual = finding.relation.residual
         if finding.source == pair.name:
-            return f"values: {said(finding.relation, 'the source', pair.row)}"
-        where = f"values are those of {finding.source!r}"
-        if finding.relation.kind == "identical":
-            text = f"{where} (residual 0)"
-        else:
-            text = f"{where}: {said(finding.relation, 'it', pair.row)}"
-        owner = self.pairs.get(finding.source)
+            said = said_of_row(finding.relation, pair.row)
+            return Message("weight_maps.values_related", relation=said, residual=residual)
+        how = Message("weight_maps.exactly")
+        if finding.relation.kind != "identical":
+            said = said_of_row(finding.relation, pair.row, "it")
+            how = Message("weight_maps.by_relation", relation=said, residual=residual)
+        owner, also = self.pairs.get(finding.source), ""
         if owner is not None and not owner.differs:
-            text += f", which {owner.target!r} holds as well"
-        return text
+            also = Message("weight_maps.also_in", name=owner.target)
+        return Message("weight_maps.values_of_other", name=finding.source, how=how, also=also)
 
     def _of_unexplained(self, pair: _Pair) -> str:
         if self._share < _LEAST_RELATED or pair.like is None or pair.name in self._left_out:
             return ""
-        text = "values differ"
+        found = ""
         if pair.like.kind == "other":
-            text += f" and no relation was found (cosine {pair.like.cosine:.2f})"
+            found = Message("weight_maps.no_relation", cosine=pair.like.cosine)
+        text = [Message("weight_maps.values_differ", found=found)]
         for side, source in (("target", pair.theirs), ("source", pair.ours)):
             if pair.size <= _LARGEST_JUDGED and (drawn := initialiser_of(whole(source))):
-                text += f"; the {side}'s look as initialised: {drawn}"
-        return text
+                text.append(Message(f"weight_maps.drawn_in_{side}", drawn=drawn))
+        return joined(text)
 
     @property
     def _share(self) -> float:
@@ -343,7 +351,7 @@ class _Search:
         spec = self.drafted.source[finding.source]
         layer = owner.row.layer if owner is not None else pair.row.layer
         for transform in transform_of(finding.relation, spec, pair.row.transform):
-            note = f"by values: {said(finding.relation, 'the source', pair.row)}"
+            note = by_values(finding.relation, pair.row)
             row = WeightRow((finding.source,), (target,), transform, layer, note=note)
             same = (row.sources, row.transform) == (pair.row.sources, pair.row.transform)
             if not same and not self.drafted.problem(row):
@@ -356,33 +364,33 @@ class _Search:
         if not compared:
             return []
         if self._unrelated:
-            return [UNRELATED]
+            return [Message("weight_maps.values_unrelated")]
         kinds = Counter(pair.like.kind for pair in compared if pair.like is not None)
         agreeing = kinds["equal"] + kinds["rounded"]
-        notes = [f"values agree in {agreeing} of {len(compared)} rows that can be compared"]
+        counts = {"agreeing": agreeing, "total": len(compared)}
+        notes = [Message("weight_maps.values_agree", **counts)]
         rounded = Counter(p.like.dtype for p in compared if p.like and p.like.kind == "rounded")
         notes += [
-            f"values agree up to the rounding of {dtype} in {count} of these"
+            Message("weight_maps.agree_rounded", dtype=dtype, count=count)
             for dtype, count in rounded.items()
         ]
         near = [p.like.residual for p in compared if p.like is not None and p.like.kind == "near"]
         if near:
-            notes.append(f"{len(near)} rows agree up to noise, residual up to {max(near):.1e}")
+            said = {"count": len(near), "residual": max(near)}
+            notes.append(Message("weight_maps.rows_near", **said))
         similar = [
             p.like.cosine
             for p in compared
             if p.like is not None and p.like.kind == "similar" and p.target not in self.found
         ]
         if similar:
-            notes.append(
-                f"{len(similar)} rows are correlated but not equal, as after training (cosine "
-                f"{min(similar):.3f} to {max(similar):.3f})"
-            )
+            said = {"count": len(similar), "least": min(similar), "most": max(similar)}
+            notes.append(Message("weight_maps.rows_similar", **said))
         rest = [p.name for p in compared if p.differs and p.target not in self.found]
         if rest and self._share < _LEAST_RELATED:
-            notes.append(f"{len(rest)} rows are unrelated: names and shapes alone decided there")
+            notes.append(Message("weight_maps.rows_unrelated", count=len(rest)))
         if self._left_out:
-            notes.append(f"too large to be searched for relations: {listed(self._left_out)}")
+            notes.append(Message("weight_maps.not_searched", names=self._left_out))
         return [*notes, *self._untouched()]
 
     def _untouched(self) -> list[str]:
@@ -397,8 +405,8 @@ class _Search:
         if not drawn:
             return []
         if len(drawn) == judged:
-            return ["the source looks as it was initialised, never trained"]
-        return [f"look as initialised, never trained or loaded, in the source: {listed(drawn)}"]
+            return [Message("weight_maps.never_trained")]
+        return [Message("weight_maps.some_never_trained", names=drawn)]
 
 
 def _duplicates(
@@ -412,15 +420,15 @@ def _duplicates(
     names = drafted.names
     groups = list(_untied(source, ours))
     known = {frozenset(names.get(name, "") for name in group) for group in groups}
-    said_ = [f"source: equal values, but not tied: {listed(group)}" for group in groups]
-    said_ += [
-        f"target: equal values, but not tied: {listed(group)}"
+    said: list[str] = [Message("weight_maps.equal_in_source", names=group) for group in groups]
+    said += [
+        Message("weight_maps.equal_in_target", names=group)
         for group in _untied(target, theirs)
         if frozenset(group) not in known
     ]
-    if len(said_) > _MOST_DUPLICATES:
-        said_[_MOST_DUPLICATES:] = [f"{len(said_) - _MOST_DUPLICATES} more groups of equal tensors"]
-    return said_
+    if (more := len(said) - _MOST_DUPLICATES) > 0:
+        said[_MOST_DUPLICATES:] = [Message("weight_maps.more_equal", count=more)]
+    return said
 
 
 def _untied(dump: Dump, sources: Mapping[str, ArraySource]) -> Iterator[list[str]]:

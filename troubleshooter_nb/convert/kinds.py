@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from troubleshooter_nb.messages import Message
+
 Framework = Literal["torch", "mindspore"]
 Shape = tuple[int, ...]
 
@@ -90,12 +92,12 @@ def batch_norm_of(path: str, layers: Mapping[str, Mapping[str, Shape]]) -> Guess
     kernels = {len(s["weight"]) for s in layers.values() if len(s.get("weight", ())) > 2}
     fits = bool(before) and channels in before[:2]
     if kernels == {5} or (fits and len(before) == 5 and path):
-        return Guess("BatchNorm3d", sure=False, hint="its names in mindspore.nn have bn2d")
+        return Guess("BatchNorm3d", sure=False, hint=Message("weight_maps.named_bn2d"))
     if fits and len(before) in (2, 3):
         return Guess("BatchNorm1d", sure=True)
     if kernels and 5 not in kernels:
         return Guess("BatchNorm2d", sure=True)
-    return Guess("BatchNorm2d", sure=False, hint="BatchNorm3d would be named bn2d.*")
+    return Guess("BatchNorm2d", sure=False, hint=Message("weight_maps.else_bn2d"))
 
 
 def _torch_kind(path: str, leaves: Mapping[str, Shape]) -> Guess | None:

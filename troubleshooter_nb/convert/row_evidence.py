@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from troubleshooter_nb.convert.apply import transformed
-from troubleshooter_nb.convert.samples import Likeness, has_numbers, likeness
+from troubleshooter_nb.convert.samples import has_numbers, likeness
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.weight_map import WeightRow
 
 _FEWEST = 8  # values that say something
-_LARGEST = 1 << 26  # bytes that are read for one look
+LARGEST_LOOK = 1 << 26  # bytes that are read for one look
 
 
 def row_evidence(row: WeightRow, source: Dump, target: Dump) -> str:
@@ -29,7 +30,7 @@ def row_evidence(row: WeightRow, source: Dump, target: Dump) -> str:
     Returns
     -------
     str
-        A sentence that begins with ``values``; why there is none where they cannot be compared.
+        A message; it says why there is nothing to say where values cannot be compared.
 
     Notes
     -----
@@ -41,17 +42,17 @@ def row_evidence(row: WeightRow, source: Dump, target: Dump) -> str:
         ours = [source.sources[source.position(name)] for name in row.sources]
         theirs = [target.sources[target.position(name)] for name in row.targets]
     except EntryNotFoundError as error:
-        return f"no values to compare: {error}"
+        return Message("values.unread", reason=error)
     if any(one is None for one in (*ours, *theirs)):
-        return "no values to compare: they are not in the files"
+        return Message("values.not_in_files")
     read = [one for one in (*ours, *theirs) if one is not None]
-    if sum(one.size_bytes for one in read) > _LARGEST:
-        return "no values compared: the tensors are larger than 64 MiB"
+    if sum(one.size_bytes for one in read) > LARGEST_LOOK:
+        return Message("values.too_large", most=LARGEST_LOOK >> 20)
     try:
         made = transformed(read[: len(ours)], row.transform)
         return values_said(made, read[len(ours) :])
     except (WeightMapError, ReadError) as error:
-        return f"no values to compare: {error}"
+        return Message("values.unread", reason=error)
 
 
 def values_said(left: Sequence[ArraySource], right: Sequence[ArraySource]) -> str:
@@ -63,27 +64,14 @@ def values_said(left: Sequence[ArraySource], right: Sequence[ArraySource]) -> st
 def _said(left: ArraySource, right: ArraySource) -> tuple[float, str]:
     sizes = math.prod(left.shape), math.prod(right.shape)
     if sizes[0] != sizes[1]:
-        return math.inf, f"values not comparable: {sizes[0]:,} and {sizes[1]:,} of them"
+        return math.inf, Message("values.other_sizes", left=sizes[0], right=sizes[1])
     if not (has_numbers(left) and has_numbers(right)) or not sizes[0]:
-        return 0.0, "values not comparable: they are no numbers"
+        return 0.0, Message("values.no_numbers")
     with np.errstate(all="ignore"):
         like = likeness(left, right)
-    few = f" (only {sizes[0]:,} values)" if sizes[0] < _FEWEST else ""
     rank = ("equal", "rounded", "near", "similar", "constant", "other").index(like.kind)
-    return float(rank), _sentence(like) + few
-
-
-def _sentence(like: Likeness) -> str:
-    match like.kind:
-        case "equal":
-            return "values are equal, every one"
-        case "rounded":
-            return f"values are equal once both are {like.dtype}"
-        case "near":
-            return f"values are nearly equal, residual {like.residual:.1e}"
-        case "similar":
-            return f"values are correlated but not equal, cosine {like.cosine:.2f}"
-        case "constant":
-            return "values differ: one side is constant"
-        case _:
-            return f"values are no more alike than chance, cosine {like.cosine:.2f}"
+    figures = {"residual": like.residual, "cosine": like.cosine, "dtype": like.dtype}
+    said = Message(f"values.{like.kind}", **figures)
+    if sizes[0] < _FEWEST:
+        said = Message("values.few", said=said, count=sizes[0])
+    return float(rank), said

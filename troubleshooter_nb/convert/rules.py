@@ -12,11 +12,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
+
 Target = Literal["mindspore.nn", "mindspore.mint", "torch"]
+_TARGETS = [*get_args(Target)]
 Transform = Literal["copy", "expand_dims", "squeeze", "drop", "unsupported"]
 
 # Transforms as the table writes them, towards MindSpore; other words name no single tensor.
@@ -63,8 +67,8 @@ class Rule:
             If the target has no place for them, or the axis to remove is not of size 1.
         """
         if self.target_leaf is None:
-            msg = f"{self.source_leaf!r} has no place in the target ({self.transform})"
-            raise ValueError(msg)
+            said = {"name": self.source_leaf, "transform": self.transform}
+            raise ArgumentError(Message("weight_maps.no_place_for", **said))
         if self.axis is None:
             return values
         change = np.expand_dims if self.transform == "expand_dims" else np.squeeze
@@ -252,9 +256,8 @@ def _other_kind(row: _Row, target: Target) -> str:
 
 @functools.cache
 def _rules(kind: str, target: Target) -> LayerRules | None:
-    if target not in ("mindspore.nn", "mindspore.mint", "torch"):
-        msg = f"unknown target {target!r}; known: mindspore.nn, mindspore.mint, torch"
-        raise ValueError(msg)
+    if target not in _TARGETS:
+        raise ArgumentError(Message("weight_maps.no_target", target=target, known=_TARGETS))
     rows = _rows_of(kind, target)
     if target != "torch":
         of_kind = [row for row in _rows() if row.torch_kind == kind]

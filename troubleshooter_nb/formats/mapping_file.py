@@ -12,9 +12,15 @@ from typing import Any
 
 import yaml
 
-from troubleshooter_nb.errors import FormatError, TroubleshooterWarning, WeightMapError
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    FormatError,
+    TroubleshooterWarning,
+    WeightMapError,
+)
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
 from troubleshooter_nb.formats.yaml_nodes import whole
+from troubleshooter_nb.messages import Foreign, Message, ids_of, message_of, plain, restored, told
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, miscounted
 
 _LARGEST = 64 * 1024**2  # bytes
@@ -22,8 +28,7 @@ _LARGEST = 64 * 1024**2  # bytes
 # imported and called whatever function a map named.
 _PEER_FUNCTION = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
 _PEER_TRANSFORM = Transform("expand_dims", (2,))
-_KEYS = ("from", "to", "transform", "note")
-_MOST_NAMED = 3
+_KEYS = ("from", "to", "transform", "note", "said")
 
 
 def read_weight_map(
@@ -54,8 +59,7 @@ def read_weight_map(
     with named(path):
         with opened(path) as (file, (size, _)):
             if size > _LARGEST:
-                msg = f"{size:,} bytes are too many for a weight map"
-                raise FormatError(msg)
+                raise FormatError(Message("mappings.map_too_large", size=size))
             content = file.read(size)
         labels: dict[str, str] = {}
         if path.suffix in (".yaml", ".yml"):
@@ -86,17 +90,22 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
     -----
     TroubleshooterWarning
         About what the file leaves out, see `unsaid_in_weight_map`.
+
+    Notes
+    -----
+    The yaml is to be edited by hand. Beside a note that this package wrote stands what it is made
+    of, as ``said``: so it is read in either language. It counts only while the note stands as it
+    was written, and may be taken out.
     """
     path = Path(path)
     if path.suffix not in (".json", ".yaml", ".yml"):
-        msg = f"cannot write a weight map as {path.suffix or 'a file without suffix'!r}; use .yaml"
-        raise ValueError(msg)
+        raise ArgumentError(not_written_as("weight_map", path))
     for row in weight_map.rows:
         _check_names(row, blank=path.suffix == ".json")
     if path.suffix == ".json":
         text = json.dumps(peer_parts([row for row in weight_map.rows if row.targets]))
         for said in unsaid_in_weight_map(weight_map, path):
-            warnings.warn(f"{path.name} {said}", TroubleshooterWarning, stacklevel=2)
+            warnings.warn(told(said), TroubleshooterWarning, stacklevel=2)
     else:
         rows = [_plain(row) for row in weight_map.rows]
         labels = {"source": weight_map.source_label, "target": weight_map.target_label}
@@ -113,31 +122,32 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
     return path
 
 
-def unsaid_in_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> list[str]:
-    """What a file of this name leaves out of a map: sentences that go on from its name.
+def not_written_as(what: str, path: Path) -> Message:
+    """That a file of this name is written neither as a weight map nor as a mapping."""
+    if path.suffix:
+        return Message(f"mappings.{what}_not_as", suffix=path.suffix)
+    return Message(f"mappings.{what}_without_suffix")
+
+
+def unsaid_in_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> list[Message]:
+    """What a file of this name leaves out of a map, a sentence each.
 
     Rows that drop a tensor have no word in the ``.json``. The ``.yaml`` leaves out nothing.
     """
     dropped = [" + ".join(row.sources) for row in weight_map.rows if not row.targets]
     if Path(path).suffix != ".json" or not dropped:
         return []
-    what = f"{len(dropped)} dropped tensors" if len(dropped) > 1 else "1 dropped tensor"
-    some = ", ".join([*map(repr, dropped[:_MOST_NAMED]), *["..."] * (len(dropped) > _MOST_NAMED)])
-    return [
-        f"was written without {what}, which the json cannot name ({some}); the yaml holds "
-        f"{'them' if len(dropped) > 1 else 'it'}"
-    ]
+    named_so = {"file": Path(path).name, "count": len(dropped), "names": dropped}
+    return [Message("mappings.json_leaves_out", **named_so)]
 
 
 def _check_names(row: WeightRow, *, blank: bool) -> None:
     """Raise unless the names come back from a file as they are."""
     for name in (*row.sources, *row.targets):
         if whole(name) != name:
-            msg = f"{name!a} holds half of a character, which no file can hold; rename it"
-            raise WeightMapError(msg)
+            raise WeightMapError(Message("mappings.half_character", name=ascii(name)))
         if not blank and not name.strip():
-            msg = f"{name!r} is blank, which no file takes for a name; rename it"
-            raise WeightMapError(msg)
+            raise WeightMapError(Message("mappings.blank_name", name=name))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -152,6 +162,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_str)
+_Dumper.add_multi_representer(str, _Dumper.represent_str)  # messages
 
 
 def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
@@ -160,42 +171,32 @@ def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
     functions: dict[str, str] = {}
     for row in rows:
         if len(row.sources) != 1 or len(row.targets) != 1:
-            msg = f"{' + '.join(row.sources)}: the json knows one name on each side; use .yaml"
-            if row.transform.kind == "weight_norm":
-                msg += ", or call torch.nn.utils.remove_weight_norm(layer) before"
-            raise WeightMapError(msg)
+            id = "json_no_norm" if row.transform.kind == "weight_norm" else "json_one_name"
+            raise WeightMapError(Message(f"mappings.{id}", names=list(row.sources)))
         source, target = row.sources[0], row.targets[0]
         if source in names:
-            msg = (
-                f"{source} goes to {names[source]} and to {target}: the json knows one target "
-                "for a name; use .yaml"
-            )
-            raise WeightMapError(msg)
+            said = {"source": source, "first": names[source], "second": target}
+            raise WeightMapError(Message("mappings.json_one_target", **said))
         names[source] = target
         if row.transform == _PEER_TRANSFORM:
             functions[source] = _PEER_FUNCTION
         elif row.transform.kind != "copy":
-            msg = f"{source}: the json does not know {row.transform}; use .yaml"
-            raise WeightMapError(msg)
+            said = {"source": source, "transform": row.transform}
+            raise WeightMapError(Message("mappings.json_no_transform", **said))
     return [names, functions]
 
 
 def peer_rows(parts: object) -> list[WeightRow]:
     """The rows of a loaded TroubleShooter map; raises as `read_weight_map` does."""
     if not isinstance(parts, (list, tuple)) or len(parts) != 2:
-        msg = "a weight map is a list of two objects, of names and of value functions"
-        raise FormatError(msg)
+        raise FormatError(Message("mappings.two_objects"))
     names, functions = (_texts(part) for part in parts)
     if strangers := sorted(set(functions) - set(names)):
-        msg = f"value functions for names it does not map: {', '.join(strangers[:4])}"
-        raise FormatError(msg)
+        raise FormatError(Message("mappings.strange_functions", names=strangers[:4]))
     for source, function in functions.items():
         if function != _PEER_FUNCTION:
-            msg = (
-                f"{source!r}: the function {function[:120]!r} is not called; the only one known "
-                f"is {_PEER_FUNCTION}"
-            )
-            raise FormatError(msg)
+            said = {"source": source, "function": function[:120], "known": _PEER_FUNCTION}
+            raise FormatError(Message("mappings.not_called", **said))
     return [
         WeightRow(
             (source,),
@@ -213,8 +214,7 @@ def _of_json(content: bytes) -> list[WeightRow]:
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:
-        msg = f"not a weight map: {error}"
-        raise FormatError(msg) from None
+        raise FormatError(Message("mappings.no_weight_map", why=error)) from None
     return peer_rows(parts)
 
 
@@ -224,8 +224,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         name = whole(key)
         if name in found:
-            msg = f"the name {name!r} stands twice; keep one of the two"
-            raise FormatError(msg)
+            raise FormatError(Message("mappings.name_twice", name=name))
         found[name] = whole(value) if isinstance(value, str) else value
     return found
 
@@ -238,8 +237,8 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                msg = f"the key {key.value!r} stands twice, again in line {key.start_mark.line + 1}"
-                raise FormatError(msg)
+                where = {"key": key.value, "line": key.start_mark.line + 1}
+                raise FormatError(Message("mappings.key_twice", **where))
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
         return super().construct_mapping(node, deep=deep)
 
@@ -251,12 +250,11 @@ def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
     except FormatError:
         raise
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"not a weight map: {' '.join(str(error).split())[:200]}"
-        raise FormatError(msg) from None
+        why = Foreign(" ".join(str(error).split())[:200])
+        raise FormatError(Message("mappings.no_weight_map", why=why)) from None
     rows = loaded.get("weights") if isinstance(loaded, dict) else None
     if not isinstance(rows, list):
-        msg = "not a weight map: it has no list 'weights'"
-        raise FormatError(msg)
+        raise FormatError(Message("mappings.no_weight_map", why=Message("mappings.no_weights")))
     labels = {
         f"{side}_label": whole(loaded[side])
         for side in ("source", "target")
@@ -267,31 +265,35 @@ def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
 
 def _row(number: int, row: Any) -> WeightRow:
     if not isinstance(row, dict) or "from" not in row or set(row) - set(_KEYS):
-        msg = f"row {number} of the weights is {str(row)[:80]}; expected from, to, transform, note"
-        raise FormatError(msg)
+        raise FormatError(Message("mappings.no_row", number=number, row=str(row)[:80]))
     sources, targets = (_listed(number, row.get(key)) for key in ("from", "to"))
+    where = {"number": number, "names": list(sources)}
     if "to" not in row:
-        msg = (
-            f"row {number} of the weights ({', '.join(sources)}) has no 'to'; "
-            "write 'to: null' to drop the tensor"
-        )
-        raise FormatError(msg)
+        raise FormatError(Message("mappings.row_without_to", **where))
     text = row.get("transform", "copy" if targets else "drop")
     try:
         transform = Transform.parse(str(text))
         _counted(transform, sources, targets)
-        note = whole(str(row.get("note", "")))
+        note = _said(row.get("said"), whole(str(row.get("note", ""))))
         return WeightRow(sources, targets, transform, how="imported", note=note)
     except WeightMapError as error:
-        msg = f"row {number} of the weights ({', '.join(sources)}): {error}"
-        raise FormatError(msg) from None
+        why = message_of(error)
+        raise FormatError(Message("mappings.wrong_row", **where, why=why)) from None
+
+
+def _said(stored: object, note: str) -> str:
+    """The message that a note is, where it still stands as it was written; else the note."""
+    try:
+        message = restored(json.loads(str(stored))) if note and stored else note
+    except (ValueError, RecursionError):
+        return note
+    return message if message == note else note
 
 
 def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str]) -> None:
     """Raise unless a transform takes and gives as many tensors as there are names."""
     if not all(name.strip() for name in (*sources, *targets)):
-        msg = f"a name is empty or blank: {', '.join(map(repr, (*sources, *targets)))}"
-        raise WeightMapError(msg)
+        raise WeightMapError(Message("mappings.empty_name", names=[*sources, *targets]))
     if wrong := miscounted(transform, len(sources), targets):
         raise WeightMapError(wrong)
 
@@ -299,8 +301,8 @@ def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str
 def _listed(number: int, names: Any) -> tuple[str, ...]:
     listed = [] if names is None else names if isinstance(names, list) else [names]
     if not all(isinstance(name, str) for name in listed):
-        msg = f"row {number} of the weights: {str(names)[:80]} are no names; put them in quotes"
-        raise FormatError(msg)
+        said = {"number": number, "names": str(names)[:80]}
+        raise FormatError(Message("mappings.no_names", **said))
     return tuple(map(whole, listed))
 
 
@@ -308,10 +310,23 @@ def _plain(row: WeightRow) -> dict[str, Any]:
     def names(listed: tuple[str, ...]) -> Any:
         return listed[0] if len(listed) == 1 else list(listed) or None
 
-    plain: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
+    kept: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
     if row.transform.kind not in (("copy",) if row.targets else ("copy", "drop")):
-        plain["transform"] = str(row.transform)
-    return plain | ({"note": row.note} if row.note else {})
+        kept["transform"] = str(row.transform)
+    if row.note:
+        kept["note"] = row.note
+    if ids_of(row.note):
+        kept["said"] = json.dumps(_without_text(plain(row.note)), ensure_ascii=False)
+    return kept
+
+
+def _without_text(stored: Any) -> Any:
+    """A message as JSON without its English texts: the note has them."""
+    if isinstance(stored, list):
+        return [_without_text(one) for one in stored]
+    if not isinstance(stored, dict):
+        return stored
+    return {key: _without_text(one) for key, one in stored.items() if key != "text"}
 
 
 def _texts(part: object) -> dict[str, str]:
@@ -319,5 +334,4 @@ def _texts(part: object) -> dict[str, str]:
         isinstance(text, str) for pair in part.items() for text in pair
     ):
         return part
-    msg = "a weight map holds objects of names only"
-    raise FormatError(msg)
+    raise FormatError(Message("mappings.names_only"))

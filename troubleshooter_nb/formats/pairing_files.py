@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import NoReturn, get_args
 
-from troubleshooter_nb.errors import FormatError, MappingFileError
+from troubleshooter_nb.errors import ArgumentTypeError, FormatError, MappingFileError
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.pairing_rules import (
@@ -30,7 +29,9 @@ from troubleshooter_nb.formats.yaml_nodes import (
     read_nodes,
     shown,
 )
+from troubleshooter_nb.messages import Message, message_of, told
 from troubleshooter_nb.naming import parse_row_name
+from troubleshooter_nb.naming.closeness import closest
 
 _LARGEST = 16 * 1024**2  # bytes
 _API_KEYS = {
@@ -77,27 +78,21 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
     keys, as documented, and refuses keys that it does not know or that stand there twice.
     """
     if kind is not None and kind not in get_args(MappingKind):
-        msg = f"unknown kind {kind!r} of mapping; choose one of {', '.join(get_args(MappingKind))}"
-        raise MappingFileError(msg)
+        kinds = list(get_args(MappingKind))
+        raise MappingFileError(Message("mappings.no_kind", kind=repr(kind), kinds=kinds))
     if not isinstance(path, (str, PathLike)):
-        msg = f"read_mapping takes the path of a yaml or json file, got {type(path).__name__}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("mappings.no_path", got=type(path).__name__))
     path = Path(path)
     if not path.exists():
-        msg = (
-            f"mapping: {not_there(path)}; a mapping is the path of a yaml or json file, "
-            "{left name: right name}, or a list of such pairs"
-        )
-        raise FileNotFoundError(msg)
+        raise FileNotFoundError(told(Message("mappings.not_there", why=not_there(path))))
     try:
         with opened(path) as (stream, (size, _)):
             if size > _LARGEST:
-                msg = f"{path.name}: {size:,} bytes are too many for a mapping file"
-                raise MappingFileError(msg)
+                raise MappingFileError(Message("mappings.too_large", file=path.name, size=size))
             content = stream.read(_LARGEST + 1)
     except FormatError as error:
-        msg = f"{path.name}: {error}; a mapping file is a yaml or json file"
-        raise MappingFileError(msg) from None
+        said = Message("mappings.not_opened", file=path.name, why=message_of(error))
+        raise MappingFileError(said) from None
     reader = _Reader(path.name, all_quoted=path.suffix == ".json")
     root = read_nodes(content, path.name)
     kind = kind or kind_of(root)
@@ -157,8 +152,8 @@ class _Reader:
             return False
         return node.is_null or (node.value == MISSING and (node.plain or self.all_quoted))
 
-    def fail(self, line: int, key: str, text: str) -> NoReturn:
-        raise mapping_error(self.file, line, key, text)
+    def fail(self, line: int, key: str, id: str, /, **values: object) -> NoReturn:
+        raise mapping_error(self.file, line, key, Message(f"mappings.{id}", **values))
 
     def pairs(self, root: Node) -> Iterator[NameRule]:
         """The rules of a flat table or of a list of pairs."""
@@ -176,9 +171,9 @@ class _Reader:
                 elif isinstance(item, Items) and len(item.items) == 2:
                     yield self.pair(*item.items)
                 else:
-                    self.fail(item.line, _said(item), "expected [left name, right name]")
+                    self.fail(item.line, _said(item), "wants_pair")
         else:
-            self.fail(root.line, root.value, "a mapping file is a table or a list of pairs")
+            self.fail(root.line, root.value, "wants_table_or_list")
 
     def pair(self, left: Node, right: Node) -> NameRule:
         names = []
@@ -186,22 +181,21 @@ class _Reader:
             other = left if side is right else right
             names.append(None if self.is_missing(side) else self.name(side, _said(other)))
         if names == [None, None]:
-            self.fail(left.line, "", "neither side has a name; remove the row")
+            self.fail(left.line, "", "neither_side")
         return NameRule(left.line, names[0], names[1])
 
     def name(self, node: Node, key: str) -> str:
         if not isinstance(node, Text):
-            what = "a table" if isinstance(node, Table) else "a list"
-            self.fail(node.line, key, f"expected one name, got {what}")
+            what = "table" if isinstance(node, Table) else "list"
+            self.fail(node.line, key, f"name_is_a_{what}")
         if not node.value or node.is_null:
-            self.fail(node.line, key, "expected a name, got nothing")
+            self.fail(node.line, key, "name_is_nothing")
         return node.value
 
     def check_cells(self, rules: Sequence[NameRule]) -> None:
         for rule in rules:
             if rule.left is None or rule.right is None:
-                text = "a cell mapping names both sides; a row without a partner is data mapping"
-                self.fail(rule.line, rule.left or rule.right or "", text)
+                self.fail(rule.line, rule.left or rule.right or "", "cell_names_both")
 
     def check_single(self, rules: Iterable[NameRule]) -> None:
         """That no two rules end in, or begin from, one name."""
@@ -213,12 +207,12 @@ class _Reader:
                     continue
                 first = side.setdefault((rule.parent, name), rule)
                 if first is not rule:
-                    text = f"{shown(name)} stands in line {first.line} already; keep one of the two"
-                    self.fail(rule.line, rule.left or MISSING, text)
+                    said = {"name": shown(name), "line": first.line}
+                    self.fail(rule.line, rule.left or MISSING, "name_in_line", **said)
 
     def layer(self, root: Node) -> MappingFile:
         if not isinstance(root, Table):
-            self.fail(root.line, "", "a layer mapping is a table {parent: {attribute: attribute}}")
+            self.fail(root.line, "", "layer_is_table")
         rules: list[NameRule] = []
         parents = []
         for key, value in root.pairs:
@@ -226,20 +220,17 @@ class _Reader:
             if isinstance(value, Text) and value.is_null:
                 continue
             if not isinstance(value, Table):
-                text = "expected {attribute: attribute} below it; indent the names of this layer"
-                self.fail(value.line, key.value, text)
+                self.fail(value.line, key.value, "wants_attributes")
             for attribute, other in value.pairs:
                 names = self.name(attribute, key.value), self.name(other, attribute.value)
                 for name in names:
                     if "" in name.split("."):
-                        self.fail(
-                            attribute.line, attribute.value, "a dot at an end or two in a row"
-                        )
+                        self.fail(attribute.line, attribute.value, "misplaced_dot")
                 rules.append(NameRule(attribute.line, *names, key.value))
         lines = dict(parents)
         if set(ROOTS) <= lines.keys():
             line = lines["Cell"]
-            self.fail(line, "Cell", "TopLayer and Cell are both the outermost network; keep one")
+            self.fail(line, "Cell", "two_roots")
         self.check_single(rules)
         return MappingFile("layer", self.file, tuple(rules), parents=tuple(parents))
 
@@ -248,30 +239,29 @@ class _Reader:
         lines: dict[tuple[str, str], int] = {}
         for item in items:
             if not isinstance(item, Table):
-                self.fail(item.line, _said(item), "expected ms_api, pt_api and their arguments")
+                self.fail(item.line, _said(item), "wants_api")
             rule = self.api(item)
             first = lines.setdefault((rule.left, rule.right), rule.line)
             if first != rule.line:
-                text = f"{rule.left} and {rule.right} are mapped in line {first} already"
-                self.fail(rule.line, "ms_api", f"{text}; keep one of the two")
+                said = {"left": rule.left, "right": rule.right, "line": first}
+                self.fail(rule.line, "ms_api", "api_in_line", **said)
             yield rule
 
     def api(self, table: Table) -> ApiRule:
         found: dict[tuple[str, str], tuple[Text, Node]] = {}
         for key, value in table.pairs:
             if key.value not in _API_KEYS:
-                close = difflib.get_close_matches(key.value, _API_KEYS, n=1, cutoff=0.5)
-                hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(_API_KEYS)}"
-                self.fail(key.line, key.value, f"unknown key; {hint}")
+                said = {"known": list(_API_KEYS), "closest": closest(key.value, _API_KEYS)}
+                self.fail(key.line, key.value, "unknown_key", **said)
             meaning = _API_KEYS[key.value]
             if meaning in found:
                 other = found[meaning][0]
-                text = f"says the same as {other.value!r} in line {other.line}; keep one of the two"
-                self.fail(key.line, key.value, text)
+                said = {"other": other.value, "line": other.line}
+                self.fail(key.line, key.value, "same_key", **said)
             found[meaning] = key, value
         for key_name in ("ms_api", "pt_api"):
             if _API_KEYS[key_name] not in found:
-                self.fail(table.line, key_name, "this key is missing; name the operator")
+                self.fail(table.line, key_name, "no_operator_key")
         names = [found[side, "api"] for side in ("left", "right")]
         left, right = (self.name(value, key.value) for key, value in names)
         inputs, outputs = (self.positions(found, part) for part in ("inputs", "outputs"))
@@ -288,14 +278,12 @@ class _Reader:
         if left is None or right is None:
             key = (left or right or found["left", "api"])[0]
             missing = key.value.replace("ms_", "pt_") if left else key.value.replace("pt_", "ms_")
-            self.fail(key.line, key.value, f"{missing!r} is missing; both lists or none")
+            self.fail(key.line, key.value, "both_lists", missing=missing)
         lists = [self.numbers(*side) for side in (left, right)]
         if len(lists[0]) != len(lists[1]):
-            text = (
-                f"{len(lists[0])} numbers, but {len(lists[1])} in {right[0].value!r} (line "
-                f"{right[0].line}); the n-th of one belongs to the n-th of the other"
-            )
-            self.fail(left[0].line, left[0].value, text)
+            counts = {"count": len(lists[0]), "others": len(lists[1])}
+            said = {"other": right[0].value, "line": right[0].line}
+            self.fail(left[0].line, left[0].value, "other_count", **counts, **said)
         keys = left[0].value, right[0].value
         return tuple(
             Position(mine, theirs, (line, other), keys)
@@ -304,21 +292,18 @@ class _Reader:
 
     def numbers(self, key: Text, value: Node) -> list[tuple[int, int]]:
         if not isinstance(value, Items):
-            self.fail(value.line, key.value, "expected a list of positions such as [0, 1]")
+            self.fail(value.line, key.value, "wants_positions")
         lines: dict[int, int] = {}
         for item in value.items:
             text = item.value if isinstance(item, Text) else _said(item)
             digits = text.removeprefix("-")
             if not (isinstance(item, Text) and digits.isascii() and digits.isdigit()):
-                what = f"{shown(text)} is no position; expected whole numbers from 0"
-                self.fail(item.line, key.value, what)
+                self.fail(item.line, key.value, "no_position", text=shown(text))
             if text != digits or len(digits) > _MOST_DIGITS:
-                self.fail(
-                    item.line, key.value, f"{text[:20]} is out of range; positions count from 0"
-                )
+                self.fail(item.line, key.value, "position_beyond", text=text[:20])
             if int(text) in lines:
-                what = f"{text} stands there twice (line {lines[int(text)]}); remove one"
-                self.fail(item.line, key.value, what)
+                said = {"text": text, "line": lines[int(text)]}
+                self.fail(item.line, key.value, "position_twice", **said)
             lines[int(text)] = item.line
         return list(lines.items())
 

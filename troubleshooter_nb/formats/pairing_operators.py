@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.pairing import Pairing
 
 _COLUMNS = (*("name", "kind", "path", "call", "direction", "role", "slot"), "shape", "step", "rank")
@@ -36,7 +37,7 @@ class OperatorRule:
     )
 
 
-def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[str]]:
+def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[Message]]:
     """The rules that say which operators are paired, and what they cannot say.
 
     Parameters
@@ -47,7 +48,7 @@ def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[str]]:
     -------
     rules : list of OperatorRule
         In the order of the pairs; with positions where first for first says something else.
-    not_said : list of str
+    not_said : list of Message
         Pairs that follow from no position, such as those of keywords, and pairs that the rules
         make beyond those of the pairing.
 
@@ -70,16 +71,12 @@ def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[str]]:
     forward = {ops: [p for p in of if p[0]["direction"] == "forward"] for ops, of in groups.items()}
     groups = {ops: of for ops, of in groups.items() if forward[ops]}
     if not groups:
-        msg = (
-            "no operator is paired with an operator, so there is nothing for an api mapping; "
-            'write kind="data"'
-        )
-        raise MappingFileError(msg)
+        raise MappingFileError(Message("mappings.no_operator_paired"))
     taken = set(partner.values())
     calls = _calls(sides[0]), _calls(sides[1])
     rules: list[OperatorRule] = []
-    not_said: list[str] = []
-    wrong: list[str] = []
+    not_said: list[Message] = []
+    wrong: list[Message] = []
     for (left, right), pairs in groups.items():
         rule = OperatorRule(left, right)
         wrong += _set_positions(rule, pairs, (calls[0][left], calls[1][right]), not_said)
@@ -88,20 +85,21 @@ def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[str]]:
             a, b = mine["row"], theirs["row"]
             if partner.get(a) == b:
                 continue
-            text = f"{mine['name']}: {theirs['name']}"
+            names = {"left": mine["name"], "right": theirs["name"]}
             if a in partner or b in taken:
-                wrong.append(f"{text} (would be paired, and has another partner)")
+                wrong.append(Message("mappings.has_another", **names))
             else:
-                not_said.append(f"said here, but not so paired: {text}")
+                not_said.append(Message("mappings.said_otherwise", **names))
     if wrong:
-        more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
-        msg = (
-            "an api mapping pairs the n-th call of an operator with the n-th, by position of the "
-            f"arguments, and cannot say {'; '.join(wrong[:_MOST_NAMED])}{more}; "
-            'write kind="data"'
-        )
-        raise MappingFileError(msg)
+        raise MappingFileError(Message("mappings.api_cannot_say", pairs=some_of(wrong)))
     return rules, not_said
+
+
+def some_of(said: Sequence[str]) -> str:
+    """The first few of what is said, and how many more there are."""
+    first = joined(said[:_MOST_NAMED])
+    more = len(said) - _MOST_NAMED
+    return Message("list.more", shown=first, count=more) if more > 0 else first
 
 
 def _rows(dump: Dump) -> list[_Row]:
@@ -136,8 +134,8 @@ def _set_positions(
     rule: OperatorRule,
     pairs: list[tuple[_Row, _Row]],
     calls: tuple[_Calls, _Calls],
-    not_said: list[str],
-) -> Iterator[str]:
+    not_said: list[Message],
+) -> Iterator[Message]:
     """Find the positions of a rule; what it cannot say."""
     for direction, role, part in _SECTIONS[:2]:
         there: dict[int, int] = {}
@@ -146,18 +144,19 @@ def _set_positions(
         for mine, theirs in pairs:
             if mine["direction"] != direction or mine["role"] != role:
                 continue
-            text = f"{mine['name']}: {theirs['name']}"
+            names = {"left": mine["name"], "right": theirs["name"]}
             slots = _slot(mine), _slot(theirs)
             where = theirs["direction"], theirs["role"]
             if where != (direction, role) or slots[0] is None or slots[1] is None:
-                not_said.append(f"not said here: {text}")
+                not_said.append(Message("mappings.not_said", **names))
                 continue
             (left, rest), (right, other) = slots[0], slots[1]
             same = there.setdefault(left, right) == right and back.setdefault(right, left) == left
             if mine["call"] != theirs["call"]:
-                yield f"{text} (calls {mine['call']} and {theirs['call']})"
+                numbers = {"first": mine["call"], "second": theirs["call"]}
+                yield Message("mappings.other_calls", **names, **numbers)
             elif rest != other or not same:
-                yield f"{text} (paired otherwise in another call)"
+                yield Message("mappings.otherwise_elsewhere", **names)
             wanted.add((mine["row"], theirs["row"]))
         said = {
             (mine["row"], theirs["row"])

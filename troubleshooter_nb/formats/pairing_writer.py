@@ -12,15 +12,17 @@ from typing import get_args
 
 import yaml
 
-from troubleshooter_nb.errors import MappingFileError, TroubleshooterWarning
+from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
+from troubleshooter_nb.formats.mapping_file import not_written_as
 from troubleshooter_nb.formats.pairing_files import kind_of
-from troubleshooter_nb.formats.pairing_operators import OperatorRule, operator_rules
+from troubleshooter_nb.formats.pairing_operators import OperatorRule, operator_rules, some_of
 from troubleshooter_nb.formats.pairing_rules import MISSING, ROOTS, MappingKind, NameRule
 from troubleshooter_nb.formats.yaml_nodes import read_nodes, whole
+from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.naming import canonical_parameter
-from troubleshooter_nb.pairing import Pairing, places_of
+from troubleshooter_nb.pairing import EXPECTED, Pairing, places_of
 
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 # Words that yaml takes for something else than text where they stand without quotes.
@@ -28,9 +30,8 @@ _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "y", "n", "null", MISSIN
 _LONGEST_KEY = 1000  # yaml's own limit is 1024
 _MOST_COMMENTS = 1000
 _MOST_NAMED = 3
-_IN_PART = "not said here: expected to be missing in some steps or ranks only"
-# How the note of an entry begins that a person, or a mapping, declared so; see `expect_missing`.
-_EXPECTED = "expected to be missing"
+# Of the notes of entries that a person, or a mapping, declared to have no partner.
+_DECLARED = {EXPECTED, "pairings.expected_by"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class _Lines:
     """The lines of a mapping, those of what they do not say, and the rows that they pair."""
 
     body: list[str]
-    unsaid: list[str]
+    unsaid: list[Message]
     said: frozenset[tuple[int, int]] = frozenset()
 
 
@@ -92,8 +93,7 @@ def write_mapping(
     """
     path = Path(path)
     if path.suffix not in (".yaml", ".yml"):
-        msg = f"cannot write a mapping as {path.suffix or 'a file without suffix'!r}; use .yaml"
-        raise ValueError(msg)
+        raise ArgumentError(not_written_as("mapping", path))
     made = _lines_of(kind)(pairing)
     again = _paired_again(pairing, kind, made.said)
     unsaid = _all_unsaid(pairing, kind, made)
@@ -107,29 +107,21 @@ def write_mapping(
     with written_whole(path) as stream:
         stream.write(text.encode())
     if again:
-        more = f" and {len(again) - _MOST_NAMED:,} more" if len(again) > _MOST_NAMED else ""
-        instead = "" if kind == "data" else ' in a mapping of kind="data"'
-        said = (
-            f"{path.name} cannot keep apart what reading it may pair again: "
-            f"{'; '.join(line.partition(': ')[2] for line in again[:_MOST_NAMED])}{more}; "
-            f"expect_missing(name) says that there is no partner{instead}"
-        )
-        warnings.warn(said, TroubleshooterWarning, stacklevel=2)
-    if in_part := [line.removeprefix(f"{_IN_PART}: ") for line in unsaid if _IN_PART in line]:
-        more = f" and {len(in_part) - _MOST_NAMED:,} more" if len(in_part) > _MOST_NAMED else ""
-        said = (
-            f"{path.name} cannot say that these are expected to be missing in some steps or ranks "
-            f"only, and does not say it at all: {', '.join(in_part[:_MOST_NAMED])}{more}"
-        )
-        warnings.warn(said, TroubleshooterWarning, stacklevel=2)
+        pairs = some_of([Message("mappings.pair", **line.values) for line in again])
+        id = "cannot_keep_apart" if kind == "data" else "cannot_keep_apart_here"
+        said = Message(f"mappings.{id}", file=path.name, pairs=pairs)
+        warnings.warn(told(said), TroubleshooterWarning, stacklevel=2)
+    if in_part := [line.values["name"] for line in unsaid if line.id == "mappings.in_part"]:
+        said = Message("mappings.cannot_say_in_part", file=path.name, names=in_part)
+        warnings.warn(told(said), TroubleshooterWarning, stacklevel=2)
     return path
 
 
-def unsaid_in_mapping(pairing: Pairing, kind: MappingKind = "data") -> list[str]:
+def unsaid_in_mapping(pairing: Pairing, kind: MappingKind = "data") -> list[Message]:
     """What a mapping of this kind does not say of a pairing, or says otherwise: a line for each.
 
-    Lines that begin with ``paired again`` are of entries without a partner that reading the file
-    may pair, by name or as they were paired before.
+    Those of the id ``mappings.paired_again`` are of entries without a partner that reading the
+    file may pair, by name or as they were paired before.
 
     Raises
     ------
@@ -149,13 +141,16 @@ def _lines_of(kind: MappingKind) -> Callable[[Pairing], _Lines]:
         "layer": _layer_lines,
     }
     if kind not in kinds:
-        choices = ", ".join(get_args(MappingKind))
-        msg = f"cannot write a mapping of kind {kind!r}; choose one of {choices}"
-        raise ValueError(msg)
+        choices = {"kind": repr(kind), "kinds": list(get_args(MappingKind))}
+        raise ArgumentError(Message("mappings.no_kind_to_write", **choices))
     return kinds[kind]
 
 
-def _all_unsaid(pairing: Pairing, kind: MappingKind, made: _Lines) -> list[str]:
+def _is_declared(note: str) -> bool:
+    return not _DECLARED.isdisjoint(ids_of(note))
+
+
+def _all_unsaid(pairing: Pairing, kind: MappingKind, made: _Lines) -> list[Message]:
     """What the lines do not say; beside a data mapping also what was made by hand.
 
     What the matchers found by themselves they find again, whether a file says it or not.
@@ -168,20 +163,24 @@ def _all_unsaid(pairing: Pairing, kind: MappingKind, made: _Lines) -> list[str]:
     more = []
     rows = zip(*(pairing.table[name].values.tolist() for name in columns), strict=True)
     for left, right, a, b, method, note, expected in rows:
-        if expected and note.startswith(_EXPECTED) and (a < 0 or b < 0):
-            side = "left" if b < 0 else "right"
-            more.append(f"not said here: {_EXPECTED}: {left or right} on the {side}")
+        if expected and _is_declared(note) and (a < 0 or b < 0):
+            name = Message(f"pairings.on_{'left' if b < 0 else 'right'}", name=left or right)
+            more.append(Message("mappings.not_said_expected", name=name))
         if method != "user" or a < 0 or b < 0 or (a, b) in made.said:
             continue
         # Of modules that belong to others as a whole one line speaks already.
-        if f"not said here: {paths[0][a]}: {paths[1][b]}" not in listed:
-            more.append(f"not said here: {left}: {right}")
+        if _not_said(paths[0][a], paths[1][b]) not in listed:
+            more.append(_not_said(left, right))
     return list(dict.fromkeys([*made.unsaid, *more]))
+
+
+def _not_said(left: str, right: str) -> Message:
+    return Message("mappings.not_said", left=left, right=right)
 
 
 def _paired_again(
     pairing: Pairing, kind: MappingKind, said: frozenset[tuple[int, int]]
-) -> list[str]:
+) -> list[Message]:
     """Entries of one step and rank that are alone on both sides, as ``unpair`` leaves them.
 
     Those that are called alike, or as a pair of another step or rank; those that the file pairs
@@ -191,7 +190,7 @@ def _paired_again(
     table = {str(name): pairing.table[name].values.tolist() for name in pairing.table}
     if kind != "data":  # no other kind has a word for them
         facts = zip(table["expected"], table["note"], strict=True)
-        table["expected"] = [it and not note.startswith(_EXPECTED) for it, note in facts]
+        table["expected"] = [it and not _is_declared(note) for it, note in facts]
     place = list(zip(table["step"], table["rank"], strict=True))
     entries = list(zip(table["left_entry"], table["right_entry"], strict=True))
     both = [i for i, (left, right) in enumerate(entries) if left >= 0 and right >= 0]
@@ -213,7 +212,7 @@ def _paired_again(
     for (where, _), i in alone[1].items():
         if not table["expected"][i] and not table["candidates"][i]:
             parted.setdefault((where, _sides(table["right_shape"][i])), []).append(i)
-    found: dict[str, None] = {}
+    found: dict[Message, None] = {}
     for i in alone[0]:
         name = table["left"][i]
         other = alone[1].get((place[i], partners.get(name, name)))
@@ -224,7 +223,8 @@ def _paired_again(
         if other is None and near and is_open:
             other = near.pop(0)
         if other is not None:
-            found[f"paired again: {name}: {table['right'][other]}"] = None
+            again = Message("mappings.paired_again", left=name, right=table["right"][other])
+            found[again] = None
     return list(found)
 
 
@@ -241,12 +241,8 @@ def _data_lines(pairing: Pairing) -> _Lines:
         if left_entry < 0 or right_entry < 0:
             continue
         if partners.setdefault(left, right) != right or back.setdefault(right, left) != left:
-            msg = (
-                f"{left!r} and {right!r} are paired otherwise in another step or rank, which a "
-                "data mapping cannot say; pair one step and rank, such as dump.select(step=0, "
-                "rank=0)"
-            )
-            raise MappingFileError(msg)
+            names = {"left": left, "right": right}
+            raise MappingFileError(Message("mappings.otherwise_in_place", **names))
     pairs: list[tuple[str | None, str | None]] = list(partners.items())
     alone: list[dict[str, set[bool]]] = [{}, {}]
     for left, right, left_entry, right_entry, expected in rows:
@@ -261,9 +257,10 @@ def _data_lines(pairing: Pairing) -> _Lines:
     for side, names_alone in zip(("left", "right"), alone, strict=True):
         for name, expected in names_alone.items():
             if len(expected) > 1:
-                without.append(f"{_IN_PART}: {name} on the {side}")
+                said = Message(f"pairings.on_{side}", name=name)
+                without.append(Message("mappings.in_part", name=said))
             elif not any(expected):
-                without.append(f"without partner on the {side}: {name}")
+                without.append(Message(f"mappings.alone_{side}", name=name))
     return _Lines(_table(pairs), without)
 
 
@@ -282,20 +279,16 @@ def _table(pairs: list[tuple[str | None, str | None]]) -> list[str]:
 def _layer_lines(pairing: Pairing) -> _Lines:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
-        msg = (
-            "no module is paired with a module, so there is nothing for a layer mapping; write "
-            'kind="data"'
-        )
-        raise MappingFileError(msg)
+        raise MappingFileError(Message("mappings.no_module_paired", kind="layer"))
     rules = list(_renames(pairs, classes))
     # Only reading it back tells what the file says of every module.
     layers = LayerNames(rules, classes)
     right = set(pairs.values())
     said = {path: layers.renamed(path)[0] for path in classes}
-    lost = [f"not said here: {a}: {b}" for a, b in pairs.items() if said[a] != b]
+    lost = [_not_said(a, b) for a, b in pairs.items() if said[a] != b]
     known = _right_modules(pairing)
     more = [
-        f"said here, but not so paired: {a}: {said[a]}"
+        Message("mappings.said_otherwise", left=a, right=said[a])
         for a in classes
         if a not in pairs and said[a] in known - right
     ]
@@ -312,11 +305,7 @@ def _layer_lines(pairing: Pairing) -> _Lines:
 def _cell_lines(pairing: Pairing) -> _Lines:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
-        msg = (
-            "no module is paired with a module, so there is nothing for a cell mapping; write "
-            'kind="data"'
-        )
-        raise MappingFileError(msg)
+        raise MappingFileError(Message("mappings.no_module_paired", kind="cell"))
     columns = (pairing.right.index[name].values.tolist() for name in ("kind", "path", "layer"))
     others = {path: layer for kind, path, layer in zip(*columns, strict=True) if kind == "module"}
     _check_cells(pairing, pairs, classes, others)
@@ -330,7 +319,7 @@ def _cell_lines(pairing: Pairing) -> _Lines:
         rule = next((left for left in names if left in name), "")
         new = name.replace(rule, names[rule], 1) if rule else name
         if new in cells:
-            more.append(f"said here, but not so paired: {name}: {new}")
+            more.append(Message("mappings.said_otherwise", left=name, right=new))
     return _Lines(
         [*map(_line, names, names.values())],
         [*more, *_of_other_calls(pairing, pairs)],
@@ -347,23 +336,15 @@ def _check_cells(
     back: dict[str, str] = {}
     wrong += [f"{a}: {b}" for a, b in pairs.items() if back.setdefault(b, a) != a]
     if wrong:
-        shown = ", ".join(list(dict.fromkeys(wrong))[:_MOST_NAMED])
-        msg = (
-            f"a cell mapping gives each module one partner, and cannot say {shown}; write "
-            'kind="data"'
-        )
-        raise MappingFileError(msg)
+        shown = list(dict.fromkeys(wrong))[:_MOST_NAMED]
+        raise MappingFileError(Message("mappings.cell_cannot_say", pairs=shown))
     for path, layer in [*((a, classes[a]) for a in pairs), *((b, others[b]) for b in back)]:
         line = f"{_scalar(f'{path}.{layer}')}: A.B"
         if kind_of(read_nodes(line.encode(errors="replace"), "")) != "cell":
-            msg = (
-                f"'{path}.{layer}' would not be read as a module in a cell mapping, where classes "
-                'begin with a capital letter; write kind="layer"'
-            )
-            raise MappingFileError(msg)
+            raise MappingFileError(Message("mappings.small_class", name=f"{path}.{layer}"))
 
 
-def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[str]:
+def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[Message]:
     """Pairs of entries of different places in modules that belong together."""
     names = pairing.left.names, pairing.right.names
     places = []
@@ -377,7 +358,7 @@ def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[str]:
         if pairs[a] != b:
             continue
         if places[0][left] != places[1][right]:
-            found.append(f"not said here: {names[0][left]}: {names[1][right]}")
+            found.append(_not_said(names[0][left], names[1][right]))
     return found
 
 
@@ -529,8 +510,7 @@ def _line(left: str, right: str | None) -> str:
 def _scalar(text: str) -> str:
     """A name as yaml; in quotes where it could be taken for something else."""
     if whole(text) != text:
-        msg = f"{text!a} holds half of a character, which no file can hold; rename it"
-        raise MappingFileError(msg)
+        raise MappingFileError(Message("mappings.half_character", name=ascii(text)))
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
     quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf"))

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from troubleshooter_nb.errors import MappingFileError
+from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.naming.characters import printable
 
 _DEEPEST = 32
@@ -53,10 +54,12 @@ class Table:
 Node = Text | Items | Table
 
 
-def mapping_error(file: str, line: int, key: str, text: str) -> MappingFileError:
+def mapping_error(file: str, line: int, key: str, text: Message) -> MappingFileError:
     """The error for a place in a mapping file."""
-    where = f"{file}, line {line}" + (f", {shown(key)}" if key else "")
-    return MappingFileError(f"{where}: {text}")
+    where = {"file": file, "line": line, "text": text}
+    if not key:
+        return MappingFileError(Message("mappings.in_line", **where))
+    return MappingFileError(Message("mappings.at_key", **where, key=shown(key)))
 
 
 def shown(text: str) -> str:
@@ -96,13 +99,13 @@ def read_nodes(content: bytes, file: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        what = " ".join(filter(None, (error.context, error.problem)))
-        raise mapping_error(file, line, "", f"not yaml: {what}; correct this line") from None
+        why = Foreign(" ".join(filter(None, (error.context, error.problem))))
+        raise mapping_error(file, line, "", Message("mappings.no_yaml", why=why)) from None
     except (yaml.YAMLError, UnicodeError) as error:
-        text = f"not a text file in UTF-8: {' '.join(str(error).split())[:120]}; save it as UTF-8"
-        raise mapping_error(file, 1, "", text) from None
+        why = Foreign(" ".join(str(error).split())[:120])
+        raise mapping_error(file, 1, "", Message("mappings.no_text", why=why)) from None
     if builder.root is None:
-        raise mapping_error(file, 1, "", "holds nothing but comments; write the pairs into it")
+        raise mapping_error(file, 1, "", Message("mappings.only_comments"))
     return builder.root
 
 
@@ -136,12 +139,11 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                text = "a second document begins; put each mapping into a file of its own"
-                raise mapping_error(self.file, line, "---", text)
+                raise mapping_error(self.file, line, "---", Message("mappings.second_document"))
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in self.anchors:
-                text = "this anchor is not defined before; write the content out"
-                raise mapping_error(self.file, line, f"*{event.anchor}", text)
+                said = Message("mappings.no_anchor")
+                raise mapping_error(self.file, line, f"*{event.anchor}", said)
             self._put(*self.anchors[event.anchor], line)
         elif isinstance(event, yaml.ScalarEvent):
             self._check_tag(event, line)
@@ -149,8 +151,8 @@ class _Builder:
         elif isinstance(event, yaml.CollectionStartEvent):
             self._check_tag(event, line)
             if len(self.frames) >= _DEEPEST:
-                text = f"nested deeper than {_DEEPEST}, which no mapping file is"
-                raise mapping_error(self.file, line, "", text)
+                said = Message("mappings.too_deep", most=_DEEPEST)
+                raise mapping_error(self.file, line, "", said)
             is_table = isinstance(event, yaml.MappingStartEvent)
             self.frames.append(_Frame(line, is_table, event.anchor))
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -173,25 +175,23 @@ class _Builder:
         frame.nodes.append(node)
         frame.weight += weight
         if frame.weight > _MOST_NODES:
-            text = f"its aliases stand for more than {_MOST_NODES:,} values; write them out"
-            raise mapping_error(self.file, line, "", text)
+            said = Message("mappings.too_many_nodes", most=_MOST_NODES)
+            raise mapping_error(self.file, line, "", said)
 
     def _check_tag(self, event: Any, line: int) -> None:
         if event.tag not in _PLAIN_TAGS and event.tag != "!":
-            raise mapping_error(
-                self.file, line, event.tag, "tags are not followed in a mapping file; remove it"
-            )
+            raise mapping_error(self.file, line, event.tag, Message("mappings.tag"))
 
     def _pairs(self, nodes: list[Node]) -> Iterator[tuple[Text, Node]]:
         lines: dict[str, int] = {}
         for key, value in zip(nodes[::2], nodes[1::2], strict=True):
             if not isinstance(key, Text):
-                raise mapping_error(self.file, key.line, "", "a key must be a text or a number")
+                raise mapping_error(self.file, key.line, "", Message("mappings.no_key"))
             if key.value == "<<" and key.plain:
-                raise mapping_error(self.file, key.line, "<<", "write the merged rows out")
+                raise mapping_error(self.file, key.line, "<<", Message("mappings.merged"))
             if key.value in lines:
-                text = f"this key stands in line {lines[key.value]} already; keep one of the two"
-                raise mapping_error(self.file, key.line, key.value, text)
+                said = Message("mappings.key_in_line", line=lines[key.value])
+                raise mapping_error(self.file, key.line, key.value, said)
             lines[key.value] = key.line
             yield key, value
 

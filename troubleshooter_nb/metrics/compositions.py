@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import divisors
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
 from troubleshooter_nb.metrics.signatures import (
@@ -98,8 +100,8 @@ def find_composition(
     """
     for values in (whole, *parts.values()):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"find_composition needs numbers, got dtype {values.dtype}"
-            raise ValueError(msg)
+            needs = {"call": "find_composition", "dtype": values.dtype}
+            raise ArgumentError(Message("values.needs_numbers", **needs))
     if whole.size < 4:
         return None
     coarse = max(unit_roundoff(values.dtype) for values in (whole, *parts.values()))
@@ -171,7 +173,8 @@ class _Search:
         residual = error / spread_of(self.whole).centred
         if residual > self.tolerance or error >= _OWN_ERROR * min(spreads):
             return None
-        return Composition("sum", names, {}, residual, f"sum of {' and '.join(names)}")
+        text = Message("values.sum", first=names[0], second=names[1])
+        return Composition("sum", names, {}, residual, text)
 
     def rows(self, axis: int) -> int:
         """Length of an axis of the whole."""
@@ -293,11 +296,10 @@ def _split(member: np.ndarray, axis: int, groups: int) -> np.ndarray:
     return member.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
 
 
-def _text(kind: str, order: list[str], given: Mapping[str, Any]) -> str:
-    names = ", ".join(order) + (", each transposed," if given["transposed"] else "")
-    if kind == "stack":
-        return f"stack of {names} along a new axis {given['axis']}"
-    if kind == "concat":
-        return f"{names} one after the other along axis {given['axis']}"
-    sizes = tuple(size // given["groups"] for size in given["sizes"])
-    return f"{given['groups']} turns of {sizes} rows of {names} along axis {given['axis']}"
+def _text(kind: str, order: list[str], given: Mapping[str, Any]) -> Message:
+    turned = Message("values.each_transposed") if given["transposed"] else ""
+    said = {"names": order, "turned": turned, "axis": given["axis"]}
+    if kind == "interleave":
+        sizes = tuple(size // given["groups"] for size in given["sizes"])
+        said |= {"groups": given["groups"], "sizes": sizes}
+    return Message(f"values.{kind}", **said)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import arranged
 from troubleshooter_nb.metrics.explanations import RelationKind, explanation_of
 from troubleshooter_nb.metrics.floats import (
@@ -119,8 +121,8 @@ def find_relation(
     """
     for values in (left, right):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"find_relation needs numbers, got dtype {values.dtype}"
-            raise ValueError(msg)
+            needs = {"call": "find_relation", "dtype": values.dtype}
+            raise ArgumentError(Message("values.needs_numbers", **needs))
     if left.shape == right.shape and (exact := _exact(left, right)):
         return exact
     if min(left.size, right.size) < 2:
@@ -128,14 +130,14 @@ def find_relation(
     found = explanation_of(left, right, tolerance)
     if found is None:
         return None
-    text = _text(found.kind, found.arguments)
+    text = relation_said(found.kind, found.arguments)
     return Relation(found.kind, found.arguments, found.residual, found.rival, text)
 
 
 def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
     """Whether both are identical or one is the other, rounded; no error is allowed."""
     if same_dtype(left.dtype, right.dtype) and _equal(left, right):
-        return Relation("identical", {}, 0.0, math.inf, "right is identical to left")
+        return Relation("identical", {}, 0.0, math.inf, relation_said("identical", {}))
     for dtype, side in _roundings(left.dtype, right.dtype):
         wide, narrow = (left, right) if side == "right" else (right, left)
         # A few values first: most formats fail there.
@@ -144,9 +146,9 @@ def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
             # Whatever is small rounds to zeros, and nearly all to True.
             if (dtype.kind == "b" or _is_constant(narrow)) and not _equal(wide, narrow):
                 return None
-            text = f"{side} is the other one rounded to {dtype.name}"
             arguments = {"dtype": dtype.name, "side": side}
-            return Relation("cast", arguments, 0.0, math.inf, text)
+            said = relation_said("cast", arguments)
+            return Relation("cast", arguments, 0.0, math.inf, said)
     return None
 
 
@@ -190,40 +192,31 @@ def _equal(left: np.ndarray, right: np.ndarray) -> bool:
     )
 
 
-def _text(kind: str, given: Mapping[str, Any]) -> str:
+def relation_said(
+    kind: str, arguments: Mapping[str, Any], *, left: str = "", right: str = ""
+) -> Message:
+    """What a relation says in a sentence, with other words for left and right where given."""
+    sides = {"left": left or Message("values.left"), "right": right or Message("values.right")}
+    given = dict(arguments)
+    if kind == "cast":
+        return Message("values.cast", side=sides[given["side"]], dtype=given["dtype"])
+    if kind == "row_permutation" and "order" in given:
+        return Message("values.rows_in_another_order", **sides, axis=given["axis"])
     if kind == "row_permutation":
-        return _text_of_rows(given)
-    texts = {
-        "close": "right equals left up to noise",
-        "scale": "right is left times {scale:.6g}",
-        "offset": "right is left plus {offset:.6g}",
-        "reshape": "right is left reshaped to {shape}",
-        "transpose": "right is left transposed",
-        "flip": "right is left reversed along axes {axes}",
-        "blocks": "right is left with its {blocks} blocks along axis {axis} in order {order}",
-        "repeat": "right is left with every {block} rows along axis {axis} {times} times",
-        "slice": "right is the part of left of shape {sizes} that starts at {starts}",
-        "pad": "left is the part of right that starts at {starts}",
-        "permute": "right is left with axes in order {axes}",
-    }
-    text = texts[kind].format(**given)
+        shape = (*given.pop("factors"), given.pop("inner"))
+        given |= {"shape": shape, "swapped": (shape[1], shape[0], shape[2])}
     if kind == "permute":
-        if "from_shape" in given:
-            text += f" after a reshape to {given['from_shape']}"
-        if "flip" in given:
-            text += f", reversed along axes {given['flip']}"
-        if "shape" in given:
-            text += f", then reshaped to {given['shape']}"
-    return text
+        steps = [
+            Message(f"values.permute_{step}", given=given.pop(step))
+            for step in ("from_shape", "flip", "shape")
+            if step in given
+        ]
+        given["steps"] = _steps(steps)
+    return Message(f"values.{kind}", **sides, **given)
 
 
-def _text_of_rows(given: Mapping[str, Any]) -> str:
-    axis = given["axis"]
-    if "order" in given:
-        return f"right is left with its rows along axis {axis} in another order"
-    shape = (*given["factors"], given["inner"])
-    swapped = (shape[1], shape[0], shape[2])
-    return (
-        f"right is left with every {given['period']} rows along axis {axis} "
-        f"taken as {swapped} instead of {shape}"
-    )
+def _steps(steps: Sequence[Message]) -> str:
+    """Steps one behind the other; each brings what parts it from the one before."""
+    if len(steps) < 2:
+        return steps[0] if steps else ""
+    return Message("values.steps", first=steps[0], rest=_steps(steps[1:]))

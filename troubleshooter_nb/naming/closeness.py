@@ -22,8 +22,8 @@ _SAME_NUMBERS, _SAME_END = 0.25, 0.25
 _LEAST, _CLEARLY = 0.5, 0.02
 # How many names a hint shows, and the share of letters that a slip leaves in place.
 _HINTS, _SLIP = 2, 0.4
-# What `rest_pairs` says of pairs that nothing but their kind speaks for.
-BY_SHAPE_ALONE = "the only ones of this shape"
+# The id of what `rest_pairs` says of pairs that nothing but their kind speaks for.
+BY_SHAPE_ALONE = "pairings.only_of_shape"
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -129,7 +129,7 @@ def rest_pairs(
     right: Sequence[str],
     kinds: tuple[Sequence[Hashable], Sequence[Hashable]],
     fits: Callable[[int, int], bool],
-) -> list[tuple[int, int, str]]:
+) -> list[tuple[int, int, Message]]:
     """Pairs of what is left over on both sides.
 
     First equal names (in torch's spelling), then names that are each other's closest among those
@@ -145,13 +145,13 @@ def rest_pairs(
 
     Returns
     -------
-    list of (int, int, str)
+    list of (int, int, Message)
         Positions and why; no position twice.
     """
-    found: list[tuple[int, int, str]] = []
+    found: list[tuple[int, int, Message]] = []
     open_left, open_right = set(range(len(left))), set(range(len(right)))
 
-    def take(i: int, j: int, why: str) -> None:
+    def take(i: int, j: int, why: Message) -> None:
         found.append((i, j, why))
         open_left.discard(i)
         open_right.discard(j)
@@ -163,16 +163,17 @@ def rest_pairs(
         same = spelled.get(canonical_parameter(name) or name, [])
         exact = [j for j in same if right[j] == name] or same
         if len(exact) == 1 and exact[0] in open_right and fits(i, exact[0]):
-            take(i, exact[0], "same name")
+            take(i, exact[0], Message("pairings.same_name"))
     for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=True):
         # The layers of a net differ in their numbers alone: what holds for one holds for all.
         counted = [[_numbered(left[i])[0] for i in mine], [_numbered(right[j])[0] for j in theirs]]
         for i, j, score in _mutual(*map(tuple, counted)):
             if fits(mine[i], theirs[j]):
-                take(mine[i], theirs[j], f"closest names ({min(score / 1.5, 1):.2f}), same numbers")
+                why = Message("pairings.closest_names", closeness=min(score / 1.5, 1))
+                take(mine[i], theirs[j], why)
     for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=False):
         if len(mine) == len(theirs) == 1 and fits(mine[0], theirs[0]):
-            take(mine[0], theirs[0], BY_SHAPE_ALONE)
+            take(mine[0], theirs[0], Message(BY_SHAPE_ALONE))
     return found
 
 

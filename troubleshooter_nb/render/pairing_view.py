@@ -1,7 +1,5 @@
 """Reprs of a pairing: the user's pairs, no partner and uncertain ones first, then patterns."""
 
-# ruff: noqa: RUF001 - Chinese punctuation is meant
-
 from __future__ import annotations
 
 import re
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.render.html import (
     Markup,
     details,
@@ -35,12 +34,8 @@ from troubleshooter_nb.render.words import glyph, sentence
 _MOST_ROWS = 200
 _CERTAIN = 0.9
 _MOST_OF_USER = 100  # a mapping file may give thousands; the others follow by pattern
-# How the note of a pair begins that `Pairing.match_rest` made, not a person.
-_AUTO = "auto-matched: "
-_OF_USER = (
-    "Paired by the user ({shown} of {count})",
-    "用户指定的配对（{count} 对中的 {shown} 对）",
-)
+# Of the note of a pair that `Pairing.match_rest` made, not a person.
+_AUTO = "pairings.auto_matched"
 
 
 def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
@@ -58,7 +53,7 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     order = list(dict.fromkeys([*chosen[: room // 2], *alone, *chosen, *sure_last]))
     if chosen:
         shown = len(set(chosen) & set(order[:room]))
-        lines.append(f"  {_counted(_OF_USER, language, shown, len(chosen))}")
+        lines.append(f"  {_of_user_text(language, shown, len(chosen))}")
     lines += [_text_line(columns, i, language) for i in order[:room]]
     if len(order) > room:
         lines.append(f"  ... {more_text(len(order) - room, 'pairing.to_dataframe()', facts)}")
@@ -69,16 +64,16 @@ def _text_line(columns: Mapping[str, Any], i: int, language: str) -> str:
     left, right = str(columns["left"][i]) or "-", str(columns["right"][i]) or "-"
     if columns["method"][i] != "unmatched":
         sure = f"{columns['confidence'][i]:.2f} {columns['method'][i]}"
-        return f"    {left} -> {right}  {sure}  {columns['note'][i]}".rstrip()
-    near = str(columns["candidates"][i])
+        return f"    {left} -> {right}  {sure}  {told(columns['note'][i], language)}".rstrip()
+    near = told(columns["candidates"][i], language)
     what = spaced(sentence("closest", language), near) if near else ""
     if columns["expected"][i]:
         what = sentence("expected_word", language)
     return f"  {glyph('missing', ascii_only=True)} {left} -> {right}  {what}".rstrip()
 
 
-def _counted(words: tuple[str, str], language: str, shown: int, count: int) -> str:
-    return words[language == "zh"].format(shown=f"{shown:,}", count=f"{count:,}")
+def _of_user_text(language: str, shown: int, count: int) -> str:
+    return told(Message("pairings.pairs_of_user", shown=shown, count=count), language)
 
 
 def pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any]) -> str:
@@ -120,7 +115,7 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
 def _of_user(columns: Mapping[str, Any]) -> list[int]:
     """Pairs that the user made."""
     found = np.flatnonzero(columns["method"] == "user").tolist()
-    return [i for i in found if not str(columns["note"][i]).startswith(_AUTO)]
+    return [i for i in found if _AUTO not in ids_of(columns["note"][i])]
 
 
 def _chosen(
@@ -129,8 +124,8 @@ def _chosen(
     """Pairs that the user made, however far down they are."""
     if not rows:
         return []
-    title = _counted(_OF_USER, language, len(rows), count)
-    lines = [_pair_row(columns, i) for i in rows]
+    title = _of_user_text(language, len(rows), count)
+    lines = [_pair_row(columns, i, language) for i in rows]
     return [heading(title), *folding_table(_titles(labels), lines, language)]
 
 
@@ -148,11 +143,11 @@ def _pools(
         if len(rows) > most:  # what was declared so is not left out
             rows = rows[np.argsort(~columns["expected"][rows], kind="stable")]
         for i in rows[:most]:
-            near = str(columns["candidates"][i])
+            near = told(columns["candidates"][i], language)
             closest = sentence("closest", language)
             note: object = join([closest, gap(closest), samp(near)]) if near else "–"
             if columns["expected"][i]:
-                note = str(columns["note"][i]) or sentence("missing_expected", language)
+                note = told(columns["note"][i], language) or sentence("missing_expected", language)
             mark = tone("warn", glyph("missing"))
             shape = str(columns[f"{side}_shape"][i]).replace("x", "×")
             lines.append(
@@ -174,7 +169,7 @@ def _section(
 ) -> list[Markup]:
     if not rows:
         return []
-    lines = [_pair_row(columns, i) for i in rows[:most]]
+    lines = [_pair_row(columns, i, language) for i in rows[:most]]
     title = sentence(key, language, count=f"{len(rows):,}")
     more = _more(len(rows) - most, language)
     return [heading(title), *folding_table(_titles(labels), lines, language), *more]
@@ -193,7 +188,7 @@ def _certain(
     lines = []
     for (left, right, method), found in list(patterns.items())[:most]:
         if len(found) == 1:
-            lines.append(_pair_row(columns, found[0]))
+            lines.append(_pair_row(columns, found[0], language))
             continue
         shapes = sorted({str(columns["left_shape"][i]).replace("x", "×") for i in found})
         shape = ", ".join(shapes[:3]) + (" …" if len(shapes) > 3 else "")
@@ -204,7 +199,7 @@ def _certain(
     return details([summary], table(_titles(labels), lines), *more)
 
 
-def _pair_row(columns: Mapping[str, Any], i: int) -> Markup:
+def _pair_row(columns: Mapping[str, Any], i: int, language: str) -> Markup:
     shapes = [str(columns[f"{side}_shape"][i]).replace("x", "×") for side in ("left", "right")]
     shape = shapes[0] if shapes[0] == shapes[1] else " / ".join(text or "–" for text in shapes)
     return _row(
@@ -214,7 +209,7 @@ def _pair_row(columns: Mapping[str, Any], i: int) -> Markup:
         shape,
         str(columns["method"][i]),
         f"{columns['confidence'][i]:.2f}",
-        str(columns["note"][i]),
+        told(columns["note"][i], language),
     )
 
 

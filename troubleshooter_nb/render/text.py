@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.charts import decades, scientific, spark
 from troubleshooter_nb.render.explanation import (
     check_line,
@@ -73,7 +74,7 @@ def note_lines(facts: Mapping[str, Any], most: int | None = None, where: str = "
     """The first notes, a line each, and how many more there are; `where` says of what."""
     language, notes = facts["language"], facts["notes"]
     shown = notes if most is None else notes[:most]
-    lines = [f"  {sentence('note', language, text=note)}" for note in shown]
+    lines = [f"  {sentence('note', language, text=told(note, language))}" for note in shown]
     if rest := len(notes) - len(shown):
         key = "more_note" if rest == 1 else "more_notes"
         lines.append(f"  {sentence(key, language, count=rest, where=where)}")

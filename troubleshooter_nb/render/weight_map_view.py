@@ -1,15 +1,13 @@
 """Reprs of a weight map: what needs attention first, then what was edited and what changes."""
 
-# ruff: noqa: RUF001 - Chinese punctuation is meant
-
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xarray as xr
 
+from troubleshooter_nb.messages import Message, ids_of, joined, told
 from troubleshooter_nb.render.html import (
     Markup,
     details,
@@ -37,19 +35,17 @@ _MOST_LISTED = 16
 _MOST_CHANGING = 40
 _MOST_NAMES = 6
 _MOST_NOTES = 4
-# What values said against a row, as `convert.evidence` writes it.
-_AGAINST = re.compile(r"(^|; )values(:| are those| differ)")
-_UNRELATED = re.compile(r"rows are unrelated|values of the target are unrelated")
-# How the note of a row begins that `WeightMap.match_rest` made, not a person.
-_AUTO = "auto-matched: "
-_EDITED = ("Edited ({shown} of {count})", "编辑过的行（{count} 行中的 {shown} 行）")
-_ELSE = ("What else changes ({shown} of {count})", "其他有改动的行（{count} 行中的 {shown} 行）")
+# What values said against a row, and against a map, as `convert.evidence` does.
+_AGAINST = {f"weight_maps.values_{id}" for id in ("related", "of_other", "differ")}
+_UNRELATED = {f"weight_maps.{id}_unrelated" for id in ("rows", "values")}
+# Of the note of a row that `WeightMap.match_rest` made, not a person.
+_AUTO = "pairings.auto_matched"
 _TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
 
 
 def is_contradicted(note: str) -> bool:
     """Whether the note of a row says that values speak against it, as `convert.evidence` does."""
-    return _AGAINST.search(note) is not None
+    return not _AGAINST.isdisjoint(ids_of(note))
 
 
 def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
@@ -68,7 +64,7 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     room = max(LINES - len(lines) - 1 - bool(edited), 1)
     kept = shown[: room if len(shown) <= room else room - 1]
     if edited:
-        lines.append(f"  {_counted(_EDITED, language, edited[: len(kept)], edited)}")
+        lines.append(f"  {_counted('edited_rows', language, edited[: len(kept)], edited)}")
     width = min(max((len(columns["source"][i]) for i in kept), default=0), 40)
     for i in kept:
         arrow = "->" if columns["target"][i] else "  "
@@ -96,7 +92,7 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
     first, listed = edited[: most // 2], changing[: min(most, _MOST_CHANGING)]
     title = sentence("map_changing", language, shown=len(listed), count=len(changing))
     if edited:
-        title = _counted(_ELSE, language, listed, changing)
+        title = _counted("else_changing", language, listed, changing)
     return fragment(
         paragraph(element("b", labels[0]), " → ", element("b", labels[1]), style="font-size:16px"),
         *(
@@ -105,7 +101,7 @@ def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int)
         ),
         _notes(facts["notes"], language),
         *_section(sentence("map_problems", language), columns, troubled[:most], language),
-        *_section(_counted(_EDITED, language, first, edited), columns, first, language),
+        *_section(_counted("edited_rows", language, first, edited), columns, first, language),
         *_section(title, columns, listed, language),
         heading(sentence("map_all", language)),
         *_blocks(columns, facts, most - len(first)),
@@ -117,7 +113,8 @@ def _notes(notes: Sequence[str], language: str) -> Markup | None:
     if not notes:
         return None
     summary = sentence("notes", language, count=len(notes))
-    return details([summary], *(paragraph(small(note)) for note in notes), opened=len(notes) < 4)
+    lines = (paragraph(small(told(note, language))) for note in notes)
+    return details([summary], *lines, opened=len(notes) < 4)
 
 
 def _columns(rows: xr.Dataset) -> dict[str, list[Any]]:
@@ -136,7 +133,7 @@ def _answers(
     dropped = columns["transform"].count("drop")
     complete = facts["coverage"] == 1.0 or not facts["unmatched_sources"]
     contradicted = any(map(is_contradicted, columns["note"])) or bool(facts["suggestions"])
-    contradicted |= any(map(_UNRELATED.search, facts["notes"]))
+    contradicted |= any(not _UNRELATED.isdisjoint(ids_of(note)) for note in facts["notes"])
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
     text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
     if not facts["known"]:
@@ -160,7 +157,7 @@ def _remark(columns: Mapping[str, list[Any]], i: int, language: str) -> str:
     said = columns["problem"][i] or columns["note"][i]
     suggestion = columns["suggestion"][i]
     suggested = sentence("suggested", language, how=suggestion) if suggestion else ""
-    return "; ".join(filter(None, [suggested, said]))
+    return told(joined([suggested, said]), language)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -170,8 +167,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _edited(columns: Mapping[str, list[Any]]) -> list[int]:
     """Rows that a person made or changed."""
-    facts = zip(columns["how"], columns["note"], strict=True)
-    return [i for i, (how, note) in enumerate(facts) if how == "edited" and _AUTO not in note]
+    facts = enumerate(zip(columns["how"], columns["note"], strict=True))
+    return [i for i, (how, note) in facts if how == "edited" and _AUTO not in ids_of(note)]
 
 
 def _changing(columns: Mapping[str, list[Any]]) -> list[int]:
@@ -181,8 +178,8 @@ def _changing(columns: Mapping[str, list[Any]]) -> list[int]:
     return [i for i in range(count) if i not in edited and _changes(columns, i)]
 
 
-def _counted(words: tuple[str, str], language: str, shown: Sequence[int], of: Sequence[int]) -> str:
-    return words[language == "zh"].format(shown=f"{len(shown):,}", count=f"{len(of):,}")
+def _counted(key: str, language: str, shown: Sequence[int], of: Sequence[int]) -> str:
+    return told(Message(f"weight_maps.{key}", shown=len(shown), count=len(of)), language)
 
 
 def _changes(columns: Mapping[str, list[Any]], i: int) -> bool:
@@ -228,7 +225,7 @@ def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: in
 def _row(columns: Mapping[str, list[Any]], i: int, language: str) -> Markup:
     shapes = [columns[f"{side}_shape"][i].replace("x", "×") for side in ("source", "target")]
     shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
-    problem, note = columns["problem"][i], columns["note"][i]
+    problem, note = (told(columns[name][i], language) for name in ("problem", "note"))
     transform = columns["transform"][i]
     suggestion = columns["suggestion"][i]
     suggested = sentence("suggested", language, how=suggestion)

@@ -29,6 +29,7 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
+from troubleshooter_nb.history import History
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.pairing import Pairing, places_of
@@ -36,7 +37,6 @@ from troubleshooter_nb.render.text import parse_shape, shape_text
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.editor_words import editor_word, in_words_of
-from troubleshooter_nb.widgets.history import History
 
 Value = TypeVar("Value", WeightMap, Pairing)
 Message = Mapping[str, Any]

@@ -9,6 +9,7 @@ from troubleshooter_nb.analysis.declared.claims import Claims
 from troubleshooter_nb.analysis.declared.side import Place, Side
 from troubleshooter_nb.formats.pairing_rules import ApiRule, Position
 from troubleshooter_nb.formats.yaml_nodes import shown
+from troubleshooter_nb.messages import Message, joined
 
 # A section of a call: direction and role. What is backward's input are gradients of the outputs.
 _SECTIONS = (
@@ -19,7 +20,7 @@ _SECTIONS = (
 )
 # Where a call has several, the file says nothing of their order.
 _SUPPOSED = 0.9
-_BACKWARD = "; gradients of operators need not be defined alike"
+
 _Slots = dict[tuple[int, str], int]  # position, what stands behind it in the slot -> row
 
 
@@ -32,11 +33,7 @@ def api_pairs(claims: Claims) -> None:
     """
     for side in (claims.source, claims.target):
         if not side.operators:
-            text = (
-                f"an api mapping is about operators, and {side.where} has none; dump level L1 or "
-                "mix, or use a cell or layer mapping"
-            )
-            claims.lacks(1, "", text)
+            claims.lacks(1, "", Message("mappings.no_operators", where=side.where))
             return
     # What is said outright goes before what is only supposed.
     for weak in (False, True):
@@ -50,7 +47,7 @@ def _apply(claims: Claims, rule: ApiRule, *, weak: bool) -> None:
     for (side, name, key), found, line in zip(names, paths, rule.lines, strict=True):
         if not found:
             if not weak:
-                text = f"no operator {shown(name)} in {side.where}"
+                text = Message("mappings.no_operator", name=shown(name), where=side.where)
                 claims.lacks(line, key, text, name=name, known=side.operator_names)
             return
     calls = [
@@ -101,15 +98,13 @@ def _check_positions(
                 number = (position.left, position.right)[which]
                 if count and number >= count:
                     name = (rule.left, rule.right)[which]
-                    text = (
-                        f"{number} is out of range: {name} in {side.where} has {part} 0 to "
-                        f"{count - 1}; correct or remove it"
-                    )
+                    said = {"number": number, "name": name, "where": side.where}
+                    text = Message(f"mappings.{part}_end", **said, last=count - 1)
                     claims.lacks(position.lines[which], position.keys[which], text)
 
 
 def _pair_call(
-    claims: Claims, rule: ApiRule, mine: _Call, theirs: _Call, note: str, *, weak: bool
+    claims: Claims, rule: ApiRule, mine: _Call, theirs: _Call, note: Message, *, weak: bool
 ) -> None:
     for direction, role, part in _SECTIONS:
         positions: tuple[Position, ...] | None = getattr(rule, part)
@@ -132,12 +127,13 @@ def _pair_call(
 
 
 def _pair_gradient(
-    claims: Claims, row: int, other: int | None, right: _Slots, note: str, *, sure: float
+    claims: Claims, row: int, other: int | None, right: _Slots, note: Message, *, sure: float
 ) -> None:
     if other is None:
         if right and claims.source.columns["value"][row] == "null":
-            claims.alone(row, f"no gradient on either side ({note})")
+            claims.alone(row, Message("mappings.no_gradient", where=note))
         return
     shapes = claims.source.columns["shape"][row], claims.target.columns["shape"][other]
     if shapes[0] == shapes[1]:
-        claims.pair(row, other, note + _BACKWARD, weak=True, confidence=sure)
+        said = joined([note, Message("mappings.gradients_may_differ")])
+        claims.pair(row, other, said, weak=True, confidence=sure)

@@ -8,12 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from troubleshooter_nb.analysis.declared.side import Side, closest
+from troubleshooter_nb.analysis.declared.side import Side
 from troubleshooter_nb.formats.pairing_rules import ApiRule, MappingFile, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
+from troubleshooter_nb.messages import Message, joined, message_of, parts_of
+from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.pairing import Match
 
 Unknown = Literal["error", "skip"]
+_OF_LINES = ("mappings.of_line", "mappings.of_lines")
 
 
 @dataclass
@@ -32,12 +35,12 @@ class Claims:
     used: tuple[dict[int, str], dict[int, str]] = field(default_factory=lambda: ({}, {}))
     found: list[Match] = field(default_factory=list)  # with source left and target right
 
-    def where(self, rules: Iterable[NameRule | ApiRule]) -> str:
+    def where(self, rules: Iterable[NameRule | ApiRule]) -> Message:
         """File and lines, as a note."""
         lines = list(dict.fromkeys(str(rule.line) for rule in rules))
         if not lines:
-            return f"{self.file.file}: same name"
-        return f"{self.file.file}, line{'s' * (len(lines) > 1)} {', '.join(lines)}"
+            return Message("mappings.of_same_name", file=self.file.file)
+        return Message(_OF_LINES[len(lines) > 1], file=self.file.file, lines=lines)
 
     def pair(
         self,
@@ -58,13 +61,19 @@ class Claims:
             if row not in used:
                 continue
             # Earlier files win; within one the user must say which is meant.
-            if weak or rule is None or not used[row].startswith(f"{self.file.file}, line"):
+            if weak or rule is None or not self._is_of_lines(used[row]):
                 return
-            name = side.columns["name"][row]
-            text = f"{shown(name)} has a partner already ({used[row]}); keep one of the two"
-            raise mapping_error(self.file.file, rule.line, key, text)
+            name = shown(side.columns["name"][row])
+            said = Message("mappings.has_partner", name=name, where=used[row])
+            raise mapping_error(self.file.file, rule.line, key, said)
         self.used[0][source] = self.used[1][target] = note
         self.found.append(Match(source, target, "user", confidence, note))
+
+    def _is_of_lines(self, note: str) -> bool:
+        """Whether a note says that lines of this file made the pair."""
+        first = parts_of(note)[0]
+        is_one = isinstance(first, Message) and first.id in _OF_LINES
+        return is_one and first.values["file"] == self.file.file
 
     def alone(self, row: int, note: str, *, in_source: bool = True) -> None:
         """Declare that a row has no partner."""
@@ -75,20 +84,26 @@ class Claims:
             self.found.append(Match(*pair, "unmatched", np.nan, note, expected=True))
 
     def lacks(
-        self, line: int, key: str, text: str, *, name: str = "", known: Iterable[str] = ()
+        self, line: int, key: str, text: Message, *, name: str = "", known: Iterable[str] = ()
     ) -> None:
         """A name is unknown: raise, with those most like it, or note it."""
         if self.unknown == "error":
-            near = f"; {closest(name, known)}" if name else ""
-            raise mapping_error(self.file.file, line, key, text + near)
-        self.notes.append(f"{mapping_error(self.file.file, line, key, text)} (not used)")
+            if name:
+                near = closest(name, known) or Message("mappings.nothing_like_it")
+                text = Message("mappings.with_closest", said=text, closest=near)
+            raise mapping_error(self.file.file, line, key, text)
+        self.not_used(line, key, Message("mappings.not_used", said=text))
+
+    def not_used(self, line: int, key: str, text: Message) -> None:
+        """Note that a line of the file met nothing."""
+        self.notes.append(message_of(mapping_error(self.file.file, line, key, text)))
 
     def matches(self) -> list[Match]:
         """What was declared, with the sides as they are in the dumps."""
         if not self.swapped:
             return list(self.found)
-        order = "; left and right are the other way round in the file"
+        order = Message("mappings.turned")
         return [
-            replace(match, left=match.right, right=match.left, note=match.note + order)
+            replace(match, left=match.right, right=match.left, note=joined([match.note, order]))
             for match in self.found
         ]

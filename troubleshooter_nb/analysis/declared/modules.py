@@ -10,6 +10,7 @@ from troubleshooter_nb.analysis.declared.side import Side
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_rules import ROOTS, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import canonical_parameter, likely_parameter
 
 _Spelling = Callable[[str], str | None]
@@ -41,7 +42,7 @@ def cell_pairs(claims: Claims) -> None:
     for rule, names in target_of.items():
         left = rule.left or ""
         if not names:
-            text = f"no cell of {claims.source.where} has this name"
+            text = Message("mappings.no_cell", where=claims.source.where)
             claims.lacks(rule.line, left, text, name=left, known=claims.source.cells)
         elif not any(name in claims.target.cells for name in names):
             _lacks_target(claims, rule, names[0])
@@ -53,14 +54,13 @@ def _lacks_target(claims: Claims, rule: NameRule, made: str) -> None:
     cells = claims.source.cells
     part_of = next(c for c in cells if left in c and c.replace(left, right, 1) == made)
     if f".{left}." in f".{part_of}.":
-        text = f"no module of {claims.target.where} is called {shown(made)}"
+        text = Message("mappings.no_module", where=claims.target.where, name=shown(made))
         claims.lacks(rule.line, left, text, name=made, known=claims.target.cells)
         return
     # It cuts a word in two: rather a name with a letter missing than a part of one.
-    text = (
-        f"no cell of {claims.source.where} has this name, and as a part of {shown(part_of)} it "
-        f"makes {shown(made)}, which {claims.target.where} does not have"
-    )
+    names = {"part_of": shown(part_of), "made": shown(made)}
+    sides = {"where": claims.source.where, "there": claims.target.where}
+    text = Message("mappings.no_cell_nor_part", **names, **sides)
     claims.lacks(rule.line, left, text, name=left, known=cells)
 
 
@@ -99,19 +99,16 @@ def layer_pairs(claims: Claims) -> None:
 def _clash(
     claims: Claims, path: str, new: str, rule: NameRule, others: tuple[NameRule, ...]
 ) -> None:
-    lines = ", ".join(str(other.line) for other in others)
-    text = f"{path} becomes {new}, which line {lines} gives to another one; keep one of the two"
+    lines = [other.line for other in others]
+    text = Message("mappings.clash", path=path, new=new, lines=lines)
     raise mapping_error(claims.file.file, rule.line, rule.left or "", text)
 
 
 def _has_modules(claims: Claims) -> bool:
     for side in (claims.source, claims.target):
         if not side.modules:
-            text = (
-                f"a {claims.file.kind} mapping is about modules, and {side.where} has none; dump "
-                'level L0 or mix, or read it with kind="data" if these are names of entries'
-            )
-            claims.lacks(1, "", text)
+            said = {"kind": claims.file.kind, "where": side.where}
+            claims.lacks(1, "", Message("mappings.no_modules", **said))
             return False
     return True
 
@@ -122,10 +119,7 @@ def _check_parents(claims: Claims) -> None:
         known |= {*side.classes.values(), *side.prefixes, *side.attributes}
     for parent, line in claims.file.parents:
         if parent not in known:
-            text = (
-                "neither dump has a layer of this class, attribute or path (the outermost network "
-                f"is called {ROOTS[0]})"
-            )
+            text = Message("mappings.no_parent", root=ROOTS[0])
             claims.lacks(line, parent, text, name=parent, known=sorted(known))
 
 
@@ -140,19 +134,18 @@ def _check_attributes(
         on_left = source.attributes.issuperset(left.split("."))
         on_right = target.attributes.issuperset(right.split("."))
         if rule in used and not on_right:
-            text = f"nothing in {target.where} is called {shown(right)}"
+            text = Message("mappings.nothing_called", where=target.where, name=shown(right))
             claims.lacks(rule.line, left, text, name=right, known=sorted(target.attributes))
         elif rule not in used and not on_left:
             here = _children(source, layers, rule.parent) or sorted(source.attributes)
-            text = f"nothing in {source.where} is called so"
+            text = Message("mappings.nothing_called_so", where=source.where)
             if not on_right:
-                text = f"neither dump has it or {shown(right)} below {rule.parent}"
+                text = Message("mappings.neither_has", name=shown(right), parent=rule.parent)
             claims.lacks(rule.line, left, text, name=left, known=here)
         else:
-            claims.notes.append(
-                f"{claims.file.file}, line {rule.line}, {shown(left)}: not used, no module of "
-                f"{source.where} has it below {shown(rule.parent)} with a partner in {target.where}"
-            )
+            sides = {"where": source.where, "there": target.where}
+            text = Message("mappings.nowhere_below", **sides, parent=shown(rule.parent))
+            claims.not_used(rule.line, left, text)
 
 
 def _children(side: Side, layers: LayerNames, parent: str) -> list[str]:
@@ -236,4 +229,5 @@ def _no_gradients(
                 and side.columns["direction"][row] == "backward"
                 and (side.places[row] in places)
             ):
-                claims.alone(row, f"no gradient on either side ({note})", in_source=in_source)
+                said = Message("mappings.no_gradient", where=note)
+                claims.alone(row, said, in_source=in_source)

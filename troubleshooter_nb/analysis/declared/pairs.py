@@ -13,6 +13,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MISSING, MappingFile, MappingKind, NameRule
 from troubleshooter_nb.formats.yaml_nodes import shown
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.hooks import sampled_name
 from troubleshooter_nb.pairing import Match
 
@@ -113,9 +114,11 @@ def _data_pairs(claims: Claims) -> None:
     before = len(claims.notes)
     unused = sum(not _is_applied(claims, rule) for rule in rules)
     if rules and unused == len(rules):
-        why = claims.notes[before].partition(": ")[2] if len(claims.notes) > before else ""
-        text = f"0 of {len(rules)} rows used" + (f" ({why})" if why else "")
-        claims.lacks(rules[0].line, "", f"{text}; take a mapping that was made for these dumps")
+        why: str = ""
+        if len(claims.notes) > before and isinstance(note := claims.notes[before], Message):
+            why = Message("mappings.because", why=note.values["text"])
+        said = Message("mappings.no_row_used", count=len(rules), why=why)
+        claims.lacks(rules[0].line, "", said)
 
 
 def _is_applied(claims: Claims, rule: NameRule) -> bool:
@@ -134,11 +137,12 @@ def _is_applied(claims: Claims, rule: NameRule) -> bool:
     if rule.left is None or rule.right is None:
         for in_source, found in zip((True, False), rows, strict=True):
             for row in found.values():
-                claims.alone(row, f"expected to be missing ({note})", in_source=in_source)
+                said = Message("pairings.expected_by", where=note)
+                claims.alone(row, said, in_source=in_source)
         return True
     places = sorted(rows[0].keys() & rows[1].keys())
     if not places:
-        text = f"it and {shown(rule.right)} are of different steps or ranks; remove the row"
+        text = Message("mappings.other_places", name=shown(rule.right))
         claims.lacks(rule.line, rule.left, text)
     for place in places:
         claims.pair(rows[0][place], rows[1][place], note, rule=rule, key=rule.left)
@@ -149,15 +153,14 @@ def _lack(claims: Claims, rule: NameRule, lacking: list[tuple[Side, str]]) -> No
     for side, name in lacking:
         site = site_of_row(name)
         if site and site.kind not in side.kinds:
-            words = {"module": "modules", "api": "operators", "debug": "saved points"}
-            claims.notes.append(
-                f"{claims.file.file}, line {rule.line}: {shown(name)} not used, {side.where} has "
-                f"no {words.get(site.kind, site.kind)}"
-            )
+            kind = site.kind if site.kind in ("module", "api", "debug") else ""
+            id = f"mappings.none_of_{kind or 'kind'}"
+            said = {"name": shown(name), "where": side.where, "kind": site.kind}
+            claims.not_used(rule.line, "", Message(id, **said))
             return
     side, name = lacking[0]
     key = rule.left or MISSING
-    text = f"no row {shown(name)} in {side.where}"
+    text = Message("mappings.no_such_row", name=shown(name), where=side.where)
     claims.lacks(rule.line, key, text, name=name, known=side.by_name)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
 from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Site, parse_msprobe_call, parse_row_name, site_of_msprobe
 
 Place = tuple[int, int]  # step, rank
@@ -22,7 +22,8 @@ class Side:
     """One dump, looked up by names of rows, modules and operators."""
 
     def __init__(self, dump: Dump, side: str) -> None:
-        self.where = f"{side} {dump.label!r}" if dump.label else side
+        id = f"mappings.{side}_dump" if dump.label else f"values.{side}"
+        self.where = Message(id, **({"label": dump.label} if dump.label else {}))
         self.columns = {name: dump.index[name].values.tolist() for name in _COLUMNS}
         steps, ranks = self.columns["step"], self.columns["rank"]
         self.places: list[Place] = list(zip(steps, ranks, strict=True))
@@ -142,9 +143,3 @@ def site_of_row(name: str) -> Site | None:
     row = parse_row_name(name)
     call = parse_msprobe_call(row.entry) if row else None
     return site_of_msprobe(call, row.section, row.slot) if row and call else None
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """The names most like it, as the end of a message."""
-    close = difflib.get_close_matches(name, list(dict.fromkeys(known)), n=2, cutoff=0.4)
-    return f"closest: {', '.join(map(repr, close))}" if close else "nothing is called like it"

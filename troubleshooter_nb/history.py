@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from troubleshooter_nb.messages import Message, told
+
 Value = TypeVar("Value")
 
 
 class History(Generic[Value]):
-    """What `WeightMapHistory` is for weight maps, for any frozen value, with a word per step.
+    """The versions of any frozen value, with a word per step.
 
     Attributes
     ----------
@@ -20,6 +22,14 @@ class History(Generic[Value]):
         self.value = value
         self._past: list[tuple[Value, str]] = []
         self._future: list[tuple[Value, str]] = []
+
+    def __repr__(self) -> str:
+        """Which version of how many is current, and what it is."""
+        past, future = len(self._past), len(self._future)
+        counts = {"number": past + 1, "total": past + 1 + future, "past": past, "future": future}
+        first = repr(self.value).partition("\n")[0]
+        said = Message("weight_maps.history", name=type(self).__name__, **counts)
+        return f"{told(said)}\n  {first}"
 
     def do(self, value: Value, what: str = "") -> Value:
         """Make this the current version; what was undone is gone.
