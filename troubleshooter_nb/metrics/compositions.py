@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import divisors
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
 from troubleshooter_nb.metrics.signatures import (
@@ -45,7 +47,7 @@ class Composition:
         were swapped first. Empty for "sum".
     residual : float
         Norm of the error that is left, over the norm of the whole about its mean.
-    text : str
+    text : Message
         One sentence with the whole as the subject.
     """
 
@@ -53,7 +55,7 @@ class Composition:
     parts: tuple[str, ...]
     arguments: Mapping[str, Any]
     residual: float
-    text: str
+    text: Message
 
     def apply(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         """The whole that the named parts make; parts without a share are ignored."""
@@ -98,8 +100,9 @@ def find_composition(
     """
     for values in (whole, *parts.values()):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"find_composition needs numbers, got dtype {values.dtype}"
-            raise ValueError(msg)
+            raise ArgumentError(
+                Message("arguments.no_numbers", function="find_composition", dtype=values.dtype)
+            )
     if whole.size < 4:
         return None
     coarse = max(unit_roundoff(values.dtype) for values in (whole, *parts.values()))
@@ -171,7 +174,8 @@ class _Search:
         residual = error / spread_of(self.whole).centred
         if residual > self.tolerance or error >= _OWN_ERROR * min(spreads):
             return None
-        return Composition("sum", names, {}, residual, f"sum of {' and '.join(names)}")
+        text = Message("evidence.sum_of_two", first=names[0], second=names[1])
+        return Composition("sum", names, {}, residual, text)
 
     def rows(self, axis: int) -> int:
         """Length of an axis of the whole."""
@@ -293,11 +297,14 @@ def _split(member: np.ndarray, axis: int, groups: int) -> np.ndarray:
     return member.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
 
 
-def _text(kind: str, order: list[str], given: Mapping[str, Any]) -> str:
-    names = ", ".join(order) + (", each transposed," if given["transposed"] else "")
+def _text(kind: str, order: list[str], given: Mapping[str, Any]) -> Message:
+    turned, axis = given["transposed"], given["axis"]
+    parts = Message("evidence.each_transposed", parts=order) if turned else order
     if kind == "stack":
-        return f"stack of {names} along a new axis {given['axis']}"
+        return Message("evidence.stack", parts=parts, axis=axis)
     if kind == "concat":
-        return f"{names} one after the other along axis {given['axis']}"
+        return Message("evidence.concat", parts=parts, axis=axis)
     sizes = tuple(size // given["groups"] for size in given["sizes"])
-    return f"{given['groups']} turns of {sizes} rows of {names} along axis {given['axis']}"
+    return Message(
+        "evidence.interleave", groups=given["groups"], sizes=sizes, parts=parts, axis=axis
+    )

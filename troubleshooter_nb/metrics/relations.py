@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import arranged
 from troubleshooter_nb.metrics.explanations import RelationKind, explanation_of
 from troubleshooter_nb.metrics.floats import (
@@ -60,7 +62,7 @@ class Relation:
         The residual of the best other explanation that was tried, estimated from 1,024 elements;
         inf where none was. Near `residual` the values alone do not decide, as in a symmetric
         matrix. About 1.4 for unrelated values.
-    text : str
+    text : Message
         One sentence with left as the subject.
     """
 
@@ -68,7 +70,7 @@ class Relation:
     arguments: Mapping[str, Any]
     residual: float
     rival: float
-    text: str
+    text: Message
 
     def apply(self, left: np.ndarray) -> np.ndarray:
         """The values that `left` turns into.
@@ -119,8 +121,9 @@ def find_relation(
     """
     for values in (left, right):
         if arithmetic_of(values.dtype) == "unsupported":
-            msg = f"find_relation needs numbers, got dtype {values.dtype}"
-            raise ValueError(msg)
+            raise ArgumentError(
+                Message("arguments.no_numbers", function="find_relation", dtype=values.dtype)
+            )
     if left.shape == right.shape and (exact := _exact(left, right)):
         return exact
     if min(left.size, right.size) < 2:
@@ -135,7 +138,7 @@ def find_relation(
 def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
     """Whether both are identical or one is the other, rounded; no error is allowed."""
     if same_dtype(left.dtype, right.dtype) and _equal(left, right):
-        return Relation("identical", {}, 0.0, math.inf, "right is identical to left")
+        return Relation("identical", {}, 0.0, math.inf, Message("evidence.identical"))
     for dtype, side in _roundings(left.dtype, right.dtype):
         wide, narrow = (left, right) if side == "right" else (right, left)
         # A few values first: most formats fail there.
@@ -144,7 +147,8 @@ def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
             # Whatever is small rounds to zeros, and nearly all to True.
             if (dtype.kind == "b" or _is_constant(narrow)) and not _equal(wide, narrow):
                 return None
-            text = f"{side} is the other one rounded to {dtype.name}"
+            id = "evidence.left_rounded" if side == "left" else "evidence.right_rounded"
+            text = Message(id, dtype=dtype.name)
             arguments = {"dtype": dtype.name, "side": side}
             return Relation("cast", arguments, 0.0, math.inf, text)
     return None
@@ -190,40 +194,41 @@ def _equal(left: np.ndarray, right: np.ndarray) -> bool:
     )
 
 
-def _text(kind: str, given: Mapping[str, Any]) -> str:
+_TEXTS = {
+    "close": "evidence.close",
+    "scale": "evidence.scale",
+    "offset": "evidence.offset",
+    "reshape": "evidence.reshape",
+    "transpose": "evidence.transpose",
+    "flip": "evidence.flip",
+    "blocks": "evidence.blocks",
+    "repeat": "evidence.repeat",
+    "slice": "evidence.slice",
+    "pad": "evidence.pad",
+    "permute": "evidence.permute",
+}
+
+
+def _text(kind: str, given: Mapping[str, Any]) -> Message:
     if kind == "row_permutation":
         return _text_of_rows(given)
-    texts = {
-        "close": "right equals left up to noise",
-        "scale": "right is left times {scale:.6g}",
-        "offset": "right is left plus {offset:.6g}",
-        "reshape": "right is left reshaped to {shape}",
-        "transpose": "right is left transposed",
-        "flip": "right is left reversed along axes {axes}",
-        "blocks": "right is left with its {blocks} blocks along axis {axis} in order {order}",
-        "repeat": "right is left with every {block} rows along axis {axis} {times} times",
-        "slice": "right is the part of left of shape {sizes} that starts at {starts}",
-        "pad": "left is the part of right that starts at {starts}",
-        "permute": "right is left with axes in order {axes}",
-    }
-    text = texts[kind].format(**given)
+    text = Message(_TEXTS[kind], **given)
     if kind == "permute":
         if "from_shape" in given:
-            text += f" after a reshape to {given['from_shape']}"
+            text = Message("evidence.after_reshape", relation=text, shape=given["from_shape"])
         if "flip" in given:
-            text += f", reversed along axes {given['flip']}"
+            text = Message("evidence.then_reversed", relation=text, axes=given["flip"])
         if "shape" in given:
-            text += f", then reshaped to {given['shape']}"
+            text = Message("evidence.then_reshaped", relation=text, shape=given["shape"])
     return text
 
 
-def _text_of_rows(given: Mapping[str, Any]) -> str:
+def _text_of_rows(given: Mapping[str, Any]) -> Message:
     axis = given["axis"]
     if "order" in given:
-        return f"right is left with its rows along axis {axis} in another order"
-    shape = (*given["factors"], given["inner"])
-    swapped = (shape[1], shape[0], shape[2])
-    return (
-        f"right is left with every {given['period']} rows along axis {axis} "
-        f"taken as {swapped} instead of {shape}"
+        return Message("evidence.rows_reordered", axis=axis)
+    stored = (*given["factors"], given["inner"])
+    taken, period = (stored[1], stored[0], stored[2]), given["period"]
+    return Message(
+        "evidence.rows_interleaved", period=period, axis=axis, taken=taken, stored=stored
     )
