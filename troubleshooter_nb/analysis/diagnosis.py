@@ -35,6 +35,7 @@ from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.comparison import Comparison, Finding
 from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import ReadError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.noise import NoiseModel
 
 _Answer = TypeVar("_Answer")
@@ -421,10 +422,7 @@ class _Inquiry:
             return []
         shown = self.flow.result
         name = str(shown["left_display"][hidden[-1]] or shown["right_display"][hidden[-1]])
-        return [
-            f"{len(hidden)} just before the first difference could not be compared, from {name} "
-            "on: it may begin there"
-        ]
+        return [Message("explanations.hidden_before", count=len(hidden), name=name)]
 
 
 def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Finding, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.comparison import Check, Comparison
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
 
 # Facts of a run card that two runs may differ in without any number changing.
@@ -119,7 +120,7 @@ def _dtypes(flow: Flow) -> Check | None:
     values = {
         "count": len(other),
         "of": int(both.sum()),
-        "kinds": ", ".join(list(kinds)[:_MOST_NAMED]),
+        "kinds": joined([*kinds][:_MOST_NAMED], by=","),
     }
     return Check("dtypes", "note", values)
 
@@ -139,7 +140,8 @@ def _settings(comparison: Comparison, flow: Flow) -> Check | None:
         verdict = flow.result["verdict"][row]
         compared += verdict in ("identical", "pass", "differs")
         if verdict == "differs":
-            apart.append(f"{flow.result['right_display'][row]} {flow.result['detail'][row]}")
+            said = (flow.result[column][row] for column in ("right_display", "detail"))
+            apart.append(joined(said, by=" "))
     if not compared:
         return None
     values = {"count": compared, "apart": len(apart), "names": _listed(sorted(apart))}
@@ -188,5 +190,6 @@ def _names(flow: Flow, rows: Iterable[int]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
-    more = f", … ({len(names)})" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    if len(names) <= _MOST_NAMED:
+        return joined(names, by=",")
+    return Message("evidence.some_names", names=names[:_MOST_NAMED], count=len(names))

@@ -10,4 +10,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "dtype_not_related": ("cannot relate values of dtype {dtype}", "无法在 dtype 为 {dtype} 的数值之间寻找关系"),
     "dtype_not_summarised": ("cannot summarise values of dtype {dtype}", "无法统计 dtype 为 {dtype} 的数值"),
     "dump_like": ("{side} takes a Dump, a path or a mapping of names to arrays, got {kind}", "{side} 应为 Dump、路径或从名称到数组的映射，得到 {kind}"),
+    "no_numbers": ("{function} needs numbers, got dtype {dtype}", "{function} 需要数值，而 dtype 为 {dtype}"),
+    "learning_rate": ("learning_rate must be a number larger than 0, got {given}", "learning_rate 必须是大于 0 的数，而给出的是 {given}"),
 }

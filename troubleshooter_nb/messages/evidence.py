@@ -1,5 +1,71 @@
-"""What the evidence of a finding says."""
+"""What the evidence of a finding says; single words are in `evidence_words`."""
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
+    # How one tensor is made of another: `metrics.relations`.
+    # Which tensors one is put together from: `metrics.compositions`.
+    # What a tensor was drawn from: `metrics.initialisers`.
+    "uniform_bound": ("uniform, bound {bound:.4g} = {rule}", "均匀分布，上界 {bound:.4g} = {rule}"),
+    "of_transposed": ("{rule} of the transposed layout", "{rule}（按转置布局）"),
+    "of_gates": ("1/sqrt(hidden) with {gates} gates", "1/sqrt(hidden)（{gates} 个门）"),
+    "normal": ("normal, {form}", "正态分布，{form}"),
+    "normal_mean": ("normal, mean {mean:.3g}, std {std:.3g}", "正态分布，均值 {mean:.3g}，标准差 {std:.3g}"),
+    "normal_together": ("normal, {form}, as in {count} tensors together", "正态分布，{form}，由 {count} 个张量共同得出"),
+    "std": ("std {std}", "标准差 {std}"),
+    "std_of_embedding": ("std 1, as of an embedding", "标准差 1，与嵌入层的相同"),
+    "cut_at_two": ("{form}, cut at two", "{form}，在两倍标准差处截断"),
+    "uniform_between": ("uniform from {low:.3g} to {high:.3g}", "{low:.3g} 到 {high:.3g} 的均匀分布"),
+    # Values of a tensor.
+    "clip": ("clip to [{low:.6g}, {high:.6g}]", "截断到 [{low:.6g}, {high:.6g}]"),
+    "bit_flipped": ("one bit flipped: {left:.6g} for {right:.6g}", "有一位翻转：{left:.6g} 而非 {right:.6g}"),
+    "all_of": ("all {value:g}", "全为 {value:g}"),
+    "block_copied": ("a copy of the block at element {place}", "元素 {place} 处那一块的副本"),
+    "wrapped": ("wrapped to {dtype}", "按 {dtype} 回绕"),
+    "clipped": ("clipped to {dtype}", "截断到 {dtype}"),
+    "rounded": ("rounded by {dtype}", "按 {dtype} 舍入"),
+    "left_sums_biases": ("left is the sum of the two biases of the other side", "左侧等于另一侧两个偏置之和"),
+    "right_sums_biases": ("right is the sum of the two biases of the other side", "右侧等于另一侧两个偏置之和"),
+    # What layers did.
+    "setting": ("{name}={value}", "{name}={value}"),
+    "bits": ("{bits} bits", "{bits} 位"),
+    "rows_columns": ("{rows} rows, {columns} columns", "{rows} 行 {columns} 列"),
+    "cut_in_front": ("{rows} rows, {columns} columns in front", "前端 {rows} 行 {columns} 列"),
+    "cut_behind": ("{rows} rows, {columns} columns behind", "后端 {rows} 行 {columns} 列"),
+    "part_of": ("part {part} of {count}", "{count} 份中的第 {part} 份"),
+    "times": ("{times:g} times", "{times:g} 倍"),
+    "every_from": ("every {count} from {part}", "从 {part} 起每 {count} 个取一个"),
+    "heads_from": ("heads from {head}", "从第 {head} 个头起"),
+    "pooled_to": ("pooled to {size}", "池化到 {size}"),
+    "zero_for_id": ("zero for id {row}", "编号 {row} 的行为零"),
+    "none_for_id": ("none for id {row}", "编号 {row} 的行无梯度"),
+    "format_at": ("{format} {place}", "{format}（{place}）"),
+    "in_format": ("{number} in {format}", "{format} 的 {number}"),
+    "before_division": ("{format}, before the division", "{format}，除法之前"),
+    "not_seen": ("does not see {count} from token {token} on", "看不到从 token {token} 起的 {count} 个"),
+    "places": ("{count} places, {checksum}", "{count} 处（{checksum}）"),
+    "of_first_step": ("{name} of the first step", "第一步的 {name}"),
+    "attentions_backward": ("{count} attentions, backward", "{count} 个注意力的反向"),
+    "multiplies_gradient": ("one that multiplies the gradient by {factor:.4g}", "使梯度乘以 {factor:.4g}"),
+    # Training.
+    "rate": ("rate {rate}", "学习率 {rate}"),
+    "momentum": ("momentum {momentum:.4g}", "动量 {momentum:.4g}"),
+    "dampening": ("dampening {dampening:.4g}", "阻尼 {dampening:.4g}"),
+    "eps_outside": ("eps {eps:.1e} outside", "eps {eps:.1e}（根号外）"),
+    "eps_inside": ("eps {eps:.1e} inside", "eps {eps:.1e}（根号内）"),
+    "eps_before_correction": ("eps {eps:.1e} before correction", "eps {eps:.1e}（修正之前）"),
+    "eps_inside_before": ("eps {eps:.1e} inside before", "eps {eps:.1e}（根号内、修正之前）"),
+    "eps_in_root": ("eps inside of the root", "eps 在根号内"),
+    "eps_out_of_root": ("eps outside of the root", "eps 在根号外"),
+    "decay": ("decay {decay} {coupling}", "衰减 {decay}（{coupling}）"),
+    "decay_by_ndim": ("decay {decay} (one-dimensional {other}) {coupling}", "衰减 {decay}（一维参数 {other}，{coupling}）"),
+    "quantity": ("{what} {value:g}", "{what} {value:g}"),
+    "quantity_power": ("{what} 2^{power}", "{what} 2^{power}"),
+    "quantity_against": ("{what} {value:g} against {other:g}", "{what} {value:g} 与 {other:g} 之比"),
+    "quantity_times": ("{what} {value:g} times {with_what} {other:g}", "{what} {value:g} 乘以 {with_what} {other:g}"),
+    "count_of": ("a count of {count}: samples, tokens, accumulation steps or processes", "计数 {count}（样本、token、累积步数或进程）"),
+    "counts_as": ("two counts as {first} to {second}", "两个计数之比 {first} : {second}"),
+    "clipped_norm": ("clipping of the norm of all gradients to {limit:g}", "将全部梯度的总范数裁剪到 {limit:g}"),
+    "clipped_each": ("clipping of each gradient to a norm of {limit:.4g}", "将每个梯度的范数裁剪到 {limit:.4g}"),
+    # Preflight: names, and how many there are of them.
+    "some_names": ("{names}, … ({count})", "{names}……（共 {count} 项）"),
 }

@@ -8,7 +8,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "the_source": ("the source", "源"),
     "the_target": ("the target", "目标"),
     "it": ("it", "它"),
-    "needs_numbers": ("{call} needs numbers, got dtype {dtype}", "{call} 需要数值，得到 dtype {dtype}"),
     # How right comes of left.
     "identical": ("{right} is identical to {left}", "{right}与{left}完全相同"),
     "cast": ("{side} is the other one rounded to {dtype}", "{side}是另一侧舍入为 {dtype} 的结果"),

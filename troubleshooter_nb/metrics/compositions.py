@@ -47,7 +47,7 @@ class Composition:
         were swapped first. Empty for "sum".
     residual : float
         Norm of the error that is left, over the norm of the whole about its mean.
-    text : str
+    text : Message
         One sentence with the whole as the subject.
     """
 
@@ -55,7 +55,7 @@ class Composition:
     parts: tuple[str, ...]
     arguments: Mapping[str, Any]
     residual: float
-    text: str
+    text: Message
 
     def apply(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         """The whole that the named parts make; parts without a share are ignored."""
@@ -100,8 +100,8 @@ def find_composition(
     """
     for values in (whole, *parts.values()):
         if arithmetic_of(values.dtype) == "unsupported":
-            needs = {"call": "find_composition", "dtype": values.dtype}
-            raise ArgumentError(Message("values.needs_numbers", **needs))
+            needs = {"function": "find_composition", "dtype": values.dtype}
+            raise ArgumentError(Message("arguments.no_numbers", **needs))
     if whole.size < 4:
         return None
     coarse = max(unit_roundoff(values.dtype) for values in (whole, *parts.values()))

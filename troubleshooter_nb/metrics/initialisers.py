@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
 from troubleshooter_nb.metrics.signatures import values_of
 
@@ -19,10 +20,8 @@ _KOLMOGOROV = 2.0
 # exp(-20): so seldom a uniform draw stays further below its bound.
 _GAP = 20.0
 _NORMAL_STDS = {
-    1.0: "std 1, as of an embedding",
-    0.02: "std 0.02",
-    0.01: "std 0.01",
-    0.006: "std 0.006",
+    1.0: Message("evidence.std_of_embedding"),
+    **{std: Message("evidence.std", std=std) for std in (0.02, 0.01, 0.006)},
 }
 # Of a normal distribution cut at two deviations, as MindSpore, TensorFlow and JAX cut it.
 _CUT = 2.0
@@ -41,7 +40,7 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
     Returns
     -------
     str or None
-        "zeros", "ones", "constant", or a text that starts with "uniform" or "normal" and names
+        "zeros", "ones", "constant", or a message of a uniform or normal distribution that names
         the bound or the standard deviation. None for empty tensors, for single values other than 0
         and 1, where NaN or inf occurs, and for anything but real floats that are not constant.
 
@@ -71,10 +70,10 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
     draw = _Draw(flat, unit_roundoff(array.dtype))
     for bound, name in _bounds(array.shape, fan_in):
         if draw.is_uniform(bound):
-            return f"uniform, bound {bound:.4g} = {name}"
+            return Message("evidence.uniform_bound", bound=bound, rule=name)
     for std, name in _deviations(array.shape, fan_in):
         if draw.is_normal(std):
-            return f"normal, {name}"
+            return Message("evidence.normal", form=name)
     return None
 
 
@@ -135,42 +134,53 @@ class _Draw:
         return bool(apart <= _KOLMOGOROV / math.sqrt(count) + self.roundoff)
 
 
-def _fans(shape: tuple[int, ...], fan_in: int | None) -> Iterator[tuple[int, int, str]]:
-    """Pairs (in, out) and a remark, for both orders of the first two axes."""
+def _fans(
+    shape: tuple[int, ...], fan_in: int | None
+) -> Iterator[tuple[int, int, Callable[[str], str]]]:
+    """Pairs (in, out) and how a rule is said of them, for both orders of the first two axes."""
     if fan_in:
-        yield fan_in, shape[0] if shape else 1, ""
+        yield fan_in, shape[0] if shape else 1, _as_it_is
     if len(shape) < 2:
         return
     kernel = math.prod(shape[2:])
-    yield shape[1] * kernel, shape[0] * kernel, ""
+    yield shape[1] * kernel, shape[0] * kernel, _as_it_is
     if shape[0] != shape[1]:
-        yield shape[0] * kernel, shape[1] * kernel, " of the transposed layout"
+        yield shape[0] * kernel, shape[1] * kernel, _of_transposed
+
+
+def _as_it_is(rule: str) -> str:
+    return rule
+
+
+def _of_transposed(rule: str) -> str:
+    return Message("evidence.of_transposed", rule=rule)
 
 
 def _bounds(shape: tuple[int, ...], fan_in: int | None) -> Iterator[tuple[float, str]]:
-    for inputs, _, remark in _fans(shape, fan_in):
-        yield 1.0 / math.sqrt(inputs), f"1/sqrt(fan_in){remark}"
+    for inputs, _, said in _fans(shape, fan_in):
+        yield 1.0 / math.sqrt(inputs), said("1/sqrt(fan_in)")
     for gates in (4, 3, 1):
         if shape and len(shape) <= 2 and shape[0] % gates == 0:
-            yield math.sqrt(gates / shape[0]), f"1/sqrt(hidden) with {gates} gates"
-    for inputs, outputs, remark in _fans(shape, fan_in):
-        yield math.sqrt(6.0 / inputs), f"sqrt(6/fan_in), He{remark}"
-        yield math.sqrt(3.0 / inputs), f"sqrt(3/fan_in), LeCun{remark}"
-        yield math.sqrt(6.0 / (inputs + outputs)), f"sqrt(6/(fan_in + fan_out)), Xavier{remark}"
+            yield math.sqrt(gates / shape[0]), Message("evidence.of_gates", gates=gates)
+    for inputs, outputs, said in _fans(shape, fan_in):
+        yield math.sqrt(6.0 / inputs), said("sqrt(6/fan_in), He")
+        yield math.sqrt(3.0 / inputs), said("sqrt(3/fan_in), LeCun")
+        yield math.sqrt(6.0 / (inputs + outputs)), said("sqrt(6/(fan_in + fan_out)), Xavier")
 
 
 def _deviations(shape: tuple[int, ...], fan_in: int | None) -> Iterator[tuple[float, str]]:
     yield from _NORMAL_STDS.items()
-    for inputs, outputs, remark in _fans(shape, fan_in):
+    for inputs, outputs, said in _fans(shape, fan_in):
         named = {
             "sqrt(2/fan_in), He": 2.0 / inputs,
             "sqrt(1/fan_in), LeCun": 1.0 / inputs,
             "sqrt(2/(fan_in + fan_out)), Xavier": 2.0 / (inputs + outputs),
         }
         for name, variance in named.items():
-            yield math.sqrt(variance), f"std {name}{remark}"
+            std = Message("evidence.std", std=name)
+            yield math.sqrt(variance), said(std)
             # Deviation before the cut, chosen so that the one after it is as named.
-            yield math.sqrt(variance) / _CUT_STD, f"std {name}, cut at two{remark}"
+            yield math.sqrt(variance) / _CUT_STD, said(Message("evidence.cut_at_two", form=std))
 
 
 def _normal_cdf(values: np.ndarray) -> np.ndarray:

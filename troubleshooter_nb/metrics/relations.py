@@ -62,7 +62,7 @@ class Relation:
         The residual of the best other explanation that was tried, estimated from 1,024 elements;
         inf where none was. Near `residual` the values alone do not decide, as in a symmetric
         matrix. About 1.4 for unrelated values.
-    text : str
+    text : Message
         One sentence with left as the subject.
     """
 
@@ -70,7 +70,7 @@ class Relation:
     arguments: Mapping[str, Any]
     residual: float
     rival: float
-    text: str
+    text: Message
 
     def apply(self, left: np.ndarray) -> np.ndarray:
         """The values that `left` turns into.
@@ -121,8 +121,8 @@ def find_relation(
     """
     for values in (left, right):
         if arithmetic_of(values.dtype) == "unsupported":
-            needs = {"call": "find_relation", "dtype": values.dtype}
-            raise ArgumentError(Message("values.needs_numbers", **needs))
+            needs = {"function": "find_relation", "dtype": values.dtype}
+            raise ArgumentError(Message("arguments.no_numbers", **needs))
     if left.shape == right.shape and (exact := _exact(left, right)):
         return exact
     if min(left.size, right.size) < 2:

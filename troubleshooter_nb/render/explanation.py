@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
+from troubleshooter_nb.messages import CATALOGUE, Message, told
+from troubleshooter_nb.naming.evidence import evidence_word, fact_name
 from troubleshooter_nb.render.causes import WORDS
-from troubleshooter_nb.render.causes.evidence import NAMES, evidence_text, fact_name
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.html import (
     Markup,
@@ -26,13 +27,7 @@ from troubleshooter_nb.render.html import (
 )
 from troubleshooter_nb.render.lines import gap, spaced, wrapped
 from troubleshooter_nb.render.rows import scalar_row
-from troubleshooter_nb.render.words import (
-    growth_text,
-    has_sentence,
-    percent,
-    reason_text,
-    sentence,
-)
+from troubleshooter_nb.render.words import growth_text, percent, reason_text
 
 # Findings below this are named as possibilities only.
 LIKELY = 0.5
@@ -47,7 +42,9 @@ _ASCII_CHECKS = {"ok": "ok", "bad": "x", "note": "-", "unknown": "?"}
 # Relative errors in the evidence, shown as all errors are.
 _ERRORS = ("before", "residual", "rival", "self_noise", "first", "later")
 _PARTS = ("check", "origin", "cause", "repair")
-_SIDES = {"left": "左", "right": "右"}
+_SIDES = ("left", "right")
+# Facts that hold names of tensors, layers or settings, which no language changes.
+_NAMES = frozenset(("other", "equal", "duplicates", "norm", "part", "setting", "meant", "gates"))
 _BETWEEN = re.compile("(?<=[\u4e00-\u9fff])(?<![侧轴]) (?=[\u4e00-\u9fff])")
 
 
@@ -62,6 +59,15 @@ class Said(NamedTuple):
     def whole(self) -> str:
         """The sentence as plain text."""
         return spaced(self.lead, self.text)
+
+
+def _told(key: str, language: str, **values: Any) -> str:
+    """A sentence of `messages.explanations`."""
+    return Message(f"explanations.{key}", **values).told(language)
+
+
+def _has(key: str) -> bool:
+    return f"explanations.{key}" in CATALOGUE
 
 
 def origin_sentence(row: Mapping[str, Any], language: str) -> str:
@@ -88,26 +94,26 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
     }
     if source > 0 and growth * source < _NOT_OF_SOURCE * error:
         # What it was given differs by less than rounding leaves.
-        shown["growth"] += sentence("over_rounding", language)
+        shown["growth"] += _told("over_rounding", language)
     if row["origin"] == "carried":
         known = (
             math.isfinite(error) and math.isfinite(source) and source > 0 and growth_text(growth)
         )
-        return sentence("origin_carried", language, **shown) if known else ""
+        return _told("origin_carried", language, **shown) if known else ""
     if row["origin"] != "created":
         return ""
     basis = str(row["origin_basis"])
     if basis == "update" and row["role"] == "buffer":
-        return sentence("origin_buffer_update", language)
+        return _told("origin_buffer_update", language)
     if error < source < math.inf:
-        return sentence("origin_smaller", language, **shown)
+        return _told("origin_smaller", language, **shown)
     if basis in ("", "inputs"):
         basis = "backward" if row["direction"] == "backward" else "inputs"
     key = f"origin_{basis}"
     # NaN and shapes are counted, not measured: the reason of the row says how many.
     measured = math.isfinite(error) and row["verdict"] not in ("nan", "shape")
     variant = "_unmeasured" if not measured else "_equal" if source == 0 else ""
-    return sentence(key + variant if has_sentence(key + variant) else key, language, **shown)
+    return _told(key + variant if _has(key + variant) else key, language, **shown)
 
 
 def cause_title(cause: str, language: str) -> str:
@@ -129,7 +135,7 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
     has_sides = all(_is_known(evidence.get(side)) for side in _SIDES)
     gaps = _Gaps(evidence, language)
     key = "proof_sides" if has_sides else "proof_undone"
-    said = sentence(key, language, **{name: gaps[name] for name in (*_SIDES, *_ERRORS)})
+    said = _told(key, language, **{name: gaps[name] for name in (*_SIDES, *_ERRORS)})
     if has_sides:
         return said
     known = {
@@ -138,7 +144,7 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
         if name not in _ERRORS and isinstance(value, str | int | float) and value != ""
     }
     facts = ", ".join(
-        f"{fact_name(name, language)} {_shown_fact(name, value, language)}"
+        f"{told(fact_name(name), language)} {_shown_fact(name, value, language)}"
         for name, value in [*known.items()][:_MOST_FACTS]
     )
     brackets = "\uff08{}\uff09" if language == "zh" else " ({})"
@@ -167,33 +173,33 @@ def cause_sentences(
     """
     sure = [finding for finding in findings if finding["confidence"] >= _POSSIBLE]
     if not sure:
-        return [Said("cause", "", sentence("no_cause", language))]
+        return [Said("cause", "", _told("no_cause", language))]
     here = [f for f in sure if number in f["evidence"].get("pairs", [f["pair"]])]
     # What acts later in the order cannot be why the first difference is there.
     earlier = [f for f in sure if f["pair"] < number]
     if number >= 0 and not here and not earlier:
         named = _named(sure, language)
         return [
-            Said("cause", "", sentence("no_cause", language)),
-            Said("cause", "", sentence("causes_besides", language, causes=named)),
+            Said("cause", "", _told("no_cause", language)),
+            Said("cause", "", _told("causes_besides", language, causes=named)),
         ]
     best = (here or earlier or sure)[0]
     others = [finding for finding in sure if finding is not best]
     key = "cause_likely" if best["confidence"] >= LIKELY else "cause_possible"
     title = cause_title(str(best["cause"]), language)
-    lead = sentence(key, language, cause=title, confidence=f"{best['confidence']:.0%}")
+    lead = _told(key, language, cause=title, confidence=f"{best['confidence']:.0%}")
     pairs = best["evidence"].get("pairs", [best["pair"]])
     if number not in pairs:
-        lead = spaced(lead, sentence("cause_at", language, number=best["pair"]))
+        lead = spaced(lead, _told("cause_at", language, number=best["pair"]))
     proof = cause_proof(best, language)
     if len(pairs) > 1:
-        proof = spaced(proof, sentence("cause_places", language, count=len(pairs)))
+        proof = spaced(proof, _told("cause_places", language, count=len(pairs)))
     found = [Said("cause", lead, proof)]
     if repair := cause_repair(best, language):
-        found.append(Said("repair", sentence("repair", language), repair))
+        found.append(Said("repair", _told("repair", language), repair))
     if others:
         named = _named(others, language)
-        found.append(Said("cause", "", sentence("causes_besides", language, causes=named)))
+        found.append(Said("cause", "", _told("causes_besides", language, causes=named)))
     return found
 
 
@@ -227,11 +233,9 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
         offset = float(shown["offset"][0]) if is_whole else 0.0
         shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
         shown |= {"offset": f" {offset:+.6g}" if offset else ""}
-    if "text" in shown:
-        shown["text"] = evidence_text(str(shown["text"]), language)
     if "residual" in shown:
         shown["residual"] = scientific(float(shown["residual"]))
-    return [Said("cause", "", sentence(key, language, **shown))]
+    return [Said("cause", "", _told(key, language, **shown))]
 
 
 def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> str:
@@ -247,20 +251,20 @@ def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> s
     if "start" in place:
         shown |= {"count": place["stop"] - place["start"], "last": place["stop"] - 1}
         key = key.replace("indices", "index") if shown["count"] == 1 else key
-    return sentence(key, language, **shown) if has_sentence(key) else ""
+    return _told(key, language, **shown) if _has(key) else ""
 
 
-def _named(findings: Sequence[Mapping[str, Any]], language: str) -> str:
-    return "; ".join(
+def _named(findings: Sequence[Mapping[str, Any]], language: str) -> list[str]:
+    return [
         f"{cause_title(str(f['cause']), language)} ({f['confidence']:.0%}, #{f['pair']})"
         for f in findings[:_MOST_BESIDES]
-    )
+    ]
 
 
 def check_line(check: Mapping[str, Any], language: str) -> str:
     """One check of the preflight in a few words."""
     key = f"check_{check['what']}_{check['status']}"
-    return sentence(key, language, **check["values"]) if has_sentence(key) else key
+    return _told(key, language, **check["values"]) if _has(key) else key
 
 
 def check_marks(checks: Sequence[Mapping[str, Any]], language: str) -> Markup | None:
@@ -272,7 +276,7 @@ def check_marks(checks: Sequence[Mapping[str, Any]], language: str) -> Markup | 
         mark, name = _CHECKS[check["status"]]
         text = f"{mark}\N{NO-BREAK SPACE}{check_line(check, language)}"
         parts.append(tone(name, text, bold=check["status"] == "bad"))
-    title = sentence("comparable", language)
+    title = _told("comparable", language)
     return small(title, gap(title), join(parts, " · "))
 
 
@@ -286,9 +290,9 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
             check_line(c, language),
         )
         for c in facts["checks"]
-    ] or [Said("check", "", sentence("no_checks", language))]
+    ] or [Said("check", "", _told("no_checks", language))]
     if row is None:
-        said.append(Said("origin", "", sentence("no_origin", language)))
+        said.append(Said("origin", "", _told("no_origin", language)))
         return said
     values = scalar_row(row)
     name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"
@@ -299,10 +303,10 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         said.append(Said("origin", "", place))
     if values["origin"] or facts["checks"]:
         if values["origin"] != "created":
-            said.append(Said("origin", "", sentence("none_created", language)))
+            said.append(Said("origin", "", _told("none_created", language)))
         said += why_sentences(facts, int(values["order"]))
     else:
-        said.append(Said("cause", "", sentence("nothing_asked", language)))
+        said.append(Said("cause", "", _told("nothing_asked", language)))
     return said
 
 
@@ -311,11 +315,11 @@ def explanation_text(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
     language = facts["language"]
     lines: list[str] = []
     for part, sentences in _by_part(row, facts):
-        lines.append(sentence(f"part_{part}", language))
+        lines.append(_told(f"part_{part}", language))
         for said in sentences:
             lines += wrapped(said.whole, facts, indent=2)
     if facts["findings"]:
-        lines.append(sentence("part_findings", language))
+        lines.append(_told("part_findings", language))
         for finding in facts["findings"]:
             title, figures, rest = finding_parts(finding, language)
             lines += wrapped(title, facts, indent=2)
@@ -328,10 +332,10 @@ def explanation_html(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
     language = facts["language"]
     sections: list[Markup] = []
     for part, sentences in _by_part(row, facts):
-        sections.append(heading(sentence(f"part_{part}", language)))
+        sections.append(heading(_told(f"part_{part}", language)))
         sections += [said_html(said) for said in sentences]
     if facts["findings"]:
-        sections.append(heading(sentence("part_findings", language)))
+        sections.append(heading(_told("part_findings", language)))
         sections += findings_html(facts["findings"], language)
     return fragment(*sections)
 
@@ -368,7 +372,7 @@ def finding_parts(finding: Mapping[str, Any], language: str) -> tuple[str, str, 
         f"#{finding['pair']} {cause_title(str(finding['cause']), language)} "
         f"({finding['cause']}, {finding['confidence']:.0%})"
     )
-    figures = sentence(
+    figures = _told(
         "finding_figures", language, **{n: gaps[n] for n in ("before", "residual", "rival")}
     )
     others = [
@@ -394,13 +398,12 @@ def shown_value(value: Any, language: str = "en") -> str:
         return shown + (" …" if len(value) > 6 else "")
     if not _is_known(value):
         return _UNKNOWN
-    side = _SIDES.get(str(value)) if language == "zh" else None
-    return side or evidence_text(str(value), language)
+    return told(evidence_word(value), language) if isinstance(value, str) else str(value)
 
 
 def _shown_fact(name: str, value: Any, language: str) -> str:
     """A value of the evidence by its name; names of tensors are the same in all languages."""
-    return shown_value(value, "en" if name in NAMES else language)
+    return shown_value(value, "en" if name in _NAMES else language)
 
 
 def _is_known(value: Any) -> bool:

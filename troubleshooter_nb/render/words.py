@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
+from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
 from troubleshooter_nb.render.charts import scientific
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)

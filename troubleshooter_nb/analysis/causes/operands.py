@@ -19,6 +19,7 @@ from troubleshooter_nb.analysis.causes.case import (
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import Origins
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import parameter_leaf
 
@@ -109,8 +110,8 @@ class Operators:
         evidence = {
             "side": side,
             "format": SHORT_FORMATS[min(bits)],
-            "left": f"{bits[0]} bits",
-            "right": f"{bits[1]} bits",
+            "left": Message("evidence.bits", bits=bits[0]),
+            "right": Message("evidence.bits", bits=bits[1]),
             "roundoff": roundoff,
         }
         floor = float(self.origins.typical[row])

@@ -15,7 +15,9 @@ from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.layers.attention import fit_attention
 from troubleshooter_nb.analysis.causes.layers.trials import half_width, misfit, ranked, spread
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.operators.attention import causal, probabilities
+from troubleshooter_nb.naming.evidence import evidence_word
 
 _LONGEST = 4096
 _SIZES = (4, 256)
@@ -113,7 +115,8 @@ def _packed(source: Source, width: int) -> Iterator[Structure]:
                 if word == "heads of parts" and (heads == 1 or name not in ("qkv", "kqv")):
                     continue
                 query, key, value = (parts[order.index(n)] for n in range(3))
-                said = {"sources": (source.name,), "packing": f"{word}, {name}", "heads": heads}
+                packing = joined([evidence_word(word), name], by=",")
+                said = {"sources": (source.name,), "packing": packing, "heads": heads}
                 yield Structure(said, query, key, value)
 
 
@@ -309,7 +312,7 @@ def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit |
     said = {
         "formula": "attention",
         **structure.said,
-        "last_token": f"does not see {width} from token {start} on",
+        "last_token": Message("evidence.not_seen", count=width, token=start),
         "scale": 1 / math.sqrt(size),
         "causal": True,
     }
@@ -334,9 +337,10 @@ def _hiding(source: str, mask: np.ndarray | None, meaning: str) -> dict[str, str
     if mask is None or not meaning:
         return {"mask_source": "", "hidden": "nothing"}
     hides = mask == 0 if meaning == "true is kept" else mask != 0
-    text = "; ".join(map(_ranges, hides[:, 0, 0])) if hides.shape[1:3] == (1, 1) else ""
+    text = joined(map(_ranges, hides[:, 0, 0])) if hides.shape[1:3] == (1, 1) else ""
     if not 0 < len(text) <= _LONGEST_TEXT:
-        text = f"{int(hides.sum())} places, {zlib.crc32(np.packbits(hides).tobytes()):08x}"
+        checksum = f"{zlib.crc32(np.packbits(hides).tobytes()):08x}"
+        text = Message("evidence.places", count=hides.sum(), checksum=checksum)
     return {"mask_source": source, "hidden": text}
 
 
@@ -344,7 +348,8 @@ def _ranges(hides: np.ndarray) -> str:
     """Where it is true: ``0-2, 7``."""
     bounds = np.flatnonzero(np.diff(hides.astype(np.int8), prepend=0, append=0))
     spans = [(int(a), int(b) - 1) for a, b in bounds.reshape(-1, 2)]
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or "none"
+    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return shown or Message("evidence_words.none")
 
 
 def _masks(scene: Scene, structure: Structure) -> Iterator[tuple[str, np.ndarray | None]]:

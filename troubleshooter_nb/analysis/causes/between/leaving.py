@@ -9,6 +9,7 @@ from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.messages import Message
 
 _ATTENTION = re.compile(r"att(?:n|ention)", re.IGNORECASE)
 # Of a layer in its list.
@@ -52,7 +53,7 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
     twin = operators.twin(row)
     evidence = {
         "setting": "gradient_factor",
-        "layer": f"{len(proofs)} attentions, backward",
+        "layer": Message("evidence.attentions_backward", count=len(proofs)),
         "left": _said(left),
         "right": _said(right),
         "gradient_factor": left / right,
@@ -74,7 +75,7 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
 def _said(factor: float) -> str:
     if factor == 1.0:
         return "one that passes the gradient on"
-    return f"one that multiplies the gradient by {factor:.4g}"
+    return Message("evidence.multiplies_gradient", factor=factor)
 
 
 def _peers(operators: Operators, row: int) -> Iterator[int]:

@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.analysis.causes.layers.trials import spread
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.flow import Flow, Node
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import unit_roundoff
 
 # Calls before a value that are asked where no container says what belongs together.
@@ -120,7 +121,7 @@ def at_first_step(flow: Flow, row: int) -> int | None:
 
 def _of_first_step(pairs: list[tuple[Source, Source]]) -> list[tuple[Source, Source]]:
     def named(source: Source) -> Source:
-        return replace(source, name=f"{source.name} of the first step")
+        return replace(source, name=Message("evidence.of_first_step", name=source.name))
 
     return [(named(left), named(right)) for left, right in pairs]
 

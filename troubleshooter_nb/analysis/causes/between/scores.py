@@ -28,6 +28,7 @@ _BENT = 0.5
 _FEWEST = 64
 # A score this far down is masked, by whatever value.
 _MASKED = -1e3
+LAST_TOKEN = "causal, and more for the last token"
 
 
 def score_fits(scene: Scene) -> list[Fit]:
@@ -37,7 +38,8 @@ def score_fits(scene: Scene) -> list[Fit]:
     -------
     list of Fit
         Settings: ``formula`` "scores", ``sources``, ``orders``, ``scale`` with ``scale_name``,
-        ``causal``, ``mask`` ("none", "causal", "other") and ``mask_value`` ("-inf" or a number).
+        ``causal``, ``mask`` ("none", "causal", `LAST_TOKEN`, "other") and ``mask_value`` ("-inf" or
+        a number).
         The residual is over the scores that nothing masks.
     """
     target = scene.target
@@ -68,7 +70,7 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
     rest = hidden & ~later
     kind = "other" if rest.any() or not is_causal else "causal"
     if kind == "other" and is_causal and not rest[..., :-1, :].any():
-        kind = "causal, and more for the last token"
+        kind = LAST_TOKEN
     form = "written" if values.size == 1 else "added"
     number = f"{value:.4g}" if np.isfinite(value) else "-inf"
     return {"mask": kind, "causal": is_causal, "mask_form": form, "mask_value": number}

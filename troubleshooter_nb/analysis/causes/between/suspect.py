@@ -13,7 +13,7 @@ from troubleshooter_nb.analysis.causes.between.heads import attention_fits
 from troubleshooter_nb.analysis.causes.between.leaving import leaving_suspicions
 from troubleshooter_nb.analysis.causes.between.rounded import rounded_suspicions
 from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
-from troubleshooter_nb.analysis.causes.between.scores import score_fits
+from troubleshooter_nb.analysis.causes.between.scores import LAST_TOKEN, score_fits
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.causes.replayed import settings_apart
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
 from troubleshooter_nb.analysis.flow import Flow
+from troubleshooter_nb.messages import Message, ids_of, parts_of
 
 Outcome = Literal["same", "different", "unknown"]
 # A fit within this many floors is the formula.
@@ -37,6 +38,10 @@ _NORMS = frozenset(
 _SCALING = frozenset(("mul", "div", "add"))
 _ROOTS = frozenset(("rsqrt", "sqrt"))
 _NORM_STEPS = 3
+# Words of layouts, see `views`.
+_REPEATED = frozenset(("heads repeated each", "heads repeated in turn"))
+_CHANNELS = frozenset(("channels first", "channels last"))
+_PARTS = frozenset(("evidence.part_of", "evidence.every_from"))
 _ACTIVATIONS = frozenset(("relu", "gelu", "silu", "tanh", "sigmoid", "leakyrelu"))
 _FAMILIES: tuple[Callable[[Scene], list[Fit]], ...] = (
     term_fits,
@@ -213,7 +218,7 @@ def _of_scores(
     apart: Sequence[str], left: Mapping[str, Any], right: Mapping[str, Any]
 ) -> tuple[str, str] | None:
     masks = left["mask"], right["mask"]
-    if "mask" in apart and "causal" in masks and any("last token" in mask for mask in masks):
+    if "mask" in apart and {*masks} == {"causal", LAST_TOKEN}:
         return "kv_cache_path", "mask"
     if "mask" in apart or "causal" in apart:
         return "mask_missing", "mask"
@@ -231,22 +236,25 @@ def _of_orders(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
     for one, other in zip(left["orders"], right["orders"], strict=True):
         if one == other:
             continue
-        texts = one, other
-        if all("heads repeated" in text for text in texts):
+        both = parts_of(one), parts_of(other)
+        if all(_REPEATED & {*parts} for parts in both):
             return "grouped_heads"
-        if all("channels" in text for text in texts):
+        if all(_CHANNELS & {*parts} for parts in both):
             return "flatten_order"
+        inside = [parts[1:2] for parts in both if parts[0] == "heads"]
+        halves = any(_counts(parts, "evidence.part_of") for parts in inside)
         # What a rotation turns together lies side by side, or half a head apart.
-        halves = ("heads, part", "heads, every 2 ")
-        if all(any(word in t for t in texts) for word in halves):
+        if halves and any(_counts(parts, "evidence.every_from") == [2] for parts in inside):
             return "rope_interleave"
-        if all("part" in text or "every" in text for text in texts):
-            return (
-                "qkv_packing"
-                if any("of 3" in t or "heads" in t for t in texts)
-                else ("gate_up_order")
-            )
+        if all(_PARTS & {*ids_of(text)} for text in (one, other)):
+            thirds = any(3 in _counts(parts, "evidence.part_of") for parts in both)
+            packed = thirds or any("heads" in parts for parts in both)
+            return "qkv_packing" if packed else "gate_up_order"
     return None
+
+
+def _counts(parts: Sequence[str], id: str) -> list[int]:
+    return [part.values["count"] for part in parts if isinstance(part, Message) and part.id == id]
 
 
 def _of_sources(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
-from troubleshooter_nb.analysis.causes.between.views import views
+from troubleshooter_nb.analysis.causes.between.views import NOT_TRANSPOSED, views
 from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.layers.trials import (
     coefficient,
@@ -113,7 +113,7 @@ def _factor(scene: Scene, term: Term, target: np.ndarray) -> tuple[float, float]
 
 def _sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
     """Two terms with any factors; those that are not 1 are few."""
-    plain = [term for term in terms if "not transposed" not in term.order]
+    plain = [term for term in terms if term.order != NOT_TRANSPOSED]
     for i, j in _likely_sums(scene, plain, target):
         first, second = plain[i], plain[j]
         weights = weights_of([first.values, second.values], target)

@@ -7,14 +7,21 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from troubleshooter_nb.messages import Message, joined
+
 _MOST_PARTS = 4
 _MOST_POOL = 4
+_AS_IT_IS = Message("evidence_words.as it is")
+_FOR_ALL = Message("evidence_words.for all items")
+_HEADS = Message("evidence_words.heads")
+_KEYS = Message("evidence_words.keys transposed")
+NOT_TRANSPOSED = Message("evidence_words.heads not transposed")
 # Each is called with the values alone; the rest are defaults.
 View = tuple[str, Callable[..., np.ndarray]]
 
 
 def views(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
-    """Names of layouts, with the function that gives it.
+    """Layouts as messages, words joined by commas, each with the function that gives it.
 
     Notes
     -----
@@ -26,16 +33,16 @@ def views(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     features are averaged first.
     """
     if _bare(source) == _bare(target):
-        yield "as it is", lambda values: values.reshape(target)
+        yield _AS_IT_IS, lambda values: values.reshape(target)
         return
     if source == target[1:] and len(source) > 1:
-        yield "for all items", lambda values: np.broadcast_to(values, target)
+        yield _FOR_ALL, lambda values: np.broadcast_to(values, target)
         return
     yield from _parts(source, target)
     if len(target) == 4 and len(source) == 3:
         yield from _heads(source, target)
     if len(source) == len(target) >= 3 and source == (*target[:-2], target[-1], target[-2]):
-        yield "transposed", lambda values: values.swapaxes(-1, -2)
+        yield Message("evidence_words.transposed"), lambda values: values.swapaxes(-1, -2)
     if len(source) == len(target) == 4:
         yield from _repeated(source, target)
     if len(source) == 4 and len(target) in (2, 3):
@@ -44,19 +51,31 @@ def views(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
         yield from _merged(source, target)
 
 
+def _listed(*words: str) -> str:
+    return joined(words, by=",")
+
+
+def _part(part: int, count: int) -> str:
+    return Message("evidence.part_of", part=part, count=count)
+
+
+def _every(count: int, part: int) -> str:
+    return Message("evidence.every_from", count=count, part=part)
+
+
 def _repeated(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     """Heads given to several queries: each to neighbours, or all in turn."""
-    for word, shape in (("", target), (", keys transposed", (*target[:2], target[3], target[2]))):
+    for word, shape in (("", target), (_KEYS, (*target[:2], target[3], target[2]))):
         times, rest = divmod(shape[1], source[1])
         if rest or times < 2 or (source[0], *source[2:]) != (shape[0], *shape[2:]):
             continue
         turned = bool(word)
         yield (
-            f"heads repeated each{word}",
+            _listed(Message("evidence_words.heads repeated each"), word),
             lambda v, n=times, t=turned: _turned(np.repeat(v, n, axis=1), t),
         )
         yield (
-            f"heads repeated in turn{word}",
+            _listed(Message("evidence_words.heads repeated in turn"), word),
             lambda v, n=times, t=turned: _turned(np.concatenate([v] * n, axis=1), t),
         )
 
@@ -77,28 +96,28 @@ def _parts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     if not 2 <= count <= _MOST_PARTS:
         return
     for part in range(count):
-        yield f"part {part} of {count}", lambda v, p=part: v[..., p * size : (p + 1) * size]
+        yield _part(part, count), lambda v, p=part: v[..., p * size : (p + 1) * size]
     for part in range(count):
-        yield f"every {count} from {part}", lambda v, p=part: v[..., p::count]
+        yield _every(count, part), lambda v, p=part: v[..., p::count]
 
 
 def _heads(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     items, rows, width = source
     for word, heads, size in (
         ("", target[1], target[3]),
-        (", keys transposed", target[1], target[2]),
+        (_KEYS, target[1], target[2]),
     ):
         turned = bool(word)
         places = target[3] if turned else target[2]
         if (items, rows) != (target[0], places):
             continue
         for name, view in _split(width, heads, size):
-            yield name + word, lambda v, f=view, t=turned: _turned(f(v), t)
+            yield _listed(name, word), lambda v, f=view, t=turned: _turned(f(v), t)
         for shared in (n for n in range(1, heads) if heads % n == 0 and n * size == width):
             laid = (items, shared, rows, size)
             for name, view in _repeated(laid, (items, heads, rows, size)):
                 yield (
-                    name + word,
+                    _listed(name, word),
                     lambda v, f=view, t=turned, n=shared, d=size: _turned(
                         f(v.reshape(items, rows, n, d).swapaxes(1, 2)), t
                     ),
@@ -109,28 +128,28 @@ def _split(width: int, heads: int, size: int) -> Iterator[View]:
     """To (items, heads, rows, size)."""
     whole = heads * size
     if width == whole:
-        yield "heads", lambda v: v.reshape(*v.shape[:2], heads, size).swapaxes(1, 2)
-        yield "heads not transposed", lambda v: v.reshape(len(v), heads, -1, size)
+        yield _HEADS, lambda v: v.reshape(*v.shape[:2], heads, size).swapaxes(1, 2)
+        yield NOT_TRANSPOSED, lambda v: v.reshape(len(v), heads, -1, size)
         return
     if width % whole == 0 and 2 <= width // whole <= 3:
         count = width // whole
         for part in range(count):
             yield (
-                f"part {part} of {count}, heads",
+                _listed(_part(part, count), _HEADS),
                 lambda v, p=part: v.reshape(*v.shape[:2], count, heads, size)[:, :, p].swapaxes(
                     1, 2
                 ),
             )
         for part in range(count):
             yield (
-                f"heads, part {part} of {count}",
+                _listed(_HEADS, _part(part, count)),
                 lambda v, p=part: v.reshape(*v.shape[:2], heads, count, size)[:, :, :, p].swapaxes(
                     1, 2
                 ),
             )
         for part in range(count):
             yield (
-                f"heads, every {count} from {part}",
+                _listed(_HEADS, _every(count, part)),
                 lambda v, p=part: v.reshape(*v.shape[:2], heads, size, count)[..., p].swapaxes(
                     1, 2
                 ),
@@ -142,7 +161,7 @@ def _split(width: int, heads: int, size: int) -> Iterator[View]:
     for start in range(0, width - whole + 1, size):
         if start in (0, width - whole, width - 2 * whole):
             yield (
-                f"heads from {start // size}",
+                Message("evidence.heads_from", head=start // size),
                 lambda v, s=start: (
                     v[..., s : s + whole].reshape(*v.shape[:2], heads, size).swapaxes(1, 2)
                 ),
@@ -160,15 +179,17 @@ def _flattened(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[Vie
     if side * side == places and side <= _MOST_POOL and places < high * wide:
         sizes.append((side, side))
     for size in sizes:
-        word = "" if size == (high, wide) else f", pooled to {size[0]}"
+        word = "" if size == (high, wide) else Message("evidence.pooled_to", size=size[0])
         if places == 1:
-            yield f"averaged{word}", lambda v, s=size: pooled(v, s).reshape(target)
+            averaged = Message("evidence_words.averaged")
+            yield _listed(averaged, word), lambda v, s=size: pooled(v, s).reshape(target)
             continue
         if len(target) == 2 or target[1] == channels:
-            yield f"channels first{word}", lambda v, s=size: pooled(v, s).reshape(target)
+            first = Message("evidence_words.channels first")
+            yield _listed(first, word), lambda v, s=size: pooled(v, s).reshape(target)
         if len(target) == 2 or target[2] == channels:
             yield (
-                f"channels last{word}",
+                _listed(Message("evidence_words.channels last"), word),
                 lambda v, s=size: pooled(v, s).transpose(0, 2, 3, 1).reshape(target),
             )
 
@@ -177,8 +198,8 @@ def _merged(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     """Heads (items, heads, rows, size) put beside each other again."""
     items, heads, rows, size = source
     if target == (items, rows, heads * size):
-        yield "heads merged", lambda v: v.swapaxes(1, 2).reshape(target)
-        yield "heads not transposed", lambda v: v.reshape(target)
+        yield Message("evidence_words.heads merged"), lambda v: v.swapaxes(1, 2).reshape(target)
+        yield NOT_TRANSPOSED, lambda v: v.reshape(target)
 
 
 def pooled(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     ranked,
     tells_apart,
 )
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.attention import (
     capped,
     causal,
@@ -400,7 +401,7 @@ def _path_fits(
     case: _Case, way: _Way, scale: float, name: str, said: Mapping[str, Any]
 ) -> Iterator[Fit]:
     """Scores and probabilities, or one of them, rounded to a format on the way."""
-    stored, before, unscaled = name, f"{name}, before the division", "unscaled"
+    stored, before, unscaled = name, Message("evidence.before_division", format=name), "unscaled"
     whole = math.log2(scale).is_integer()
     for raw_name, shares_name in (
         (name, "as stored"),

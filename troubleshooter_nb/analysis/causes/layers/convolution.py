@@ -22,6 +22,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     spread,
     sum_fits,
 )
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.convolution import (
     Geometry,
     Places,
@@ -419,7 +420,7 @@ def _padding_settings(
     # Windows that are further apart need another padding, not the other way round.
     return {
         **_plain_settings(geometry),
-        "padding": f"{totals[0]} rows, {totals[1]} columns",
+        "padding": Message("evidence.rows_columns", rows=totals[0], columns=totals[1]),
         "padding_side": _SIDES[side],
         "padding_before": f"{geometry.before[0]}, {geometry.before[1]}",
         "padding_mode": "zeros",
@@ -455,8 +456,8 @@ def _transposed_trials(arrays: _Arrays, groups: int, word: str) -> list[_Rated]:
             ]
             said = {
                 "stride": f"{stride[0]}, {stride[1]}",
-                "padding": f"{cut[0]} rows, {cut[1]} columns in front",
-                "padding_behind": f"{behind[0]} rows, {behind[1]} columns behind",
+                "padding": Message("evidence.cut_in_front", rows=cut[0], columns=cut[1]),
+                "padding_behind": Message("evidence.cut_behind", rows=behind[0], columns=behind[1]),
                 "kernel": word,
             }
             trials.append((case, geometry, said))

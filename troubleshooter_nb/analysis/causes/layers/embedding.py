@@ -17,6 +17,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     places,
     ranked,
 )
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, look_up
 
 _IDS = 2048
@@ -80,7 +81,7 @@ def fit_embedding_gradient(operands: Operands) -> list[Fit]:
     if empty.size == 1:
         without = sums.copy()
         without[empty[0]] = 0
-        trials.append((f"none for id {empty[0]}", without))
+        trials.append((Message("evidence.none_for_id", row=empty[0]), without))
     fits: list[Fit] = []
     for word, formula in trials:
         for fit in _scaled(output, formula, {}, 1, operands.roundoff):
@@ -124,7 +125,7 @@ def _padded(rows: np.ndarray, ids: np.ndarray, zero: int | None) -> list[tuple[s
     if zero is not None:
         without = rows.copy()
         without[ids == zero] = 0
-        ways.append((f"zero for id {zero}", without))
+        ways.append((Message("evidence.zero_for_id", row=zero), without))
     return ways
 
 

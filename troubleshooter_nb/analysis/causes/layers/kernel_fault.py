@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.layers.ranking import NUMBERS, differing
+from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.naming.evidence import evidence_word
 
 _ROUNDING = 8.0  # roundoffs an honest kernel may leave: a few operations, float32 inside
 _FAR = 64.0  # roundoffs, and 16 times the other side, from which a kernel is inexact
@@ -85,4 +87,6 @@ _BLURRED = ("alpha", "beta", "slope", "eps")
 
 
 def _text(fit: Fit) -> str:
-    return ", ".join(f"{key}={value}" for key, value in fit.settings.items() if value is not False)
+    said = {key: value for key, value in fit.settings.items() if value is not False}
+    shown = {key: evidence_word(v) if isinstance(v, str) else str(v) for key, v in said.items()}
+    return joined([Message("evidence.setting", name=k, value=v) for k, v in shown.items()], by=",")

@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     spread,
     sum_fits,
 )
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.products import block_products, product
 
 _ROWS, _COLUMNS = 64, 64
@@ -219,11 +220,11 @@ def _partial_fits(x: np.ndarray, kernel: np.ndarray, sums: Sums) -> Iterator[Fit
             errors = [min(pair) for pair in zip(errors, with_bias, strict=True)]
         best = int(np.argmin(errors))
         if errors[best] < 0.5:
-            reduced = f"part {best + 1} of {ranks}"
+            reduced = Message("evidence.part_of", part=best + 1, count=ranks)
             yield from _reduced_fits(sums, parts[best], reduced)
     whole = sums.products("exact")
     for times in _sum_times(whole, sums):
-        yield from _reduced_fits(sums, times * whole, f"{times:g} times")
+        yield from _reduced_fits(sums, times * whole, Message("evidence.times", times=times))
 
 
 def _reduced_fits(sums: Sums, sum_: np.ndarray, reduced: str) -> Iterator[Fit]:
@@ -313,10 +314,10 @@ def _backward_names(fits: list[Fit]) -> list[Fit]:
         settings = {k: v for k, v in fit.settings.items() if not k.startswith("bias")}
         factor = settings.pop("scale", None)
         name = settings.pop("scale_name", None)
-        times = str(settings.get("reduced", ""))
-        if times.endswith(" times"):
-            factor, name = float(times.split()[0]), times.split()[0]
-            settings["reduced"] = "all"
+        reduced = settings.get("reduced", "")
+        if isinstance(reduced, Message) and reduced.id == "evidence.times":
+            name = f"{reduced.values['times']:g}"
+            factor, settings["reduced"] = float(name), "all"
         settings = {"gradient_factor": 1.0 if factor is None else factor, **settings}
         named.append(Fit(settings, fit.residual, fit.uncertainty if name else {}))
     return named

@@ -27,6 +27,8 @@ _BIASES = {
     "hidden only": (0, 1),
     "none": (0, 0),
 }
+_RESETS = ("after the product", "before the product")
+_UPDATES = ("share of the old state", "share of the new state")
 
 
 class _Start(NamedTuple):
@@ -54,11 +56,7 @@ def fit_gru(operands: Operands) -> list[Fit]:
     """
     settings = [
         {"reset": reset, "gates": order, "update": update}
-        for order, reset, update in itertools.product(
-            ("rzn", "zrn"),
-            ("after the product", "before the product"),
-            ("share of the old state", "share of the new state"),
-        )
+        for order, reset, update in itertools.product(("rzn", "zrn"), _RESETS, _UPDATES)
     ]
 
     def run(x: np.ndarray, start: _Start, gates: Gates, said: dict[str, Any]) -> np.ndarray:
@@ -66,9 +64,9 @@ def fit_gru(operands: Operands) -> list[Fit]:
             x,
             start.hidden,
             gates,
-            reset_after=said["reset"].startswith("after"),
+            reset_after=said["reset"] == _RESETS[0],
             order=said["gates"],
-            keeps=said["update"].endswith("old state"),
+            keeps=said["update"] == _UPDATES[0],
         )
 
     return _fit(operands, 3, settings, run)

@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.rounding import half_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     Path,
@@ -20,6 +21,7 @@ from troubleshooter_nb.metrics.operators.softmaxes import (
     softmax,
     softmax_backward,
 )
+from troubleshooter_nb.naming.evidence import evidence_word
 
 _ELEMENTS = 1 << 18  # of a sample of rows
 _FEWEST = 8
@@ -192,7 +194,8 @@ def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
                 trial = replace(best, settings={**best.settings, "scale": scale})
                 residual = residual_of(rows[1], _recomputed(rows[0], trial, name, path))
                 if residual <= _EXPLAINS * own and own > 4.0 * 2.0**-24:
-                    settings = {"axis": axis, "log": log, "precision": f"{name} {path}"}
+                    said = Message("evidence.format_at", format=name, place=evidence_word(path))
+                    settings = {"axis": axis, "log": log, "precision": said}
                     yield Fit({**settings, "scale": scale}, residual, best.uncertainty)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.products import STORED_FORMATS, UNIT_FORMATS, to_bits
 
 # Beyond this residual no formula of the layer is the one that was computed. Sums kept in bfloat16
@@ -158,12 +159,16 @@ def named_factor(value: float, size: int, tolerance: float) -> tuple[float, str]
         f"1/{size}": 1 / size,
         **{str(n): float(n) for n in (2, 3, 4, 8, 16, 32, 64)},
         **{f"1/{n}": 1 / n for n in (2, 3, 4, 8, 16, 32, 64)},
-        f"sqrt({size}) in bfloat16": float(to_bits(np.array(root), 8)),
-        f"sqrt({size}) in float16": float(to_bits(np.array(root), 11)),
+        _in_format(f"sqrt({size})", "bfloat16"): float(to_bits(np.array(root), 8)),
+        _in_format(f"sqrt({size})", "float16"): float(to_bits(np.array(root), 11)),
     }
     name = min(names, key=lambda name: abs(names[name] - value))
     near = abs(names[name] - value) <= tolerance * abs(names[name])
     return (names[name], name) if near else (float(f"{value:.6g}"), "")
+
+
+def _in_format(number: str, name: str) -> str:
+    return Message("evidence.in_format", number=number, format=name)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     error_of,
     is_constant,
 )
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 
 _CONSTANTS = ("zeros", "ones", "constant")
@@ -211,7 +212,7 @@ def _form(values: np.ndarray) -> str:
     kurtosis = float(np.square(np.square(centred)).mean()) / square**2
     error = 10.0 / math.sqrt(len(values))
     if abs(kurtosis - 3.0) < 2.0 * error:
-        return f"normal, mean {values.mean():.3g}, std {math.sqrt(square):.3g}"
+        return Message("evidence.normal_mean", mean=values.mean(), std=math.sqrt(square))
     if abs(kurtosis - 1.8) < error:
-        return f"uniform from {values.min():.3g} to {values.max():.3g}"
+        return Message("evidence.uniform_between", low=values.min(), high=values.max())
     return "of no known form"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import SHORT_FORMATS, Twin
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.signatures import values_of
@@ -40,11 +41,11 @@ def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:
     read = list(_read([twin, *drawn], side))
     if len(read) <= _FEWEST_TENSORS or sum(len(one) for one, _ in read) < _LEAST:
         return None
-    for name, power in (("std {:.3g}", 0.0), ("std {:.3g}/sqrt(fan_in)", 0.5)):
+    for rule, power in (("{:.3g}", 0.0), ("{:.3g}/sqrt(fan_in)", 0.5)):
         scaled = [values * fan_in**power for values, fan_in in read]
         if std := _common_deviation(scaled):
-            text = name.format(std)
-            return f"normal, {text}, as in {len(read)} tensors together"
+            form = Message("evidence.std", std=rule.format(std))
+            return Message("evidence.normal_together", form=form, count=len(read))
     return None
 
 

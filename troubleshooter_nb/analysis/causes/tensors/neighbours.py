@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     transform,
 )
 from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.signatures import values_of
 
@@ -100,6 +101,9 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return [sides.suspicion(cause, residual, evidence)]
 
 
+_SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
+
+
 def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     """lstm_gate_order: one bias on one side that is the sum of two on the other."""
     if not sides.same_shape or "bias_ih" not in sides.twin.name or sides.left.size < _FEWEST:
@@ -118,7 +122,7 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
             residual = error_of(one, ours + values_of(theirs))
             if sides.holds(residual):
                 evidence: dict[str, Any] = {"other": wanted, "side": side, "kind": "sum"}
-                evidence["text"] = f"{side} is the sum of the two biases of the other side"
+                evidence["text"] = Message(_SUMS[side])
                 if side == "right":
                     evidence["transform"] = transform("add")
                 return [sides.suspicion("lstm_gate_order", residual, evidence)]

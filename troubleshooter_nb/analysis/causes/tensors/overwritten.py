@@ -11,6 +11,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_constant
+from troubleshooter_nb.messages import Message
 
 _SAMPLE = 1 << 15
 _FEWEST = 32
@@ -49,6 +50,7 @@ _ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "gelu": _gelu,
     "gelu, tanh form": _gelu_tanh,
 }
+_SLOW = ("gelu", "gelu, tanh form")
 
 
 def detect_inplace(sides: Sides) -> list[Suspicion]:
@@ -103,7 +105,7 @@ def _tried(side: str, values: np.ndarray, before: np.ndarray) -> list[tuple[floa
 
 def _whole_error(sides: Sides, form: str, side: str) -> float:
     ours, theirs = (sides.left, sides.right) if side == "left" else (sides.right, sides.left)
-    if form.startswith("gelu") and ours.size > 1 << 20:
+    if form in _SLOW and ours.size > 1 << 20:
         ours, theirs = ours.reshape(-1)[: 1 << 20], theirs.reshape(-1)[: 1 << 20]
     return error_of(np.asarray(_ACTIVATIONS[form](theirs.astype(np.float64))), ours)
 
@@ -125,7 +127,7 @@ def _clipped(sides: Sides) -> list[Suspicion]:
         bound = int((ours == low).sum()) + int((ours == high).sum())
         enough = sum(counts) >= _FEWEST_CLIPPED and bound >= sum(counts)
         if enough and sides.holds(residual, fitted=2, tolerance=1e-5):
-            form = f"clip to [{low:.6g}, {high:.6g}]"
+            form = Message("evidence.clip", low=low, high=high)
             evidence = {"form": form, "forms": [form], "side": side, "clipped": sum(counts)}
             return [_suspicion(sides, residual, evidence, fitted=2)]
     return []

@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     norm_of,
     transform,
 )
+from troubleshooter_nb.messages import Message
 
 _ALIGNED = 32  # bytes: the least that devices move at once
 _MOST_BLOCKS = 4
@@ -238,7 +239,7 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
         "stop": place + 1,
         "bytes": itemsize,
         "offset_bytes": place * itemsize,
-        "content": f"one bit flipped: {values[0]:.6g} for {values[1]:.6g}",
+        "content": Message("evidence.bit_flipped", left=values[0], right=values[1]),
     }
     return [sides.suspicion("memory_corruption", 0.0, evidence)]
 
@@ -246,10 +247,10 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
 def _content(flat: np.ndarray, start: int, stop: int) -> str:
     block = flat[start:stop]
     if (block == block[0]).all():
-        return f"all {float(block[0]):g}"
+        return Message("evidence.all_of", value=float(block[0]))
     # Stale data: the block is found elsewhere in the same tensor.
     first = np.flatnonzero(flat[: flat.size - len(block) + 1] == block[0])
     for place in first[:64].tolist():
         if place != start and np.array_equal(flat[place : place + len(block)], block):
-            return f"a copy of the block at element {place}"
+            return Message("evidence.block_copied", place=place)
     return ""

@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     norm_of,
     transform,
 )
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import dtype_from_token, significand_bits
 
 # Narrow ones first: what has eight bits has eleven, too.
@@ -115,12 +116,12 @@ def _narrowings(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             continue
         for kind in (f"int{bits}", f"uint{bits}"):
             info = np.iinfo(kind)
-            yield f"wrapped to {kind}", whole.astype(kind).astype(np.int64)
-            yield f"clipped to {kind}", np.clip(whole, info.min, info.max)
+            yield Message("evidence.wrapped", dtype=kind), whole.astype(kind).astype(np.int64)
+            yield Message("evidence.clipped", dtype=kind), np.clip(whole, info.min, info.max)
     for name, bits in {"bfloat16": 8, "float16": 11, "float32": 24}.items():
         if largest > 2.0**bits and (name != "float16" or largest < 65504):
             wide = values.astype(np.float64)
-            yield f"rounded by {name}", rounded_to(wide, name).astype(np.float64)
+            yield Message("evidence.rounded", dtype=name), rounded_to(wide, name).astype(np.float64)
 
 
 def detect_reduction(sides: Sides) -> list[Suspicion]:

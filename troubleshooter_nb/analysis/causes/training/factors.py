@@ -10,16 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.messages import Message
+
 _SMALLEST_LOSS_SCALE = 2.0**8
+_LOSS_SCALE = Message("evidence_words.loss scale")
 
 # key of the context -> cause, what it is called; the more specific first.
 _HINTS = (
-    ("loss_scale", "loss_scale_left", "loss scale"),
-    ("accumulation", "loss_reduction", "accumulation steps"),
-    ("world_size", "world_size_scale", "world size"),
-    ("tokens", "loss_reduction", "token count"),
-    ("batch", "loss_reduction", "batch size"),
-    ("sequence", "loss_reduction", "sequence length"),
+    ("loss_scale", "loss_scale_left", _LOSS_SCALE),
+    ("accumulation", "loss_reduction", Message("evidence_words.accumulation steps")),
+    ("world_size", "world_size_scale", Message("evidence_words.world size")),
+    ("tokens", "loss_reduction", Message("evidence_words.token count")),
+    ("batch", "loss_reduction", Message("evidence_words.batch size")),
+    ("sequence", "loss_reduction", Message("evidence_words.sequence length")),
 )
 
 
@@ -46,30 +49,34 @@ def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> lis
     """
     size = max(abs(factor), 1.0 / abs(factor))
     near = max(4.0 * precision, 1e-9)
-    hinted = [name for value, name in _hinted(context) if abs(size / value - 1) <= near]
-    found = list(dict.fromkeys((name.cause, name.name) for name in hinted))
+    hinted = [hint for hint in _hinted(context) if abs(size / hint[0] - 1) <= near]
+    found = dict.fromkeys((cause, Message(id, **values)) for _, cause, id, values in hinted)
     names = [Name(cause, text) for cause, text in found]
     whole = round(size)
     is_whole = whole >= 2 and abs(size / whole - 1) <= near and near * whole < 0.05
     power = math.log2(size)
     near_power = abs(power - round(power)) * math.log(2) <= near
     if near_power and size >= _SMALLEST_LOSS_SCALE:
-        scale = Name("loss_scale_left", f"loss scale 2^{round(power)}")
+        said = Message("evidence.quantity_power", what=_LOSS_SCALE, power=round(power))
+        scale = Name("loss_scale_left", said)
         if all(name.cause != "loss_scale_left" for name in names):
             names.append(scale)
     if is_whole and not any(name.cause == "loss_reduction" for name in names):
-        text = f"a count of {whole}: samples, tokens, accumulation steps or processes"
-        names.append(Name("loss_reduction", text))
+        names.append(Name("loss_reduction", Message("evidence.count_of", count=whole)))
     if not names:
         fraction = Fraction(size).limit_denominator(64)
         near_fraction = abs(size / float(fraction) - 1) <= near < 1e-5
-        text = f"two counts as {fraction.numerator} to {fraction.denominator}"
-        names.append(Name("loss_reduction", text if near_fraction else "no number that is known"))
+        first, second = fraction.numerator, fraction.denominator
+        counts = Message("evidence.counts_as", first=first, second=second)
+        names.append(Name("loss_reduction", counts if near_fraction else "no number that is known"))
     return names
 
 
-def _hinted(context: Mapping[str, Any]) -> Iterator[tuple[float, Name]]:
-    """Numbers the context leads one to expect: the hints, their products and quotients."""
+def _hinted(context: Mapping[str, Any]) -> Iterator[tuple[float, str, str, dict[str, Any]]]:
+    """Numbers the context leads one to expect: the hints, their products and quotients.
+
+    Each with its cause, and the id and the values of what is said of it.
+    """
     hints = [
         (float(value), cause, text)
         for key, cause, text in _HINTS
@@ -77,18 +84,20 @@ def _hinted(context: Mapping[str, Any]) -> Iterator[tuple[float, Name]]:
     ]
     for value, cause, text in hints:
         if value > 1:
-            yield value, Name(cause, f"{text} {value:g}")
+            yield value, cause, "evidence.quantity", {"what": text, "value": value}
     for place, (value, cause, text) in enumerate(hints):
         for other, other_cause, other_text in hints[place + 1 :]:
             if value <= 0 or other <= 0 or "loss_scale_left" in (cause, other_cause):
                 continue
+            said = {"what": text, "value": value, "other": other}
             if text == other_text:
                 quotient = max(value / other, other / value)
                 if quotient > 1:
-                    yield quotient, Name(cause, f"{text} {value:g} against {other:g}")
+                    yield quotient, cause, "evidence.quantity_against", said
             elif value > 1 and other > 1:
                 both = "loss_reduction" if "loss_reduction" in (cause, other_cause) else cause
-                yield value * other, Name(both, f"{text} {value:g} times {other_text} {other:g}")
+                said["with_what"] = other_text
+                yield value * other, both, "evidence.quantity_times", said
 
 
 def _numbers(value: Any) -> list[float]:

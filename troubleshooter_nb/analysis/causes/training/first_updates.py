@@ -12,6 +12,8 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.history import Sampled
+from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.naming.evidence import evidence_word
 
 _FEWEST = 32
 # Share of the updates that are the rate, less a decay, to within a thousandth of it.
@@ -127,9 +129,9 @@ def _coupling(sides: tuple[_First, _First]) -> list[Suspicion]:
         evidence = _evidence("coupling", sides)
         evidence |= {"turned": count, "toward_zero": float(toward.sum() / count)}
         for side, word in ((coupled, "in the gradient"), (other, "decoupled")):
-            evidence[f"{_SIDES[side]}_rule"] = (
-                f"adam, rate {rate:.4g}, decay {decayed.decay / rate:.3g} {word}"
-            )
+            decay, coupling = f"{decayed.decay / rate:.3g}", evidence_word(word)
+            said = Message("evidence.decay", decay=decay, coupling=coupling)
+            evidence[f"{_SIDES[side]}_rule"] = _adam(rate, said)
         rival = float(np.linalg.norm(apart)) / norm
         return [
             Suspicion(
@@ -172,8 +174,9 @@ def _correction(samples: Sequence[Sampled], sides: tuple[_First, _First]) -> lis
     evidence = _evidence("correction", sides)
     evidence |= {"ratios": [first, ratio], "betas": [mean, square]}
     for side, word in enumerate(_SIDES):
-        text = f"adam, rate {sides[1 - late].rate:.4g}, betas {mean:g}, {square:g}"
-        evidence[f"{word}_rule"] = f"{text}, no bias correction" if side == late else text
+        missing = Message("evidence_words.no bias correction") if side == late else ""
+        betas = f"betas {mean:g}, {square:g}"
+        evidence[f"{word}_rule"] = _adam(sides[1 - late].rate, betas, missing)
     floor = width / math.sqrt(int(moved.sum()))
     return [
         Suspicion(
@@ -221,8 +224,8 @@ def _place(sides: tuple[_First, _First]) -> list[Suspicion]:
         return []
     evidence = _evidence("epsilon", sides) | {"root_of_eps_over_eps": 1 / scale}
     for side, word in enumerate(_SIDES):
-        place = "inside" if side == inside else "outside"
-        evidence[f"{word}_rule"] = f"adam, rate {sides[side].rate:.4g}, eps {place} of the root"
+        place = Message("evidence.eps_in_root" if side == inside else "evidence.eps_out_of_root")
+        evidence[f"{word}_rule"] = _adam(sides[side].rate, place)
     norm = _rms(given if inside == 0 else told)
     figures = (_rms(told - given) / norm, residual / norm, rival / norm, floor / norm)
     return [Suspicion("adam_epsilon_place", *figures, evidence, independent=len(told) - 1)]
@@ -239,6 +242,10 @@ def _informative(sides: tuple[_First, _First], rate: float) -> np.ndarray:
 
 def _rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values**2)))
+
+
+def _adam(rate: float, *more: str) -> str:
+    return joined(["adam", Message("evidence.rate", rate=f"{rate:.4g}"), *more], by=",")
 
 
 def _evidence(form: str, sides: tuple[_First, _First]) -> dict[str, Any]:

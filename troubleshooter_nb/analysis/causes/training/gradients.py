@@ -11,6 +11,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.factors import Name, names_of
+from troubleshooter_nb.messages import Message
 
 # Smallest number of tensors that make "all of them" a statement.
 _FEWEST = 2
@@ -193,7 +194,7 @@ def _global_clip(
     if limit is None or whole <= limit:
         return None
     facts = {"limit": limit, "norm": norm, "other_norm": whole, "clipped": side, "form": "global"}
-    return Name("gradient_clipping", f"clipping of the norm of all gradients to {limit:g}", facts)
+    return Name("gradient_clipping", Message("evidence.clipped_norm", limit=limit), facts)
 
 
 def _limit(norm: float, precision: float, context: Mapping[str, Any]) -> float | None:
@@ -241,13 +242,14 @@ def _clipped_each(gradients: Sequence[Ratio]) -> list[Suspicion]:
         if spread > max(4 * floor, 2e-5) or misfit > 4 * floor + 1e-6 or not (agree and below):
             continue
         before = math.sqrt(float(np.mean([_distance_to_one(one) ** 2 for one in shrunk])))
+        said = Message("evidence.clipped_each", limit=limit)
         evidence = {
             "limit": float(f"{limit:.4g}"),
             "norm": limit,
             "clipped": side,
             "form": "each",
-            "name": f"clipping of each gradient to a norm of {limit:.4g}",
-            "names": [f"clipping of each gradient to a norm of {limit:.4g}"],
+            "name": said,
+            "names": [said],
             "factor": float(np.median([one.factor for one in shrunk])),
             "tensors": len(shrunk),
             "of": len(usable),

@@ -25,6 +25,8 @@ from troubleshooter_nb.analysis.causes.training.rules import (
     spread,
     switched,
 )
+from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.naming.evidence import evidence_word
 
 # How much of the rounding a swapped setting has to add: a fifth in amplitude.
 _MARGIN = 0.05
@@ -307,27 +309,40 @@ def _apart(sides: Sides) -> float:
     return math.sqrt(squares) / sides[1].norm
 
 
+_EPS = {
+    "outside": "evidence.eps_outside",
+    "inside": "evidence.eps_inside",
+    "before_correction": "evidence.eps_before_correction",
+    "inside_before": "evidence.eps_inside_before",
+}
+
+
 def rule_text(rule: Rule) -> str:
     """The rule in a line: ``sgd, rate 0.1, momentum 0.9``."""
     number: Callable[[float], str] = "{:.4g}".format
     rates = rule.rates
     same = spread(np.array(rates)) < 1e-3
-    words = ["rate " + (number(float(np.median(rates))) if same else _rates_text(rates))]
+    rate = number(float(np.median(rates))) if same else _rates_text(rates)
+    words = [rule.family, Message("evidence.rate", rate=rate)]
     if rule.family == "sgd":
-        words += [f"momentum {number(rule.momentum)}"] if rule.momentum else []
-        words += [f"dampening {number(rule.dampening)}"] if abs(rule.dampening) > 1e-4 else []
+        if rule.momentum:
+            words.append(Message("evidence.momentum", momentum=rule.momentum))
+        if abs(rule.dampening) > 1e-4:
+            words.append(Message("evidence.dampening", dampening=rule.dampening))
         words += ["Nesterov"] if rule.nesterov else []
     else:
         words.append(f"betas {number(rule.momentum)}, {number(rule.beta)}")
-        words.append(f"eps {rule.eps:.1e} {rule.place.replace('_', ' ')}")
-        words += [] if rule.correction else ["no bias correction"]
-        words += ["squares start at 1"] if rule.start else []
+        words.append(Message(_EPS[rule.place], eps=rule.eps))
+        words += [] if rule.correction else [Message("evidence_words.no bias correction")]
+        words += [Message("evidence_words.squares start at 1")] if rule.start else []
     if any(rule.decay):
-        coupling = "decoupled" if rule.decoupled else "in the gradient"
+        coupling = evidence_word("decoupled" if rule.decoupled else "in the gradient")
         one, other = (number(value) for value in rule.decay)
-        values = one if one == other else f"{other} (one-dimensional {one})"
-        words.append(f"decay {values} {coupling}")
-    return ", ".join([rule.family, *words])
+        decay = Message("evidence.decay_by_ndim", decay=other, other=one, coupling=coupling)
+        if one == other:
+            decay = Message("evidence.decay", decay=one, coupling=coupling)
+        words.append(decay)
+    return joined(words, by=",")
 
 
 def _rates_text(rates: tuple[float, ...]) -> str:
