@@ -14,8 +14,10 @@ from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
@@ -73,8 +75,7 @@ def diff_checkpoints(
     """
     is_rate = is_number(learning_rate) and 0 < learning_rate < np.inf
     if learning_rate is not None and not is_rate:
-        msg = f"learning_rate must be a number larger than 0, got {learning_rate!r}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.learning_rate", value=repr(learning_rate)))
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
@@ -97,7 +98,7 @@ def _as_checkpoint(value: DumpLike, side: str) -> Dump:
     dump = as_dump(value, side)
     if not isinstance(value, Mapping):
         return dump
-    reasons = (str(reason) for reason in dump.index["reason"].values)
+    reasons = dump.index["reason"].values
     stored = [Stored(*one) for one in zip(dump.names, dump.sources, reasons, strict=True)]
     return checkpoint_dump(stored, label=dump.label, format=dump.format)
 
@@ -114,7 +115,7 @@ def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
         for names in dump.tied:
             found = {partners.get(name, "") for name in names} - {""}
             if len(found) > 1 and not any(found <= tied for tied in together):
-                notes.append(f"tied on the {_SIDES[side]} only: {listed(names)}")
+                notes.append(Message(f"checkpoints.tied_{_SIDES[side]}_only", names=names))
     return tuple(notes)
 
 
