@@ -20,8 +20,6 @@ from troubleshooter_nb.render.pairing_view import pairing_html, pairing_text
 SCHEMA = "troubleshooter_nb.pairing/1"
 Side = Literal["left", "right"]
 _SIDES: tuple[Side, Side] = ("left", "right")
-# How the note of a pair begins of which both sides are right and yet not the same thing.
-DEFINED_DIFFERENTLY = "defined differently"
 _EXPECTED = "expected to be missing"
 
 # name -> (dtype, unit, meaning, value where it does not apply)
@@ -130,8 +128,8 @@ class Pairing:
                 int(t["right_entry"][i]),
                 str(t["method"][i]),
                 float(t["confidence"][i]),
-                str(t["note"][i]),
-                str(t["candidates"][i]),
+                t["note"][i],
+                t["candidates"][i],
                 bool(t["expected"][i]),
             )
             for i in range(len(self))

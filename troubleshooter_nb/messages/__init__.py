@@ -178,7 +178,7 @@ class _Names:
     """A list in a gap.
 
     ``{names}`` puts commas between, ``{names:r}`` quotes each, ``{names:;}`` puts semicolons,
-    ``{names:+}`` plus signs, ``{names: }`` blanks; ``{names:3}`` and ``{names:r3}`` show the
+    ``{names:+}`` plus signs, ``{names: }`` blanks, ``{names:&}`` "and"; ``{names:3}`` and ``{names:r3}`` show the
     first three and how many more there are.
     """
 
@@ -190,7 +190,7 @@ class _Names:
         names = [repr(str(name)) if "r" in form else str(name) for name in self._names]
         shown = names[:most] if most else names
         chinese = self._language == "zh"
-        between = {";": ("; ", "；"), "+": (" + ", " + "), " ": (" ", " ")}
+        between = {";": ("; ", "；"), "+": (" + ", " + "), " ": (" ", " "), "&": (" and ", "、")}
         text = between.get(form, (", ", "、"))[chinese].join(shown)
         if len(shown) == len(names):
             return text
