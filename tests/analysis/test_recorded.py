@@ -15,6 +15,7 @@ from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.formats import open_dump
 from troubleshooter_nb.formats.pairing_writer import write_mapping
 from troubleshooter_nb.formats.recorded import with_nonfinite
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.render.words import reason_of
@@ -127,7 +128,7 @@ def test_what_two_values_are_is_said_with_the_side():
         assert reason_of({"reason_id": found.reason, "detail": found.detail}) == said
     found = judge_recorded(recorded(value="0.01"), recorded(value="0.0"), Tolerance())
     row = {"reason_id": found.reason, "detail": found.detail}
-    assert reason_of(row, "zh") == "左 0.01，右 0.0"
+    assert told(reason_of(row), "zh") == "左 0.01，右 0.0"
 
 
 def test_a_minimum_that_is_the_maximum_of_the_finite_values_only_is_not_enough():
