@@ -115,7 +115,7 @@ def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
         for names in dump.tied:
             found = {partners.get(name, "") for name in names} - {""}
             if len(found) > 1 and not any(found <= tied for tied in together):
-                notes.append(Message(f"checkpoints.tied_{_SIDES[side]}_only", names=names))
+                notes.append(Message(f"checkpoints.tied_{_SIDES[side]}", names=names))
     return tuple(notes)
 
 

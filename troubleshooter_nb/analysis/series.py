@@ -190,8 +190,8 @@ def _compared(
     pieces = [_column(series, name) for series, name in zip((one, other), names, strict=True)]
     steps = np.intersect1d(pieces[0][0], pieces[1][0])
     if not len(steps):
-        labels = {"left": one.label, "right": other.label}
-        raise FormatError(Message("series.no_common_step", measure=names[0], **labels))
+        sides = {"left": one.label, "right": other.label}
+        raise FormatError(Message("series.no_common_step", measure=names[0], **sides))
     ours, theirs = (values[np.isin(at, steps)] for at, values in pieces)
     quantum = sum(
         float(series.table[name].attrs.get("quantum", 0.0))
@@ -276,9 +276,8 @@ def _measures(left: Series, right: Series, wanted: str | None) -> list[tuple[str
     losses = [[one for one in side.measures if "loss" in one] for side in (left, right)]
     if all(len(names) == 1 for names in losses):
         return [(losses[0][0], losses[1][0])]
-    none = Message("series.none")
-    sides = {"left": left.measures or none, "right": right.measures or none}
-    raise FormatError(Message("series.no_common_measure", **sides))
+    mine, theirs = (side.measures or [Message("series.none")] for side in (left, right))
+    raise FormatError(Message("series.no_common_measure", left=mine, right=theirs))
 
 
 def _column(series: Series, name: str) -> tuple[np.ndarray, np.ndarray]:

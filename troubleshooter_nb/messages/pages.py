@@ -110,6 +110,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "Heat map of the absolute error of {name}, {shape}: largest value of each tile; worst {largest} at {index}",
         "{name}（{shape}）绝对误差热图：每格取最大值；最大 {largest}，位于 {index}",
     ),
+    "colour_key": ("colour key, pale is small, dark is large", "颜色标尺：浅色为小，深色为大"),
     "tile_remark": ("|Δ|, log scale, largest of each tile", "|Δ|，对数刻度，每格最大值"),
     "chart_alt": (
         "Largest absolute error by execution order: {before} before the first difference, {first} at it, up to {after} after it",

@@ -376,15 +376,18 @@ def _drill_down(
 def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> Markup:
     elements = worst_elements(str(values["left_shape"]), evidence)
     mismatch = evidence["tile_mismatch"].values
-    alt = sentence(
-        "pages.heat_map",
-        language,
-        name=values["left"],
-        shape=values["left_shape"],
-        largest=scientific(float(values["max_abs_error"])),
-        index=elements[0][0] if elements else "–",
+    alts = (
+        sentence(
+            "pages.heat_map",
+            language,
+            name=values["left"],
+            shape=values["left_shape"],
+            largest=scientific(float(values["max_abs_error"])),
+            index=elements[0][0] if elements else "–",
+        ),
+        sentence("pages.colour_key", language),
     )
-    picture, key, floor = tile_map(evidence["tile_max"].values, mismatch, alt=alt)
+    picture, key, floor = tile_map(evidence["tile_max"].values, mismatch, alts=alts)
     largest = scientific(float(evidence["tile_max"].values.max(initial=0.0)))
     legend = small(
         f"{sentence('pages.tile_remark', language)} \N{EN SPACE}{scientific(floor)} ",

@@ -8,7 +8,8 @@ from functools import cache
 from string import Formatter
 from typing import Any
 
-from troubleshooter_nb.messages import CATALOGUE, Message, told
+from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages.catalogue import CATALOGUE
 from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
 from troubleshooter_nb.render.charts import scientific
 

@@ -386,6 +386,7 @@ def missing_places(left: Dump, right: Dump) -> list[str]:
         if steps == both:
             said.append(Message(f"alignment.only_{other[where]}", which=which))
         else:
-            at = {"steps": numbered("step", steps), "count": len(lost)}
-            said.append(Message(f"alignment.missing_{where}", ranks=which, **at))
+            when, count = numbered("step", steps), len(lost)
+            id = f"alignment.missing_{where}"
+            said.append(Message(id, ranks=which, steps=when, count=count))
     return said
