@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import TRAINING_ROLES
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
@@ -225,8 +226,11 @@ class CheckpointDiff:
             "right_label": right.label or "right",
             "notes": [
                 *self.notes,
-                *(f"{left.label}: {note}" for note in left.notes),
-                *(f"{right.label}: {note}" for note in right.notes),
+                *(
+                    Message("dumps.note_of", label=dump.label, note=note)
+                    for dump in (left, right)
+                    for note in dump.notes
+                ),
             ],
             "verdict": None if self.comparison is None else self.comparison.verdict,
             "passed": self.passed,

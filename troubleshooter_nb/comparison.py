@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -13,12 +12,14 @@ import xarray as xr
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM, PAIR_FIGURES
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
 from troubleshooter_nb.naming import ROLES
+from troubleshooter_nb.naming.closeness import close_names
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
@@ -32,7 +33,6 @@ from troubleshooter_nb.run_card import RunCard
 SCHEMA = "troubleshooter_nb.comparison/1"
 
 _SIDES = ("left", "right")
-_MOST_PLACES = 8  # listed of a name that several pairs have
 _STATISTICS = ("min", "max", "mean", "l2", "zero_count")
 # name -> (dtype, unit, meaning, value where nothing was measured)
 RESULT_COLUMNS = {
@@ -307,8 +307,9 @@ class Comparison:
         keep = np.ones(len(self), bool)
         for column, wanted in conditions.items():
             if column not in self.result:
-                msg = f"no column {column!r}; columns: {', '.join(map(str, self.result))}"
-                raise EntryNotFoundError(msg)
+                raise EntryNotFoundError(
+                    Message("arguments.no_column", name=column, columns=list(self.result))
+                )
             choices = wanted if isinstance(wanted, (list, tuple, set)) else [wanted]
             keep &= np.isin(self.result[column].values, list(choices))
         kept = self._rows(np.flatnonzero(keep))
@@ -374,9 +375,17 @@ class Comparison:
             numbers = self.result["order"].values
             found = np.flatnonzero(numbers == key)
             if not len(found):
-                where = f"from {numbers.min()} to {numbers.max()}" if len(self) else "none"
-                msg = f"no pair {key}; there are {len(self)}, numbered {where}; or use a name"
-                raise EntryNotFoundError(msg)
+                raise EntryNotFoundError(
+                    Message(
+                        "comparisons.no_pair",
+                        number=key,
+                        count=len(self),
+                        last=numbers.max(),
+                        first=numbers.min(),
+                    )
+                    if len(self)
+                    else Message("comparisons.no_pair_of_none", number=key)
+                )
             return int(found[0])
         for column in ("left", "right", "left_display", "right_display"):
             found = np.flatnonzero(self.result[column].values == key)
@@ -384,28 +393,23 @@ class Comparison:
                 return int(found[0])
             if len(found) > 1:
                 raise AmbiguousEntryError(self._ambiguous(key, found))
-        close = self._closest(str(key))
-        hint = f"; closest: {', '.join(map(repr, close))}" if close else ""
-        msg = f"no pair named {key!r} among {len(self)}{hint}"
-        raise EntryNotFoundError(msg)
+        columns = ("left", "right", "left_display", "right_display")
+        names = [str(name) for column in columns for name in self.result[column].values if name]
+        # A name may be given by its end alone.
+        ends = [name for name in names if name.endswith((f".{key}", f"/{key}"))]
+        near = list(dict.fromkeys([*ends, *close_names(key, names)]))[:3]
+        hint = Message("list.closest", names=near) if near else ""
+        raise EntryNotFoundError(
+            Message("comparisons.no_pair_named", name=repr(key), count=len(self), closest=hint)
+        )
 
-    def _ambiguous(self, key: str, found: np.ndarray) -> str:
+    def _ambiguous(self, key: str, found: np.ndarray) -> Message:
         columns = (self.result[name].values[found] for name in ("order", "step", "rank"))
         places = [
-            f"{number} (step {step}, rank {rank})"
+            Message("comparisons.place", number=number, step=step, rank=rank)
             for number, step, rank in zip(*columns, strict=True)
         ]
-        some = ", ".join(places[:_MOST_PLACES])
-        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-        return f"{key!r} belongs to {len(found)} pairs: use a pair number, {some}{more}"
-
-    def _closest(self, key: str) -> list[str]:
-        """The names most like one that does not exist; those it is the end of come first."""
-        columns = ("left", "right", "left_display", "right_display")
-        names = list(dict.fromkeys(str(n) for c in columns for n in self.result[c].values if n))
-        ends = [name for name in names if name.endswith((f".{key}", f"/{key}"))]
-        close = difflib.get_close_matches(key, names, n=3, cutoff=0.4)
-        return list(dict.fromkeys([*ends, *close]))[:3]
+        return Message("comparisons.ambiguous", name=key, count=len(found), places=places)
 
     def _sources(self, row: int) -> tuple[ArraySource | None, ArraySource | None]:
         found = []
@@ -506,8 +510,9 @@ class TensorDiff:
             return self.evidence
         left, right = self.sources
         if left is None or right is None or left.shape != right.shape or 0 in left.shape:
-            msg = f"{self._name()}: nothing to locate, verdict is {self.verdict!r}"
-            raise ReadError(msg)
+            raise ReadError(
+                Message("comparisons.not_located", name=self._name(), verdict=repr(self.verdict))
+            )
         return evidence_dataset(
             locate(left.read, right.read, left.shape, value_range(self.row)), left.shape
         )
@@ -515,8 +520,7 @@ class TensorDiff:
     def _side(self, side: int) -> xr.DataArray:
         source = self.sources[side]
         if source is None:
-            msg = f"{self._name()}: the {_SIDES[side]} side has no stored tensor"
-            raise ReadError(msg)
+            raise ReadError(Message(f"comparisons.no_tensor_{_SIDES[side]}", name=self._name()))
         values = source.read(0, int(np.prod(source.shape, dtype=np.int64))).reshape(source.shape)
         dims = [f"axis_{axis}" for axis in range(values.ndim)]
         return xr.DataArray(computable(values), dims=dims, attrs={"dtype": str(values.dtype)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import math
 import re
@@ -18,14 +17,17 @@ import xarray as xr
 
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
+    ArgumentError,
     EntryNotFoundError,
     FormatError,
     ReadError,
 )
 from troubleshooter_nb.frameworks import adapter_of
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
 from troubleshooter_nb.naming import ROLES, Site, parse_npy_name, site_of_npy_stem
+from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text, shape_text
@@ -256,8 +258,10 @@ class Dump:
         repeated = [key for key, count in seen.items() if count > 1]
         if repeated:
             step, rank, name = repeated[0]
-            msg = f"{seen[repeated[0]]} entries of step {step}, rank {rank} are called {name!r}"
-            raise FormatError(msg)
+            count = seen[repeated[0]]
+            raise FormatError(
+                Message("dumps.name_twice", count=count, step=step, rank=rank, name=name)
+            )
         return cls(
             _index(entries, format),
             tuple(entry.source for entry in entries),
@@ -292,7 +296,7 @@ class Dump:
             try:
                 entries.append(replace(entry, source=_in_memory(value)))
             except (ValueError, TypeError) as error:
-                entries.append(replace(entry, reason=str(error)))
+                entries.append(replace(entry, reason=message_of(error)))
         return cls.from_entries(entries, label=label, format="memory")
 
     def __len__(self) -> int:
@@ -383,8 +387,9 @@ class Dump:
         keep = np.ones(len(self), bool)
         for column, wanted in conditions.items():
             if column not in self.index:
-                msg = f"no column {column!r}; columns: {', '.join(map(str, self.index))}"
-                raise EntryNotFoundError(msg)
+                raise EntryNotFoundError(
+                    Message("arguments.no_column", name=column, columns=list(self.index))
+                )
             is_text = isinstance(wanted, str)
             choices = wanted if isinstance(wanted, Iterable) and not is_text else [wanted]
             fits = np.zeros(len(self), bool)
@@ -431,7 +436,7 @@ class Dump:
                 try:
                     figures, histogram[row] = summarise(source.read, math.prod(source.shape))
                 except ReadError as error:
-                    status[row], reason[row] = "unreadable", str(error)
+                    status[row], reason[row] = "unreadable", message_of(error)
                 else:
                     for name, values in columns.items():
                         values[row] = figures[name]
@@ -528,9 +533,10 @@ class Dump:
     def _load(self, row: int) -> np.ndarray:
         source = self.sources[row]
         if source is None:
-            reason = str(self.index["reason"].values[row])
-            msg = f"{self.names[row]!r} of {self.label!r} cannot be read: {reason}"
-            raise ReadError(msg)
+            name, reason = self.names[row], self.index["reason"].values[row]
+            raise ReadError(
+                Message("dumps.cannot_be_read", name=name, label=self.label, reason=reason)
+            )
         return source.read(0, math.prod(source.shape)).reshape(source.shape)
 
     def _data_array(self, row: int) -> xr.DataArray:
@@ -547,7 +553,7 @@ class Dump:
             },
         )
 
-    def _ambiguous(self, name: str, found: np.ndarray) -> str:
+    def _ambiguous(self, name: str, found: np.ndarray) -> Message:
         rows = [
             tuple(self.index[column].values[row] for column in ("step", "rank", "name"))
             for row in found
@@ -558,18 +564,16 @@ class Dump:
             select = f".select(step={step}, rank={rank})" if len(places) > 1 else ""
             # Within a step and rank only whole names are unique.
             advice.append(f"dump{select}[{name if places[step, rank] == 1 else full!r}]")
-        more = ", ..." if len(rows) > 4 else ""
-        return (
-            f"{name!r} means {len(found)} entries of {self.label!r}; "
-            f"choose one: {', '.join(advice)}{more}"
+        advice += ["..."] * (len(rows) > 4)
+        return Message(
+            "dumps.ambiguous", name=name, count=len(found), label=self.label, advice=advice
         )
 
-    def _not_found(self, name: str) -> str:
-        close = difflib.get_close_matches(
-            str(name), list(dict.fromkeys(self.names)), n=3, cutoff=0.4
+    def _not_found(self, name: str) -> Message:
+        hint = closest(name, self.names) or Message("dumps.see_names")
+        return Message(
+            "dumps.no_entry", name=repr(name), label=self.label, count=len(self), closest=hint
         )
-        hint = f"closest: {', '.join(map(repr, close))}" if close else "see dump.names"
-        return f"no entry {name!r} in {self.label!r} ({len(self)} entries); {hint}"
 
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
@@ -655,13 +659,12 @@ def _dtype_text(dtype: np.dtype) -> str:
 
 
 def _in_memory(value: Any) -> ArrayInMemory:
-    """A copy nobody else can change; ValueError for what holds no numbers."""
+    """A copy nobody else can change; ArgumentError for what holds no numbers."""
     adapter = adapter_of(value)
     array = np.array(value) if adapter is None else adapter.to_numpy(value)
     array = np.asarray(array, order="C")
     if arithmetic_of(array.dtype) == "unsupported":
-        msg = f"holds {array.dtype}, not numbers"
-        raise ValueError(msg)
+        raise ArgumentError(Message("dumps.no_numbers", dtype=str(array.dtype)))
     array.flags.writeable = False
     return ArrayInMemory(array)
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from troubleshooter_nb.errors import OptionError, TroubleshooterWarning
-from troubleshooter_nb.messages import options_in_force
+from troubleshooter_nb.messages import Message, options_in_force, told
 
 # For scripts that may not be changed: TNB_SAVE_NAMES=id-first gives them the file names of old.
 _NPY_NAMES = os.environ.get("TNB_SAVE_NAMES") or "current"
 if _NPY_NAMES not in ("current", "id-first"):
-    _text = f'TNB_SAVE_NAMES is "current" or "id-first", got {_NPY_NAMES!r}; "current" is used'
-    warnings.warn(_text, TroubleshooterWarning, stacklevel=2)
+    _text = Message("arguments.save_names", value=repr(_NPY_NAMES))
+    warnings.warn(told(_text), TroubleshooterWarning, stacklevel=2)
     _NPY_NAMES = "current"
 
 # name -> (default, allowed values or None for "a positive integer", meaning)
@@ -72,14 +72,12 @@ def option_context(**changes: object) -> Iterator[None]:
 def _checked(changes: Mapping[str, object]) -> dict[str, object]:
     for name, value in changes.items():
         if name not in _CHOICES:
-            msg = f"unknown option {name!r}; known options: {', '.join(sorted(_CHOICES))}"
-            raise OptionError(msg)
+            raise OptionError(Message("arguments.no_option", name=name, known=sorted(_CHOICES)))
         allowed = _CHOICES[name][1]
         if allowed is None:
             if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-                msg = f"option {name!r} takes a positive integer, got {value!r}"
-                raise OptionError(msg)
+                raise OptionError(Message("arguments.option_integer", name=name, value=repr(value)))
         elif value not in allowed:
-            msg = f"option {name!r} takes one of {allowed}, got {value!r}"
-            raise OptionError(msg)
+            of = {"name": name, "known": allowed, "value": repr(value)}
+            raise OptionError(Message("arguments.option_choice", **of))
     return dict(changes)

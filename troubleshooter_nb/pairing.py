@@ -28,9 +28,6 @@ SCHEMA = "troubleshooter_nb.pairing/1"
 EXPECTED = "pairings.expected"
 Side = Literal["left", "right"]
 _SIDES: tuple[Side, Side] = ("left", "right")
-# How the note of a pair begins of which both sides are right and yet not the same thing.
-DEFINED_DIFFERENTLY = "defined differently"
-
 
 # name -> (dtype, unit, meaning, value where it does not apply)
 PAIRING_COLUMNS = {

@@ -17,8 +17,9 @@ from troubleshooter_nb.analysis.series import SeriesComparison
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import ExtraMissingError
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ExtraMissingError
 from troubleshooter_nb.formats.series import Series
+from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
@@ -74,11 +75,12 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in suffixes:
-        what = repr(path.suffix) if path.suffix else "a file without a suffix"
+        what = repr(path.suffix) if path.suffix else Message("pages.no_suffix")
+        if suffix not in _WRITERS:
+            raise ArgumentError(Message("pages.no_export", what=what, known=suffixes))
         # Of a suffix that others have, the object is the reason.
-        which = f"{_article(obj)} " if suffix in _WRITERS else ""
-        msg = f"cannot export {which}to {what}; use {', '.join(suffixes)}"
-        raise ValueError(msg)
+        of = {"what": what, "known": suffixes, "kind": _article(obj)}
+        raise ArgumentError(Message("pages.no_export_of", **of))
     writer = _WRITERS[suffix]
     path.parent.mkdir(parents=True, exist_ok=True)
     writer(obj, path)
@@ -93,14 +95,14 @@ def _suffixes_of(obj: object) -> list[str]:
         return [suffix for suffix in _WRITERS if suffix != ".html"]
     if isinstance(obj, _Tabular):
         return list(_WRITERS)
-    names = ", ".join(one.__name__ for one in get_args(Reportable))
-    msg = f"cannot export {_article(obj)}: export() takes one of {names}, and then a path"
-    raise TypeError(msg)
+    known = [one.__name__ for one in get_args(Reportable)]
+    raise ArgumentTypeError(Message("pages.no_page", kind=_article(obj), known=known))
 
 
-def _article(obj: object) -> str:
+def _article(obj: object) -> Message:
     name = type(obj).__name__
-    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+    article = "an" if name[0] in "AEIOaeio" else "a"
+    return Message(f"pages.article_{article}", name=name)
 
 
 def _html(obj: Any, path: Path) -> None:
@@ -157,8 +159,7 @@ def _markdown_table(table: pd.DataFrame) -> list[str]:
 
 def _excel(obj: _Tabular, path: Path) -> None:
     if find_spec("openpyxl") is None:
-        msg = "writing .xlsx needs openpyxl: pip install 'troubleshooter_nb[excel]'"
-        raise ExtraMissingError(msg)
+        raise ExtraMissingError(Message("pages.no_openpyxl"))
     sheets = {"Sheet1": _table(obj)}
     if isinstance(obj, Comparison):
         findings = [f | {"evidence": json.dumps(f["evidence"])} for f in _findings(obj)]
@@ -187,17 +188,23 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
 
 
 def _title(obj: Reportable) -> str:
-    if isinstance(obj, Comparison):
-        return f"{obj.left_label} against {obj.right_label}"
-    if isinstance(obj, CheckpointDiff):
-        return f"{obj.pairing.left.label} against {obj.pairing.right.label}"
-    if isinstance(obj, Dump):
-        return obj.label
+    match obj:
+        case Dump():
+            return obj.label
+        case Comparison():
+            labels = obj.left_label, obj.right_label
+        case CheckpointDiff():
+            labels = obj.pairing.left.label, obj.pairing.right.label
+        case Explanation():
+            labels = obj.facts["left_label"], obj.facts["right_label"]
+        case SeriesComparison():
+            labels = obj.labels
+        case _:
+            return type(obj).__name__
+    title = Message("pages.against", left=labels[0], right=labels[1])
     if isinstance(obj, SeriesComparison):
-        return f"{obj.measure}: {' against '.join(obj.labels)}"
-    if isinstance(obj, Explanation):
-        return f"{obj.facts['left_label']} against {obj.facts['right_label']}"
-    return type(obj).__name__
+        title = Message("pages.measure_title", measure=obj.measure, title=title)
+    return told(title)
 
 
 def _table(obj: _Tabular) -> pd.DataFrame:

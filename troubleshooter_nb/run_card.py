@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from troubleshooter_nb import frameworks
+from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import card_html
 
@@ -98,7 +99,7 @@ class RunCard:
     def __repr__(self) -> str:
         """One line per fact."""
         if not self.facts:
-            return "RunCard (nothing recorded)"
+            return told(Message("pages.empty_card"))
         return "RunCard\n" + "\n".join(f"  {key}: {value}" for key, value in self.facts.items())
 
     def _repr_html_(self) -> str:

@@ -15,9 +15,10 @@ from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.formats import open_dump
 from troubleshooter_nb.formats.pairing_writer import write_mapping
 from troubleshooter_nb.formats.recorded import with_nonfinite
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import Site
-from troubleshooter_nb.render.words import reason_text
+from troubleshooter_nb.render.words import reason_of
 
 MSPROBE = Path(__file__).parents[1] / "data" / "msprobe" / "v26_2_0"
 SEEN = {"min": -1.0, "max": 2.0, "mean": 0.5, "l2": 3.0}
@@ -124,10 +125,10 @@ def test_what_two_values_are_is_said_with_the_side():
         ("", "2", "only one side is a tensor: left 4x3, right 2"),
     ):
         found = judge_recorded(recorded(value=left), recorded(value=right), Tolerance())
-        assert reason_text({"reason_id": found.reason, "detail": found.detail}) == said
+        assert reason_of({"reason_id": found.reason, "detail": found.detail}) == said
     found = judge_recorded(recorded(value="0.01"), recorded(value="0.0"), Tolerance())
     row = {"reason_id": found.reason, "detail": found.detail}
-    assert reason_text(row, "zh") == "左 0.01，右 0.0"
+    assert told(reason_of(row), "zh") == "左 0.01，右 0.0"
 
 
 def test_a_minimum_that_is_the_maximum_of_the_finite_values_only_is_not_enough():

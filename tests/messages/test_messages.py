@@ -57,6 +57,7 @@ def test_numbers_of_numpy_and_messages_fill_gaps():
         ("+", "a + b + c", "a + b + c"),
         (" ", "a b c", "a b c"),
         ("\n", "a\nb\nc", "a\nb\nc"),
+        ("&", "a and b and c", "a、b、c"),
         ("2", "a, b and 1 more", "a、b，另有 1 项"),
         ("r2", "'a', 'b' and 1 more", "'a'、'b'，另有 1 项"),
         ("3", "a, b, c", "a、b、c"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal
 
-from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY
+from troubleshooter_nb.messages import Message
 
 Agreement = Literal["same", "differs", "random", "none", ""]
 
@@ -37,21 +37,20 @@ _PRIMITIVES = {
     "view": "reshape",
 }
 # The gradients that leave the last node of an operator, in its own order, where this is not that
-# of the arguments. Source: own runs of torch 2.13 and MindSpore 2.10.
+# of the arguments; ``.T`` marks a transposed one. Source: own runs of torch 2.13, MindSpore 2.10.
 NODE_ORDER = {
-    "linear": ("bias", "input", "weight, transposed"),
-    "addmm": ("bias", "input", "weight, transposed"),
+    "linear": ("bias", "input", "weight.T"),
+    "addmm": ("bias", "input", "weight.T"),
     "biasadd": ("bias", "input"),
     "matmul of a layer": ("weight", "input"),
 }
 # Operators whose recorded gradient is that of a node inside them in one framework.
 _INNER_NODE = {
-    "crossentropy": "torch records the gradient of the log-softmax, MindSpore that of the logits",
-    "linear": "torch records [bias, input, weight transposed], or of more than two axes that of a "
-    "node inside",
-    "addmm": "torch records the gradients of a node inside",
-    "biasadd": "MindSpore records [bias, input]",
-    "batchnorm": "the two record the gradients of input, weight and bias in other orders",
+    "crossentropy": "calls.inner_crossentropy",
+    "linear": "calls.inner_linear",
+    "addmm": "calls.inner_addmm",
+    "biasadd": "calls.inner_biasadd",
+    "batchnorm": "calls.inner_batchnorm",
 }
 
 
@@ -134,10 +133,10 @@ def backward_note(left: str, right: str) -> str:
         With category, as for `rows_between`.
     """
     for op in (left, right):
-        if said := _INNER_NODE.get(bare_name(op)):
-            return f"{DEFINED_DIFFERENTLY}: {said}"
+        if id := _INNER_NODE.get(bare_name(op)):
+            return Message("calls.defined_differently", what=Message(id))
     if any(row.backward == "differs" for row, _ in rows_between(left, right)):
-        return f"{DEFINED_DIFFERENTLY}: the gradients of these operators are not the same"
+        return Message("calls.defined_differently", what=Message("calls.other_gradients"))
     return ""
 
 

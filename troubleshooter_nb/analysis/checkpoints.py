@@ -16,7 +16,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
@@ -24,7 +24,6 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
 
 _SIDES = ("left", "right")
-_TIED = ("checkpoints.tied_left", "checkpoints.tied_right")
 _NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a whole part of a name: layers.7.weight
 # The tensors of a large checkpoint are large: only that of the first difference is read twice. Any
 # other is located when it is asked for.
@@ -99,7 +98,7 @@ def _as_checkpoint(value: DumpLike, side: str) -> Dump:
     dump = as_dump(value, side)
     if not isinstance(value, Mapping):
         return dump
-    reasons = (str(reason) for reason in dump.index["reason"].values)
+    reasons = dump.index["reason"].values
     stored = [Stored(*one) for one in zip(dump.names, dump.sources, reasons, strict=True)]
     return checkpoint_dump(stored, label=dump.label, format=dump.format)
 
@@ -116,7 +115,7 @@ def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
         for names in dump.tied:
             found = {partners.get(name, "") for name in names} - {""}
             if len(found) > 1 and not any(found <= tied for tied in together):
-                notes.append(Message(_TIED[side], names=listed(names)))
+                notes.append(Message(f"checkpoints.tied_{_SIDES[side]}", names=names))
     return tuple(notes)
 
 

@@ -33,9 +33,16 @@ from troubleshooter_nb.comparison import (
     value_range,
 )
 from troubleshooter_nb.dump import ArraySource, Dump, described, object_array
-from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IncompleteWarning,
+    PairingError,
+    ReadError,
+)
 from troubleshooter_nb.formats import DumpLike, as_dumps
 from troubleshooter_nb.formats.file_source import FileSource
+from troubleshooter_nb.messages import Message, ids_of, message_of, told
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, locate
@@ -56,9 +63,9 @@ from troubleshooter_nb.metrics.verdict import (
     verdict,
 )
 from troubleshooter_nb.naming import CALL_KINDS
-from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY, Pairing
+from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import Pairs, display_names
-from troubleshooter_nb.render.words import DIFFERING, reason_text
+from troubleshooter_nb.render.words import DIFFERING, reason_of
 
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 _SLICE_BLOCKS = 32
@@ -79,7 +86,7 @@ _NOT_MEASURED = {"str": "", "int64": -1, "float64": np.nan, "bool": False}
 
 
 # What a task finds out: figures that merge, the statistics of a tensor whose partner has no values,
-# or the text of a read error.
+# or what a read error says.
 Measured = Partial | dict[str, float] | str
 
 
@@ -216,7 +223,7 @@ def compare_pairing(
     with ExitStack() as stack:
         if executor is None:
             executor = stack.enter_context(ThreadPoolExecutor(_threads()))
-        report = stack.enter_context(reporter(progress, _bytes(pieces), "comparing"))
+        report = stack.enter_context(reporter(progress, _bytes(pieces)))
         table = _Table(rows, tolerance)
         _measure(pieces, tolerance, executor, report, table.fill)
         unfinished = len({piece.pair for piece in pieces} - table.filled)
@@ -234,7 +241,7 @@ class _Row:
         self.walk = walk
         self.entries = tuple(int(table[f"{side}_entry"][row]) for side in _SIDES)
         self.expected = bool(table["expected"][row])
-        self.note = str(table["note"][row])
+        self.note: str = table["note"][row]
         # The order of a neighbour, and whether it stands before (-1) or behind (1) that one.
         self.beside: tuple[int, int] | None = None
         self.known = {name: table[name][row] for name in ("left", "right", "step", "rank")}
@@ -348,7 +355,8 @@ class _Row:
         for number, entry in enumerate(self.entries):
             if entry >= 0 and self._is_lost(number):
                 reason = f"unreadable_{_SIDES[number]}"
-                return verdict("unreadable", reason, self.text(number, "reason"))
+                why = self.sides[number].columns["reason"][entry]
+                return verdict("unreadable", reason, why)
         if self.expected:
             reason = "missing_noted" if self.note else "missing_expected"
             return replace(expected_missing(), reason=reason, detail=self.note)
@@ -369,8 +377,7 @@ class _Row:
     def both(self) -> tuple[ArraySource, ArraySource]:
         """Both handles of a row without `obstacle`."""
         if self.left is None or self.right is None:
-            msg = "this row has no values to compare"
-            raise ValueError(msg)
+            raise ArgumentError(Message("comparisons.no_values"))
         return self.left, self.right
 
     @property
@@ -483,7 +490,7 @@ def _set_beside(rows: Sequence[_Row], lead: int) -> None:
 def measure_batch(
     pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: bool
 ) -> list[tuple[int, int, Measured]]:
-    """What one task does: ``(pair, start, partial)`` of each piece, or the text of a read error.
+    """What one task does: ``(pair, start, partial)`` of each piece, or what a read error says.
 
     Runs in any thread or process; nothing but handles and figures travels.
     """
@@ -511,7 +518,7 @@ def _measure_piece(piece: Piece, rtol: float, atol: float, equal_nan: bool) -> M
             for start, stop in spans
         )
     except ReadError as error:
-        return str(error)
+        return message_of(error)
 
 
 def _summary(source: ArraySource, size: int) -> dict[str, float]:
@@ -545,7 +552,7 @@ def _measure(
     report: Progress,
     finish: Callable[[int, Measured], None],
 ) -> None:
-    """Hand over the merged figures, or an error text, of every pair as soon as it is finished."""
+    """Hand over the merged figures of a pair, or what an error says, as soon as it is finished."""
     parts: dict[int, dict[int, Measured]] = {}
     expected = Counter(piece.pair for piece in pieces)
     futures: dict[Future[list[tuple[int, int, Measured]]], int] = {}
@@ -600,7 +607,7 @@ class _Table:
         self.filled: set[int] = set()
 
     def fill(self, i: int, measured: Measured | None = None) -> None:
-        """Enter a row: with its figures, the text of a read error, or as not measured."""
+        """Enter a row: with its figures, what a read error says, or as not measured."""
         row = self.rows[i]
         found: dict[str, Any] = dict(row.known) | {"order": i}
         for side, name in enumerate(_SIDES):
@@ -614,7 +621,7 @@ class _Table:
             found |= figures
             if isinstance(measured, Partial):
                 self.histogram[i] = measured.histogram
-        if row.note.startswith(DEFINED_DIFFERENTLY) and judged.name in DIFFERING:
+        if "calls.defined_differently" in ids_of(row.note) and judged.name in DIFFERING:
             judged = verdict("undecidable", "defined_differently", row.note)
         found |= {
             "verdict": judged.name,
@@ -622,7 +629,7 @@ class _Table:
             "reason_id": judged.reason,
             "detail": judged.detail,
         }
-        found["reason"] = reason_text(found, "en")
+        found["reason"] = reason_of(found)
         for name, value in found.items():
             self.columns[name][i] = value
         self.filled.add(i)
@@ -684,7 +691,7 @@ def locate_pair(left: ArraySource, right: ArraySource, low: float, high: float) 
     try:
         return locate(left.read, right.read, left.shape, (low, high))
     except ReadError as error:
-        return str(error)
+        return message_of(error)
 
 
 def _evidence(
@@ -714,28 +721,23 @@ def _evidence(
 
 def _check_options(walk: object, executor: object, progress: object) -> None:
     if walk not in get_args(Walk):
-        msg = f"walk takes one of {get_args(Walk)}, got {walk!r}"
-        raise ValueError(msg)
+        raise ArgumentError(
+            Message("arguments.choice", name="walk", known=get_args(Walk), value=repr(walk))
+        )
     if executor is not None and not hasattr(executor, "submit"):
-        msg = f"executor takes a concurrent.futures.Executor, got {executor!r}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("arguments.executor", value=repr(executor)))
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        msg = f"progress takes True, False or a function of (done, total), got {progress!r}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("arguments.progress", value=repr(progress)))
 
 
 def _check_pairing(pairing: Pairing, left: Dump, right: Dump, mapping: object) -> None:
     """Raise unless the pairing was made for these two dumps."""
     if mapping is not None:
-        msg = "give either a finished pairing or a mapping, not both"
-        raise PairingError(msg)
+        raise PairingError(Message("comparisons.pairing_and_mapping"))
     for side, given, paired in (("left", left, pairing.left), ("right", right, pairing.right)):
         if not without_views(given).is_same_as(without_views(paired)):
-            msg = (
-                f"the pairing was made for another {side} dump ({paired.label!r}); "
-                "compare(pairing.left, pairing.right, pairing=pairing) uses its own"
-            )
-            raise PairingError(msg)
+            label = repr(paired.label)
+            raise PairingError(Message(f"comparisons.other_dump_{side}", label=label))
 
 
 def _notes(rows: Sequence[_Row], unfinished: int) -> tuple[str, ...]:
@@ -744,9 +746,8 @@ def _notes(rows: Sequence[_Row], unfinished: int) -> tuple[str, ...]:
     if dumps:
         notes += missing_places(*dumps)
     if unfinished:
-        text = f"interrupted: {unfinished} of {len(rows)} pairs were not measured"
-        warnings.warn(text, IncompleteWarning, stacklevel=3)
-        notes.append(text)
+        notes.append(Message("comparisons.interrupted", count=unfinished, total=len(rows)))
+        warnings.warn(told(notes[-1]), IncompleteWarning, stacklevel=3)
     return tuple(notes)
 
 

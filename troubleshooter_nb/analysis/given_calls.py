@@ -10,6 +10,7 @@ from troubleshooter_nb.analysis.fused import drawn_together
 from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.analysis.visit_pairs import NAMED, VisitPair
 from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.messages import Message
 
 # Insertion keeps the order of the mapping.
 _Partners = dict[Visit, dict[Visit, None]]
@@ -61,7 +62,8 @@ def with_notes(
     named: dict[tuple[Visit, Visit], str] = {}
     for (a, b), (mine, theirs) in zip(_linked(left, right, given), given, strict=True):
         if a is not None and b is not None:
-            named.setdefault((a, b), f"follows the given pair {mine.name} / {theirs.name}")
+            said = Message("calls.follows", left=mine.name, right=theirs.name)
+            named.setdefault((a, b), said)
     result = []
     for pair in pairs:
         parts = ((a, b) for a in pair.left.parts for b in pair.right.parts)

@@ -16,10 +16,10 @@ from troubleshooter_nb.analysis.api_names import (
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
 from troubleshooter_nb.analysis.visits import Visit, torch_leaf
-from troubleshooter_nb.pairing import DEFINED_DIFFERENTLY, Match
+from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.pairing import Match
 
 _ROLES = ("input", "parameter", "output", "gradient", "buffer", "")
-_TRANSPOSED = "transposed"
 _Found = tuple[Item, Item, Match]
 
 
@@ -194,8 +194,8 @@ def _of_chain(pair: VisitPair) -> Iterator[_Found]:
         for a, b in zip(*ends, strict=False):
             if not shapes_differ(a, b):
                 yield _found(pair, a, b, note=note)
-    said = (
-        backward_note(left.op, right.op) or f"{DEFINED_DIFFERENTLY}: gradients of fused operators"
+    said = backward_note(left.op, right.op) or Message(
+        "calls.defined_differently", what=Message("calls.fused_gradients")
     )
     labels = [_labelled(visit.members or [visit]) for visit in (left, right)]
     yield from _by_meaning(pair, labels[0], labels[1], said)
@@ -212,7 +212,7 @@ def _turned(
     [a], [b] = rest
     axes = a.shape.split("x"), b.shape.split("x")
     if len(axes[0]) == 2 and axes[0] == axes[1][::-1]:
-        note = f"{DEFINED_DIFFERENTLY}: one side's operator takes it {_TRANSPOSED}"
+        note = Message("calls.defined_differently", what=Message("calls.turned"))
         yield _found(pair, a, b, sure=DOUBTFUL, note=note)
 
 
@@ -246,17 +246,15 @@ def _by_meaning(
         rest = []
         for label, item in left:
             for k, (name, other) in enumerate(waiting):
-                same = label.partition(",")[0] == name.partition(",")[0]
+                same = label.removesuffix(".T") == name.removesuffix(".T")
                 fits = item.shape == other.shape
                 turned = item.shape == "x".join(other.shape.split("x")[::-1])
                 if (fits or turned) and (not strict or (label and same)):
                     del waiting[k]
-                    is_turned = (_TRANSPOSED in label) != (_TRANSPOSED in name)
-                    is_turned = is_turned or not fits
-                    text = f"{note}; {label or name or 'gradient'}"
-                    if is_turned and _TRANSPOSED not in text:
-                        text += f", {_TRANSPOSED}"
-                    yield _found(pair, item, other, sure=DOUBTFUL, note=text)
+                    is_turned = label.endswith(".T") or name.endswith(".T") or not fits
+                    of: str = (label or name).removesuffix(".T") or Message("calls.gradient")
+                    of = Message("calls.gradient_turned", name=of) if is_turned else of
+                    yield _found(pair, item, other, sure=DOUBTFUL, note=joined([note, of]))
                     break
             else:
                 rest.append((label, item))
@@ -272,10 +270,10 @@ def _found(
     note: str = "",
 ) -> _Found:
     confidence = min(pair.confidence, sure)
-    texts = [text for text in (note, pair.note) if text]
+    texts = [note, pair.note]
     if shapes_differ(left, right):
         confidence = min(confidence, 0.8)
-        texts.append("other shape")
+        texts.append(Message("calls.other_shape"))
     if not method:
         method = pair.method
         role = left.site.role if left.site else ""
@@ -283,7 +281,7 @@ def _found(
             method = "parameter"
         elif method == "name" and left.name != right.name:
             method = "site"
-    match = Match(left.row, right.row, method, round(confidence, 2), "; ".join(texts))
+    match = Match(left.row, right.row, method, round(confidence, 2), joined(texts))
     return left, right, match
 
 
@@ -300,22 +298,20 @@ def _alone(pair: VisitPair, found: Iterable[_Found]) -> tuple[dict[int, str], di
             if item.row in taken[k]:
                 continue
             if visit.members:
-                where = "beside others that are" if visit.bundle == "split" else "inside"
-                notes[k][item.row] = f"{where} the fused {_title(other)}"
+                id = "calls.beside_fused" if visit.bundle == "split" else "calls.inside_fused"
+                notes[k][item.row] = Message(id, call=_title(other))
             elif other.members:
-                what = f"{len(other.members)} calls of the other side"
-                notes[k][item.row] = f"this call does the work of {what}"
-            elif _nature(item) == "null":
-                notes[k][item.row] = f"null, and {_title(other)} has nothing in this place"
+                notes[k][item.row] = Message("calls.work_of", count=len(other.members))
             else:
-                notes[k][item.row] = f"{_title(other)} has nothing like it"
+                id = "calls.null_here" if _nature(item) == "null" else "calls.nothing_like_it"
+                notes[k][item.row] = Message(id, call=_title(other))
     return notes
 
 
-def _fused_note(pair: VisitPair) -> str:
+def _fused_note(pair: VisitPair) -> Message:
     fused, parts = (pair.right, pair.left) if pair.left.members else (pair.left, pair.right)
-    names = " and ".join(_title(member) for member in parts.members)
-    return f"{_title(fused)} does the work of {names}"
+    names = [_title(member) for member in parts.members]
+    return Message("calls.fused_of", call=_title(fused), parts=names)
 
 
 def _title(visit: Visit) -> str:

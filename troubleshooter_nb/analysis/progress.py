@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from troubleshooter_nb.messages import Message, told
+
 Progress = Callable[[int], None]
 
 _SHOW_AFTER = 2.0
@@ -15,9 +17,7 @@ _EVERY = 0.2
 
 
 @contextmanager
-def reporter(
-    wanted: bool | Callable[[int, int], None] | None, total: int, verb: str
-) -> Iterator[Progress]:
+def reporter(wanted: bool | Callable[[int, int], None] | None, total: int) -> Iterator[Progress]:
     """A function that takes the bytes just finished.
 
     Parameters
@@ -26,8 +26,6 @@ def reporter(
         Called as ``wanted(done, total)``; True shows at once; None shows after 2 seconds, and only
         on a terminal or in a live notebook.
     total : int, bytes
-    verb : str
-        What is being done, in the -ing form.
     """
     if callable(wanted):
         done = 0
@@ -45,7 +43,7 @@ def reporter(
     if line is None:
         yield lambda amount: None
         return
-    shown = _Shown(line, total, verb, 0.0 if wanted else _SHOW_AFTER)
+    shown = _Shown(line, total, 0.0 if wanted else _SHOW_AFTER)
     try:
         yield shown.advance
     finally:
@@ -53,14 +51,14 @@ def reporter(
 
 
 class _Line(Protocol):
-    def show(self, text: str) -> None: ...
+    def show(self, text: str, share: float) -> None: ...
 
     def clear(self) -> None: ...
 
 
 class _Shown:
-    def __init__(self, line: _Line, total: int, verb: str, after: float) -> None:
-        self.line, self.total, self.verb = line, total, verb
+    def __init__(self, line: _Line, total: int, after: float) -> None:
+        self.line, self.total = line, total
         self.next = time.monotonic() + after
         self.done = 0
         self.visible = False
@@ -70,8 +68,9 @@ class _Shown:
         now = time.monotonic()
         if now >= self.next:
             share = self.done / self.total if self.total else 1.0
-            size = f"{self.done / 1e9:.2f} of {self.total / 1e9:.2f} GB"
-            self.line.show(f"{self.verb}: {share:4.0%}, {size}")
+            done, total = self.done / 1e9, self.total / 1e9
+            text = Message("comparisons.progress", share=share, done=done, total=total)
+            self.line.show(told(text), share)
             self.next, self.visible = now + _EVERY, True
 
     def close(self) -> None:
@@ -80,7 +79,7 @@ class _Shown:
 
 
 class _Terminal:
-    def show(self, text: str) -> None:
+    def show(self, text: str, share: float) -> None:
         sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()
 
@@ -93,10 +92,10 @@ class _Plain:
     """Where nothing can be erased, one line per tenth."""
 
     def __init__(self) -> None:
-        self.last = ""
+        self.last = -1
 
-    def show(self, text: str) -> None:
-        tenth = text.split("%")[0][:-1]
+    def show(self, text: str, share: float) -> None:
+        tenth = round(100 * share) // 10
         if tenth != self.last:
             sys.stderr.write(text + "\n")
             self.last = tenth
@@ -111,7 +110,7 @@ class _Notebook:
     def __init__(self) -> None:
         self.handle: Any = None
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, share: float) -> None:
         if self.handle is None:
             display: Any = sys.modules["IPython.display"].display
             self.handle = display({"text/plain": text}, raw=True, display_id=True)

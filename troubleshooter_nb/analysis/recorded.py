@@ -12,7 +12,13 @@ import numpy as np
 
 from troubleshooter_nb.metrics.floats import dtype_from_token, unit_roundoff
 from troubleshooter_nb.metrics.noise import noise_bound
-from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, judge_statistics, verdict
+from troubleshooter_nb.metrics.verdict import (
+    Tolerance,
+    Verdict,
+    judge_statistics,
+    of_both,
+    verdict,
+)
 
 # As for tensors: of so many values an error of so many roundoffs, all of one sign, is no rounding.
 _FEWEST_SYSTEMATIC = 64
@@ -136,7 +142,7 @@ def _digest_kinds(left: Recorded, right: Recorded) -> str:
     ]
     if not all(kinds) or kinds[0] & kinds[1]:
         return ""
-    return " / ".join(", ".join(sorted(side)) for side in kinds)
+    return of_both(*(", ".join(sorted(side)) for side in kinds))
 
 
 def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verdict:
@@ -145,7 +151,7 @@ def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verd
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return _judge_numbers(a, b, tolerance, "values")
-    both = " / ".join(_shown(side.value) or side.shape or side.dtype for side in (left, right))
+    both = of_both(*(_shown(side.value) or side.shape or side.dtype for side in (left, right)))
     if left.value and right.value:
         return verdict("differs", "values_differ", both)
     return verdict("shape", "no_tensor", both)
@@ -172,7 +178,7 @@ def _judge_constants(
 
 def _judge_numbers(a: float, b: float, tolerance: Tolerance, what: str) -> Verdict:
     """Verdict of two single numbers: of their values, as their bits are not there."""
-    both = f"{a!r} / {b!r}"
+    both = of_both(repr(a), repr(b))
     close = a == b or abs(a - b) <= tolerance.atol + tolerance.rtol * abs(b)
     if math.isnan(a) or math.isnan(b):
         same = math.isnan(a) and math.isnan(b)

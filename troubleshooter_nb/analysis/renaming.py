@@ -21,6 +21,7 @@ from troubleshooter_nb.analysis.visit_pairs import (
     unpaired,
 )
 from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.messages import Message
 
 _NUMBER = re.compile(r"[0-9]+")
 _DEEPEST = 12
@@ -121,7 +122,7 @@ def _same_path_at_least(left: Sequence[Visit], right: Sequence[Visit]) -> list[V
         if not kinds_differ(visit.layer, other.layer):
             pairs.append(VisitPair(visit, other, "name", DOUBTFUL))
         elif visit.outputs == other.outputs and one_may_replace(visit.layer, other.layer):
-            note = f"another class of layer at the same place: {visit.layer} / {other.layer}"
+            note = Message("calls.other_class", left=visit.layer, right=other.layer)
             pairs.append(VisitPair(visit, other, "name", DOUBTFUL, note))
     return pairs
 
@@ -261,7 +262,7 @@ def _only_ones(rest: tuple[list[Visit], list[Visit]], layers: dict[str, str]) ->
     for visit in rest[1]:
         sides[1][key(visit, visit.path.rpartition(".")[0])].append(visit)
     return [
-        VisitPair(mine[0], sides[1][k][0], "site", 0.7, "the only ones left in their layer")
+        VisitPair(mine[0], sides[1][k][0], "site", 0.7, Message("calls.only_ones"))
         for k, mine in sides[0].items()
         if len(mine) == 1 and len(sides[1].get(k, ())) == 1
     ]

@@ -15,20 +15,21 @@ import xarray as xr
 
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.dump import DUMP_COLUMNS, Dump, object_array
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.hooks_sample import FirstValues
+from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.naming.hooks import sample_name, sample_slot, sampled_slot
 from troubleshooter_nb.pairing import Match, Pairing
 
-ALONE = "sample of a tensor that has no partner"
-NOTHING_LIKE_IT = "the other side keeps no such part of this tensor"
-_OTHER_SHAPE = "first values of tensors of two shapes are others"
-_TRANSPOSED = "the first values of a transposed tensor are other elements"
-_OTHER_SAMPLE = "the other side keeps another part of the tensor"
-_NO_VALUES = "the other side keeps no values of this tensor"
-_VIEWS_NOTE = "tensors are entries of their own, to compare with the samples of the other side"
-_NOT_FIRST = "rows drawn at random: which of the tensor's they are is not recorded"
+ALONE = Message("calls.sample_alone")
+NOTHING_LIKE_IT = Message("calls.no_such_part")
+_OTHER_SHAPE = Message("calls.other_first_values")
+_TRANSPOSED = Message("calls.first_of_transposed")
+_OTHER_SAMPLE = Message("calls.other_part")
+_NO_VALUES = Message("calls.no_values")
+_NOT_FIRST = Message("calls.random_rows")
 
 
 def samples_of(items: Iterable[Item]) -> dict[int, Item]:
@@ -145,7 +146,7 @@ def without_views(dump: Dump) -> Dump:
     if len(rows) == len(dump):
         return dump
     sources = tuple(dump.sources[k] for k in rows)
-    notes = tuple(note for note in dump.notes if not note.endswith(_VIEWS_NOTE))
+    notes = tuple(note for note in dump.notes if "calls.first_values" not in ids_of(note))
     return replace(dump, index=dump.index.isel(entry=rows), sources=sources, notes=notes)
 
 
@@ -213,8 +214,7 @@ def _extended(dump: Dump, views: Sequence[tuple[int, int]]) -> Dump:
     for row, count in views:
         source = dump.sources[row]
         if source is None:
-            msg = f"entry {row} has no values"
-            raise ValueError(msg)
+            raise ArgumentError(Message("calls.row_without_values", row=row))
         sources.append(FirstValues(source, count))
     text = {name: index[name].values[rows] for name in ("name", "slot", "size")}
     names = [
@@ -241,6 +241,5 @@ def _extended(dump: Dump, views: Sequence[tuple[int, int]]) -> Dump:
         values = np.concatenate([variable.values, added])
         variables[name] = xr.Variable(variable.dims, values, variable.attrs)
     extended = xr.Dataset(variables, index.coords, index.attrs)
-    note = f"the first values of {len(views)} {_VIEWS_NOTE}"
-    notes = (*dump.notes, note)
+    notes = (*dump.notes, Message("calls.first_values", count=len(views)))
     return replace(dump, index=extended, sources=(*dump.sources, *sources), notes=notes)

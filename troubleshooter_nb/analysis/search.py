@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import (
     canonical_parameter,
     likely_parameter,
@@ -118,7 +119,7 @@ class Search:
     ) -> None:
         """Take these pairs of leftovers over."""
         for left, right in pairs:
-            text = note or ("other shape" if shapes_differ(left, right) else "")
+            text = note or (Message("calls.other_shape") if shapes_differ(left, right) else "")
             sure = round(confidence(left, right), 2)
             self.pairs.append((left, right))
             self.matches.append(Match(left.row, right.row, method, sure, text))

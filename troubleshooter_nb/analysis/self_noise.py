@@ -10,6 +10,8 @@ import numpy as np
 from troubleshooter_nb.analysis.flow import Flow, inner
 from troubleshooter_nb.analysis.origin import Origins, find_origins
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.noise import NoiseModel, roundoff_of
 
 # Few calls of an operator may all have been lucky.
@@ -39,15 +41,14 @@ def measure_noise(comparison: Comparison) -> NoiseModel:
         If pairs differ by more than rounding explains: their error is no noise.
     """
     if not isinstance(comparison, Comparison):
-        msg = f"measure_noise() takes what compare() returns, got {type(comparison).__name__}"
-        raise TypeError(msg)
+        kind = type(comparison).__name__
+        raise ArgumentTypeError(Message("arguments.no_comparison", kind=kind))
     flow = Flow(comparison)
     origins = find_origins(flow)
     created = origins.created()
     if any(math.isinf(origins.error[row]) or origins.error[row] > 0.1 for row in created):
         name = flow.result["right_display"][created[0]]
-        msg = f"these two runs differ by more than noise, first at {name}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("comparisons.no_noise", name=name))
     names = flow.result["right"]
     known = np.flatnonzero(np.isfinite(origins.error))
     default = NoiseModel()

@@ -14,8 +14,8 @@ import xarray as xr
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.series import Series, open_series
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.series_view import plot_series, series_html, series_text
 
@@ -166,19 +166,20 @@ def compare_series(
         chief = min(parted, key=lambda each: each.first_step or 0, default=chief)
     others = _of_others([each for each in found if each is not chief])
     if len(pairs) > _MOST_MEASURES:
-        others.append(f"{len(pairs) - _MOST_MEASURES} more measures were not compared")
+        others.append(Message("series.not_compared", count=len(pairs) - _MOST_MEASURES))
     return replace(chief, notes=(*others, *chief.notes))
 
 
 def _of_others(found: Sequence[SeriesComparison]) -> list[str]:
     """What the other measures say, those that part first."""
+    notes: list[str] = []
     parted = sorted((each.first_step, each.measure) for each in found if each.first >= 0)
     together = [each.measure for each in found if each.first < 0]
-    notes = []
     if parted:
-        notes.append(f"also part: {listed([f'{name} at step {step}' for step, name in parted])}")
+        places = [Message("series.at_step", name=name, step=step) for step, name in parted]
+        notes.append(Message("series.also_part", names=places))
     if together:
-        notes.append(f"also compared, stay together: {listed(together)}")
+        notes.append(Message("series.also_together", names=together))
     return notes
 
 
@@ -189,8 +190,8 @@ def _compared(
     pieces = [_column(series, name) for series, name in zip((one, other), names, strict=True)]
     steps = np.intersect1d(pieces[0][0], pieces[1][0])
     if not len(steps):
-        msg = f"{one.label} and {other.label} have no step of {names[0]} in common"
-        raise FormatError(msg)
+        sides = {"left": one.label, "right": other.label}
+        raise FormatError(Message("series.no_common_step", measure=names[0], **sides))
     ours, theirs = (values[np.isin(at, steps)] for at, values in pieces)
     quantum = sum(
         float(series.table[name].attrs.get("quantum", 0.0))
@@ -211,12 +212,16 @@ def _compared(
     )
     labels = (one.label or "left", other.label or "right")
     table.attrs["alone"] = [len(at) - len(steps) for at, _ in pieces]
-    notes = [f"{series.label}: {note}" for series in (one, other) for note in series.notes]
+    notes = [
+        Message("dumps.note_of", label=series.label, note=note)
+        for series in (one, other)
+        for note in series.notes
+    ]
     if first != lasting:
-        back = "none of the later ones stays outside"
+        back = Message("series.returns_for_good")
         if lasting >= 0:
-            back = f"from step {int(steps[lasting])} on they stay outside"
-        notes.insert(0, f"later steps return to the noise; {back}")
+            back = Message("series.returns_until", step=int(steps[lasting]))
+        notes.insert(0, back)
     return SeriesComparison(table, names[0], labels, first, growth, kind, tuple(notes))
 
 
@@ -261,11 +266,8 @@ def _measures(left: Series, right: Series, wanted: str | None) -> list[tuple[str
     shared = [name for name in left.measures if name in right.measures]
     if wanted is not None:
         if wanted not in shared:
-            msg = (
-                f"no measure {wanted!r} in both; left has {', '.join(left.measures)}, "
-                f"right has {', '.join(right.measures)}"
-            )
-            raise FormatError(msg)
+            sides = {"left": left.measures, "right": right.measures}
+            raise FormatError(Message("series.no_such_measure", name=wanted, **sides))
         return [(wanted, wanted)]
     if shared:
         name = next((one for one in shared if one == "loss"), None)
@@ -274,11 +276,8 @@ def _measures(left: Series, right: Series, wanted: str | None) -> list[tuple[str
     losses = [[one for one in side.measures if "loss" in one] for side in (left, right)]
     if all(len(names) == 1 for names in losses):
         return [(losses[0][0], losses[1][0])]
-    msg = (
-        f"no measure in common: {', '.join(left.measures) or 'none'} and "
-        f"{', '.join(right.measures) or 'none'}"
-    )
-    raise FormatError(msg)
+    mine, theirs = (side.measures or [Message("series.no_measures")] for side in (left, right))
+    raise FormatError(Message("series.no_common_measure", left=mine, right=theirs))
 
 
 def _column(series: Series, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.value_figures import Figures
 from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
 from troubleshooter_nb.analysis.visits import Visit, visits_of
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.pairing import Match
 
 _MOST_CELLS = 4_000_000
@@ -315,7 +316,7 @@ class _Gap:
     def _judged(self, i: int, j: int) -> tuple[float, str]:
         """How sure a pair is against the best other partner of either, and what to say of it."""
         if not self.worth[i, j]:
-            return DOUBTFUL, "beside calls that values decide"
+            return DOUBTFUL, Message("calls.beside_decided")
         # Names tell the others apart.
         beside = [
             [k for k in np.flatnonzero(self.same[i]) if self.right[k].op == self.right[j].op],
@@ -325,11 +326,10 @@ class _Gap:
         rivals += [self.worth[k, j] for k in beside[1] if k != i]
         rival = max(rivals, default=0) / self.worth[i, j]
         count = min(max(map(len, beside)), 1 + abs(len(beside[0]) - len(beside[1])))
-        text = f"values decide between {count} equal candidates"
         for most, confidence in (_DECIDED, _LEANING):
             if rival <= most:
-                return confidence, text
-        return DOUBTFUL, f"{text}, though only just"
+                return confidence, Message("calls.by_values", count=count)
+        return DOUBTFUL, Message("calls.by_values_barely", count=count)
 
     def _said(self, side: int, number: int) -> str:
         mine, theirs = (self.left, self.right) if side == 0 else (self.right, self.left)
@@ -337,7 +337,7 @@ class _Gap:
         op = mine[number].op
         many = sum(v.op == op and v.signature == mine[number].signature for v in mine)
         few = sum(theirs[k].op == op for k in np.flatnonzero(same)) or np.count_nonzero(same)
-        return f"one of {many} equal calls against {few}; the values fit the others better"
+        return Message("calls.outvalued", many=many, few=few)
 
 
 class Agreement:

@@ -186,8 +186,8 @@ class _Names:
     """A list in a gap.
 
     ``{names}`` puts commas between, ``{names:r}`` quotes each, ``{names:;}`` puts semicolons,
-    ``{names:+}`` plus signs, ``{names: }`` blanks, a newline as format newlines; ``{names:3}`` and
-    ``{names:r3}`` show the first three and how many more there are.
+    ``{names:+}`` plus signs, ``{names:&}`` "and", ``{names: }`` blanks, a newline as format newlines;
+    ``{names:3}`` and ``{names:r3}`` show the first three and how many more there are.
     """
 
     def __init__(self, names: list[Any], language: Language) -> None:
@@ -198,7 +198,13 @@ class _Names:
         names = [repr(str(name)) if "r" in form else str(name) for name in self._names]
         shown = names[:most] if most else names
         chinese = self._language == "zh"
-        between = {";": ("; ", "；"), "+": (" + ", " + "), " ": (" ", " "), "\n": ("\n", "\n")}
+        between = {
+            ";": ("; ", "；"),
+            "+": (" + ", " + "),
+            "&": (" and ", "、"),
+            " ": (" ", " "),
+            "\n": ("\n", "\n"),
+        }
         text = between.get(form, (", ", "、"))[chinese].join(shown)
         if len(shown) == len(names):
             return text

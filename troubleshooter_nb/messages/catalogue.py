@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from troubleshooter_nb.messages import (
     alignment,
     arguments,
+    calls,
     capture,
     checkpoints,
     ckpt,
@@ -44,6 +45,7 @@ CATALOGUE: Mapping[str, tuple[str, str]] = {
     for subject, messages in {
         "alignment": alignment.MESSAGES,
         "arguments": arguments.MESSAGES,
+        "calls": calls.MESSAGES,
         "capture": capture.MESSAGES,
         "checkpoints": checkpoints.MESSAGES,
         "ckpt": ckpt.MESSAGES,

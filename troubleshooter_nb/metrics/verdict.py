@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import (
     COMPUTE_FORMATS,
     is_number,
@@ -79,19 +81,17 @@ class Tolerance:
         for name in ("rtol", "atol"):
             value = getattr(self, name)
             if not is_number(value):
-                msg = f"{name} must be a number, got {value!r}"
-                raise ValueError(msg)
+                raise ArgumentError(Message("arguments.no_number", name=name, value=repr(value)))
             if not 0 <= value < np.inf:
-                msg = f"{name} must be finite and 0 or larger, got {value!r}"
-                raise ValueError(msg)
+                raise ArgumentError(Message("arguments.tolerance", name=name, value=repr(value)))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A verdict, whether it counts as passed, and the id and detail of its reason.
 
-    `reason` is the id of a sentence in ``render.words``; `detail` fills its gap, for example the
-    name of a format.
+    `reason` is a key of ``messages.verdicts``; `detail` fills its gap, for example the name of a
+    format, or is `of_both` where the two sides are to be told.
     """
 
     name: VerdictName
@@ -103,6 +103,11 @@ class Verdict:
 def verdict(name: VerdictName, reason: str = "", detail: str = "") -> Verdict:
     """The verdict with the `passed` of the truth table."""
     return Verdict(name, TRUTH_TABLE[name][0], reason, detail)
+
+
+def of_both(left: str, right: str) -> Message:
+    """The detail ``left / right`` of a verdict, which knows both."""
+    return Message("verdicts.of_both", left=left, right=right)
 
 
 def expected_missing() -> Verdict:
@@ -215,21 +220,23 @@ def _nonfinite(left: Mapping[str, float], right: Mapping[str, float]) -> Verdict
         if not (a >= 0 and b >= 0 and a != b and min(a, b) != 1):
             continue
         if min(a, b):
-            return verdict("nan", "statistics_counts", f"{a:,.0f} {word} / {b:,.0f} {word}")
+            return verdict(
+                "nan", "statistics_counts", of_both(*(f"{x:,.0f} {word}" for x in (a, b)))
+            )
         return verdict("nan", f"statistics_only_{'left' if a else 'right'}", word)
-    signs = [_infinities(side) for side in (left, right)]
-    if all(signs) and signs[0] != signs[1]:
-        return verdict("nan", "statistics_opposite", " / ".join(map(str, signs)))
+    mine, theirs = _infinities(left), _infinities(right)
+    if mine and theirs and mine != theirs:
+        return verdict("nan", "statistics_opposite", of_both(mine, theirs))
     return None
 
 
-def _infinities(side: Mapping[str, float]) -> str | None:
-    """``-Inf``, ``Inf`` or both, where the extremes hold such values; None where they do not."""
+def _infinities(side: Mapping[str, float]) -> str:
+    """``-Inf``, ``Inf`` or both, where the extremes hold such values; empty where they do not."""
     low, high = (float(side.get(name, np.nan)) for name in ("min", "max"))
     if np.isnan(low) or np.isnan(high):
-        return None
+        return ""
     found = [word for word, sign in (("-Inf", -np.inf), ("+Inf", np.inf)) if sign in (low, high)]
-    return ", ".join(found) or None
+    return ", ".join(found)
 
 
 def _is_told(name: str, value: float, side: Mapping[str, float]) -> bool:

@@ -72,7 +72,9 @@ def decades(counts: np.ndarray, exponents: np.ndarray, *, lowest: int = -9) -> n
     return np.bincount(np.clip(positions, 0, 9), weights=counts, minlength=10)
 
 
-def tile_map(maxima: np.ndarray, mismatch: np.ndarray, *, alt: str) -> tuple[Markup, Markup, float]:
+def tile_map(
+    maxima: np.ndarray, mismatch: np.ndarray, *, alts: tuple[str, str]
+) -> tuple[Markup, Markup, float]:
     """Heat map of tile maxima on a log scale, its colour key, and the value of the palest shade.
 
     Parameters
@@ -81,6 +83,8 @@ def tile_map(maxima: np.ndarray, mismatch: np.ndarray, *, alt: str) -> tuple[Mar
         Largest absolute error of each tile.
     mismatch : ndarray of int, same shape
         Tiles with NaN or Inf on one side only are drawn violet.
+    alts : tuple of two str
+        What stands for the map and for its key where no picture is shown.
     """
     largest = float(maxima.max(initial=0.0))
     floor = max(largest * 10.0**-_DECADES, 5e-324)
@@ -95,12 +99,12 @@ def tile_map(maxima: np.ndarray, mismatch: np.ndarray, *, alt: str) -> tuple[Mar
     scale = max(1, min(384 // columns, 192 // rows, 24))
     # A single row or a few columns are stretched to something the eye can find.
     stretch = (max(scale, 16) if rows == 1 else scale, max(scale, 8) if columns < 8 else scale)
-    picture = image(shades, [*ramp, _MISMATCH], stretch, alt=alt)
+    picture = image(shades, [*ramp, _MISMATCH], stretch, alt=alts[0])
     key = image(
         np.arange(_SHADES, dtype=np.uint8)[None, :],
         ramp,
         (9, 9),
-        alt="colour key, pale is small, dark is large",
+        alt=alts[1],
     )
     return picture, key, floor if largest else 0.0
 

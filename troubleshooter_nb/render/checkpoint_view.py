@@ -53,19 +53,19 @@ def checkpoint_text(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, 
     columns = _columns(diff)
     language = facts["language"]
     names = {side: repr(facts[f"{side}_label"]) for side in ("left", "right")}
-    lines = [sentence("checkpoint_title", language, **names)]
+    lines = [sentence("pages.checkpoint_title", language, **names)]
     for mark, _, text in _answers(columns, facts):
         first, *rest = wrapped(f"{mark} {text}", facts, indent=4)
         # The text hangs behind its mark.
         lines += [first.removeprefix("  "), *rest[:1]]
         if len(rest) > 1:
             lines[-1] = f"{lines[-1].rstrip()} …"
-    lines += note_lines(facts, _MOST_NOTES, sentence("on_either_dump", language))
+    lines += note_lines(facts, _MOST_NOTES, sentence("pages.on_either_dump", language))
     broken = _broken(columns)
     room = LINES - len(lines) - 4
     for i in broken[: max(room // 2, 1)]:
         kind = str(columns["structure"][i])
-        kind = kind if language == "en" else sentence(f"{kind}_word", language)
+        kind = kind if language == "en" else sentence(f"pages.kind_{kind}", language)
         lines.append(f"  {padded(kind, 10)} {_name(columns, i)}  {_why(columns, i)}")
     if (more := len(broken) - max(room // 2, 1)) > 0:
         lines.append(f"  ... {more_text(more, 'diff.to_dataframe()', facts)}")
@@ -117,11 +117,11 @@ def _html(columns: Columns, blocks: pd.DataFrame, facts: Mapping[str, Any], most
             paragraph(tone(name, f"{mark} {text}", bold=name != "ok") if name else f"{mark} {text}")
             for mark, name, text in _answers(columns, facts)
         ),
-        *(paragraph(small(sentence("note", language, text=note))) for note in facts["notes"]),
+        *(paragraph(small(sentence("pages.note", language, text=note))) for note in facts["notes"]),
         *_structure(columns, facts, listed),
         *_blocks(blocks, facts, most),
         *_largest(columns, facts),
-        *(_list(key, names, language, listed) for key, names in _folded(columns)),
+        *(_list(id, names, language, listed) for id, names in _folded(columns)),
     )
 
 
@@ -135,22 +135,22 @@ def _answers(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str,
     structure = Counter(map(str, columns["structure"][~columns["expected"]]))
     paired = sum(structure.values()) - structure["left_only"] - structure["right_only"]
     total = len(columns["structure"])
-    parts = [sentence("paired_of", language, count=f"{paired:,}", total=f"{total:,}")]
+    parts = [sentence("pages.paired_of", language, count=paired, total=total)]
     parts += [
-        sentence(f"structure_{name}", language, count=f"{structure[name]:,}")
+        sentence(f"pages.structure_{name}", language, count=structure[name])
         for name in (*_BROKEN, "renamed")
         if structure[name]
     ]
     if expected := int(columns["expected"].sum()):
-        parts.append(sentence("structure_expected", language, count=f"{expected:,}"))
+        parts.append(sentence("pages.structure_expected", language, count=expected))
     same = facts["same_structure"]
-    word = sentence("same_structure" if same else "other_structure", language)
-    said = word + sentence("colon", language) + sentence("comma", language).join(parts)
+    word = sentence("pages.same_structure" if same else "pages.other_structure", language)
+    said = word + sentence("pages.colon", language) + sentence("pages.comma", language).join(parts)
     answers = [("✓" if same else "▲", "ok" if same else "warn", said)]
     if renames := _renames(facts["renames"]):
-        answers.append(("·", "", spaced(sentence("names_differ", language), renames)))
+        answers.append(("·", "", spaced(sentence("pages.names_differ", language), renames)))
     if facts["verdict"] is None:
-        return [*answers, ("·", "", sentence("values_not_compared", language))]
+        return [*answers, ("·", "", sentence("pages.values_not_compared", language))]
     return [*answers, *_change(columns, facts)]
 
 
@@ -167,25 +167,25 @@ def _change(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, 
     compared = was_compared(columns["verdict"])
     identical = columns["verdict"] == "identical"
     if not compared.any():
-        return [("?", "warn", sentence("nothing_compared", language))]
+        return [("?", "warn", sentence("pages.nothing_compared", language))]
     if identical[compared].all():
         whole = not _broken(columns)
-        text = sentence("all_identical", language, count=f"{int(compared.sum()):,}")
+        text = sentence("pages.all_identical", language, count=int(compared.sum()))
         return [("✓" if whole else "=", "ok", text), ("·", "", facts["verdict"])]
     counts = {
-        "changed": f"{int((compared & ~identical).sum()):,}",
-        "untouched": f"{int(identical.sum()):,}",
+        "changed": int((compared & ~identical).sum()),
+        "untouched": int(identical.sum()),
     }
     passed = columns["passed"][compared].all()
     mark, name = ("✓", "ok") if passed else ("✗", "bad")
-    text = sentence("changed_untouched", language, **counts)
+    text = sentence("pages.changed_untouched", language, **counts)
     change = facts["relative_change"]
     if np.isfinite(change) and change > 0:
-        text += sentence("whole_change", language, change=scientific(change))
+        text += sentence("pages.whole_change", language, change=scientific(change))
     answers = [(mark, name, text), ("·", "", facts["verdict"])]
     rate = facts["learning_rate"]
     if np.isfinite(rate):
-        answers.append(("·", "", sentence("rate_known", language, rate=f"{rate:.6g}")))
+        answers.append(("·", "", sentence("pages.rate_known", language, rate=f"{rate:.6g}")))
     return answers
 
 
@@ -215,14 +215,16 @@ def _structure(columns: Columns, facts: Mapping[str, Any], most: int) -> list[Ma
         return []
     lines = [
         row(
-            left_cell(tone("warn", sentence(f"{columns['structure'][i]}_word", facts["language"]))),
+            left_cell(
+                tone("warn", sentence(f"pages.kind_{columns['structure'][i]}", facts["language"]))
+            ),
             left_cell(samp(_name(columns, i))),
             left_cell(_why(columns, i)),
         )
         for i in rows[:most]
     ]
     titles = (("", True), ("name", True), ("shape, dtype", True))
-    found = [heading(sentence("structure_rows", facts["language"])), table(titles, lines)]
+    found = [heading(sentence("pages.structure_rows", facts["language"])), table(titles, lines)]
     if len(rows) > most:
         text = more_text(len(rows) - most, "diff.to_dataframe()", facts)
         found.append(paragraph(small(text)))
@@ -241,8 +243,11 @@ def _blocks(blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> list[M
         _block_row(block, facts["verdict"] is not None, with_rate)
         for block in blocks.iloc[:most].to_dict("records")
     ]
-    remark = sentence("by_block_remark", language) if facts["verdict"] is not None else ""
-    found = [heading(sentence("by_block", language), remark), table(titles, lines, class_="tsnb-t")]
+    remark = sentence("pages.by_block_remark", language) if facts["verdict"] is not None else ""
+    found = [
+        heading(sentence("pages.by_block", language), remark),
+        table(titles, lines, class_="tsnb-t"),
+    ]
     if len(blocks) > most:
         found.append(paragraph(small(more_text(len(blocks) - most, "diff.blocks()", facts))))
     return found
@@ -298,32 +303,32 @@ def _largest(columns: Columns, facts: Mapping[str, Any]) -> list[Markup]:
         moved = rms / rate if columns["role"][i] == "parameter" else np.nan
         cells += [cell(_figure(moved))] if np.isfinite(rate) else []
         lines.append(row(*cells))
-    return [heading(sentence("largest_changes", facts["language"])), table(titles, lines)]
+    return [heading(sentence("pages.largest_changes", facts["language"])), table(titles, lines)]
 
 
 def _folded(columns: Columns) -> list[tuple[str, list[str]]]:
     """Lists that are folded away: what did not change, what is expected, what is tied."""
     rows = {
-        "untouched_list": columns["verdict"] == "identical",
-        "expected_list": columns["expected"],
+        "pages.untouched_list": columns["verdict"] == "identical",
+        "pages.expected_list": columns["expected"],
     }
     found = [
-        (key, [_name(columns, int(i)) for i in np.flatnonzero(chosen)])
-        for key, chosen in rows.items()
+        (id, [_name(columns, int(i)) for i in np.flatnonzero(chosen)])
+        for id, chosen in rows.items()
     ]
     tied = [
         f"{_name(columns, int(i))} = {columns['tied_to'][i]}"
         for i in np.flatnonzero(columns["tied_to"] != "")
     ]
-    return [*found, ("tied_list", tied)]
+    return [*found, ("pages.tied_list", tied)]
 
 
-def _list(key: str, names: Sequence[str], language: str, most: int) -> Markup | None:
+def _list(id: str, names: Sequence[str], language: str, most: int) -> Markup | None:
     if not names:
         return None
     text = ", ".join(names[:most])
     more = f" … {len(names) - most:,}" if len(names) > most else ""
-    summary = sentence(key, language, count=f"{len(names):,}")
+    summary = sentence(id, language, count=len(names))
     return details([summary], paragraph(samp(text), more))
 
 

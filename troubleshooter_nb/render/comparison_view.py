@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.charts import depth_chart, scientific, spark, strip, tile_map
 from troubleshooter_nb.render.explanation import (
     check_marks,
@@ -116,7 +117,7 @@ def _comparison_html(
         _call_out(pairs, evidence, facts),
         *_along(pairs, facts),
         *_worst(pairs, worst, facts),
-        heading(sentence("inside", language)) if shown else None,
+        heading(sentence("pages.inside", language)) if shown else None,
         *(
             _drill_down(pairs, i, evidence[i], facts, opened=number == 0)
             for number, i in enumerate(shown[:inside])
@@ -138,7 +139,7 @@ def _passed_html(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> str:
         _verdict(pairs, facts),
         _remarks(pairs, facts),
         _call_out(pairs, {}, facts),
-        details([sentence("all_pairs", language)], *chart, *body),
+        details([sentence("pages.all_pairs", language)], *chart, *body),
         _findings(facts),
         _unmatched(facts),
         _provenance(facts),
@@ -177,7 +178,7 @@ def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     language = facts["language"]
     parts = [tone(*headline(pairs, facts, ascii_only=False))]
     if origins := origin_counts(pairs, language):
-        parts[0] = join([parts[0], sentence("colon", language), origins])
+        parts[0] = join([parts[0], sentence("pages.colon", language), origins])
     if pairs.first is not None:
         at = tone(_first_tone(pairs), f"➤ {first_words(pairs, language)}")
         number = small(f"(#{pairs.number(pairs.first)})")
@@ -205,8 +206,8 @@ def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
         label = element("b", facts[f"{side}_label"]) if facts[f"{side}_label"] != side else None
         parts.append(join([side, label, *runner, ", ".join(dtypes[:3])], " "))
     parts.append(criterion(facts))
-    parts += [sentence(key, language) for key in pairs.order_remarks]
-    parts += list(facts["notes"])
+    parts += [sentence(id, language) for id in pairs.order_remarks]
+    parts += [told(note, language) for note in facts["notes"]]
     text = paragraph(small(join(parts, " · ")), style="margin:2px 0 2px 0;opacity:.75")
     checks = check_marks(facts["checks"], language)
     return join([text, paragraph(checks, style="margin:2px 0 8px 0") if checks else None])
@@ -221,11 +222,11 @@ def _call_out(
     values = pairs.row(first)
     left, right = pairs.sides(first)
     title = left if left == right else f"{left or '–'} → {right or '–'}"
-    key = "first_divergence" if len(pairs.failed) else "within_title"
+    id = "pages.first_divergence" if len(pairs.failed) else "pages.within_title"
     where = spaced(*range_sentences(evidence[first], language)) if first in evidence else ""
     # The same in other words, from values that need not have been kept.
     where = where or place_sentence(facts["observed"], pairs.number(first), language)
-    lead = f"➤ {sentence(key, language)}{sentence('colon', language)}"
+    lead = f"➤ {sentence(id, language)}{sentence('pages.colon', language)}"
     lines = [paragraph(element("b", lead, samp(title)))]
     if values["origin"] == "created":
         how = origin_sentence(values, language)
@@ -243,7 +244,7 @@ def _call_out(
         lines += [paragraph(where)] if where else []
     calls = [_subscript(pairs, first), "cmp.explain()"]
     code = join([element("code", call) for call in calls], "\N{EN SPACE}")
-    following = sentence("next", language)
+    following = sentence("pages.next", language)
     lines.append(paragraph(small(following, gap(following), code)))
     return element(
         "div",
@@ -256,8 +257,8 @@ def _call_out(
 def _what(values: Mapping[str, Any], language: str) -> Markup:
     """Verdict and reason in a line."""
     mark = verdict_mark(str(values["verdict"]), language)
-    end = "。" if language == "zh" else "."
-    return paragraph(mark, sentence("colon", language), reason_text(values, language), end)
+    reason = sentence("pages.sentence", language, text=values["reason"])
+    return paragraph(mark, sentence("pages.colon", language), reason)
 
 
 def _subscript(pairs: Pairs, i: int) -> str:
@@ -270,13 +271,13 @@ def _subscript(pairs: Pairs, i: int) -> str:
 def _before(pairs: Pairs, first: int, language: str) -> str:
     error = pairs["rel_l2_error"]
     measured = np.flatnonzero(~np.isnan(error[:first]))
-    skipped = sentence("not_compared_before", language, count=first - len(measured))
+    skipped = sentence("pages.not_compared_before", language, count=first - len(measured))
     after = skipped if len(measured) < first else ""
     if not len(measured):
-        return after or sentence("is_first", language)
+        return after or sentence("pages.is_first", language)
     i = int(measured[-1])
     name, relative = pairs.short(i), scientific(float(error[i]))
-    return spaced(sentence("before_agrees", language, name=name, rel=relative), after)
+    return spaced(sentence("pages.before_agrees", language, name=name, rel=relative), after)
 
 
 def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
@@ -294,10 +295,10 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
         }
     chosen = _thinned(pairs)
     nan = _first_nan(pairs, chosen)
-    key = "along_remark_origin" if pairs.has_origins else "along_remark"
-    told = sentence("chart_alt_pass" if first is None else "chart_alt", language, **alt)
+    id = "pages.along_remark_origin" if pairs.has_origins else "pages.along_remark"
+    text = sentence("pages.chart_alt_pass" if first is None else "pages.chart_alt", language, **alt)
     return [
-        heading(sentence("along", language), sentence(key, language)),
+        heading(sentence("pages.along", language), sentence(id, language)),
         depth_chart(
             [float(pairs["max_abs_error"][i]) for i in chosen],
             [pairs.mark(i) for i in chosen],
@@ -307,7 +308,7 @@ def _along(pairs: Pairs, facts: Mapping[str, Any]) -> list[Markup]:
             if first is not None
             else "",
             labels=thinned_ticks([pairs.short(i) for i in chosen]),
-            alt=told + _alt_of_origins(pairs, nan, language),
+            alt=text + _alt_of_origins(pairs, nan, language),
             nan=None
             if nan is None or nan == first
             else (chosen.index(nan), f"△ NaN/Inf #{pairs.number(nan)} {pairs.short(nan)}"[:60]),
@@ -321,17 +322,17 @@ def _first_nan(pairs: Pairs, chosen: Sequence[int]) -> int | None:
 
 
 def _alt_of_origins(pairs: Pairs, nan: int | None, language: str) -> str:
-    told = ""
+    text = ""
     created = np.flatnonzero(pairs["origin"] == "created")
     if len(created):
         some = ", ".join(f"#{pairs.number(int(i))} {pairs.short(int(i))}" for i in created[:_FEW])
         some += "" if len(created) <= _FEW else ", …"
         carried = int((pairs.states == "carried").sum())
-        told = sentence("chart_alt_origin", language, created=some, carried=carried)
+        text = sentence("pages.chart_alt_origin", language, created=some, carried=carried)
     if nan is not None:
         name = f"#{pairs.number(nan)} {pairs.short(nan)}"
-        told += sentence("chart_alt_nan", language, name=name)
-    return told
+        text += sentence("pages.chart_alt_nan", language, name=name)
+    return text
 
 
 def _thinned(pairs: Pairs) -> list[int]:
@@ -350,9 +351,9 @@ def _worst(pairs: Pairs, worst: Sequence[int], facts: Mapping[str, Any]) -> list
     if not worst:
         return []
     language = facts["language"]
-    title = sentence("worst", language, count=len(worst))
-    key = "worst_remark_origin" if pairs.has_origins else "worst_remark"
-    return [heading(title, sentence(key, language)), pair_table(pairs, worst, facts)]
+    title = sentence("pages.worst", language, count=len(worst))
+    id = "pages.worst_remark_origin" if pairs.has_origins else "pages.worst_remark"
+    return [heading(title, sentence(id, language)), pair_table(pairs, worst, facts)]
 
 
 def _drill_down(
@@ -365,7 +366,9 @@ def _drill_down(
         f" #{pairs.number(i)} ",
         samp(pairs.short(i)),
         f" · max |Δ| {scientific(float(values['max_abs_error']))}",
-        join([f" {sentence('at_word', facts['language'])} ", samp(where[0][0])]) if where else None,
+        join([f" {sentence('pages.at_word', facts['language'])} ", samp(where[0][0])])
+        if where
+        else None,
     ]
     return details(summary, _inside(values, evidence, facts["language"]), opened=opened)
 
@@ -373,23 +376,31 @@ def _drill_down(
 def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> Markup:
     elements = worst_elements(str(values["left_shape"]), evidence)
     mismatch = evidence["tile_mismatch"].values
-    alt = sentence(
-        "heat_map",
-        language,
-        name=values["left"],
-        shape=values["left_shape"],
-        largest=scientific(float(values["max_abs_error"])),
-        index=elements[0][0] if elements else "–",
+    alts = (
+        sentence(
+            "pages.heat_map",
+            language,
+            name=values["left"],
+            shape=values["left_shape"],
+            largest=scientific(float(values["max_abs_error"])),
+            index=elements[0][0] if elements else "–",
+        ),
+        sentence("pages.colour_key", language),
     )
-    picture, key, floor = tile_map(evidence["tile_max"].values, mismatch, alt=alt)
+    picture, key, floor = tile_map(evidence["tile_max"].values, mismatch, alts=alts)
     largest = scientific(float(evidence["tile_max"].values.max(initial=0.0)))
     legend = small(
-        f"{sentence('tile_remark', language)} \N{EN SPACE}{scientific(floor)} ", key, f" {largest}"
+        f"{sentence('pages.tile_remark', language)} \N{EN SPACE}{scientific(floor)} ",
+        key,
+        f" {largest}",
     )
     count = int(mismatch.sum())
     violet = (
         join(
-            [element("br"), small(tone("miss", sentence("mismatch_violet", language, count=count)))]
+            [
+                element("br"),
+                small(tone("miss", sentence("pages.mismatch_violet", language, count=count))),
+            ]
         )
         if count
         else None
@@ -434,12 +445,14 @@ def _axis_table(evidence: xr.Dataset, language: str) -> Markup | None:
         if not evidence[f"profile_{axis}"].values.any():
             continue  # NaN or Inf only: there is no finite error to be anywhere
         bins = spark(evidence[f"profile_{axis}"].values)
-        note = sentence("range", language, start=start, stop=stop, length=length)
+        note = sentence("pages.range", language, start=start, stop=stop, length=length)
         lines.append(
             row(
                 left_cell(f"axis\N{NO-BREAK SPACE}{axis}"),
                 left_cell(samp(bins)),
-                left_cell(tone("bad", note) if concentrated else sentence("spread", language)),
+                left_cell(
+                    tone("bad", note) if concentrated else sentence("pages.spread", language)
+                ),
             )
         )
     if not lines:
@@ -457,11 +470,12 @@ def _all_pairs(pairs: Pairs, facts: Mapping[str, Any], rows: Rows) -> list[Marku
         at = next((k for k, (_, numbers) in enumerate(groups) if pairs.first in numbers), 0)
         start = max(0, min(at - _MOST_BLOCKS // 2, hidden))
         groups = groups[start : start + _MOST_BLOCKS]
-    sections = [heading(sentence("all_pairs", language), sentence("all_pairs_remark", language))]
+    sections = [
+        heading(sentence("pages.all_pairs", language), sentence("pages.all_pairs_remark", language))
+    ]
     sections += [_block(pairs, title, numbers, facts, rows) for title, numbers in groups]
     if rows != "all":
-        total = f"{len(pairs):,}"
-        sections.append(paragraph(small(sentence("left_out", language, total=total))))
+        sections.append(paragraph(small(sentence("pages.left_out", language, total=len(pairs)))))
     return sections
 
 
@@ -496,10 +510,10 @@ def _block(
     if np.nanmax(errors, initial=0.0, where=np.isfinite(errors)) > 0:
         worst = numbers[int(np.nanargmax(errors))]
         largest = scientific(float(np.nanmax(errors)))
-        said = sentence("worst_of", language, largest=largest)
+        said = sentence("pages.worst_of", language, largest=largest)
         parts.append(join([f"{said} ", samp(pairs.short(worst))]))
     here = pairs.first in numbers
-    arrow = f" ➤ {sentence('first_divergence', language).lower()}"
+    arrow = f" ➤ {sentence('pages.first_divergence', language).lower()}"
     summary = [
         samp(f"{title} {strip(list(errors[:_BARS]))}{'…' if len(errors) > _BARS else ''}"),
         "\N{EN SPACE}",
@@ -531,7 +545,7 @@ def _findings(facts: Mapping[str, Any]) -> Markup | None:
     found, language = facts["findings"], facts["language"]
     if not found:
         return None
-    title = sentence("part_findings", language)
+    title = sentence("explanations.part_findings", language)
     return details([title, small(f" · {len(found)}")], *findings_html(found, language))
 
 
@@ -548,11 +562,14 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     rows = []
     for i in order[:_MOST_UNMATCHED]:
         side = "left" if columns["left_entry"][i] >= 0 else "right"
-        note = str(columns["note"][i])
-        word, closest = sentence("expected_word", language), sentence("closest", language)
-        said = sentence("colon", language).join(filter(None, [word, note]))
+        note = told(columns["note"][i], language)
+        word, closest = (
+            sentence("pages.expected_word", language),
+            sentence("pages.closest", language),
+        )
+        said = sentence("pages.colon", language).join(filter(None, [word, note]))
         expected = said if columns["expected"][i] else ""
-        near = str(columns["candidates"][i])
+        near = told(columns["candidates"][i], language)
         rows.append(
             (
                 facts[f"{side}_label"],
@@ -566,14 +583,14 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
         [
             tone(
                 "warn",
-                f"{glyph('missing')} {sentence('unmatched', language, count=unexpected)}",
+                f"{glyph('missing')} {sentence('pages.unmatched', language, count=unexpected)}",
             ),
-            small(f" · {sentence('structure_expected', language, count=expected_count)}")
+            small(f" · {sentence('pages.structure_expected', language, count=expected_count)}")
             if (expected_count := count - unexpected)
             else None,
         ],
         simple_table(("side", "name", "shape", "note"), rows),
-        paragraph(small(sentence("more", language, count=more))) if more > 0 else None,
+        paragraph(small(sentence("pages.more", language, count=more))) if more > 0 else None,
     )
 
 
@@ -583,13 +600,15 @@ def _provenance(facts: Mapping[str, Any]) -> Markup:
     body = (
         facts_table(left, right, (facts["left_label"], facts["right_label"]))
         if left or right
-        else paragraph(small(sentence("no_facts", language)))
+        else paragraph(small(sentence("pages.no_facts", language)))
     )
     differing = [key for key in left if key in right and left[key] != right[key]]
     remark = (
-        f" · {sentence('cards_differ', language)} {', '.join(differing[:6])}" if differing else ""
+        f" · {sentence('pages.cards_differ', language)} {', '.join(differing[:6])}"
+        if differing
+        else ""
     )
-    return details([sentence("provenance", language), small(remark)], body)
+    return details([sentence("pages.provenance", language), small(remark)], body)
 
 
 def _largest(values: np.ndarray) -> float:

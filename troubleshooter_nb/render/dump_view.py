@@ -50,7 +50,7 @@ def _dump_html(index: xr.Dataset, entries: Entries, facts: Mapping[str, Any], mo
             style="margin:2px 0;font-size:16px",
         ),
         *(paragraph(tone(name, text)) for name, text in entries.health(language)),
-        *(paragraph(small(sentence("note", language, text=note))) for note in facts["notes"]),
+        *(paragraph(small(sentence("pages.note", language, text=note))) for note in facts["notes"]),
         *_along(entries, language),
         *_sick(entries, language),
         *_blocks(entries, language, most),
@@ -61,7 +61,7 @@ def _dump_html(index: xr.Dataset, entries: Entries, facts: Mapping[str, Any], mo
 def card_html(facts: Mapping[str, Any], language: str) -> str:
     """HTML repr of a RunCard."""
     if not facts:
-        return fragment(paragraph(small(sentence("no_facts", language))))
+        return fragment(paragraph(small(sentence("pages.no_facts", language))))
     return fragment(simple_table(("fact", "value"), [(samp(k), str(v)) for k, v in facts.items()]))
 
 
@@ -77,18 +77,20 @@ def _along(entries: Entries, language: str) -> list[Markup]:
     limit = float(entries.limits[chosen].min())
     near = float(np.nanmax(largest)) > limit * 1e-4
     return [
-        heading(sentence("magnitudes", language), sentence("magnitudes_remark", language)),
+        heading(
+            sentence("pages.magnitudes", language), sentence("pages.magnitudes_remark", language)
+        ),
         depth_chart(
             [float(largest[i]) for i in chosen],
             [entries.tone(i) for i in chosen],
-            line=(limit, sentence("largest_finite", language, value=scientific(limit)))
+            line=(limit, sentence("pages.largest_finite", language, value=scientific(limit)))
             if near
             else None,
             first=None,
             first_label="",
             labels=thinned_ticks([entries.names[i] for i in chosen]),
             alt=sentence(
-                "magnitudes_alt",
+                "pages.magnitudes_alt",
                 language,
                 smallest=scientific(float(np.nanmin(largest))),
                 largest=scientific(float(np.nanmax(largest))),
@@ -101,7 +103,7 @@ def _sick(entries: Entries, language: str) -> list[Markup]:
     found = entries.sick(_MOST_SICK)
     if not found:
         return []
-    title = sentence("look_first", language, count=len(found))
+    title = sentence("pages.look_first", language, count=len(found))
     return [heading(title), _entry_table(entries, found, language)]
 
 
@@ -117,7 +119,7 @@ def _blocks(entries: Entries, language: str, most: int) -> list[Markup]:
         sick = [i for i in numbers if entries.is_sick(i)]
         summary = [
             samp(title),
-            f" · {sentence('tensors', language, count=f'{len(numbers):,}', size=f'{size:,}')}",
+            f" · {sentence('pages.tensors', language, count=len(numbers), size=size)}",
             tone("warn", f" · ▲ {len(sick)}") if sick else None,
         ]
         opened = len(entries) <= 12
@@ -174,4 +176,4 @@ def _card_details(card: Mapping[str, Any], language: str) -> Markup | None:
     if not card:
         return None
     rows = [(samp(key), str(value)) for key, value in card.items()]
-    return details([sentence("provenance", language)], simple_table(("fact", "value"), rows))
+    return details([sentence("pages.provenance", language)], simple_table(("fact", "value"), rows))

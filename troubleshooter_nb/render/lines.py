@@ -66,7 +66,7 @@ def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
     """
     shown = lines[:LINES]
     if len(lines) > LINES:
-        rest = sentence("more_lines", facts["language"], count=len(lines) - LINES + 1)
+        rest = sentence("pages.more_lines", facts["language"], count=len(lines) - LINES + 1)
         shown[-1] = f"  ... {rest}"
     return "\n".join(_cut(_plain(line, facts), "..." if facts["ascii"] else "…") for line in shown)
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.render.html import INKS
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.text import parse_shape, scalar_row
@@ -64,7 +66,7 @@ class ComparisonPlots:
             ax.axhline(self.facts["atol"], color=INKS[""], linestyle="--", linewidth=0.8)
         if pairs.first is not None:
             ax.axvline(pairs.first, color=INKS["bad"], linestyle=":", linewidth=1)
-            title = f"{sentence('first_divergence', 'en')} #{pairs.number(pairs.first)}: "
+            title = f"{sentence('pages.first_divergence', 'en')} #{pairs.number(pairs.first)}: "
             ax.set_title(title + pairs.short(pairs.first), fontsize=10)
         ax.set_xlabel("pair in execution order")
         ax.set_ylabel(figure)
@@ -150,8 +152,7 @@ class DiffPlots:
         """
         count = len(parse_shape(str(self.row["left_shape"].values)))
         if not -count <= axis < count:
-            msg = f"no axis {axis}: the tensor has {count}"
-            raise ValueError(msg)
+            raise ArgumentError(Message("arguments.no_axis", axis=axis, count=count))
         ax = ax or _new_axes(7, 2.5)
         variable = self.evidence[f"profile_{axis % count}"]
         length = int(variable.attrs["length"])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
 
@@ -139,15 +140,16 @@ class Pairs:
         states = self.states
         counts = {state: int((states == state).sum()) for state in ("created", "within", "carried")}
         rest = len(self.failed) - counts["created"] - counts["carried"]
-        carried = "carried_count" if counts["created"] or counts["within"] else "carried_on_count"
+        is_known = counts["created"] or counts["within"]
+        carried = "pages.carried_count" if is_known else "pages.carried_on_count"
         kinds = (
-            ("created_count", counts["created"]),
-            ("within_count", counts["within"]),
+            ("pages.created_count", counts["created"]),
+            ("pages.within_count", counts["within"]),
             (carried, counts["carried"]),
-            ("without_effect_count", rest),
+            ("pages.without_effect_count", rest),
         )
-        parts = [sentence(key, language, count=count) for key, count in kinds if count]
-        return ("\uff0c" if language == "zh" else ", ").join(parts)
+        parts = [sentence(id, language, count=count) for id, count in kinds if count]
+        return sentence("pages.comma", language).join(parts)
 
     @property
     def turn(self) -> int:
@@ -206,11 +208,11 @@ class Pairs:
         found = []
         parameters = self["role"] == "parameter"
         if np.any(parameters & self["walked_backward"]):
-            found.append("backward_order")
+            found.append("pages.backward_order")
         elif np.any(parameters):
-            found.append("parameters_forward")
+            found.append("pages.parameters_forward")
         if len(self) > 1 and not self["order_known"].any():
-            found.append("by_name")
+            found.append("pages.by_name")
         return found
 
     def remarks(self, language: str) -> list[tuple[str, str]]:
@@ -221,22 +223,26 @@ class Pairs:
             for name in ("nan_mismatch_count", "inf_mismatch_count")
         ]
         kinds = (
-            ("warn", "shape_count", verdict == "shape"),
-            ("warn", "without_partner", (verdict == "missing") & ~self["passed"]),
-            ("warn", "unreadable_count", (verdict == "unreadable") & (reason != "interrupted")),
-            ("warn", "undecidable_count", verdict == "undecidable"),
-            ("miss", "nonfinite_count", reason == "identical_nonfinite"),
-            ("", "rounding_count", verdict == "rounding"),
-            ("warn", "blind_count", reason == "pass_blind"),
-            ("warn", "interrupted_count", reason == "interrupted"),
+            ("warn", "pages.shape_count", verdict == "shape"),
+            ("warn", "pages.without_partner", (verdict == "missing") & ~self["passed"]),
+            (
+                "warn",
+                "pages.unreadable_count",
+                (verdict == "unreadable") & (reason != "interrupted"),
+            ),
+            ("warn", "pages.undecidable_count", verdict == "undecidable"),
+            ("miss", "pages.nonfinite_count", reason == "identical_nonfinite"),
+            ("", "pages.rounding_count", verdict == "rounding"),
+            ("warn", "pages.blind_count", reason == "pass_blind"),
+            ("warn", "pages.interrupted_count", reason == "interrupted"),
         )
         found = [
-            (tone, sentence(key, language, count=count))
-            for tone, key, rows in kinds
+            (tone, sentence(id, language, count=count))
+            for tone, id, rows in kinds
             if (count := int(np.count_nonzero(rows)))
         ]
         if any(counts):
-            text = sentence("nan_mismatch", language, mismatches=mismatches(*counts))
+            text = sentence("verdicts.nan_mismatch", language, mismatches=mismatches(*counts))
             found.insert(0, ("miss", f"◇ {text}"))
         return found
 
@@ -276,13 +282,13 @@ def thinned_ticks(labels: Sequence[str]) -> list[tuple[int, str]]:
 
 # Kind of trouble -> (glyph, tone, sentence); the worst first.
 _TROUBLES = {
-    "unreadable": ("!", "warn", "unreadable_count"),
-    "nan": ("◇", "miss", "with_nan"),
-    "inf": ("◇", "miss", "with_inf"),
-    "saturated": ("▲", "warn", "saturated"),
-    "near": ("▲", "warn", "near_limit"),
-    "zero": ("▲", "warn", "all_zero"),
-    "constant": ("▲", "warn", "constant"),
+    "unreadable": ("!", "warn", "pages.unreadable_count"),
+    "nan": ("◇", "miss", "pages.with_nan"),
+    "inf": ("◇", "miss", "pages.with_inf"),
+    "saturated": ("▲", "warn", "pages.saturated"),
+    "near": ("▲", "warn", "pages.near_limit"),
+    "zero": ("▲", "warn", "pages.all_zero"),
+    "constant": ("▲", "warn", "pages.constant"),
 }
 # A value this close to the largest finite one overflows with the next few additions.
 _NEAR = 1 / 8
@@ -381,32 +387,33 @@ class Entries:
         if kind == "ok":
             return ""
         if kind == "not_read":  # of a dump that was not read at all, it is said once
-            return f"○ {sentence('not_read_word', language)}" if self._any_read else ""
+            return f"○ {sentence('pages.not_read_word', language)}" if self._any_read else ""
         if kind == "unreadable":
-            return f"! {self['reason'][i]}"
+            return f"! {told(self['reason'][i], language)}"
         mark = _TROUBLES[kind][0]
         counts = {"nan": self["nan_count"][i], "inf": self["inf_count"][i]}
         if kind in counts:
             return f"{mark} {counts[kind]:,} {'NaN' if kind == 'nan' else 'Inf'}"
-        return f"{mark} {sentence(f'{kind}_word', language)}"
+        return f"{mark} {sentence(f'pages.word_{kind}', language)}"
 
     def health(self, language: str) -> list[tuple[str, str]]:
         """What is wrong with the dump, as (tone, text), the worst first; else that all is well."""
         found = []
-        for kind, (mark, tone, key) in _TROUBLES.items():
+        for kind, (mark, tone, id) in _TROUBLES.items():
             rows = np.flatnonzero(self.kinds == kind)
             if len(rows):
-                text = sentence(key, language, count=f"{len(rows):,}")
-                first = sentence("first_entry", language)
-                found.append((tone, f"{mark} {text}, {first} {self.names[rows[0]]}"))
+                text = sentence(id, language, count=len(rows))
+                first = sentence("pages.first_entry", language)
+                between = sentence("pages.comma", language)
+                found.append((tone, f"{mark} {text}{between}{first} {self.names[rows[0]]}"))
         found += [("warn", f"○ {text}") for text in self._gaps(language)]
         if len(self) and not self._any_read:
-            found.append(("", sentence("not_summarised", language)))
+            found.append(("", sentence("pages.not_summarised", language)))
         elif unread := int(np.count_nonzero(self.kinds == "not_read")):
-            text = sentence("not_read", language, count=f"{unread:,}", of=f"{len(self):,}")
+            text = sentence("pages.not_read", language, count=unread, of=len(self))
             found.append(("", f"○ {text}"))
         elif not found and len(self):
-            found.append(("ok", f"✓ {sentence('all_finite', language)}"))
+            found.append(("ok", f"✓ {sentence('pages.all_finite', language)}"))
         return found
 
     def _gaps(self, language: str) -> list[str]:
@@ -425,10 +432,12 @@ class Entries:
                 missing = len(every - places.get((step, rank), set()))
                 if missing:
                     gaps.append(
-                        sentence("gap", language, step=step, rank=rank, count=f"{missing:,}")
+                        sentence("pages.gap", language, step=step, rank=rank, count=missing)
                     )
         return (
-            gaps if len(gaps) <= 3 else [*gaps[:3], sentence("more", language, count=len(gaps) - 3)]
+            gaps
+            if len(gaps) <= 3
+            else [*gaps[:3], sentence("pages.more", language, count=len(gaps) - 3)]
         )
 
 

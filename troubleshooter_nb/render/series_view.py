@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.charts import depth_chart, scientific, spark
 from troubleshooter_nb.render.html import (
     INKS,
@@ -27,6 +28,7 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
+from troubleshooter_nb.render.words import sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,106 +38,55 @@ _AROUND = 4
 _WIDTH = 60
 _CONSTANT = 0.05  # exponent of a growth below which there is none
 
-# id -> (English, Chinese)
-# ruff: noqa: RUF001  full-width marks belong to Chinese sentences
-_SENTENCES = {
-    "together": (
-        "{measure}: the curves stay together over {count} steps",
-        "{measure}：{count} 步内两条曲线一致",
-    ),
-    "part": (
-        "{measure}: the curves part at step {step} ({place} of {count})",
-        "{measure}：两条曲线在第 {step} 步分开（共 {count} 步中的第 {place} 个）",
-    ),
-    "at": (
-        "left {left}, right {right}, difference {difference}, noise {noise}",
-        "左 {left}，右 {right}，差 {difference}，噪声 {noise}",
-    ),
-    "largest": (
-        "largest difference {difference}, noise there {noise}",
-        "最大差 {difference}，该处噪声 {noise}",
-    ),
-    "alone": (
-        "{count} steps have no partner (only left: {left}, only right: {right})",
-        "{count} 步没有对应（仅左侧 {left}，仅右侧 {right}）",
-    ),
-    "infinite": (
-        "one side is not finite there",
-        "该处有一侧不是有限数",
-    ),
-    "power": (
-        "then the difference grows like steps^{growth}",
-        "此后差值按 steps^{growth} 增长",
-    ),
-    "constant": ("then the difference stays as large", "此后差值大致不变"),
-    "exponential": (
-        "then the difference grows by the factor {factor} per step",
-        "此后差值每步增长 {factor} 倍",
-    ),
-    "sides": ("{left} against {right}, the reference", "{left} 对比基准 {right}"),
-    "along": ("Difference over the steps", "差值随步数的变化"),
-    "along_remark": (
-        "|left − right|: – inside the noise, × outside",
-        "|left − right|：– 在噪声内，× 超出",
-    ),
-    "alt": (
-        "Absolute difference of {measure} by step, largest {largest}",
-        "{measure} 的绝对差随步数的变化，最大 {largest}",
-    ),
-    "rows": ("Steps around it", "附近的步"),
-    "last": ("Last steps", "最后几步"),
-    "noise": ("noise", "噪声"),
-    "first": ("first", "首个"),
-    "notes": ("{count} notes", "{count} 条说明"),
-}
-
-
-def _say(key: str, facts: Mapping[str, Any], **values: object) -> str:
-    return _SENTENCES[key][facts["language"] == "zh"].format(**values)
-
 
 def _figures(series: xr.Dataset) -> dict[str, np.ndarray]:
     return {name: series[name].values for name in ("step", "left", "right", "difference", "noise")}
 
 
 def _verdict(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
+    language = facts["language"]
     first, count = int(facts["first"]), int(series.sizes["step"])
     measure = facts["measure"]
     if first < 0:
-        return _say("together", facts, measure=measure, count=count)
+        return sentence("series.together", language, measure=measure, count=count)
     step = int(series["step"].values[first])
-    return _say("part", facts, measure=measure, step=step, place=first + 1, count=count)
+    return sentence(
+        "series.part", language, measure=measure, step=step, place=first + 1, count=count
+    )
 
 
 def _details(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
     """The sentences below the verdict."""
+    language = facts["language"]
     found, figures = [], _figures(series)
     first = int(facts["first"])
     if first >= 0:
         shown = {name: f"{figures[name][first]:.6g}" for name in ("left", "right")}
         shown |= {name: scientific(figures[name][first]) for name in ("difference", "noise")}
-        found.append(_say("at", facts, **shown))
+        found.append(sentence("series.at", language, **shown))
         if not np.isfinite(figures["difference"][first]):
-            found.append(_say("infinite", facts))
+            found.append(sentence("series.infinite", language))
     elif len(figures["step"]):
         at = int(np.nanargmax(np.abs(np.nan_to_num(figures["difference"]))))
         shown = {name: scientific(abs(figures[name][at])) for name in ("difference", "noise")}
-        found.append(_say("largest", facts, **shown))
+        found.append(sentence("series.largest", language, **shown))
     left, right = series.attrs.get("alone", (0, 0))
     if left or right:
-        found.append(_say("alone", facts, count=left + right, left=left, right=right))
+        found.append(sentence("series.alone", language, count=left + right, left=left, right=right))
     if facts["growth_kind"] == "power":
         if abs(facts["growth"]) < _CONSTANT:
-            found.append(_say("constant", facts))
+            found.append(sentence("series.constant", language))
             return found
-        found.append(_say("power", facts, growth=f"{facts['growth']:.2g}"))
+        found.append(sentence("series.power", language, growth=f"{facts['growth']:.2g}"))
     elif facts["growth_kind"]:
         # What a step adds may be small and a hundred of them are not.
         steps = max(int(series.sizes["step"]) - first, 1)
         if abs(facts["growth"]) * steps < _CONSTANT:
-            found.append(_say("constant", facts))
+            found.append(sentence("series.constant", language))
         else:
-            found.append(_say("exponential", facts, factor=_factor(np.exp(facts["growth"]))))
+            found.append(
+                sentence("series.exponential", language, factor=_factor(np.exp(facts["growth"])))
+            )
     return found
 
 
@@ -168,11 +119,14 @@ def _curve(values: np.ndarray, ascii_only: bool) -> str:
 
 def series_text(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Where the curves part and the steps around, at most 25 lines of 100 columns."""
+    language = facts["language"]
     ascii_only = bool(facts["ascii"])
     bad, good = ("x", "=") if ascii_only else ("✗", "✓")
     mark = good if int(facts["first"]) < 0 else bad
     lines = [f"{mark} {_verdict(series, facts)}"]
-    lines.append(_say("sides", facts, left=facts["left_label"], right=facts["right_label"]))
+    lines.append(
+        sentence("pages.sides", language, left=facts["left_label"], right=facts["right_label"])
+    )
     lines += _details(series, facts)
     figures = _figures(series)
     for side in ("left", "right"):
@@ -185,7 +139,7 @@ def series_text(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
             f"{figures['right'][i]:>13.7g} {scientific(figures['difference'][i]):>11} "
             f"{scientific(figures['noise'][i]):>9}"
         )
-    lines += [f"  {note}" for note in facts["notes"][:4]]
+    lines += [f"  {told(note, language)}" for note in facts["notes"][:4]]
     text = "\n".join(line[:100] for line in lines[:25])
     return text.encode("ascii", "replace").decode() if ascii_only else text
 
@@ -196,9 +150,10 @@ def series_html(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
 
 
 def _html(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> str:
+    language = facts["language"]
     first = int(facts["first"])
     glyph = tone("ok", "✓") if first < 0 else tone("bad", "✗")
-    sides = _say("sides", facts, left=facts["left_label"], right=facts["right_label"])
+    sides = sentence("pages.sides", language, left=facts["left_label"], right=facts["right_label"])
     figures = _figures(series)
     curves = [
         row(left_cell(side), left_cell(samp(_curve(figures[side], ascii_only=False))))
@@ -209,15 +164,16 @@ def _html(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> str:
         paragraph(small(sides)),
         *(paragraph(text) for text in _details(series, facts)),
         table([("", True), (facts["measure"], True)], curves),
-        heading(_say("along", facts), _say("along_remark", facts)),
+        heading(sentence("series.along", language), sentence("series.along_remark", language)),
         _chart(series, facts),
-        heading(_say("rows" if first >= 0 else "last", facts)),
+        heading(sentence("series.rows" if first >= 0 else "series.last", language)),
         _table(series, facts, around),
         _notes(facts),
     )
 
 
 def _chart(series: xr.Dataset, facts: Mapping[str, Any]) -> Markup | None:
+    language = facts["language"]
     figures = _figures(series)
     count = len(figures["step"])
     if count < 2:
@@ -236,11 +192,13 @@ def _chart(series: xr.Dataset, facts: Mapping[str, Any]) -> Markup | None:
     return depth_chart(
         drawn,
         tones,
-        line=(noise, _say("noise", facts)) if noise > 0 else None,
+        line=(noise, sentence("series.noise", language)) if noise > 0 else None,
         first=None if first < 0 else first // stride,
-        first_label="" if first < 0 else f"{_say('first', facts)}: {int(steps[first])}",
+        first_label="" if first < 0 else sentence("series.first", language, step=int(steps[first])),
         labels=[(i, str(int(steps[blocks[i].start]))) for i in ticks[:-1]],
-        alt=_say("alt", facts, measure=facts["measure"], largest=scientific(max(drawn))),
+        alt=sentence(
+            "series.alt", language, measure=facts["measure"], largest=scientific(max(drawn))
+        ),
     )
 
 
@@ -264,12 +222,12 @@ def _table(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> Markup:
 
 
 def _notes(facts: Mapping[str, Any]) -> Markup | None:
+    language = facts["language"]
     notes = facts["notes"]
     if not notes:
         return None
-    return details(
-        [_say("notes", facts, count=len(notes))], *(paragraph(note) for note in notes[:20])
-    )
+    title = sentence("series.notes", language, count=len(notes))
+    return details([title], *(paragraph(told(note, language)) for note in notes[:20]))
 
 
 def plot_series(series: xr.Dataset, facts: Mapping[str, Any], ax: Axes | None = None) -> Axes:

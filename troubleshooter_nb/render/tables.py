@@ -39,7 +39,7 @@ MOST_OPEN = 6
 
 def folded(count: int, language: str, *children: Markup) -> Markup:
     """What need not be seen at once, under a line that counts it."""
-    return details([sentence("more", language, count=f"{count:,}")], *children)
+    return details([sentence("pages.more", language, count=count)], *children)
 
 
 def folding_table(

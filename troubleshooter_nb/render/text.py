@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.charts import decades, scientific, spark
 from troubleshooter_nb.render.explanation import (
     check_line,
@@ -51,7 +50,7 @@ def bytes_text(size: float) -> str:
 def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Dump."""
     entries = Entries.of(index, facts["limits"])
-    title = sentence("dump_title", facts["language"], label=repr(facts["label"]))
+    title = sentence("pages.dump_title", facts["language"], label=repr(facts["label"]))
     lines = [f"{title} · {dump_headline(index, facts['language'])}"]
     lines += [f"  {text}" for _, text in entries.health(facts["language"])]
     lines += note_lines(facts)
@@ -74,30 +73,27 @@ def note_lines(facts: Mapping[str, Any], most: int | None = None, where: str = "
     """The first notes, a line each, and how many more there are; `where` says of what."""
     language, notes = facts["language"], facts["notes"]
     shown = notes if most is None else notes[:most]
-    lines = [f"  {sentence('note', language, text=told(note, language))}" for note in shown]
+    lines = [f"  {sentence('pages.note', language, text=note)}" for note in shown]
     if rest := len(notes) - len(shown):
-        key = "more_note" if rest == 1 else "more_notes"
-        lines.append(f"  {sentence(key, language, count=rest, where=where)}")
+        lines.append(f"  {sentence('pages.more_notes', language, count=rest, where=where)}")
     return lines
 
 
 def more_text(count: int, call: str, facts: Mapping[str, Any]) -> str:
     """How many rows are left out, and what gives them all."""
     language = facts["language"]
-    text = sentence("more", language, count=f"{count:,}")
-    return text + sentence("colon", language) + call
+    text = sentence("pages.more", language, count=count)
+    return text + sentence("pages.colon", language) + call
 
 
 def dump_headline(index: xr.Dataset, language: str = "en") -> str:
     """``200 tensors · 3 steps · 8 ranks · 1.2 GB · npy_dir``."""
     count = index.sizes["entry"]
-    parts = [
-        sentence("dump_tensor" if count == 1 else "dump_tensors", language, count=f"{count:,}")
-    ]
+    parts = [sentence("pages.dump_tensors", language, count=count)]
     for name in ("step", "rank"):
         different = len(np.unique(index[name].values)) if count else 0
         if different > 1:
-            parts.append(sentence(f"dump_{name}s", language, count=different))
+            parts.append(sentence(f"pages.dump_{name}s", language, count=different))
     sizes = index["size_bytes"].values
     if (sizes > 0).any():  # else only statistics were recorded
         parts.append(bytes_text(float(sizes[sizes > 0].sum())))
@@ -113,16 +109,16 @@ def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
     left, right = (table[f"{side}_entry"].values >= 0 for side in ("left", "right"))
     others = table["left_shape"].values != table["right_shape"].values
     counts = {
-        "unmatched_left": left & ~right,
-        "unmatched_right": right & ~left,
-        "other_shape": left & right & others,
-        "unsure_pairs": table["confidence"].values < 0.5,
+        "pages.unmatched_left": left & ~right,
+        "pages.unmatched_right": right & ~left,
+        "pages.other_shape": left & right & others,
+        "pages.unsure_pairs": table["confidence"].values < 0.5,
     }
-    matched = "matched_how" if how else "matched"
-    said = [sentence(matched, language, count=f"{len(methods):,}", how=how)]
-    for key, rows in counts.items():
+    matched = "pages.matched_how" if how else "pages.matched"
+    said = [sentence(matched, language, count=len(methods), how=how)]
+    for id, rows in counts.items():
         if rows.any():
-            said.append(sentence(key, language, count=f"{np.count_nonzero(rows):,}"))
+            said.append(sentence(id, language, count=np.count_nonzero(rows)))
     return " · ".join(said)
 
 
@@ -139,7 +135,7 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
         lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
         lines += [f"  {separator.join(remarks)}"] if remarks else []
     sides = {"left": facts["left_label"], "right": facts["right_label"]}
-    lines.append(f"  {sentence('sides', language, **sides)}")
+    lines.append(f"  {sentence('pages.sides', language, **sides)}")
     lines.append(f"  {criterion(facts)}")
     lines += _check_lines(facts)
     if pairs.first is not None:
@@ -156,10 +152,10 @@ def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
     lines += [_pair_line(pairs, i, facts) for i in shown]
     unmatched = int((~facts["unmatched"]["expected"].values).sum())
     if unmatched:
-        lines.append(f"  {sentence('unmatched', language, count=unmatched)}")
+        lines.append(f"  {sentence('pages.unmatched', language, count=unmatched)}")
     explain = "cmp.explain() · " if pairs.first is not None else ""
     calls = f"{explain}cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
-    lines.append(f"  {spaced(sentence('next', language), calls)}")
+    lines.append(f"  {spaced(sentence('pages.next', language), calls)}")
     return fitted(lines, facts)
 
 
@@ -171,7 +167,7 @@ def _check_lines(facts: Mapping[str, Any]) -> list[str]:
         for check in facts["checks"]
         if check["status"] in marks and check["what"] != "coverage"
     ]
-    text = spaced(sentence("comparable", facts["language"]), " · ".join(wrong))
+    text = spaced(sentence("explanations.comparable", facts["language"]), " · ".join(wrong))
     return wrapped(text, facts, indent=2)[:_MOST_LINES] if wrong else []
 
 
@@ -210,7 +206,7 @@ def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
     language, ascii_only = facts["language"], facts["ascii"]
     _, head = headline(pairs, facts, ascii_only=ascii_only)
     if origins := origin_counts(pairs, language):
-        head += sentence("colon", language) + origins
+        head += sentence("pages.colon", language) + origins
     parts = [head]
     if pairs.first is not None:
         arrow = ">" if ascii_only else "➤"
@@ -222,7 +218,7 @@ def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
 
 def first_words(pairs: Pairs, language: str) -> str:
     """What stands before the name of the first difference."""
-    return sentence("first_at" if len(pairs.failed) else "within_at", language)
+    return sentence("pages.first_at" if len(pairs.failed) else "pages.within_at", language)
 
 
 def origin_counts(pairs: Pairs, language: str) -> str:
@@ -237,11 +233,11 @@ def headline(pairs: Pairs, facts: Mapping[str, Any], *, ascii_only: bool) -> tup
     total, failed = int(np.count_nonzero(verdict != "missing")), len(pairs.failed)
     if not total:
         of = 0 if len(pairs) else selected_of
-        text = sentence("nothing_selected" if of else "nothing", language, total=f"{of:,}")
+        text = sentence("pages.nothing_selected" if of else "pages.nothing", language, total=of)
         mark, tone = "undecidable", "warn"
     elif failed:
         mark, tone = "differs", "bad"
-        text = sentence("some_differ", language, failed=failed, total=total)
+        text = sentence("pages.some_differ", language, failed=failed, total=total)
     else:
         passed = int((pairs["passed"] & (verdict != "missing")).sum())
         undecidable = verdict == "undecidable"
@@ -250,7 +246,7 @@ def headline(pairs: Pairs, facts: Mapping[str, Any], *, ascii_only: bool) -> tup
             mark = "undecidable"
         elif (pairs["passed"] | undecidable).all():
             mark, tone = "pass", "ok"
-        text = sentence("all_agree", language, passed=passed, total=total)
+        text = sentence("pages.all_agree", language, passed=passed, total=total)
     return tone, f"{glyph(mark, ascii_only=ascii_only)} {text}"
 
 
@@ -263,7 +259,7 @@ def _compared_in_all(facts: Mapping[str, Any]) -> int:
 def criterion(facts: Mapping[str, Any]) -> str:
     """What passing means, exactly."""
     return sentence(
-        "criterion",
+        "pages.criterion",
         facts["language"],
         atol=scientific(facts["atol"]),
         rtol=scientific(facts["rtol"]),
@@ -309,7 +305,9 @@ def digest_line(values: Mapping[str, Any], language: str) -> str:
     found = {side: str(values[f"{side}_digest"]) for side in ("left", "right")}
     if not any(found.values()):
         return ""
-    return sentence("digests", language, **{side: text or "–" for side, text in found.items()})
+    return sentence(
+        "pages.digests", language, **{side: text or "–" for side, text in found.items()}
+    )
 
 
 def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
@@ -318,7 +316,9 @@ def range_sentences(evidence: xr.Dataset, language: str) -> list[str]:
     for axis, start, stop, length, concentrated in axis_ranges(evidence):
         if concentrated:
             found.append(
-                sentence("concentrated", language, start=start, stop=stop, length=length, axis=axis)
+                sentence(
+                    "pages.concentrated", language, start=start, stop=stop, length=length, axis=axis
+                )
             )
     return found
 

@@ -12,6 +12,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import FormatError, PairingError
 from troubleshooter_nb.formats.joined_source import joined, joined_shape, summed
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, native_order, same_dtype
 
 _BLOCK = 1 << 19  # elements compared at once
@@ -47,8 +48,9 @@ class Layout:
             return joined_shape(shapes, self.axis, self.proportions)
         for shape in shapes:
             if shape != shapes[0]:
-                msg = f"shapes {shapes[0]} and {shape} differ"
-                raise FormatError(msg)
+                raise FormatError(
+                    Message("alignment.shapes_differ", left=tuple(shapes[0]), right=tuple(shape))
+                )
         return shapes[0]
 
     def joined(self, parts: Sequence[ArraySource]) -> ArraySource:
@@ -59,14 +61,14 @@ class Layout:
         return parts[0] if self.kind == "same" else summed(parts, mean=self.kind == "mean")
 
     @property
-    def words(self) -> str:
+    def words(self) -> Message:
         """``along axis 0``, ``summed``: what was done."""
         if self.kind != "axis":
-            return {"same": "replicated", "sum": "summed", "mean": "averaged"}[self.kind]
+            return Message(f"alignment.how_{self.kind}")
         if len(self.proportions) == 1:
-            return f"along axis {self.axis}"
+            return Message("alignment.how_axis", axis=self.axis)
         shown = ":".join(map(str, self.proportions))
-        return f"along axis {self.axis} interleaved {shown}"
+        return Message("alignment.how_interleaved", axis=self.axis, shares=shown)
 
 
 def layout_of(declared: Any) -> Layout:
@@ -91,11 +93,7 @@ def layout_of(declared: Any) -> Layout:
         case ("interleaved", int(axis), (int(), int(), *_) as shares):
             if all(isinstance(share, int) and share > 0 for share in shares):
                 return Layout("axis", axis, tuple(shares))
-    msg = (
-        f"{declared!r} is no way to merge; expected an axis (int), None or 'same', 'sum', 'mean', "
-        "('qkv', axis) or ('interleaved', axis, number of groups or their proportions)"
-    )
-    raise PairingError(msg)
+    raise PairingError(Message("alignment.no_layout", declared=repr(declared)))
 
 
 def axes_that_fit(shapes: Sequence[tuple[int, ...]]) -> list[int]:
@@ -218,9 +216,8 @@ def layout_by_values(
         return Found(Layout("same"))
     if len({*shapes, *wanted}) == 1:
         return _added(parts, references, fits)
-    shown = ", ".join(dict.fromkeys(str(shape) for shape in shapes))
-    target = ", ".join(dict.fromkeys(str(shape) for shape in wanted))
-    return Found(None, f"no axis makes {target} of the reference of {shown}")
+    shown, target = ([*dict.fromkeys(map(str, some))] for some in (shapes, wanted))
+    return Found(None, Message("alignment.no_axis_makes", target=target, shapes=shown))
 
 
 def _axes_by_shapes(
@@ -260,7 +257,7 @@ def _with_interleaved(
         if all(_is_clearly_better(best, other) for other in others):
             return Found(tried[0][1])
     # What is wrong with the values is for the comparison to say; the shapes leave no choice.
-    return Found(plain, f"values differ from the reference by {difference:.2g} of its norm")
+    return Found(plain, Message("alignment.values_differ", share=difference))
 
 
 def _added(
@@ -283,12 +280,13 @@ def _added(
         alone = [_disagreement(part, references[0]) for part in parts]
     like = [rank for rank, difference in enumerate(alone) if difference <= _AGREES]
     if like:
-        count = "each" if len(like) == len(parts) else f"{len(like)} of {len(parts)}"
-        return Found(None, f"the ranks differ, and {count} is like the reference on its own")
+        if len(like) == len(parts):
+            return Found(None, Message("alignment.each_like"))
+        return Found(None, Message("alignment.some_like", count=len(like), total=len(parts)))
     if not tried or tried[0][0] > _AGREES:
-        return Found(None, "neither one rank nor sum nor mean is like the reference")
+        return Found(None, Message("alignment.nothing_like"))
     if not all(_is_clearly_better(tried[0][0], other) for other, _ in tried[1:]):
-        return Found(None, "several ways to merge are equally like the reference")
+        return Found(None, Message("alignment.several_ways"))
     return Found(tried[0][1])
 
 

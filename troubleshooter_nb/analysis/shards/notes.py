@@ -6,10 +6,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.messages import Message
 
 _MOST_NOTES = 20
+# Of one, and of several.
+_NUMBERED = {
+    "rank": ("alignment.rank", "alignment.ranks"),
+    "step": ("alignment.step", "alignment.steps"),
+    "axis": ("alignment.axis", "alignment.axes"),
+}
 
 
 def _by_name() -> dict[str, dict[str, set[int]]]:
@@ -30,36 +37,42 @@ class Report:
 
     def notes(self) -> list[str]:
         """The sentences, the summary first."""
-        parts = [f"{count:,} {words}" for words, count in sorted(self.how.items())]
+        parts = [
+            Message("alignment.count_how", count=count, how=how)
+            for how, count in sorted(self.how.items())
+        ]
         if self.alone:
-            of = ", ".join(
-                f"{count:,} of rank {rank}" for rank, count in sorted(self.alone.items())
-            )
-            parts.append(f"{self.alone.total():,} held by one rank only ({of})")
+            of = [
+                Message("alignment.count_of_rank", count=count, rank=rank)
+                for rank, count in sorted(self.alone.items())
+            ]
+            parts.append(Message("alignment.count_alone", count=self.alone.total(), of=of))
         left = sum(len(steps) for names in self.left.values() for steps in names.values())
         if left:
-            parts.append(f"{left:,} left under their ranks")
-        notes = [f"{self.ranks} ranks merged: {', '.join(parts)}"]
-        notes += self._listed("left under their ranks", self.left)
-        notes += self._listed("merged as their shapes say", self.doubtful)
-        for words, names in self.equal.items():
-            why = "the same on all ranks; declare 'same' if they are replicas"
-            notes += self._listed(f"merged {words} as declared", {why: names})
+            parts.append(Message("alignment.count_left", count=left))
+        notes: list[str] = [Message("alignment.merged", ranks=self.ranks, parts=parts)]
+        notes += self._listed("alignment.left_because", "reason", self.left)
+        notes += self._listed("alignment.as_shapes_say", "reason", self.doubtful)
+        notes += self._listed("alignment.as_declared", "how", self.equal)
         if len(notes) > _MOST_NOTES:
-            notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES} more notes about merging"]
+            notes[_MOST_NOTES:] = [Message("alignment.more_notes", count=len(notes) - _MOST_NOTES)]
         return notes
 
-    def _listed(self, what: str, reasons: Mapping[str, Mapping[str, set[int]]]) -> list[str]:
+    def _listed(
+        self, id: str, gap: str, reasons: Mapping[str, Mapping[str, set[int]]]
+    ) -> list[Message]:
         notes = []
         for reason, names in sorted(reasons.items(), key=lambda one: -len(one[1])):
             steps = set().union(*names.values())
-            where = f" in {numbered('step', steps)}" if len(steps) < self.steps else ""
-            shown = listed([json.dumps(name)[1:-1] for name in names])
-            notes.append(f"{what}{where}: {reason}: {shown}")
+            where = ""
+            if len(steps) < self.steps:
+                where = Message("alignment.in_steps", steps=numbered("step", steps))
+            shown = [json.dumps(name)[1:-1] for name in names]
+            notes.append(Message(id, where=where, names=shown, **{gap: reason}))
         return notes
 
 
-def numbered(noun: str, numbers: Iterable[int], plural: str = "") -> str:
+def numbered(noun: Literal["rank", "step", "axis"], numbers: Iterable[int]) -> Message:
     """``rank 7``, ``steps 3-5, 9``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
@@ -69,4 +82,4 @@ def numbered(noun: str, numbers: Iterable[int], plural: str = "") -> str:
             runs.append([number, number])
     single = len(runs) == 1 and runs[0][0] == runs[0][1]
     shown = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
-    return f"{noun if single else plural or noun + 's'} {', '.join(shown)}"
+    return Message(_NUMBERED[noun][not single], numbers=shown)

@@ -23,11 +23,12 @@ from troubleshooter_nb.analysis.shards.table import Reference, Rules, Table
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import FormatError, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dump
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import same_dtype
 from troubleshooter_nb.pairing import places_of
 from troubleshooter_nb.render.text import shape_text
 
-_DECLARE = "declare an axis, 'sum', 'mean' or 'same' for them in axes"
+_DECLARE = Message("alignment.declare")
 
 
 def merge_ranks(
@@ -126,7 +127,7 @@ def _merged(
             layout, found = _layout(group, declared, reference, report)
             entry = _joined(group, layout) if layout else None
         except ReadError as error:
-            found = f"they cannot be read: {error}"
+            found = Message("alignment.not_read", reason=error)
     if entry is None:
         report.left[found][first.name].add(first.step)
         return [(one, -1) for one in group]
@@ -138,33 +139,34 @@ def _hindrance(table: Table, group: Sequence[Entry]) -> str:
     """Why these cannot be one entry, whatever is declared; empty if they can."""
     lacking = table.lacking(group[0].step, frozenset(one.rank for one in group))
     if lacking:
-        return f"{numbered('rank', lacking)} lack{'s' * (len(lacking) == 1)} them"
+        ranks = numbered("rank", lacking)
+        return Message("alignment.lacking", ranks=ranks, count=len(lacking))
     unreadable = [one for one in group if one.reason]
     if unreadable:
         ranks = numbered("rank", [one.rank for one in unreadable])
-        return f"unreadable on {ranks}: {unreadable[0].reason}"
+        return Message("alignment.unreadable", ranks=ranks, reason=unreadable[0].reason)
     first = group[0]
     for other in group[1:]:
+        at = {"left_rank": first.rank, "right_rank": other.rank}
         if _kind(other) != _kind(first):
-            return f"{_kind(first)} on rank {first.rank}, but {_kind(other)} on rank {other.rank}"
+            kinds = {"left": Message(_kind(first)), "right": Message(_kind(other))}
+            return Message("alignment.other_kinds", **kinds, **at)
         mine, theirs = first.source, other.source
         alike = first.dtype == other.dtype
         if mine is not None and theirs is not None:
             alike = same_dtype(mine.dtype, theirs.dtype)
         if not alike:
-            return (
-                f"dtypes differ: {first.dtype} on rank {first.rank}, "
-                f"{other.dtype} on rank {other.rank}"
-            )
+            return Message("alignment.other_dtypes", left=first.dtype, right=other.dtype, **at)
     return ""
 
 
 def _kind(entry: Entry) -> str:
+    """What an entry is, as the id of its word."""
     if entry.source is not None:
-        return "a tensor"
+        return "alignment.a_tensor"
     if entry.value or entry.shape is None:
-        return "another value"
-    return "a tensor without values"
+        return "alignment.other_value"
+    return "alignment.without_values"
 
 
 def _layout(
@@ -175,9 +177,9 @@ def _layout(
 ) -> tuple[Layout | None, str]:
     """How these are one entry; else None, and why not."""
     first = group[0]
-    if _kind(first) == "another value":
+    if _kind(first) == "alignment.other_value":
         same = all((one.value, one.digest) == (first.value, first.digest) for one in group)
-        return (Layout("same"), "") if same else (None, "values that are no tensors differ")
+        return (Layout("same"), "") if same else (None, Message("alignment.other_values"))
     parts = [one.source for one in group if one.source is not None]
     shapes = [one.shape for one in group if one.shape is not None]
     crcs = [int(one.statistics.get("crc32", -1)) for one in group]
@@ -186,9 +188,9 @@ def _layout(
         _check(pattern, layout, group, shapes)
         if layout.kind == "same":
             same = same_values(parts, crcs) if parts else same_statistics(group)
-            return (layout, "") if same else (None, "declared to be the same, but they differ")
+            return (layout, "") if same else (None, Message("alignment.not_the_same"))
         if not parts and layout.kind != "axis":
-            return None, f"no statistics tell those of a {layout.kind}"
+            return None, Message(f"alignment.no_statistics_{layout.kind}")
         if _are_replicas(group, parts, crcs):
             report.equal[layout.words][first.name].add(first.step)
         return layout, ""
@@ -201,7 +203,7 @@ def _layout(
     same = same_values(parts, crcs) if parts else same_statistics(group)
     if same:
         return Layout("same"), ""
-    return None, f"the ranks differ, and nothing says how they belong together; {_DECLARE}"
+    return None, joined([Message("alignment.nothing_says"), _DECLARE])
 
 
 def _are_replicas(
@@ -241,8 +243,8 @@ def _by_reference(
         if layout and len({*shapes, *others}) > 1:
             return Found(layout)
         same = same_values(parts, crcs) if parts else same_statistics(group)
-        found = Found(Layout("same") if same else None, "the ranks differ, shapes do not tell")
-    return found if found.layout else Found(None, f"{found.said}; {_DECLARE}")
+        found = Found(Layout("same") if same else None, Message("alignment.shapes_silent"))
+    return found if found.layout else Found(None, joined([found.said, _DECLARE]))
 
 
 def _check(
@@ -259,17 +261,25 @@ def _check(
         ranks: dict[str, list[int]] = defaultdict(list)
         for one, shape in zip(group, shapes, strict=True):
             ranks[shape_text(shape)].append(one.rank)
-        held = ", ".join(f"{shape} on {numbered('rank', of)}" for shape, of in ranks.items())
+        held = [
+            Message("alignment.shape_on", shape=shape, ranks=numbered("rank", of))
+            for shape, of in ranks.items()
+        ]
+        advice = Message("alignment.no_axis_fits")
         if fits := axes_that_fit(shapes):
-            advice = f"{numbered('axis', fits, 'axes')} would fit"
-        else:
-            advice = "no axis fits; declare another way, or a narrower pattern"
-        what = layout.kind if layout.kind != "axis" else layout.words
-        msg = (
-            f"axes: {pattern!r} wants {group[0].name!r} merged {what}, but {error} "
-            f"({held}); {advice}"
-        )
-        raise PairingError(msg) from None
+            advice = Message("alignment.axes_fit", axes=numbered("axis", fits))
+        how = layout.words if layout.kind == "axis" else Message(f"alignment.by_{layout.kind}")
+        raise PairingError(
+            Message(
+                "alignment.does_not_fit",
+                pattern=pattern,
+                name=group[0].name,
+                how=how,
+                reason=error,
+                held=held,
+                advice=advice,
+            )
+        ) from None
 
 
 def _joined(group: Sequence[Entry], layout: Layout) -> Entry:
@@ -341,13 +351,12 @@ def missing_places(left: Dump, right: Dump) -> list[str]:
         sides`` if it is there in other steps. Empty if both have the same.
     """
     places = places_of(left, right)
-    said = []
+    said: list[str] = []
     for name, (numbers, paired_as) in places.items():
         own = right.index[name].values
         if len(own) and own[0] != paired_as[0]:
-            said.append(
-                f"{name} {numbers[0]} on the left is compared with {name} {own[0]} on the right"
-            )
+            id = "alignment.step_with" if name == "step" else "alignment.rank_with"
+            said.append(Message(id, left=numbers[0], right=own[0]))
     sides = []
     for at in (0, 1):
         ranks: dict[int, set[int]] = defaultdict(set)
@@ -358,25 +367,26 @@ def missing_places(left: Dump, right: Dump) -> list[str]:
     mine, theirs = sides
     for side, here, there in (("left", mine, theirs), ("right", theirs, mine)):
         if alone := here.keys() - there.keys():
-            said.append(f"{numbered('step', alone)} only on the {side}")
+            said.append(Message(f"alignment.only_{side}", which=numbered("step", alone)))
     both = sorted(mine.keys() & theirs.keys())
     world = {rank for step in both for rank in mine[step] | theirs[step]}
     missing: dict[tuple[str, tuple[int, ...]], list[int]] = defaultdict(list)
     for step in both:
         lacking = {
-            "on the right": mine[step] - theirs[step],
-            "on the left": theirs[step] - mine[step],
-            "on both sides": world - mine[step] - theirs[step],
+            "right": mine[step] - theirs[step],
+            "left": theirs[step] - mine[step],
+            "both": world - mine[step] - theirs[step],
         }
         for where, ranks_there in lacking.items():
             if ranks_there:
                 missing[where, tuple(sorted(ranks_there))].append(step)
-    other = {"on the right": "left", "on the left": "right"}
+    other = {"right": "left", "left": "right"}
     for (where, lost), steps in missing.items():
-        ranks_text = numbered("rank", lost)
+        which = numbered("rank", lost)
         if steps == both:
-            said.append(f"{ranks_text} only on the {other[where]}")
+            said.append(Message(f"alignment.only_{other[where]}", which=which))
         else:
-            verb = "is" if len(lost) == 1 else "are"
-            said.append(f"{ranks_text} {verb} missing in {numbered('step', steps)} {where}")
+            when, count = numbered("step", steps), len(lost)
+            id = f"alignment.missing_{where}"
+            said.append(Message(id, ranks=which, steps=when, count=count))
     return said

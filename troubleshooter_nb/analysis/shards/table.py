@@ -12,7 +12,7 @@ from typing import Any
 from troubleshooter_nb.analysis.shards.layouts import Layout, layout_of
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.errors import PairingError
-from troubleshooter_nb.formats.checkpoint import listed
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.render.text import parse_shape
@@ -96,13 +96,12 @@ class Rules:
         self._used: set[str] = set()
         for pattern, declared in axes.items():
             if not isinstance(pattern, str):
-                msg = f"axes: {pattern!r} is no pattern of names; expected text"
-                raise PairingError(msg)
+                raise PairingError(Message("alignment.no_pattern", pattern=repr(pattern)))
             try:
                 layout = layout_of(declared)
             except PairingError as error:
-                msg = f"axes: {pattern!r}: {error}"
-                raise PairingError(msg) from None
+                said = Message("alignment.in_axes", pattern=pattern, reason=error)
+                raise PairingError(said) from None
             # fnmatch would take the brackets of "layers[0]" for a set of characters.
             fits = re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
             self._rules.append((pattern, fits, layout))
@@ -117,8 +116,8 @@ class Rules:
 
     def unused(self) -> list[str]:
         """A note about the patterns that fitted nothing."""
-        alone = [repr(pattern) for pattern, *_ in self._rules if pattern not in self._used]
-        return [f"no entry of several ranks fits {listed(alone)} of axes"] if alone else []
+        alone = [pattern for pattern, *_ in self._rules if pattern not in self._used]
+        return [Message("alignment.unused_patterns", patterns=alone)] if alone else []
 
 
 class Reference:

@@ -350,7 +350,7 @@ def _compare(
 
 def _value_rows(pairs: Sequence[_Pair], asked: _Asked) -> list[list[object]]:
     rows = []
-    with reporter(None, sum(pair.size_bytes() for pair in pairs), "comparing") as advance:
+    with reporter(None, sum(pair.size_bytes() for pair in pairs)) as advance:
         for pair in pairs:
             rows.append(pair.value_row(asked))
             advance(pair.size_bytes())

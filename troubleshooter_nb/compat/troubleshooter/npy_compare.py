@@ -283,7 +283,7 @@ def _compare_all(
         return _Compared(pair, (sides[0].shape, sides[1].shape), figures, problems)
 
     compared = []
-    with reporter(None, sum(sizes), "comparing") as advance:
+    with reporter(None, sum(sizes)) as advance:
         # Threads, because numpy computes outside the interpreter lock; the old tool's processes
         # needed a main guard in the script and loaded the frameworks once more each.
         pool = ThreadPoolExecutor(min(workers, max(1, len(pairs))))
