@@ -20,7 +20,7 @@ from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, listed
-from troubleshooter_nb.formats.checkpoint_save import WRITERS, item_of
+from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN, item_of
 from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.metrics.verdict import Tolerance
@@ -233,7 +233,7 @@ def _proof(
     executor: Executor | None,
     progress: bool | Callable[[int, int], None] | None,
 ) -> Comparison:
-    written = open_dump(path)
+    written = open_dump(path, format=WRITTEN[path.suffix.lower()])
     missing = dict(left_out)
     left: list[Entry] = []
     right: list[Entry] = []

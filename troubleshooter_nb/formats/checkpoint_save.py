@@ -14,6 +14,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import TroubleshooterWarning
+from troubleshooter_nb.formats import ckpt, pth, safetensors_
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.ckpt import write_ckpt
 from troubleshooter_nb.formats.file_source import FileSource
@@ -28,6 +29,13 @@ WRITERS: Mapping[str, Writer] = {
     ".pth": write_pth,
     ".pt": write_pth,
     ".safetensors": write_safetensors,
+}
+# The formats that these write, by which a file is opened without asking every reader.
+WRITTEN: Mapping[str, str] = {
+    ".ckpt": ckpt.NAME,
+    ".pth": pth.NAME,
+    ".pt": pth.NAME,
+    ".safetensors": safetensors_.NAME,
 }
 _BLOCK = 1 << 20  # values written at a time
 _MOST_SHOWN = 5
