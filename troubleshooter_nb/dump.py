@@ -92,14 +92,37 @@ class ArraySource(Protocol):
     def size_bytes(self) -> int:
         """Bytes of the stored values."""
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that are read, in order, each once; none of what lies in memory."""
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of the flat C-order range, shape (stop - start,).
+
+        Parameters
+        ----------
+        start, stop : int
+        into : ndarray of `dtype`, shape (stop - start,), contiguous, optional
+            Memory that may be read into, and is returned then: asking the system for new pages
+            costs as much as the reading. A source whose values come in memory of their own
+            returns that and leaves `into` as it is.
 
         Raises
         ------
         ReadError
             If the file changed, shrank or vanished since it was opened.
         """
+
+
+def files_of(sources: Iterable[ArraySource]) -> tuple[str, ...]:
+    """Paths of the files that any of the sources reads, in order, each once."""
+    return tuple(dict.fromkeys(file for source in sources for file in source.files()))
+
+
+def read_in(values: np.ndarray, source: ArraySource, start: int) -> None:
+    """Fill an array, contiguous and of the source's dtype, with what stands from `start` on."""
+    read = source.read(start, start + len(values), values)
+    if read is not values:
+        values[:] = read
 
 
 class SizedByShape:
@@ -136,7 +159,11 @@ class ArrayInMemory:
         """Bytes of the values."""
         return int(self.array.nbytes)
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """No file."""
+        return ()
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat C-order range; a view where the array is contiguous."""
         if self.array.flags.c_contiguous:
             return self.array.reshape(-1)[start:stop]

@@ -35,7 +35,6 @@ from troubleshooter_nb.comparison import (
 from troubleshooter_nb.dump import ArraySource, Dump, described, object_array
 from troubleshooter_nb.errors import IncompleteWarning, PairingError, ReadError
 from troubleshooter_nb.formats import DumpLike, as_dumps
-from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, locate
@@ -528,14 +527,12 @@ def _summary(source: ArraySource, size: int) -> dict[str, float]:
 
 def _read(source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
     """Stored values, in memory that the next call for this side and thread uses again."""
-    if not isinstance(source, FileSource):
-        return source.read(start, stop)
     size = (stop - start) * source.dtype.itemsize
     memory: np.ndarray | None = getattr(_memory, side, None)
     if memory is None or len(memory) < size:
         memory = np.empty(size, np.uint8)
         setattr(_memory, side, memory)
-    return source.read(start, stop, into=memory)
+    return source.read(start, stop, memory[:size].view(source.dtype))
 
 
 def _measure(
