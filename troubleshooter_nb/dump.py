@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -30,6 +30,7 @@ from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text, shape_text
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.table import Table, table_of
 
 SCHEMA = "troubleshooter_nb.dump/1"
 
@@ -333,6 +334,11 @@ class Dump:
     def __contains__(self, name: object) -> bool:
         """Whether ``dump[name]`` means an entry, in any step and rank."""
         return len(self._found(name)) > 0
+
+    @cached_property
+    def columns(self) -> Table:
+        """The table of entries as plain arrays by name, those of `index` themselves."""
+        return table_of(self.index)
 
     @property
     def names(self) -> list[str]:

@@ -23,7 +23,7 @@ class Side:
 
     def __init__(self, dump: Dump, side: str) -> None:
         self.where = f"{side} {dump.label!r}" if dump.label else side
-        self.columns = {name: dump.index[name].values.tolist() for name in _COLUMNS}
+        self.columns = dump.columns.lists(*_COLUMNS)
         steps, ranks = self.columns["step"], self.columns["rank"]
         self.places: list[Place] = list(zip(steps, ranks, strict=True))
         self.kinds = set(self.columns["kind"])
