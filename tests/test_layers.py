@@ -19,7 +19,7 @@ NAME = "troubleshooter_nb"
 ROWS = [
     ["messages"],  # layer 0, standard library only; what all others say
     ["errors"],  # which all others raise
-    ["collector", "history", "naming", "options"],
+    ["collector", "history", "naming", "options", "table"],
     ["metrics", "render", "frameworks"],  # layer 1
     ["run_card"],  # layer 2, ordered
     ["dump"],

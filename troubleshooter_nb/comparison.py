@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape, verdict_line
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.table import Table
 
 SCHEMA = "troubleshooter_nb.comparison/1"
 
@@ -205,6 +207,11 @@ class Comparison:
     preflight: tuple[Check, ...] = ()
     observed: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def columns(self) -> Pairs:
+        """The pairs as plain arrays by name, those of `result` themselves."""
+        return Pairs.of(self.result)
+
     @property
     def left_label(self) -> str:
         """Label of the left dump, told apart from that of the right one."""
@@ -236,7 +243,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """The answer in one line."""
-        return verdict_line(Pairs.of(self.result), self._facts())
+        return verdict_line(self.columns, self._facts())
 
     @property
     def exit_code(self) -> int:
@@ -266,7 +273,7 @@ class Comparison:
     @property
     def plot(self) -> ComparisonPlots:
         """Matplotlib pictures: ``plot.errors()``, ``plot.histograms()``; each returns its axes."""
-        return ComparisonPlots(self.result, self._facts())
+        return ComparisonPlots(self.columns, self._facts())
 
     def __len__(self) -> int:
         """Number of pairs, unmatched entries included."""
@@ -297,7 +304,7 @@ class Comparison:
 
         They keep their pair numbers.
         """
-        return self._rows(Pairs.of(self.result).worst_order()[:n])
+        return self._rows(self.columns.worst_order()[:n])
 
     def select(self, **conditions: object) -> Comparison:
         """The pairs whose columns have these values; a list means any of its values.
@@ -313,7 +320,7 @@ class Comparison:
             choices = wanted if isinstance(wanted, (list, tuple, set)) else [wanted]
             keep &= np.isin(self.result[column].values, list(choices))
         kept = self._rows(np.flatnonzero(keep))
-        first = first_difference({str(n): v.values for n, v in kept.result.data_vars.items()})
+        first = first_difference(kept.columns)
         return replace(kept, result=kept.result.assign_attrs(first_divergence=first))
 
     def to_dataset(self) -> xr.Dataset:
@@ -340,10 +347,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Verdict, first divergence, worst pairs and unmatched count, at most 25 lines."""
-        return comparison_text(self.result, self._facts())
+        return comparison_text(self.columns, self._facts())
 
     def _repr_html_(self) -> str:
-        return comparison_html(self.result, self.evidence, self._facts())
+        return comparison_html(self.columns, self.evidence, self._facts())
 
     def _facts(self) -> dict[str, Any]:
         unmatched = self.pairing.table
@@ -565,7 +572,7 @@ def exit_code(verdicts: np.ndarray, passed: np.ndarray) -> int:
     return 2 if failed.any() or not decided.any() else 0
 
 
-def first_difference(columns: Mapping[str, np.ndarray]) -> int:
+def first_difference(columns: Table) -> int:
     """Pair number of the first pair that created a difference; -1 for none.
 
     Where no origin is known, the first in execution order that differs. An operator that is given
@@ -574,7 +581,7 @@ def first_difference(columns: Mapping[str, np.ndarray]) -> int:
 
     Parameters
     ----------
-    columns : mapping of str to ndarray, shape (n,)
+    columns : Table
         Of a `Comparison.result`.
     """
     order, places = columns["order"], columns["origin_order"]
@@ -598,7 +605,7 @@ def first_difference(columns: Mapping[str, np.ndarray]) -> int:
     return int(order[first])
 
 
-def _hold_the_same(columns: Mapping[str, np.ndarray], row: int, other: int) -> bool:
+def _hold_the_same(columns: Table, row: int, other: int) -> bool:
     """Whether two pairs of one step and rank are of the same tensors, as far as recorded."""
 
     def same(names: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -32,6 +32,7 @@ from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text, shape_text
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.table import Table, table_of
 
 SCHEMA = "troubleshooter_nb.dump/1"
 
@@ -94,14 +95,37 @@ class ArraySource(Protocol):
     def size_bytes(self) -> int:
         """Bytes of the stored values."""
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that are read, in order, each once; none of what lies in memory."""
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of the flat C-order range, shape (stop - start,).
+
+        Parameters
+        ----------
+        start, stop : int
+        into : ndarray of `dtype`, shape (stop - start,), contiguous, optional
+            Memory that may be read into, and is returned then: asking the system for new pages
+            costs as much as the reading. A source whose values come in memory of their own
+            returns that and leaves `into` as it is.
 
         Raises
         ------
         ReadError
             If the file changed, shrank or vanished since it was opened.
         """
+
+
+def files_of(sources: Iterable[ArraySource]) -> tuple[str, ...]:
+    """Paths of the files that any of the sources reads, in order, each once."""
+    return tuple(dict.fromkeys(file for source in sources for file in source.files()))
+
+
+def read_in(values: np.ndarray, source: ArraySource, start: int) -> None:
+    """Fill an array, contiguous and of the source's dtype, with what stands from `start` on."""
+    read = source.read(start, start + len(values), values)
+    if read is not values:
+        values[:] = read
 
 
 class SizedByShape:
@@ -138,7 +162,11 @@ class ArrayInMemory:
         """Bytes of the values."""
         return int(self.array.nbytes)
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """No file."""
+        return ()
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat C-order range; a view where the array is contiguous."""
         if self.array.flags.c_contiguous:
             return self.array.reshape(-1)[start:stop]
@@ -310,6 +338,11 @@ class Dump:
     def __contains__(self, name: object) -> bool:
         """Whether ``dump[name]`` means an entry, in any step and rank."""
         return len(self._found(name)) > 0
+
+    @cached_property
+    def columns(self) -> Table:
+        """The table of entries as plain arrays by name, those of `index` themselves."""
+        return table_of(self.index)
 
     @property
     def names(self) -> list[str]:

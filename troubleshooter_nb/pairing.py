@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from troubleshooter_nb.naming.closeness import (
 )
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.pairing_view import pairing_html, pairing_text
+from troubleshooter_nb.table import Table, table_of
 
 SCHEMA = "troubleshooter_nb.pairing/1"
 # The id of the note of an entry that a person declared to have no partner.
@@ -120,6 +122,11 @@ class Pairing:
         table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)
 
+    @cached_property
+    def columns(self) -> Table:
+        """The rows as plain arrays by name, those of `table` themselves."""
+        return table_of(self.table)
+
     @property
     def labels(self) -> tuple[str, str]:
         """Labels of both dumps as they are shown: ``left`` and ``right`` tell equal ones apart."""
@@ -128,7 +135,7 @@ class Pairing:
 
     def matches(self) -> list[Match]:
         """The rows as `Match` values."""
-        t = {name: self.table[name].values for name in self.table}
+        t = self.columns
         return [
             Match(
                 int(t["left_entry"][i]),
@@ -237,7 +244,7 @@ class Pairing:
         side = side or self._side_of(name)
         row = self._row(side, name, step, rank)
         other = "right" if side == "left" else "left"
-        columns = {key: self.table[key].values for key in self.table}
+        columns = self.columns
         shape, place = (
             columns[f"{side}_shape"][row],
             (columns["step"][row], columns["rank"][row]),

@@ -333,7 +333,7 @@ class Counting:
     def size_bytes(self):
         return int(np.prod(self.shape)) * 4
 
-    def read(self, start, stop):
+    def read(self, start, stop, into=None):
         self.sizes.append(stop - start)
         return (np.arange(start, stop) % 1013 + self.seed).astype(np.float32)
 
@@ -379,7 +379,7 @@ def test_known_checksums_are_trusted_without_reading():
 
 def test_values_that_vanished_leave_the_entry_with_the_reason():
     class Gone(Counting):
-        def read(self, start, stop):
+        def read(self, start, stop, into=None):
             msg = "w.npy: gone"
             raise ReadError(msg)
 

@@ -22,14 +22,14 @@ class Counted(ArrayInMemory):
 
     bytes_read = 0
 
-    def read(self, start, stop):
+    def read(self, start, stop, into=None):
         values = super().read(start, stop)
         Counted.bytes_read += values.nbytes
         return values
 
 
 class Broken(ArrayInMemory):
-    def read(self, start, stop):
+    def read(self, start, stop, into=None):
         msg = "gone"
         raise ReadError(msg)
 

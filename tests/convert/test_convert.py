@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from troubleshooter_nb import convert_weights, draft_weight_map, open_dump, save_dump
+from troubleshooter_nb import Dump, convert_weights, draft_weight_map, formats, open_dump, save_dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
@@ -155,6 +156,20 @@ def test_the_proof_reads_the_file_again(tmp_path, monkeypatch):
     proof = convert_weights(arrays, tmp_path / "x.ckpt", packed(rows, arrays))
     assert not proof.passed
     assert (proof.result["verdict"].values != "identical").all()
+
+
+@pytest.mark.parametrize("suffix", [".ckpt", ".pth", ".pt", ".safetensors"])
+def test_the_proof_asks_no_reader_what_it_wrote(tmp_path, monkeypatch, suffix):
+    source = Dump.from_arrays({"a": np.arange(6.0).reshape(2, 3)})
+
+    def unasked(path):
+        msg = f"asked about {path}"
+        raise AssertionError(msg)
+
+    readers = tuple(replace(reader, refusal=unasked) for reader in formats.FORMATS)
+    monkeypatch.setattr(formats, "FORMATS", readers)
+    proof = convert_weights(source, tmp_path / f"a{suffix}", draft_weight_map(source))
+    assert proof.passed
 
 
 def test_what_cannot_be_converted_is_said_before_anything_is_written(tmp_path):

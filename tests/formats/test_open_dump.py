@@ -6,12 +6,14 @@ import json
 import os
 import pickle
 import shutil
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from troubleshooter_nb import open_dump, save_dump
+from troubleshooter_nb import formats, open_dump, save_dump
 from troubleshooter_nb.errors import FormatError, UnknownFormatError
 from troubleshooter_nb.formats import FORMATS
 
@@ -257,3 +259,38 @@ def test_api_dumps_of_both_frameworks_in_one_folder_are_no_folder_of_arrays(tmp_
         shutil.copytree(DATA / "api_dump" / side, tmp_path / "both", dirs_exist_ok=True)
     with pytest.raises(UnknownFormatError, match=r"api_dump: holds dumps of mindspore and torch"):
         open_dump(tmp_path / "both")
+
+
+@pytest.mark.parametrize("make", ["npz", "arrays", "msprobe", "text"])
+def test_each_reader_is_asked_once_at_most(tmp_path, monkeypatch, make):
+    path = tmp_path / "thing"
+    if make == "npz":
+        path = tmp_path / "x.npz"
+        np.savez(path, x=np.ones(2))
+    elif make == "arrays":
+        save_dump({"x": np.ones(2)}, path)
+    elif make == "msprobe":
+        path = TORCH / "t_mlp_mix_tensor"
+    else:
+        path.write_text("hello")
+    asked = Counter()
+
+    def counting(reader):
+        def refusal(asked_for):
+            if asked_for == path:
+                asked[reader.name] += 1
+            return reader.refusal(asked_for)
+
+        return replace(reader, refusal=refusal)
+
+    counted = {reader.name: counting(reader) for reader in FORMATS}
+    monkeypatch.setattr(formats, "FORMATS", tuple(counted.values()))
+    monkeypatch.setattr(formats, "_TOOLS", tuple(counted[tool.name] for tool in formats._TOOLS))
+    if make == "text":
+        with pytest.raises(UnknownFormatError):
+            open_dump(path)
+        assert asked == dict.fromkeys(counted, 1)
+    else:
+        taken = open_dump(path).format
+        assert asked[taken] == 1
+        assert set(asked.values()) == {1}

@@ -22,6 +22,7 @@ from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
+from troubleshooter_nb.table import Table
 
 _SIDES = ("left", "right")
 _NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a whole part of a name: layers.7.weight
@@ -136,7 +137,7 @@ def _learning_rate(*dumps: Dump) -> float:
 
 
 def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
-    paired = {name: variable.values for name, variable in pairing.table.data_vars.items()}
+    paired = pairing.columns
     entries = [paired[f"{side}_entry"] for side in _SIDES]
     dumps = pairing.left, pairing.right
     count = len(pairing)
@@ -180,7 +181,7 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
     return xr.Dataset(described("row", DIFF_COLUMNS, columns), attrs={"schema": SCHEMA})
 
 
-def _structure(pairing: Pairing, paired: dict[object, np.ndarray], row: int) -> str:
+def _structure(pairing: Pairing, paired: Table, row: int) -> str:
     """What headers alone say: see `troubleshooter_nb.checkpoint_diff.STRUCTURE`."""
     entries = [int(paired[f"{side}_entry"][row]) for side in _SIDES]
     if entries[1] < 0:
@@ -214,7 +215,7 @@ def _rename(left: str, right: str) -> str:
     return f"{'.'.join(mine) or '(nothing)'} -> {'.'.join(theirs) or '(nothing)'}"
 
 
-def _tied(pairing: Pairing, paired: dict[object, np.ndarray]) -> np.ndarray:
+def _tied(pairing: Pairing, paired: Table) -> np.ndarray:
     first = [
         {name: names[0] for names in dump.tied for name in names[1:]}
         for dump in (pairing.left, pairing.right)
@@ -238,7 +239,7 @@ def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.nda
             "passed": np.zeros(count, bool),
             **{name: unknown for name, column in DIFF_COLUMNS.items() if column[0] == "float64"},
         }
-    result = {name: variable.values for name, variable in comparison.result.data_vars.items()}
+    result = comparison.columns
     keys = zip(result["left_entry"], result["right_entry"], strict=True)
     place = {key: row for row, key in enumerate(keys)}
     rows = [

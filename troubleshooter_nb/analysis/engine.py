@@ -32,7 +32,7 @@ from troubleshooter_nb.comparison import (
     histogram_variable,
     value_range,
 )
-from troubleshooter_nb.dump import ArraySource, Dump, described, object_array
+from troubleshooter_nb.dump import ArraySource, Dump, described
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,7 +41,6 @@ from troubleshooter_nb.errors import (
     ReadError,
 )
 from troubleshooter_nb.formats import DumpLike, as_dumps
-from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.messages import Message, ids_of, message_of, told
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.floats import computable
@@ -66,6 +65,7 @@ from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import Pairs, display_names
 from troubleshooter_nb.render.words import DIFFERING, reason_of
+from troubleshooter_nb.table import Table
 
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 _SLICE_BLOCKS = 32
@@ -79,7 +79,6 @@ _SIDES = ("left", "right")
 _NUMBER = re.compile(r"\d+")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
-_Columns = dict[str, np.ndarray]
 Walk = Literal["auto", "forward", "backward"]
 _KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
 _NOT_MEASURED = {"str": "", "int64": -1, "float64": np.nan, "bool": False}
@@ -236,7 +235,7 @@ def compare_pairing(
 class _Row:
     """One row of the pairing with its handles and what is known before measuring."""
 
-    def __init__(self, table: _Columns, sides: tuple[_Side, _Side], row: int, walk: Walk) -> None:
+    def __init__(self, table: Table, sides: tuple[_Side, _Side], row: int, walk: Walk) -> None:
         self.sides = sides
         self.walk = walk
         self.entries = tuple(int(table[f"{side}_entry"][row]) for side in _SIDES)
@@ -255,6 +254,11 @@ class _Row:
     def text(self, side: int, column: str) -> str:
         entry = self.entries[side]
         return str(self.sides[side].columns[column][entry]) if entry >= 0 else ""
+
+    def display(self, side: int) -> str:
+        """What is shown of a side; empty for none."""
+        entry = self.entries[side]
+        return self.sides[side].display[entry] if entry >= 0 else ""
 
     def digest(self, side: int) -> str:
         """The checksum that a side's dump recorded, with its kind in front; empty for none."""
@@ -407,18 +411,18 @@ class _Row:
 
 
 class _Side:
-    """One dump with its table as plain arrays: xarray's access costs more than a whole row."""
+    """One dump with its table, and how its entries are shown and ordered."""
 
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
-        self.columns = _columns(dump.index)
-        self.columns["display"] = object_array(display_names(self.columns))
+        self.columns = dump.columns
+        self.display = display_names(dump.columns)
         # A side of unnumbered files has no order of its own to offer.
         self.leads = bool((self.columns["order"] >= 0).any())
         self.saves_gradients_as_computed = _gradients_run_backward(self.columns)
 
 
-def _gradients_run_backward(columns: _Columns) -> bool:
+def _gradients_run_backward(columns: Table) -> bool:
     """Whether gradients of parameters stand in the order of their computation, last layer first.
 
     Told from the calls of the same modules, where those were recorded as well.
@@ -444,13 +448,9 @@ def _gradients_run_backward(columns: _Columns) -> bool:
     return falling > rising
 
 
-def _columns(table: xr.Dataset) -> _Columns:
-    return {str(name): variable.values for name, variable in table.data_vars.items()}
-
-
 def _rows(pairing: Pairing, walk: Walk) -> list[_Row]:
     """The rows of a pairing in execution order."""
-    table = _columns(pairing.table)
+    table = pairing.columns
     sides = _Side(pairing.left), _Side(pairing.right)
     rows = [_Row(table, sides, i, walk) for i in range(len(pairing))]
     _set_beside(rows, 0 if sides[0].leads else 1)
@@ -535,14 +535,12 @@ def _summary(source: ArraySource, size: int) -> dict[str, float]:
 
 def _read(source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
     """Stored values, in memory that the next call for this side and thread uses again."""
-    if not isinstance(source, FileSource):
-        return source.read(start, stop)
     size = (stop - start) * source.dtype.itemsize
     memory: np.ndarray | None = getattr(_memory, side, None)
     if memory is None or len(memory) < size:
         memory = np.empty(size, np.uint8)
         setattr(_memory, side, memory)
-    return source.read(start, stop, into=memory)
+    return source.read(start, stop, memory[:size].view(source.dtype))
 
 
 def _measure(
@@ -611,7 +609,8 @@ class _Table:
         row = self.rows[i]
         found: dict[str, Any] = dict(row.known) | {"order": i}
         for side, name in enumerate(_SIDES):
-            found |= {f"{name}_{c}": row.text(side, c) for c in ("display", "shape", "dtype")}
+            found |= {f"{name}_{c}": row.text(side, c) for c in ("shape", "dtype")}
+            found[f"{name}_display"] = row.display(side)
             found[f"{name}_digest"] = row.digest(side)
         found |= {column: row.either(column) for column in ("role", "direction")}
         found |= {"order_known": row.order >= 0, "walked_backward": row.is_walked_backward}
@@ -650,7 +649,7 @@ class _Table:
             "rtol": self.tolerance.rtol,
             "atol": self.tolerance.atol,
             "equal_nan": int(self.tolerance.equal_nan),
-            "first_divergence": first_difference(self.columns),
+            "first_divergence": first_difference(Table(self.columns)),
         }
         return xr.Dataset(variables, attrs=settings)
 

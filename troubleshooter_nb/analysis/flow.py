@@ -25,6 +25,7 @@ from troubleshooter_nb.naming import (
     without_gradient_word,
 )
 from troubleshooter_nb.render.text import parse_shape
+from troubleshooter_nb.table import Table
 
 _SITE = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
 _OF_CALL = ("kind", "direction", "path", "role", "slot")
@@ -161,7 +162,7 @@ class Flow:
     """
 
     def __init__(self, comparison: Comparison) -> None:
-        self.result = {str(n): v.values for n, v in comparison.result.data_vars.items()}
+        self.result: Table = comparison.columns
         self.count = len(comparison)
         self.site = _sites(comparison, self.result, self.count)
         self._take_saved_calls()
@@ -434,7 +435,7 @@ class Flow:
         return (low, high, f"{norm:.9e}") if low < high else None
 
 
-def _sites(comparison: Comparison, result: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
+def _sites(comparison: Comparison, result: Table, count: int) -> dict[str, Any]:
     """Where each row was seen, by the reference or else by the other side."""
     found: dict[str, Any] = {}
     indexes = comparison.pairing.left.index, comparison.pairing.right.index
@@ -450,7 +451,7 @@ def _sites(comparison: Comparison, result: Mapping[str, np.ndarray], count: int)
 
 
 def _moved_to_their_calls(
-    site: Mapping[str, Any], comparison: Comparison, result: Mapping[str, np.ndarray], count: int
+    site: Mapping[str, Any], comparison: Comparison, result: Table, count: int
 ) -> np.ndarray:
     """Put rows that only the left side has to the call of the right that the rest of theirs met.
 

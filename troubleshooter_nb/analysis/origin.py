@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.flow import Flow, Node, Place
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel, noise_bound
 from troubleshooter_nb.render.words import DIFFERING
+from troubleshooter_nb.table import Table
 
 # An output whose error is this many times that of its inputs, or what rounding leaves if that is
 # more, was not carried there.
@@ -599,7 +600,7 @@ def _weigh_cancelled(flow: Flow, errors: np.ndarray) -> None:
                 errors[row] *= norms[row] / norm
 
 
-def _of_statistics(result: Mapping[str, np.ndarray], row: int) -> float:
+def _of_statistics(result: Table, row: int) -> float:
     """An estimate of the error from below, by how far statistics are apart."""
     left, right = (
         {name: float(result[f"{side}_{name}"][row]) for name in ("min", "max", "mean", "l2")}

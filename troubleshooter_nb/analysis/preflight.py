@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -182,7 +181,7 @@ def _coverage(flow: Flow) -> Check | None:
 
 
 def _names(flow: Flow, rows: Iterable[int]) -> str:
-    result: Mapping[str, Any] = flow.result
+    result = flow.result
     return _listed(
         [str(result["right_display"][row] or result["left_display"][row]) for row in rows]
     )

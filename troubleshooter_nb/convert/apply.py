@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -16,12 +16,11 @@ import numpy as np
 
 from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
+from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape, files_of
 from troubleshooter_nb.errors import ArgumentError, ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item
-from troubleshooter_nb.formats.checkpoint_save import WRITERS, item_of
-from troubleshooter_nb.formats.file_source import FileSource
+from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN, item_of
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
@@ -112,22 +111,11 @@ def _refuse_own_file(source: object, dump: Dump, path: Path) -> None:
     """Raise where writing would replace what is still to be read."""
     if not path.exists():
         return
-    files = {name for stored in dump.sources for name in _files(stored)}
+    files = {*files_of(stored for stored in dump.sources if stored is not None)}
     files |= {os.fspath(source)} if isinstance(source, (str, PathLike)) else set()
     for file in files:
         if os.path.exists(file) and os.path.samefile(file, path):
             raise WeightMapError(Message("weight_maps.own_file", name=path.name))
-
-
-def _files(stored: object) -> Iterator[str]:
-    """Files that a stored tensor lies in, also where it is joined from several."""
-    file = getattr(stored, "path", None)
-    if isinstance(file, (str, PathLike)):
-        yield os.fspath(file)
-    for attribute in ("parts", "sources", "pieces", "source"):
-        inner = getattr(stored, attribute, ())
-        for part in inner if isinstance(inner, (list, tuple)) else (inner,):
-            yield from _files(part)
 
 
 def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
@@ -167,7 +155,11 @@ class TransformedSource(SizedByShape):
     shape: tuple[int, ...]
     dtype: np.dtype
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The files of all sources."""
+        return files_of(self.sources)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat C-order range, shape (stop - start,).
 
         Raises
@@ -176,7 +168,7 @@ class TransformedSource(SizedByShape):
             If a source cannot be read.
         """
         if self.transform.keeps_order:
-            return self.sources[0].read(start, stop)
+            return self.sources[0].read(start, stop, into)
         made: tuple[TransformedSource, np.ndarray] | None = getattr(_made, "last", None)
         if made is None or made[0] is not self:
             _made.last = None  # the old array goes before the new one comes
@@ -191,13 +183,12 @@ class TransformedSource(SizedByShape):
 def transformed(sources: Sequence[ArraySource], transform: Transform) -> list[ArraySource]:
     """The results of a transform as handles; nothing is read yet."""
     specs = [Spec(source.shape, source.dtype) for source in sources]
-    first = sources[0]
-    if transform.keeps_order and isinstance(first, FileSource) and first.strides is None:
-        # The same bytes in another shape: whoever reads a file may lend it memory.
-        return [replace(first, shape=spec.shape) for spec in transform.specs(specs)]
+    made = transform.specs(specs)
+    if transform.keeps_order and made == specs:
+        return list(sources)
     return [
         TransformedSource(tuple(sources), transform, number, spec.shape, spec.dtype)
-        for number, spec in enumerate(transform.specs(specs))
+        for number, spec in enumerate(made)
     ]
 
 
@@ -224,7 +215,7 @@ def _proof(
     executor: Executor | None,
     progress: bool | Callable[[int, int], None] | None,
 ) -> Comparison:
-    written = open_dump(path)
+    written = open_dump(path, format=WRITTEN[path.suffix.lower()])
     missing = dict(left_out)
     left: list[Entry] = []
     right: list[Entry] = []

@@ -222,7 +222,10 @@ class _TensorSource(SizedByShape):
     shape: tuple[int, ...]
     dtype: np.dtype
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        return ()
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         array = self.adapter.to_numpy(self.tensor)
         return np.ascontiguousarray(array).reshape(-1)[start:stop]
 
@@ -480,7 +483,10 @@ class _Hollow(SizedByShape):
     shape: tuple[int, ...]
     dtype: np.dtype
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        return ()
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         raise ReadError(Message("weight_maps.only_shape"))
 
 

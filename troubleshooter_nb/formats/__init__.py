@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,10 @@ FORMATS: tuple[Format, ...] = (
     Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
 )
 # Tools whose dumps are folders of their own, that no reader of another kind should look into.
-_OF_TOOLS = (msprobe_dir, api_dump, hooks_file)
+_NAMES_OF_TOOLS = (msprobe_dir.NAME, api_dump.NAME, hooks_file.NAME)
+_TOOLS = tuple(reader for reader in FORMATS if reader.name in _NAMES_OF_TOOLS)
 # Readers of folders that hold no pickles: one that lies there is said to be left out.
-_WITHOUT_PICKLES = frozenset(reader.NAME for reader in (*_OF_TOOLS, kernel_dir, async_npy, npy_dir))
+_WITHOUT_PICKLES = frozenset((*_NAMES_OF_TOOLS, kernel_dir.NAME, async_npy.NAME, npy_dir.NAME))
 # Of these, those whose tensors are all called .npy: a checkpoint is none of their own files.
 _OF_ARRAYS = frozenset((npy_dir.NAME, async_npy.NAME))
 
@@ -128,13 +130,14 @@ def open_dump(
     if format is not None:
         return _opened(path, _named(format), label)
     _refuse_stand_ins(path)
-    taken = next((tool.NAME for tool in _OF_TOOLS if tool.refusal(path) is None), "")
+    refusal_of = cache(lambda reader: reader.refusal(path))  # a question looks into files
+    taken = next((tool.name for tool in _TOOLS if refusal_of(tool) is None), "")
     below = _below(path, taken)
     if below.dumps:
         raise UnknownFormatError(several(path, below, taken))
     refusals = {}
     for reader in FORMATS:
-        refusal = reader.refusal(path)
+        refusal = refusal_of(reader)
         if refusal is None:
             return _opened(path, reader, label, below)
         refusals[reader.name] = refusal
@@ -152,7 +155,7 @@ def _below(path: Path, taken: str) -> Below:
         return Below()
     return look_below(
         path,
-        is_dump=lambda child: any(tool.refusal(child) is None for tool in _OF_TOOLS),
+        is_dump=lambda child: any(tool.refusal(child) is None for tool in _TOOLS),
         is_pickle=hooks_file.is_real_pickle,
         taken=bool(taken),
     )

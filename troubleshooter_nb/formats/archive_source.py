@@ -152,7 +152,11 @@ class ArchiveSource(SizedByShape):
     fortran: bool
     stamp: tuple[int, int]
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The one file that holds the values."""
+        return (self.path,)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).
 
         Raises
@@ -166,11 +170,13 @@ class ArchiveSource(SizedByShape):
                 # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
                 raw = whole.view(f"V{self.dtype.itemsize}").reshape(self.shape, order="F")
                 return np.asarray(raw.flat[start:stop]).view(self.dtype)
-            return self._values(file, start, stop)
+            return self._values(file, start, stop, into)
 
-    def _values(self, file: BinaryIO, start: int, stop: int) -> np.ndarray:
+    def _values(
+        self, file: BinaryIO, start: int, stop: int, into: np.ndarray | None = None
+    ) -> np.ndarray:
         """Values in the order they are stored in."""
-        values = np.empty(stop - start, self.dtype)
+        values = np.empty(stop - start, self.dtype) if into is None else into
         view = memoryview(values.view(np.uint8).data)
         if not len(view):
             return values

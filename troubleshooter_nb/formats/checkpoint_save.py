@@ -14,9 +14,9 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import ArgumentError, TroubleshooterWarning
+from troubleshooter_nb.formats import ckpt, pth, safetensors_
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.ckpt import write_ckpt
-from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.formats.npy_dir import array_to_save
 from troubleshooter_nb.formats.pth_writer import write_pth
 from troubleshooter_nb.formats.safetensors_ import write_safetensors
@@ -29,6 +29,13 @@ WRITERS: Mapping[str, Writer] = {
     ".pth": write_pth,
     ".pt": write_pth,
     ".safetensors": write_safetensors,
+}
+# The formats that these write, by which a file is opened without asking every reader.
+WRITTEN: Mapping[str, str] = {
+    ".ckpt": ckpt.NAME,
+    ".pth": pth.NAME,
+    ".pt": pth.NAME,
+    ".safetensors": safetensors_.NAME,
 }
 _BLOCK = 1 << 20  # values written at a time
 _MOST_SHOWN = 5
@@ -133,15 +140,13 @@ def _blocks(source: ArraySource) -> Iterator[np.ndarray]:
     size = math.prod(source.shape)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
-        if isinstance(source, FileSource):
-            yield source.read(start, stop, into=_lent((stop - start) * source.dtype.itemsize))
-        else:
-            yield source.read(start, stop)
+        yield source.read(start, stop, _lent(stop - start, source.dtype))
 
 
-def _lent(size: int) -> np.ndarray:
+def _lent(count: int, dtype: np.dtype) -> np.ndarray:
     """Memory that this thread used for the block before: new pages cost as much as the reading."""
     memory: np.ndarray | None = getattr(_memory, "block", None)
-    if memory is None or len(memory) < size:
-        memory = _memory.block = np.empty(size, np.uint8)
-    return memory
+    size_bytes = count * dtype.itemsize
+    if memory is None or len(memory) < size_bytes:
+        memory = _memory.block = np.empty(size_bytes, np.uint8)
+    return memory[:size_bytes].view(dtype)

@@ -56,15 +56,18 @@ class FileSource(SizedByShape):
     strides: tuple[int, ...] | None = None
     stamp: tuple[int, int] | None = None
 
-    def read(self, start: int, stop: int, *, into: np.ndarray | None = None) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The one file that holds the values."""
+        return (self.path,)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).
 
         Parameters
         ----------
         start, stop : int
-        into : ndarray of uint8, contiguous, optional
-            Memory to read into, of at least as many bytes; saves asking the system for it again
-            and again. The values are valid until it is used again. Strided tensors ignore it.
+        into : ndarray of `dtype`, shape (stop - start,), contiguous, optional
+            Memory to read into, which is returned; strided tensors ignore it.
 
         Raises
         ------
@@ -80,10 +83,9 @@ class FileSource(SizedByShape):
         self, file: io.FileIO, start: int, stop: int, into: np.ndarray | None
     ) -> np.ndarray:
         itemsize = self.dtype.itemsize
-        stored = np.empty((stop - start) * itemsize, np.uint8) if into is None else into
-        stored = stored[: (stop - start) * itemsize]
+        values = np.empty(stop - start, self.dtype) if into is None else into
         # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
-        view = memoryview(stored.data)
+        view = memoryview(values.view(np.uint8).data)
         for offset, length in _cut(self.spans, start * itemsize, stop * itemsize):
             file.seek(offset)
             end = len(view) - length
@@ -92,7 +94,7 @@ class FileSource(SizedByShape):
                 if not count:
                     raise ReadError(_changed(self.path))
                 view = view[count:]
-        return stored.view(self.dtype)
+        return values
 
     def _read_strided(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
         offset, length = self.spans[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, SizedByShape
+from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape
 from troubleshooter_nb.messages import Message
@@ -35,7 +35,11 @@ class GridSource(SizedByShape):
     dtype: np.dtype
     parts: tuple[Part, ...]
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The files of all boxes."""
+        return files_of(source for _, source in self.parts)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).
 
         Raises
@@ -43,7 +47,7 @@ class GridSource(SizedByShape):
         ReadError
             If one of the files is gone or changed.
         """
-        values = np.empty(stop - start, self.dtype)
+        values = np.empty(stop - start, self.dtype) if into is None else into
         if start < stop:
             for offsets, source in self.parts:
                 self._fill(values, start, offsets, source)
@@ -80,7 +84,7 @@ class GridSource(SizedByShape):
         begin, end = max(place, 0), min(place + run, len(values))
         for low, high in _blocks(begin, end, _BLOCK):
             at = number * run + low - place
-            values[low:high] = source.read(at, at + high - low)
+            read_in(values[low:high], source, at)
 
     def _runs(
         self, offsets: tuple[int, ...], box: tuple[int, ...]

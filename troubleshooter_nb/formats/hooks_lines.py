@@ -76,7 +76,11 @@ class LineSource:
         """Bytes of the values as float32."""
         return math.prod(self.shape) * 4
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The one file that holds the values."""
+        return (self.path,)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat C-order range as float32, shape (stop - start,).
 
         Raises

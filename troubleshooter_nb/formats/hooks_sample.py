@@ -38,7 +38,11 @@ class FirstValues:
         """Bytes of these values."""
         return self.count * self.dtype.itemsize
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The files of the tensor."""
+        return self.source.files()
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of the flat range, shape (stop - start,).
 
         Raises
@@ -46,4 +50,4 @@ class FirstValues:
         ReadError
             If the tensor cannot be read.
         """
-        return self.source.read(start, min(stop, self.count))
+        return self.source.read(start, min(stop, self.count), into if stop <= self.count else None)

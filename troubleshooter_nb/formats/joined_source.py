@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, SizedByShape
+from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
@@ -41,7 +41,11 @@ class JoinedSource(SizedByShape):
     axis: int
     pieces: tuple[tuple[int, int, int], ...]
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The files of all parts."""
+        return files_of(self.parts)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).
 
         Raises
@@ -49,7 +53,7 @@ class JoinedSource(SizedByShape):
         ReadError
             If a part cannot be read.
         """
-        values = np.empty(max(stop - start, 0), self.dtype)
+        values = np.empty(max(stop - start, 0), self.dtype) if into is None else into
         inner = math.prod(self.shape[self.axis + 1 :])
         row = self.shape[self.axis] * inner
         if not row or start >= stop:
@@ -75,7 +79,7 @@ class JoinedSource(SizedByShape):
             if begin < end:
                 source = self.parts[part]
                 at = (number * source.shape[self.axis] + first) * inner + begin - before
-                values[begin - low : end - low] = source.read(at, at + end - begin)
+                read_in(values[begin - low : end - low], source, at)
             before += length * inner
 
     def _fill_rows(self, rows: np.ndarray, number: int, inner: int) -> None:
@@ -190,7 +194,11 @@ class SummedSource:
         """Bytes of the values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The files of all parts."""
+        return files_of(self.parts)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of a flat C-order range, shape (stop - start,).
 
         Raises
@@ -198,7 +206,7 @@ class SummedSource:
         ReadError
             If a part cannot be read, or a sum of integers lies outside the dtype.
         """
-        values = np.empty(max(stop - start, 0), self.dtype)
+        values = np.empty(max(stop - start, 0), self.dtype) if into is None else into
         for low in range(start, stop, _BLOCK):
             high = min(low + _BLOCK, stop)
             values[low - start : high - start] = self._sum(low, high)

@@ -41,7 +41,11 @@ class DumpedTensor(SizedByShape):
     shape: tuple[int, ...]
     dtype: np.dtype
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The one file that holds the values."""
+        return (os.path.join(self.folder, self.file),)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, shape (stop - start,).
 
         Raises
@@ -50,7 +54,7 @@ class DumpedTensor(SizedByShape):
             If the file is gone, damaged, holds no tensor or another one than ``dump.json`` says,
             or changed since its first read.
         """
-        return self._stored.read(start, stop)
+        return self._stored.read(start, stop, into)
 
     @cached_property
     def _stored(self) -> ArraySource:

@@ -187,7 +187,7 @@ def _paired_again(
     with all of their module; and those of equal or transposed shapes without candidates, which the
     matchers would have named.
     """
-    table = {str(name): pairing.table[name].values.tolist() for name in pairing.table}
+    table = pairing.columns.lists()
     if kind != "data":  # no other kind has a word for them
         facts = zip(table["expected"], table["note"], strict=True)
         table["expected"] = [it and not _is_declared(note) for it, note in facts]

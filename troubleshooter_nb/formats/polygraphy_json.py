@@ -69,7 +69,11 @@ class Base64Source(SizedByShape):
     fortran: bool
     stamp: tuple[int, int]
 
-    def read(self, start: int, stop: int) -> np.ndarray:
+    def files(self) -> tuple[str, ...]:
+        """The one file that holds the values."""
+        return (self.path,)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of the flat C-order range, shape (stop - start,).
 
         Raises

@@ -84,7 +84,7 @@ class StoredSource(FileSource):
     offset: int
     covered: _Covered = field(default_factory=_Covered, compare=False, repr=False)
 
-    def read(self, start: int, stop: int, *, into: np.ndarray | None = None) -> np.ndarray:
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a flat C-order range, as `FileSource.read`.
 
         Raises
@@ -93,7 +93,7 @@ class StoredSource(FileSource):
             Also where all values were read and the CRC-32 is not that of the member.
         """
         self._refuse_damaged()
-        values = super().read(start, stop, into=into)
+        values = super().read(start, stop, into)
         if self.covered.sound is None:
             self._check(values, start)
         return values

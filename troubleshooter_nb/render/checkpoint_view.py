@@ -31,6 +31,7 @@ from troubleshooter_nb.render.html import (
 from troubleshooter_nb.render.lines import LINES, fitted, padded, spaced, wrapped
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import sentence
+from troubleshooter_nb.table import Table, table_of
 
 _MOST_BLOCKS = 200
 _MOST_LISTED = 60
@@ -40,7 +41,6 @@ _MOST_NOTES = 4
 _BROKEN = ("left_only", "right_only", "unreadable", "shape", "dtype", "guessed")
 _UNKNOWN = "–"
 _CHANGES = ("relative_change", "rms_change", "rms_per_learning_rate")
-Columns = Mapping[str, np.ndarray]
 
 
 def was_compared(verdicts: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def was_compared(verdicts: np.ndarray) -> np.ndarray:
 
 def checkpoint_text(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """Text repr of a CheckpointDiff."""
-    columns = _columns(diff)
+    columns = table_of(diff)
     language = facts["language"]
     names = {side: repr(facts[f"{side}_label"]) for side in ("left", "right")}
     lines = [sentence("pages.checkpoint_title", language, **names)]
@@ -98,11 +98,11 @@ def _block_lines(blocks: pd.DataFrame, facts: Mapping[str, Any], room: int) -> l
 
 def checkpoint_html(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
     """HTML repr of a CheckpointDiff, at most ``facts["html_bytes"]`` long if at all possible."""
-    columns = _columns(diff)
+    columns = table_of(diff)
     return shortest(lambda most: _html(columns, blocks, facts, most), facts, _MOST_BLOCKS)
 
 
-def _html(columns: Columns, blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> str:
+def _html(columns: Table, blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> str:
     language = facts["language"]
     names = samp(facts["left_label"]), samp(facts["right_label"])
     listed = min(most, _MOST_LISTED)
@@ -125,11 +125,7 @@ def _html(columns: Columns, blocks: pd.DataFrame, facts: Mapping[str, Any], most
     )
 
 
-def _columns(diff: xr.Dataset) -> Columns:
-    return {str(name): variable.values for name, variable in diff.data_vars.items()}
-
-
-def _answers(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _answers(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What the diff says in sentences, as (mark, tone, text); the structure first."""
     language = facts["language"]
     structure = Counter(map(str, columns["structure"][~columns["expected"]]))
@@ -162,7 +158,7 @@ def _renames(renames: Mapping[str, int]) -> str:
     return ", ".join(shown) + (f", +{more}" if more > 0 else "")
 
 
-def _change(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _change(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     language = facts["language"]
     compared = was_compared(columns["verdict"])
     identical = columns["verdict"] == "identical"
@@ -189,18 +185,18 @@ def _change(columns: Columns, facts: Mapping[str, Any]) -> list[tuple[str, str, 
     return answers
 
 
-def _broken(columns: Columns) -> list[int]:
+def _broken(columns: Table) -> list[int]:
     rows = np.isin(columns["structure"], _BROKEN) & ~columns["expected"]
     order = {name: number for number, name in enumerate(_BROKEN)}
     return sorted(map(int, np.flatnonzero(rows)), key=lambda i: order[str(columns["structure"][i])])
 
 
-def _name(columns: Columns, i: int) -> str:
+def _name(columns: Table, i: int) -> str:
     left, right = str(columns["left"][i]), str(columns["right"][i])
     return left or right if left == right or not (left and right) else f"{left} → {right}"
 
 
-def _why(columns: Columns, i: int) -> str:
+def _why(columns: Table, i: int) -> str:
     """The two shapes or dtypes, or the shape of what stands alone."""
     kind = columns["structure"][i]
     if kind == "dtype":
@@ -209,7 +205,7 @@ def _why(columns: Columns, i: int) -> str:
     return " → ".join(shapes) if kind == "shape" else shapes[0] or shapes[1]
 
 
-def _structure(columns: Columns, facts: Mapping[str, Any], most: int) -> list[Markup]:
+def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]:
     rows = _broken(columns)
     if not rows:
         return []
@@ -276,7 +272,7 @@ def _block_row(block: Mapping[Any, Any], with_values: bool, with_rate: bool) -> 
     return row(*cells)
 
 
-def _largest(columns: Columns, facts: Mapping[str, Any]) -> list[Markup]:
+def _largest(columns: Table, facts: Mapping[str, Any]) -> list[Markup]:
     """The tensors that changed most in relation to their size."""
     change = np.nan_to_num(columns["relative_change"], nan=-1.0)
     order = [int(i) for i in np.argsort(-change, kind="stable") if change[i] > 0]
@@ -306,7 +302,7 @@ def _largest(columns: Columns, facts: Mapping[str, Any]) -> list[Markup]:
     return [heading(sentence("pages.largest_changes", facts["language"])), table(titles, lines)]
 
 
-def _folded(columns: Columns) -> list[tuple[str, list[str]]]:
+def _folded(columns: Table) -> list[tuple[str, list[str]]]:
     """Lists that are folded away: what did not change, what is expected, what is tied."""
     rows = {
         "pages.untouched_list": columns["verdict"] == "identical",

@@ -58,6 +58,7 @@ from troubleshooter_nb.render.text import (
     worst_elements,
 )
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of
+from troubleshooter_nb.table import table_of
 
 _MOST_UNMATCHED = 100
 Rows = Literal["all", "failing", "bad", "few", "first", "none"]
@@ -82,10 +83,9 @@ _SEVERITY = {"ok": 0, "warn": 1, "miss": 2, "bad": 3}
 
 
 def comparison_html(
-    result: xr.Dataset, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
+    pairs: Pairs, evidence: Mapping[int, xr.Dataset], facts: Mapping[str, Any]
 ) -> str:
     """HTML repr of a Comparison, at most ``facts["html_bytes"]`` long if at all possible."""
-    pairs = Pairs.of(result)
     budget = int(facts["html_bytes"])
     at_least = {"all": len(pairs), "failing": len(pairs.failed), "bad": len(pairs.failed)}
     text = ""
@@ -555,7 +555,7 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     if not count:
         return None
     language = facts["language"]
-    columns = {str(n): table[n].values for n in table.data_vars}
+    columns = table_of(table)
     unexpected = int((~columns["expected"]).sum())
     # Those nobody expected first.
     order = np.argsort(columns["expected"], kind="stable")

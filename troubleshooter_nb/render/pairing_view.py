@@ -30,6 +30,7 @@ from troubleshooter_nb.render.lines import LINES, fitted, gap, spaced
 from troubleshooter_nb.render.tables import folding_table
 from troubleshooter_nb.render.text import more_text, pairing_headline
 from troubleshooter_nb.render.words import glyph, sentence
+from troubleshooter_nb.table import Table, table_of
 
 _MOST_ROWS = 200
 _CERTAIN = 0.9
@@ -44,7 +45,7 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     names = {side: repr(facts[f"{side}_label"]) for side in ("left", "right")}
     title = sentence("pairing_title", language, **names)
     lines = [title, f"  {pairing_headline(table, language)}"]
-    columns = {str(name): table[name].values for name in table.data_vars}
+    columns = table_of(table)
     alone = np.flatnonzero(columns["method"] == "unmatched").tolist()
     chosen = _of_user(columns)
     sure_last = np.argsort(columns["confidence"], kind="stable").tolist()
@@ -60,7 +61,7 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     return fitted(lines, facts)
 
 
-def _text_line(columns: Mapping[str, Any], i: int, language: str) -> str:
+def _text_line(columns: Table, i: int, language: str) -> str:
     left, right = str(columns["left"][i]) or "-", str(columns["right"][i]) or "-"
     if columns["method"][i] != "unmatched":
         sure = f"{columns['confidence'][i]:.2f} {columns['method'][i]}"
@@ -83,7 +84,7 @@ def pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any]) -> str:
 
 def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> str:
     language = facts["language"]
-    columns = {str(name): pairing[name].values for name in pairing.data_vars}
+    columns = table_of(pairing)
     alone = columns["method"] == "unmatched"
     confidence = np.where(alone, 0.0, columns["confidence"])
     chosen = _of_user(columns)
@@ -112,14 +113,14 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
     )
 
 
-def _of_user(columns: Mapping[str, Any]) -> list[int]:
+def _of_user(columns: Table) -> list[int]:
     """Pairs that the user made."""
     found = np.flatnonzero(columns["method"] == "user").tolist()
     return [i for i in found if _AUTO not in ids_of(columns["note"][i])]
 
 
 def _chosen(
-    columns: Mapping[str, Any], rows: list[int], count: int, labels: Sequence[str], language: str
+    columns: Table, rows: list[int], count: int, labels: Sequence[str], language: str
 ) -> list[Markup]:
     """Pairs that the user made, however far down they are."""
     if not rows:
@@ -130,7 +131,7 @@ def _chosen(
 
 
 def _pools(
-    columns: Mapping[str, Any], alone: np.ndarray, labels: Sequence[str], language: str, most: int
+    columns: Table, alone: np.ndarray, labels: Sequence[str], language: str, most: int
 ) -> list[Markup]:
     """Entries without a partner, side by side with their closest candidates."""
     sections: list[Markup] = []
@@ -161,7 +162,7 @@ def _pools(
 
 def _section(
     key: str,
-    columns: Mapping[str, Any],
+    columns: Table,
     rows: list[int],
     labels: Sequence[str],
     language: str,
@@ -176,7 +177,7 @@ def _section(
 
 
 def _certain(
-    columns: Mapping[str, Any], rows: list[int], labels: Sequence[str], language: str, most: int
+    columns: Table, rows: list[int], labels: Sequence[str], language: str, most: int
 ) -> Markup | None:
     """Certain pairs, one line for all that follow the same pattern of names."""
     if not rows:
@@ -199,7 +200,7 @@ def _certain(
     return details([summary], table(_titles(labels), lines), *more)
 
 
-def _pair_row(columns: Mapping[str, Any], i: int, language: str) -> Markup:
+def _pair_row(columns: Table, i: int, language: str) -> Markup:
     shapes = [str(columns[f"{side}_shape"][i]).replace("x", "×") for side in ("left", "right")]
     shape = shapes[0] if shapes[0] == shapes[1] else " / ".join(text or "–" for text in shapes)
     return _row(

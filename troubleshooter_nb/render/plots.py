@@ -27,7 +27,7 @@ _MARKS = {"ok": ".", "bad": "x", "warn": "|", "miss": "^"}
 class ComparisonPlots:
     """Pictures of a `Comparison`; calling it draws `errors`."""
 
-    result: xr.Dataset
+    pairs: Pairs
     facts: Mapping[str, Any]
 
     def __call__(self, ax: Axes | None = None) -> Axes:
@@ -49,25 +49,25 @@ class ComparisonPlots:
         matplotlib Axes
         """
         ax = ax or _new_axes(9, 3)
-        pairs = Pairs.of(self.result)
-        values = np.asarray(pairs[figure], float)
-        tones = np.array([pairs.mark(i) for i in range(len(pairs))], object)
+        values = np.asarray(self.pairs[figure], float)
+        tones = np.array([self.pairs.mark(i) for i in range(len(self.pairs))], object)
         shown = np.isfinite(values) & (values > 0)
         ax.plot(np.flatnonzero(shown), values[shown], color=INKS[""], linewidth=0.6, alpha=0.6)
         for tone, mark in _MARKS.items():
             rows = np.flatnonzero(shown & (tones == tone))
             if len(rows):
-                names = {word(str(s), self.facts["language"]) for s in pairs.states[rows]}
+                names = {word(str(s), self.facts["language"]) for s in self.pairs.states[rows]}
                 label = ", ".join(sorted(names))
                 ax.plot(rows, values[rows], mark, color=INKS[tone], label=label)
         if shown.any():
             ax.set_yscale("log")
         if figure == "max_abs_error" and self.facts["atol"] > 0:
             ax.axhline(self.facts["atol"], color=INKS[""], linestyle="--", linewidth=0.8)
-        if pairs.first is not None:
-            ax.axvline(pairs.first, color=INKS["bad"], linestyle=":", linewidth=1)
-            title = f"{sentence('pages.first_divergence', 'en')} #{pairs.number(pairs.first)}: "
-            ax.set_title(title + pairs.short(pairs.first), fontsize=10)
+        if self.pairs.first is not None:
+            ax.axvline(self.pairs.first, color=INKS["bad"], linestyle=":", linewidth=1)
+            number, name = self.pairs.number(self.pairs.first), self.pairs.short(self.pairs.first)
+            title = sentence("pages.first_divergence", "en")
+            ax.set_title(f"{title} #{number}: {name}", fontsize=10)
         ax.set_xlabel("pair in execution order")
         ax.set_ylabel(figure)
         if ax.get_legend_handles_labels()[0]:
@@ -83,14 +83,13 @@ class ComparisonPlots:
             Pairs from top to bottom, share of the pair's elements as brightness.
         """
         ax = ax or _new_axes(7, 5)
-        pairs = Pairs.of(self.result)
-        totals = pairs.histogram.sum(axis=1, keepdims=True)
-        share = pairs.histogram / np.maximum(totals, 1)
-        first, last = _occupied(pairs.histogram.sum(axis=0))
+        totals = self.pairs.histogram.sum(axis=1, keepdims=True)
+        share = self.pairs.histogram / np.maximum(totals, 1)
+        first, last = _occupied(self.pairs.histogram.sum(axis=0))
         extent = (
-            float(pairs.exponents[first]),
-            float(pairs.exponents[last] + 1),
-            len(pairs) - 0.5,
+            float(self.pairs.exponents[first]),
+            float(self.pairs.exponents[last] + 1),
+            len(self.pairs) - 0.5,
             -0.5,
         )
         ax.imshow(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,17 +15,18 @@ import xarray as xr
 from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
+from troubleshooter_nb.table import Table, table_of
 
 _IN_CALL = re.compile(r" (?:#\d+|input|output|\(grad\))(?: .*)?$")  # of naming.place_text
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
 
 
-def display_names(columns: Mapping[str, np.ndarray]) -> list[str]:
+def display_names(columns: Table) -> list[str]:
     """What is shown of entries: their place where it tells them apart in a step and rank, or names.
 
     Parameters
     ----------
-    columns : mapping of str to ndarray, shape (n,)
+    columns : Table
         Of a `Dump.index`.
     """
     site = ("kind", "path", "call", "direction", "role", "slot")
@@ -38,11 +39,10 @@ def display_names(columns: Mapping[str, np.ndarray]) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """A comparison's table as plain arrays: xarray's access would cost more than drawing a row."""
+@dataclass(frozen=True, eq=False)
+class Pairs(Table):
+    """A comparison's table, with its histograms and what is asked of its rows."""
 
-    columns: Mapping[str, np.ndarray]
     histogram: np.ndarray
     exponents: np.ndarray
     first_order: int
@@ -50,27 +50,12 @@ class Pairs:
     @classmethod
     def of(cls, result: xr.Dataset) -> Pairs:
         """The view of a `Comparison.result`."""
-        columns = {
-            str(name): variable.values
-            for name, variable in result.data_vars.items()
-            if variable.dims == ("pair",)
-        }
         return cls(
-            columns,
+            table_of(result).columns,
             result["error_histogram"].values,
             result["exponent"].values,
             int(result.attrs["first_divergence"]),
         )
-
-    def __len__(self) -> int:
-        return len(self.columns["verdict"])
-
-    def __getitem__(self, column: str) -> np.ndarray:
-        return self.columns[column]
-
-    def row(self, i: int) -> dict[str, Any]:
-        """All values of one pair by name."""
-        return {name: values[i] for name, values in self.columns.items()}
 
     def sides(self, i: int) -> tuple[str, str]:
         """Display names of both sides; empty where there is none."""
@@ -294,15 +279,14 @@ _TROUBLES = {
 _NEAR = 1 / 8
 
 
-@dataclass(frozen=True)
-class Entries:
-    """A dump's table as plain arrays, with what is wrong with each entry.
+@dataclass(frozen=True, eq=False)
+class Entries(Table):
+    """A dump's table, with what is wrong with each entry.
 
     `limits` is the largest finite value of each entry's dtype, inf for exact dtypes; `is_merged`
     says that other ranks than 0 hold only what was not merged into it.
     """
 
-    columns: Mapping[str, np.ndarray]
     names: list[str]
     limits: np.ndarray
     histogram: np.ndarray | None
@@ -312,23 +296,13 @@ class Entries:
     @classmethod
     def of(cls, index: xr.Dataset, limits: np.ndarray) -> Entries:
         """The view of a `Dump.index`."""
-        columns = {str(n): v.values for n, v in index.data_vars.items() if v.dims == ("entry",)}
-        names = display_names(columns)
+        table = table_of(index)
+        columns, names = table.columns, display_names(table)
         merged = "merged_ranks" in index.attrs
         histogram = index.get("magnitude_histogram")
         if histogram is None:
             return cls(columns, names, limits, None, np.empty(0, int), merged)
         return cls(columns, names, limits, histogram.values, index["exponent"].values, merged)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __getitem__(self, column: str) -> np.ndarray:
-        return self.columns[column]
-
-    def row(self, i: int) -> dict[str, Any]:
-        """All values of one entry by name."""
-        return {name: values[i] for name, values in self.columns.items()}
 
     @cached_property
     def largest(self) -> np.ndarray:

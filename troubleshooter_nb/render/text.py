@@ -122,10 +122,9 @@ def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
     return " · ".join(said)
 
 
-def comparison_text(result: xr.Dataset, facts: Mapping[str, Any]) -> str:
+def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     """Text repr of a Comparison."""
     language = facts["language"]
-    pairs = Pairs.of(result)
     separator = " | " if facts["ascii"] else " · "
     lines = [verdict_line(pairs, facts)]
     if width(lines[0]) > COLUMNS:

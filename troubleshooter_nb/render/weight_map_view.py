@@ -28,6 +28,7 @@ from troubleshooter_nb.render.rows import blocks
 from troubleshooter_nb.render.tables import MOST_OPEN, folded, folding_table
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import percent, sentence
+from troubleshooter_nb.table import Table, table_of
 
 _MOST_ROWS = 400
 # Up to here the rows of all blocks stand open.
@@ -50,8 +51,8 @@ def is_contradicted(note: str) -> bool:
 
 def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a WeightMap."""
-    columns = _columns(rows)
-    count = len(columns["source"])
+    columns = table_of(rows)
+    count = len(columns)
     language = facts["language"]
     names = {side: repr(facts[f"{side}_label"]) for side in ("source", "target")}
     size = sentence("map_row" if count == 1 else "map_rows", language, count=f"{count:,}")
@@ -80,11 +81,11 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
 
 def weight_map_html(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """HTML repr of a WeightMap, at most ``facts["html_bytes"]`` long if at all possible."""
-    columns = _columns(rows)
+    columns = table_of(rows)
     return shortest(lambda most: _html(columns, facts, most), facts, _MOST_ROWS)
 
 
-def _html(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> str:
+def _html(columns: Table, facts: Mapping[str, Any], most: int) -> str:
     language = facts["language"]
     labels = samp(facts["source_label"]), samp(facts["target_label"])
     troubled = [i for i, problem in enumerate(columns["problem"]) if problem]
@@ -117,27 +118,21 @@ def _notes(notes: Sequence[str], language: str) -> Markup | None:
     return details([summary], *lines, opened=len(notes) < 4)
 
 
-def _columns(rows: xr.Dataset) -> dict[str, list[Any]]:
-    return {str(name): variable.values.tolist() for name, variable in rows.data_vars.items()}
-
-
-def _answers(
-    columns: Mapping[str, list[Any]], facts: Mapping[str, Any]
-) -> list[tuple[str, str, str]]:
+def _answers(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What the map does and what it lacks, as (mark, tone, text)."""
     language = facts["language"]
     renamed = sum(
         bool(t) and t != s for s, t in zip(columns["source"], columns["target"], strict=True)
     )
     changed = sum(kind not in ("copy", "drop") for kind in columns["transform"])
-    dropped = columns["transform"].count("drop")
+    dropped = int((columns["transform"] == "drop").sum())
     complete = facts["coverage"] == 1.0 or not facts["unmatched_sources"]
     contradicted = any(map(is_contradicted, columns["note"])) or bool(facts["suggestions"])
     contradicted |= any(not _UNRELATED.isdisjoint(ids_of(note)) for note in facts["notes"])
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
     text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
     if not facts["known"]:
-        text = sentence("map_unknown", language, count=len(columns["source"]))
+        text = sentence("map_unknown", language, count=len(columns))
     fine = complete and not contradicted and facts["known"] and not any(columns["problem"])
     answers = [("✓", "ok", text) if fine else ("▲", "warn", text)]
     for key in ("unmatched_sources", "unmatched_targets"):
@@ -152,7 +147,7 @@ def _answers(
     return answers
 
 
-def _remark(columns: Mapping[str, list[Any]], i: int, language: str) -> str:
+def _remark(columns: Table, i: int, language: str) -> str:
     """The problem of a row, else its note; and what is suggested."""
     said = columns["problem"][i] or columns["note"][i]
     suggestion = columns["suggestion"][i]
@@ -165,16 +160,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (f" +{more}" if more > 0 else "")
 
 
-def _edited(columns: Mapping[str, list[Any]]) -> list[int]:
+def _edited(columns: Table) -> list[int]:
     """Rows that a person made or changed."""
     facts = enumerate(zip(columns["how"], columns["note"], strict=True))
     return [i for i, (how, note) in facts if how == "edited" and _AUTO not in ids_of(note)]
 
 
-def _changing(columns: Mapping[str, list[Any]]) -> list[int]:
+def _changing(columns: Table) -> list[int]:
     """The other rows that change something."""
     edited = set(_edited(columns))
-    count = len(columns["source"])
+    count = len(columns)
     return [i for i in range(count) if i not in edited and _changes(columns, i)]
 
 
@@ -182,26 +177,24 @@ def _counted(key: str, language: str, shown: Sequence[int], of: Sequence[int]) -
     return told(Message(f"weight_maps.{key}", shown=len(shown), count=len(of)), language)
 
 
-def _changes(columns: Mapping[str, list[Any]], i: int) -> bool:
+def _changes(columns: Table, i: int) -> bool:
     """Whether a row does more than copy a tensor under its own name."""
     same = columns["source"][i] == columns["target"][i] and columns["transform"][i] == "copy"
     return not same or bool(columns["problem"][i] or columns["note"][i])
 
 
-def _section(
-    title: str, columns: Mapping[str, list[Any]], rows: Sequence[int], language: str
-) -> list[Markup]:
+def _section(title: str, columns: Table, rows: Sequence[int], language: str) -> list[Markup]:
     if not rows:
         return []
     lines = [_row(columns, i, language) for i in rows]
     return [heading(title), *folding_table(_TITLES, lines, language)]
 
 
-def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: int) -> list[Markup]:
+def _blocks(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]:
     language = facts["language"]
     sections: list[Markup] = []
-    shown, total = 0, len(columns["source"])
-    for title, numbers in blocks(columns["source"]):
+    shown, total = 0, len(columns)
+    for title, numbers in blocks(columns["source"].tolist()):
         kept = numbers[: max(most - shown, 0)]
         if not kept:
             break
@@ -222,7 +215,7 @@ def _blocks(columns: Mapping[str, list[Any]], facts: Mapping[str, Any], most: in
     return sections
 
 
-def _row(columns: Mapping[str, list[Any]], i: int, language: str) -> Markup:
+def _row(columns: Table, i: int, language: str) -> Markup:
     shapes = [columns[f"{side}_shape"][i].replace("x", "×") for side in ("source", "target")]
     shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
     problem, note = (told(columns[name][i], language) for name in ("problem", "note"))

@@ -24,7 +24,7 @@ class Side:
     def __init__(self, dump: Dump, side: str) -> None:
         id = f"mappings.{side}_dump" if dump.label else f"values.{side}"
         self.where = Message(id, **({"label": dump.label} if dump.label else {}))
-        self.columns = {name: dump.index[name].values.tolist() for name in _COLUMNS}
+        self.columns = dump.columns.lists(*_COLUMNS)
         steps, ranks = self.columns["step"], self.columns["rank"]
         self.places: list[Place] = list(zip(steps, ranks, strict=True))
         self.kinds = set(self.columns["kind"])

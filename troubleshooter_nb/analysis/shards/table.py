@@ -31,9 +31,8 @@ class Table:
     """The rows of a dump, by step and name."""
 
     def __init__(self, dump: Dump) -> None:
-        index = dump.index
         self.sources = dump.sources
-        self.columns = {name: index[name].values.tolist() for name in _COLUMNS}
+        self.columns = dump.columns.lists(*_COLUMNS)
         steps, ranks, names = (self.columns[name] for name in ("step", "rank", "name"))
         self.places = set(zip(steps, ranks, strict=True))
         self.groups: dict[tuple[int, str], list[int]] = defaultdict(list)

@@ -1,0 +1,47 @@
+"""The columns of a Dataset by name: which there are, a row, and that nothing is copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from troubleshooter_nb import Dump, compare
+from troubleshooter_nb.table import Table, table_of
+
+
+def dataset():
+    return xr.Dataset(
+        {
+            "name": ("entry", np.array(["a", "b"], object)),
+            "size": ("entry", np.array([3, 4])),
+            "histogram": (("entry", "exponent"), np.zeros((2, 3))),
+        },
+        coords={"exponent": [1, 2, 3]},
+    )
+
+
+def test_a_table_has_the_columns_along_the_rows_only():
+    made = dataset()
+    table = table_of(made)
+    assert list(table.columns) == ["name", "size"]
+    assert table["size"] is made["size"].values
+    assert len(table) == 2
+    assert table.row(1) == {"name": "b", "size": 4}
+    assert table.lists("size") == {"size": [3, 4]}
+    assert list(table.lists()) == ["name", "size"]
+
+
+def test_a_table_may_be_empty():
+    assert len(table_of(xr.Dataset())) == len(Table({})) == 0
+    assert len(table_of(dataset().isel(entry=[]))) == 0
+
+
+def test_objects_build_their_table_once():
+    made = compare({"x": np.ones(2)}, {"x": np.ones(2)})
+    dump = Dump.from_arrays({"x": np.ones(2)})
+    for one, held in ((dump, dump.index), (made, made.result), (made.pairing, made.pairing.table)):
+        assert one.columns is one.columns
+        for name, values in one.columns.columns.items():
+            assert values is held[name].values
+    chosen = made.select(verdict="missing")
+    assert len(chosen.columns) == 0

@@ -1,0 +1,45 @@
+"""The columns of a Dataset by name, as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of one length by name: xarray's access would cost more than using what it gives.
+
+    Attributes
+    ----------
+    columns : mapping of str to ndarray, shape (n,)
+    """
+
+    columns: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """One column, shape (n,)."""
+        return self.columns[column]
+
+    def row(self, i: int) -> dict[str, Any]:
+        """All values of one row by name."""
+        return {name: values[i] for name, values in self.columns.items()}
+
+    def lists(self, *names: str) -> dict[str, list[Any]]:
+        """The columns of these names, or all, as lists of Python's own values."""
+        return {name: self.columns[name].tolist() for name in names or self.columns}
+
+
+def table_of(dataset: xr.Dataset) -> Table:
+    """The variables of a Dataset along the only dimension of its first one, without copying."""
+    found = {str(name): dataset.variables[name] for name in dataset.data_vars}
+    along = next((variable.dims for variable in found.values()), ())
+    return Table({name: one.values for name, one in found.items() if one.dims == along})
