@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from troubleshooter_nb.metrics.float_formats import COMPUTE_FORMATS
 from troubleshooter_nb.metrics.floats import (
-    COMPUTE_FORMATS,
     is_number,
     same_dtype,
     significand_bits,

@@ -8,8 +8,8 @@ from troubleshooter_nb.analysis.causes.layers import activations
 from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, CAUSES, FITTERS
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
 from troubleshooter_nb.analysis.causes.layers.ranking import differing, separation
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators import activations as formulas
-from troubleshooter_nb.metrics.operators.rounding import rounded
 
 SINGLE, HALF, BRAIN = 2.0**-24, 2.0**-11, 2.0**-8
 FORMATS = {SINGLE: "", HALF: "float16", BRAIN: "bfloat16"}
@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 def stored(x, roundoff):
     name = FORMATS[roundoff]
-    return rounded(np.asarray(x, np.float64), name) if name else np.asarray(x, np.float32)
+    return in_format(np.asarray(x, np.float64), name) if name else np.asarray(x, np.float32)
 
 
 def normal(*shape, seed=0, roundoff=SINGLE):

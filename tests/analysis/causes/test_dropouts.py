@@ -4,7 +4,7 @@ import pytest
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers.dropouts import CAUSES, FITTERS
 from troubleshooter_nb.analysis.causes.layers.ranking import differing
-from troubleshooter_nb.metrics.operators.rounding import rounded
+from troubleshooter_nb.metrics.float_formats import in_format
 
 SINGLE, BRAIN = 2.0**-24, 2.0**-8
 
@@ -69,8 +69,8 @@ def test_whole_channels():
 
 
 def test_p_under_the_rounding_of_bfloat16():
-    x = rounded(normal(60, 50).astype(np.float64), "bfloat16")
-    output = rounded(dropped(x, 0.1).astype(np.float64), "bfloat16")
+    x = in_format(normal(60, 50).astype(np.float64), "bfloat16")
+    output = in_format(dropped(x, 0.1).astype(np.float64), "bfloat16")
     found = fit(x, output, BRAIN)
     assert found[0].settings["p"] == 0.1
 

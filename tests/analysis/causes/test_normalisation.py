@@ -7,8 +7,8 @@ from troubleshooter_nb.analysis.causes.layers.normalisation import BACKWARD_FITT
 from troubleshooter_nb.analysis.causes.layers.ranking import differing
 from troubleshooter_nb.analysis.causes.layers.table import cause_of
 from troubleshooter_nb.analysis.causes.replayed import settings_apart
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.normalisation import normalise
-from troubleshooter_nb.metrics.operators.rounding import rounded
 
 SINGLE, HALF, BRAIN = 2.0**-24, 2.0**-11, 2.0**-8
 
@@ -53,10 +53,10 @@ def test_two_eps_are_fitted_and_named(left, right, shape, seed):
 def test_eps_is_told_below_the_rounding_of_the_output(roundoff):
     # The outputs differ by 1e-3 of themselves; bfloat16 rounds them by 2e-3 each.
     name = {HALF: "float16", BRAIN: "bfloat16"}[roundoff]
-    x = rounded(0.05 * normal(64, 48).astype(np.float64), name)
+    x = in_format(0.05 * normal(64, 48).astype(np.float64), name)
     fits = []
     for eps in (1e-5, 1e-6):
-        output = rounded(normalise(x, (1,), eps, W), name)
+        output = in_format(normalise(x, (1,), eps, W), name)
         fits.append(fit("layernorm", x, output, roundoff, weight=W))
     assert cause("layernorm", *fits) == "norm_eps"
     assert fits[0][0].settings["eps"] == 1e-5
@@ -70,9 +70,9 @@ def test_equal_settings_on_other_inputs_are_no_cause(word, roundoff, seed):
     fits = []
     for side in (0, 1):
         x = normal(7, 11, 48, seed=10 * seed + side).astype(np.float64)
-        x = rounded(x, name) if name else x
+        x = in_format(x, name) if name else x
         output = normalise(x, (2,), 1e-6, W, centred=word == "layernorm")
-        output = rounded(output, name) if name else output.astype(np.float32)
+        output = in_format(output, name) if name else output.astype(np.float32)
         fits.append(fit(word, x, output, roundoff, weight=W))
     assert cause(word, *fits) is None
 
@@ -112,12 +112,12 @@ def test_a_weight_of_ones_is_not_said_to_be_ignored(weight):
 
 
 def test_the_weight_meets_the_values_before_or_after_the_cast():
-    x = rounded(normal(16, 48).astype(np.float64), "bfloat16")
-    weight = rounded(W.astype(np.float64), "bfloat16")
+    x = in_format(normal(16, 48).astype(np.float64), "bfloat16")
+    weight = in_format(W.astype(np.float64), "bfloat16")
     plain = normalise(x, (1,), 1e-6, centred=False)
     outputs = [
-        rounded(plain * weight, "bfloat16"),
-        rounded(rounded(plain, "bfloat16") * weight, "bfloat16"),
+        in_format(plain * weight, "bfloat16"),
+        in_format(in_format(plain, "bfloat16") * weight, "bfloat16"),
     ]
     fits = [fit("rmsnorm", x, output, BRAIN, weight=weight) for output in outputs]
     assert [side[0].settings["weight_cast"] for side in fits] == ["before", "after"]
@@ -127,9 +127,9 @@ def test_the_weight_meets_the_values_before_or_after_the_cast():
 
 
 def test_constant_rows_without_eps_are_told_from_rows_that_are_not_finite_otherwise():
-    x = rounded(normal(40, 48).astype(np.float64), "float16")
+    x = in_format(normal(40, 48).astype(np.float64), "float16")
     x[[3, 17]] = 2.0
-    right = rounded(normalise(x, (1,), 1e-5, W), "float16")
+    right = in_format(normalise(x, (1,), 1e-5, W), "float16")
     left = right.copy()
     left[[3, 17]] = np.nan
     fits = [fit("layernorm", x, output, HALF, weight=W) for output in (left, right)]

@@ -4,7 +4,7 @@ import pytest
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import differing
 from troubleshooter_nb.analysis.causes.layers.softmaxes import BACKWARD_FITTERS, CAUSES, FITTERS
-from troubleshooter_nb.metrics.operators.rounding import rounded
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     narrow_softmax,
     softmax,
@@ -16,7 +16,7 @@ FORMATS = {SINGLE: "", HALF: "float16", BRAIN: "bfloat16"}
 
 
 def stored(x, roundoff=SINGLE):
-    return rounded(x, FORMATS[roundoff]) if FORMATS[roundoff] else x.astype(np.float32)
+    return in_format(x, FORMATS[roundoff]) if FORMATS[roundoff] else x.astype(np.float32)
 
 
 def normal(*shape, seed=0, roundoff=SINGLE):

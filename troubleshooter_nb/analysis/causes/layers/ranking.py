@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit
-from troubleshooter_nb.metrics.operators.rounding import half_format, rounded
+from troubleshooter_nb.metrics.float_formats import as_stored
 
 _KEPT = 16  # fits of one side; the engine looks at the best and its rivals
 # A residual below this share of the roundoff is luck of few elements, not precision.
@@ -24,11 +24,10 @@ def residual_of(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) 
     """Norm of the error over the norm of the output, over places finite in the output.
 
     inf where the formula is not finite there, nan where the output is zero or empty. With the
-    roundoff of a 16-bit format the formula is rounded to it first: what is left is then not
-    drowned by the rounding of the output, and formulas closer than that are told apart.
+    roundoff of a short format the formula is rounded to it first: what is left is then not drowned
+    by the rounding of the output, and formulas closer than that are told apart.
     """
-    if name := half_format(roundoff):
-        formula = rounded(formula, name)
+    formula = as_stored(formula, roundoff)
     finite = np.isfinite(output)
     wanted, got = output[finite], formula[finite]
     norm = math.sqrt(float(np.square(wanted).sum()))

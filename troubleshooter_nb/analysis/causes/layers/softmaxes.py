@@ -13,7 +13,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
-from troubleshooter_nb.metrics.operators.rounding import half_format
+from troubleshooter_nb.metrics.float_formats import half_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     Path,
     narrow_softmax,
