@@ -388,9 +388,9 @@ def _recomputed(
     """Residuals with one rounding at the end, and with one of the values before the weight."""
     rounded = partial(in_format, name=name, overflow=False)
     plain = normalise(rows.x, (1,), eps, statistics=rows.statistics)
-    late = residual_of(rows.output, rounded(plain * gain + bias))
+    late = residual_of(rows.output, rounded(plain * gain + bias), 0.0)
     product = rounded(rounded(plain) * gain)
-    return late, residual_of(rows.output, rounded(product + bias))
+    return late, residual_of(rows.output, rounded(product + bias), 0.0)
 
 
 _BATCH = ("batchnorm", "batchnorm1d", "batchnorm2d", "batchnorm3d", "syncbatchnorm")
