@@ -20,7 +20,8 @@ ROWS = [
     ["messages"],  # layer 0, standard library only; what all others say
     ["errors"],  # which all others raise
     ["collector", "history", "naming", "options", "table"],
-    ["metrics", "render", "frameworks"],  # layer 1
+    ["metrics"],  # layer 1
+    ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered
     ["dump"],
     ["pairing", "weight_map"],

@@ -530,6 +530,11 @@ def test_tensors_are_counted_before_their_shapes_are_known(
         read_weight_map(write_weight_map(counted, tmp_path / "map.yaml"))
 
 
+def test_a_cast_rounds_once():
+    given = [np.array([1 + 2**-8 + 2**-40])]
+    assert float(Transform.parse("cast(bfloat16)").apply(given)[0][0]) == 1.0078125
+
+
 def test_the_shapes_of_a_cast_take_no_memory():
     import tracemalloc
 

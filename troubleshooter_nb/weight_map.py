@@ -18,6 +18,7 @@ import xarray as xr
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, WeightMapError
 from troubleshooter_nb.history import History
 from troubleshooter_nb.messages import Message, joined, message_of, of_one_class
+from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import (
     BY_SHAPE_ALONE,
@@ -187,7 +188,7 @@ class Transform:
             case "weight_norm":
                 return [_weight_of(first, arrays[1], numbers[0]).reshape(made[0].shape)]
             case "cast":
-                return [first.astype(dtype_from_token(str(self.arguments[0])))]
+                return [stored_as(first, dtype_from_token(str(self.arguments[0])))]
             case "drop":
                 return []
             case _:
@@ -253,7 +254,7 @@ def _weight_of(g: np.ndarray, v: np.ndarray, dim: int) -> np.ndarray:
     with np.errstate(all="ignore"):
         norm = np.sqrt(np.square(wide).sum(axis=axes, keepdims=True))
         weight = g.astype(np.float64) * wide / norm
-        return np.asarray(weight.astype(v.dtype))
+        return stored_as(weight, v.dtype)
 
 
 _NEW_PART = re.compile(r"(?:(.*)\.)?parametrizations\.([^.]+)\.(original[0-9]*|[0-9]+\..+)")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.metrics.floats import (
-    COMPUTE_FORMATS,
     arithmetic_of,
     computable,
     dtype_from_token,
@@ -159,8 +158,3 @@ def test_dtypes_are_the_same_whatever_the_byte_order():
     bfloat16 = np.dtype(ml_dtypes.bfloat16)
     assert same_dtype(bfloat16, bfloat16)
     assert not same_dtype(bfloat16, np.dtype(np.float16))
-
-
-def test_formats_of_matrix_units_have_their_documented_precision():
-    # TF32 stores 10 bits, HF32 11, as their makers say; both have a hidden bit.
-    assert COMPUTE_FORMATS == {"float16": 11, "bfloat16": 8, "tf32": 11, "hf32": 12}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.relations import find_relation
 
 
@@ -340,3 +341,14 @@ def test_plantings_are_recognised_and_unrelated_pairs_are_not():
         missed += [] if right else [(seed, text)]
     assert len(missed) <= math.floor(0.01 * count), missed
     assert module.false_claims(count // 4) == []
+
+
+@pytest.mark.parametrize("by_way", [False, True])
+def test_a_cast_is_one_whether_it_rounds_once_or_as_frameworks_do(by_way):
+    wide = np.random.default_rng(0).standard_normal(512)
+    wide[200], bfloat16 = 1 + 2**-8 + 2**-40, np.dtype(ml_dtypes.bfloat16)
+    narrow = (wide.astype(np.float32) if by_way else stored_as(wide, bfloat16)).astype(bfloat16)
+    assert float(narrow[200]) == (1.0 if by_way else 1.0078125)
+    found = find_relation(wide, narrow)
+    assert (found.kind, found.arguments["dtype"]) == ("cast", "bfloat16")
+    assert float(found.apply(wide)[200]) == 1.0078125

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
@@ -20,12 +19,12 @@ from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
+from troubleshooter_nb.naming.roles import without_layer_numbers
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
 from troubleshooter_nb.table import Table
 
 _SIDES = ("left", "right")
-_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a whole part of a name: layers.7.weight
 # The tensors of a large checkpoint are large: only that of the first difference is read twice. Any
 # other is located when it is asked for.
 _DRILL_DOWNS = 1
@@ -203,7 +202,7 @@ def _structure(pairing: Pairing, paired: Table, row: int) -> str:
 def _rename(left: str, right: str) -> str:
     """The parts of two names that differ, without what is equal in front and behind."""
     # The same change in every layer is one change.
-    mine, theirs = (_NUMBER.sub("#", name).split(".") for name in (left, right))
+    mine, theirs = (without_layer_numbers(name).split(".") for name in (left, right))
     if mine == theirs:
         mine, theirs = left.split("."), right.split(".")
     while len(mine) > 1 and len(theirs) > 1 and mine[0] == theirs[0]:

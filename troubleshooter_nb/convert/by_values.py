@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.metrics.compositions import Composition, find_composition
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_said
+from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
 # Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
@@ -27,8 +27,6 @@ NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lack
 _EQUAL = ("identical", "close")
 # What the blocks of packed tensors are called, in the order of torch.
 _GATES: tuple[tuple[str, ...], ...] = (("i", "f", "g", "o"), ("r", "z", "n"))  # LSTM, GRU
-_RECURRENT = re.compile(r"(weight|bias)_(ih|hh)(_l[0-9]+|$)")
-_PACKED = re.compile(r"in_proj|qkv|c_attn|query_key_value|Wqkv")
 
 
 def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
@@ -136,10 +134,10 @@ def _of_packed(relation: Relation, row: WeightRow, sides: dict[str, str]) -> Mes
     if relation.kind != "blocks":
         return None
     order = given["order"]
-    recurrent = any(_RECURRENT.search(name) for name in (*row.sources, *row.targets))
+    recurrent = any(is_recurrent_tensor(name) for name in (*row.sources, *row.targets))
     gates = next((g for g in _GATES if recurrent and len(g) == len(order)), ())
     if not gates:
-        packed = any(_PACKED.search(name) for name in (*row.sources, *row.targets))
+        packed = any(is_packed_attention(name) for name in (*row.sources, *row.targets))
         gates = ("q", "k", "v") if packed and len(order) == 3 else ()
     if gates:
         parts = {"parts": list(gates), "order": [gates[i] for i in order]}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming.roles import is_embedding, is_norm
 
 Framework = Literal["torch", "mindspore"]
 Shape = tuple[int, ...]
@@ -15,8 +15,6 @@ Shape = tuple[int, ...]
 # Names that only MindSpore's layers give, and only torch's.
 _MINDSPORE = ("gamma", "beta", "moving_mean", "moving_variance", "embedding_table")
 _TORCH = ("running_mean", "running_var", "num_batches_tracked", "in_proj_weight")
-_EMBEDDING = re.compile(r"(?i)emb|(^|[._])(wte|wpe|tok|tokens?|vocab|shared)([._]|$)")
-_NORM = re.compile(r"(?i)norm|(^|[._])(ln|bn|gn)[_0-9]*([._]|$)|(^|[._])layernorm")
 _CONVOLUTIONS = {3: "Conv1d", 4: "Conv2d", 5: "Conv3d"}
 _GATES = {4: "LSTM", 3: "GRU", 1: "RNN"}
 
@@ -115,9 +113,9 @@ def _torch_kind(path: str, leaves: Mapping[str, Shape]) -> Guess | None:
     if len(shape) in _CONVOLUTIONS:
         return Guess(_CONVOLUTIONS[len(shape)], sure=len(shape) > 3)
     if len(shape) == 2:
-        embedding = "bias" not in leaves and _EMBEDDING.search(path) is not None
+        embedding = "bias" not in leaves and is_embedding(path)
         return Guess("Embedding" if embedding else "Linear", sure=not embedding)
-    if len(shape) == 1 and ("bias" in leaves or _NORM.search(path)):
+    if len(shape) == 1 and ("bias" in leaves or is_norm(path)):
         return Guess("LayerNorm", sure="bias" in leaves)
     return Guess("PReLU", sure=False) if shape == (1,) and len(leaves) == 1 else None
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.metrics.relations import is_rounded
 from troubleshooter_nb.metrics.signatures import BLOCK, searchable, values_of
 
 _PIECES, _PIECE = 4, 1024
@@ -95,11 +96,8 @@ def _narrower(left: ArraySource, right: ArraySource) -> np.dtype | None:
 
 
 def _equal_rounded(left: ArraySource, right: ArraySource, dtype: np.dtype) -> bool:
-    with np.errstate(over="ignore"):
-        return all(
-            _equal(ours.astype(dtype), theirs.astype(dtype))
-            for ours, theirs in _blocks(left, right)
-        )
+    pairs = _blocks(left, right) if right.dtype == dtype else _blocks(right, left)
+    return all(is_rounded(wide, narrow, dtype) for wide, narrow in pairs)
 
 
 def _correlated(cosine: float, count: int) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
 
 _BLOCK = 1 << 16  # elements added at once
@@ -224,7 +225,7 @@ class SummedSource:
                 total += block
             if self.divisor > 1:
                 total /= self.divisor
-            return rounded(total, self.dtype)
+            return stored_as(total, self.dtype)
 
     def _of_integers(self, blocks: Iterator[np.ndarray]) -> np.ndarray:
         """The sum in 64 bits, or of 64-bit values in Python's integers, which have no end."""
@@ -269,25 +270,6 @@ def summed(parts: Sequence[ArraySource], *, mean: bool = False) -> ArraySource:
         return parts[0]
     result = np.dtype(np.float64) if mean and kind == "integer" else dtype
     return SummedSource(tuple(parts), result, len(parts) if mean else 1)
-
-
-def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Values of float64 or complex128 in a narrower dtype, rounded once, to the nearest even.
-
-    ml_dtypes converts float64 by way of float32, which would round twice.
-    """
-    by_way = arithmetic_of(dtype) == "float" and dtype.kind != "f"
-    if not by_way:
-        return values.astype(dtype, copy=False)
-    # To odd: a float32 whose last bit says that there was more cannot look like a tie.
-    with np.errstate(all="ignore"):
-        narrow = values.astype(np.float32)
-    wide = narrow.astype(np.float64)
-    cut = np.isfinite(values) & (wide != values)
-    bits = narrow.view(np.uint32)
-    bits -= (cut & (np.abs(wide) > np.abs(values))).astype(np.uint32)
-    bits |= cut.astype(np.uint32)
-    return narrow.astype(dtype)
 
 
 def _bounds(dtype: np.dtype) -> tuple[int, int]:

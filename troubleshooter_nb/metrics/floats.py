@@ -13,11 +13,6 @@ from troubleshooter_nb.messages import Message
 
 Arithmetic = Literal["float", "integer", "complex", "unsupported"]
 
-# Significand bits (hidden bit included) of formats a computation can pass through without any
-# tensor being stored in them. TF32 and HF32 exist only inside matrix units: TF32 keeps 10 stored
-# bits, HF32 (Ascend) 11.
-COMPUTE_FORMATS = {"float16": 11, "bfloat16": 8, "tf32": 11, "hf32": 12}
-
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a setting that somebody gave is a real number; True and False are none."""

@@ -13,6 +13,7 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import arranged
 from troubleshooter_nb.metrics.explanations import RelationKind, explanation_of
+from troubleshooter_nb.metrics.float_formats import SHORT_FORMATS, stored_as, stored_by_way
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
     computable,
@@ -21,8 +22,6 @@ from troubleshooter_nb.metrics.floats import (
     significand_bits,
 )
 from troubleshooter_nb.metrics.signatures import values_of
-
-_NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Relation:
         given = self.arguments
         if self.kind == "cast":
             dtype = dtype_from_token(given["dtype"])
-            return left if given["side"] == "left" else _rounded(left, dtype)
+            return left if given["side"] == "left" else stored_as(computable(left), dtype)
         if self.kind in ("scale", "offset"):
             values = values_of(left)
             factor = values.dtype.type(given.get("scale", 1.0))
@@ -140,9 +139,7 @@ def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
         return Relation("identical", {}, 0.0, math.inf, relation_said("identical", {}))
     for dtype, side in _roundings(left.dtype, right.dtype):
         wide, narrow = (left, right) if side == "right" else (right, left)
-        # A few values first: most formats fail there.
-        few = (wide.flat[:64], narrow.flat[:64])
-        if _equal(_rounded(few[0], dtype), few[1]) and _equal(_rounded(wide, dtype), narrow):
+        if is_rounded(wide, narrow, dtype):
             # Whatever is small rounds to zeros, and nearly all to True.
             if (dtype.kind == "b" or _is_constant(narrow)) and not _equal(wide, narrow):
                 return None
@@ -157,8 +154,8 @@ def _roundings(left: np.dtype, right: np.dtype) -> list[tuple[np.dtype, str]]:
     arithmetics = [arithmetic_of(left), arithmetic_of(right)]
     if same_dtype(left, right):
         # Values may have passed through a shorter format and been stored in a longer one.
-        formats = map(dtype_from_token, _NARROW if arithmetics[0] == "float" else ())
-        shorter = [dtype for dtype in formats if _is_narrower(dtype, left)]
+        names = reversed(SHORT_FORMATS if arithmetics[0] == "float" else ())
+        shorter = [dtype for dtype in map(dtype_from_token, names) if _is_narrower(dtype, left)]
         return [(dtype, side) for dtype in shorter for side in ("right", "left")]
     if arithmetics[0] != arithmetics[1] and "complex" in arithmetics:
         # Real values widen to complex ones; the other way would drop the imaginary parts.
@@ -179,9 +176,15 @@ def _is_constant(values: np.ndarray) -> bool:
     return bool((flat == flat[:1]).all())
 
 
-def _rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(computable(values).astype(dtype))
+def is_rounded(wide: np.ndarray, narrow: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether `narrow` is `wide` in this dtype, rounded once or as frameworks convert it."""
+    # A few values first: most formats fail there.
+    if not _equal(stored_as(computable(wide.flat[:64]), dtype), narrow.flat[:64]):
+        return False
+    wide = computable(wide)
+    if _equal(stored_as(wide, dtype), narrow):
+        return True
+    return wide.dtype == np.float64 and _equal(stored_by_way(wide, dtype), narrow)
 
 
 def _equal(left: np.ndarray, right: np.ndarray) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import COMPUTE_FORMATS
 from troubleshooter_nb.metrics.floats import (
-    COMPUTE_FORMATS,
     is_number,
     same_dtype,
     significand_bits,

@@ -10,6 +10,7 @@ from typing import Any
 
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.metrics.float_formats import coarser
 from troubleshooter_nb.render.charts import scientific
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)
@@ -143,13 +144,3 @@ def percent(ratio: float) -> str:
     if ratio >= 1.0:
         return "100%"
     return f"{min(ratio * 100, 99.99):.2f}%"
-
-
-def coarser(left_dtype: str, right_dtype: str) -> str:
-    """The less precise of two float dtypes, by name; both when they are not comparable."""
-    known = ("float8", "bfloat16", "float16", "float32", "complex64", "float64", "complex128")
-    for prefix in known:
-        for dtype in (left_dtype, right_dtype):
-            if dtype.lstrip("<>=").startswith(prefix):
-                return dtype
-    return left_dtype if left_dtype == right_dtype else f"{left_dtype}/{right_dtype}"

@@ -3,13 +3,13 @@ import functools
 import numpy as np
 import pytest
 
+from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers import activations
-from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, CAUSES, FITTERS
+from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
-from troubleshooter_nb.analysis.causes.layers.ranking import differing
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators import activations as formulas
-from troubleshooter_nb.metrics.operators.rounding import rounded
 
 SINGLE, HALF, BRAIN = 2.0**-24, 2.0**-11, 2.0**-8
 FORMATS = {SINGLE: "", HALF: "float16", BRAIN: "bfloat16"}
@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 def stored(x, roundoff):
     name = FORMATS[roundoff]
-    return rounded(np.asarray(x, np.float64), name) if name else np.asarray(x, np.float32)
+    return in_format(np.asarray(x, np.float64), name) if name else np.asarray(x, np.float32)
 
 
 def normal(*shape, seed=0, roundoff=SINGLE):
@@ -32,12 +32,7 @@ def normal(*shape, seed=0, roundoff=SINGLE):
 
 def fit(word, x, function, roundoff=SINGLE):
     output = stored(function(np.asarray(x, np.float64)), roundoff)
-    return FITTERS[word](Operands([x], {}, output, roundoff))
-
-
-def cause(word, left, right):
-    found = differing(left[0], right[0])
-    return CAUSES.get((word, found[0]), CAUSES.get(("", found[0]))) if found else None
+    return Tried(FITTERS, word, Operands([x], {}, output, roundoff))
 
 
 @pytest.mark.parametrize("size", [60, 3000])
@@ -63,8 +58,8 @@ def test_forms_of_gelu_are_told_below_the_rounding(size, roundoff, seed):
     forms = ("erf", "tanh", "sigmoid")
     fits = [fit("gelu", x, formulas.CATALOGUE["gelu", form], roundoff) for form in forms]
     assert [side[0].settings["form"] for side in fits] == list(forms)
-    assert cause("gelu", fits[0], fits[1]) == "gelu_variant"
-    assert cause("gelu", fits[0], fits[2]) == "gelu_variant"
+    assert cause(fits[0], fits[1]) == "gelu_variant"
+    assert cause(fits[0], fits[2]) == "gelu_variant"
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -78,7 +73,7 @@ def test_one_function_of_two_inputs_is_no_cause(name, form, roundoff, seed):
             roundoff)
         for side in (0, 1)
     ]  # fmt: skip
-    assert cause(name, *fits) is None
+    assert cause(*fits) is None
 
 
 @pytest.mark.parametrize("function", [formulas.gelu_erf, formulas.silu, np.tanh, formulas.sigmoid])
@@ -89,8 +84,8 @@ def test_missing_and_doubled_activations(function):
     ]
     assert fits[1][0].settings["function"] == "identity"
     assert fits[2][0].settings["times"] == 2
-    assert cause("gelu", fits[0], fits[1]) == "activation_changed"
-    assert cause("gelu", fits[0], fits[2]) == "activation_changed"
+    assert cause(fits[0], fits[1]) == "activation_changed"
+    assert cause(fits[0], fits[2]) == "activation_changed"
 
 
 def test_inputs_above_zero_do_not_tell_relu_from_nothing():
@@ -98,7 +93,7 @@ def test_inputs_above_zero_do_not_tell_relu_from_nothing():
     found = fit("relu", x, formulas.relu)
     assert found[0].settings["function"] == "relu"
     assert found[0].uncertainty["function"] == np.inf
-    assert cause("relu", found, fit("relu", normal(200), formulas.identity)) is None
+    assert cause(found, fit("relu", normal(200), formulas.identity)) is None
 
 
 def test_two_slopes():
@@ -107,7 +102,7 @@ def test_two_slopes():
         fit("leakyrelu", x, functools.partial(formulas.leaky_relu, slope=s)) for s in (0.01, 0.2)
     ]
     assert [side[0].settings["slope"] for side in fits] == [0.01, 0.2]
-    assert cause("leakyrelu", *fits) == "activation_changed"
+    assert cause(*fits) == "activation_changed"
 
 
 def random_slopes(x, seed=0):
@@ -125,7 +120,7 @@ def test_random_slopes_are_told_from_fixed_ones(seed):
     assert drawn[0].settings["high"] == pytest.approx(1 / 3, abs=drawn[0].uncertainty["high"])
     assert fixed[0].settings["random"] is False
     assert fixed[0].settings["slope"] == 11 / 48
-    assert cause("rrelu", drawn, fixed) == "random_in_eval"
+    assert cause(drawn, fixed) == "random_in_eval"
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "elu", "gelu", "silu"])
@@ -166,9 +161,9 @@ def test_a_kernel_beyond_rounding_is_named_and_its_function_still_found():
     x = normal(4000)
     exact = np.tanh(x.astype(np.float64))
     noise = 1.0 + 2e-5 * np.random.default_rng(3).standard_normal(4000)
-    fits = [FITTERS["tanh"](Operands([x], {}, y.astype(np.float32), SINGLE))
+    fits = [Tried(FITTERS, "tanh", Operands([x], {}, y.astype(np.float32), SINGLE))
             for y in (exact * noise, exact)]  # fmt: skip
-    assert cause("tanh", *fits) is None
+    assert decided(*fits).outcome == "one_side"
     found = kernel_fault(*fits, (SINGLE, SINGLE), 2e-5)
     assert found.cause == "kernel_fault"
     assert found.evidence["side"] == "left"
@@ -217,8 +212,8 @@ def test_the_gelu_of_the_two_frameworks():
     x = normal(64, 32)
     left = mindspore.nn.GELU()(mindspore.Tensor(x)).asnumpy()
     right = torch.nn.GELU()(torch.tensor(x)).numpy()
-    fits = [FITTERS["gelu"](Operands([x], {}, output, SINGLE)) for output in (left, right)]
-    assert cause("gelu", *fits) == "gelu_variant"
+    fits = [Tried(FITTERS, "gelu", Operands([x], {}, output, SINGLE)) for output in (left, right)]
+    assert cause(*fits) == "gelu_variant"
     assert [side[0].settings["form"] for side in fits] == ["tanh", "erf"]
 
 
@@ -231,8 +226,8 @@ def test_the_tanh_of_mindspore_is_inexact():
     x = normal(64, 32)
     left = mindspore.nn.Tanh()(mindspore.Tensor(x)).asnumpy()
     right = torch.tanh(torch.tensor(x)).numpy()
-    fits = [FITTERS["tanh"](Operands([x], {}, output, SINGLE)) for output in (left, right)]
-    assert cause("tanh", *fits) is None
+    fits = [Tried(FITTERS, "tanh", Operands([x], {}, output, SINGLE)) for output in (left, right)]
+    assert decided(*fits).outcome == "one_side"
     before = float(np.linalg.norm(left - right) / np.linalg.norm(right))
     found = kernel_fault(*fits, (SINGLE, SINGLE), before)
     assert found.evidence["side"] == "left"
@@ -250,9 +245,9 @@ def test_the_gradient_of_selu_of_mindspore_takes_one_for_alpha():
     tensor = torch.tensor(x, requires_grad=True)
     torch.nn.functional.selu(tensor).backward(torch.tensor(weights))
     outputs = weighted(mindspore.Tensor(x)).asnumpy(), tensor.grad.numpy()
-    fits = [BACKWARD_FITTERS["selu"](Operands([weights, x], {}, output, SINGLE))
+    fits = [Tried(BACKWARD_FITTERS, "selu", Operands([weights, x], {}, output, SINGLE))
             for output in outputs]  # fmt: skip
-    assert cause("selu", *fits) == "kernel_fault"
+    assert cause(*fits, backward=True) == "kernel_fault"
     assert [side[0].settings["derivative"] for side in fits] == ["with alpha 1", "at the input"]
 
 
@@ -265,8 +260,8 @@ def test_a_random_relu_of_mindspore_stays_random():
     x = normal(64, 32)
     left = mindspore.nn.RReLU().set_train(False)(mindspore.Tensor(x)).asnumpy()
     right = torch.nn.RReLU().eval()(torch.tensor(x)).numpy()
-    fits = [FITTERS["rrelu"](Operands([x], {}, output, SINGLE)) for output in (left, right)]
-    assert cause("rrelu", *fits) == "random_in_eval"
+    fits = [Tried(FITTERS, "rrelu", Operands([x], {}, output, SINGLE)) for output in (left, right)]
+    assert cause(*fits) == "random_in_eval"
 
 
 @pytest.mark.parametrize("word", ["relu", "silu", "gelu"])
@@ -278,8 +273,8 @@ def test_a_nan_that_became_a_number_is_swallowed(word):
     zero = fit(word, x, lambda v: np.where(np.isnan(v), 0.0, function(np.nan_to_num(v))))
     assert kept[0].settings["of_nan"] == "nan"
     assert zero[0].settings["of_nan"] == 0.0
-    assert cause(word, zero, kept) == "nan_swallowed"
-    assert cause(word, kept, kept) is None
+    assert cause(zero, kept) == "nan_swallowed"
+    assert cause(kept, kept) is None
 
 
 def test_nan_that_became_various_numbers_says_nothing():

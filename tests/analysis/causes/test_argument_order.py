@@ -1,34 +1,61 @@
 import numpy as np
 import pytest
 
+from tests.analysis.causes.decided import Tried, decided
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
-from troubleshooter_nb.analysis.causes.layers.argument_order import FITTERS, argument_order
-from troubleshooter_nb.analysis.causes.layers.ranking import differing, ranked
+from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
+from troubleshooter_nb.analysis.causes.layers.ranking import ranked
+from troubleshooter_nb.analysis.causes.layers.table import FITTERS
+from troubleshooter_nb.metrics.float_formats import in_format
+
+ROUNDOFFS = {2.0**-24: "float32", 2.0**-11: "float16", 2.0**-8: "bfloat16"}
+
+
+def stored(values, roundoff):
+    """Values as a short format holds them."""
+    return in_format(values, ROUNDOFFS[roundoff]).astype(np.float32)
 
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize(("word", "operation"), [("sub", np.subtract), ("div", np.divide)])
+@pytest.mark.parametrize(
+    ("word", "operation"),
+    [
+        ("sub", np.subtract),
+        ("subtract", np.subtract),
+        ("div", np.divide),
+        ("truediv", np.divide),
+        ("pow", np.power),
+        ("atan2", np.arctan2),
+    ],
+)
+@pytest.mark.parametrize("roundoff", ROUNDOFFS)
 @pytest.mark.parametrize("shape", [(30,), (20, 30)])
-def test_swapped_arguments(word, operation, shape):
-    first, second = normal(*shape), normal(*shape[-1:], seed=1)
+def test_swapped_arguments(word, operation, shape, roundoff):
+    first, second = (
+        stored(1 + normal(*shape) ** 2, roundoff),
+        stored(normal(*shape[-1:], seed=1), roundoff),
+    )
     fits = []
     for pair in ((first, second), (second, first)):
-        operands = Operands([first, second], {}, operation(*pair), 2.0**-24)
-        fits.append(FITTERS[word](operands))
+        with np.errstate(invalid="ignore"):
+            output = stored(operation(*pair), roundoff)
+        fits.append(Tried(FITTERS, word, Operands([first, second], {}, output, roundoff)))
     assert [side[0].settings["arguments"] for side in fits] == ["in order", "swapped"]
-    assert differing(fits[0][0], fits[1][0]) == ["arguments"]
-    assert max(side[0].residual for side in fits) < 1e-7
+    found = decided(*fits)
+    assert found.suspicion.cause == "argument_order"
+    assert max(found.left_over) < 3.0
+    assert all(decided(side, side).outcome == "same" for side in fits)
 
 
 def test_equal_arguments_do_not_tell_their_order():
     x = np.abs(normal(40)) + 1
-    found = FITTERS["div"](Operands([x, x], {}, x / x, 2.0**-24))
+    found = FITTERS["divide"](Operands([x, x], {}, x / x, 2.0**-24))
     assert found[0].uncertainty["arguments"] == np.inf
-    assert FITTERS["sub"](Operands([x, normal(3)], {}, x, 2.0**-24)) == []
-    assert FITTERS["sub"](Operands([x], {}, x, 2.0**-24)) == []
+    assert FITTERS["subtract"](Operands([x, normal(3)], {}, x, 2.0**-24)) == []
+    assert FITTERS["subtract"](Operands([x], {}, x, 2.0**-24)) == []
 
 
 def eps_fit(eps):

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.dropouts import CAUSES, FITTERS
-from troubleshooter_nb.analysis.causes.layers.ranking import differing
-from troubleshooter_nb.metrics.operators.rounding import rounded
+from troubleshooter_nb.analysis.causes.layers.dropouts import FITTERS
+from troubleshooter_nb.metrics.float_formats import in_format
 
 SINGLE, BRAIN = 2.0**-24, 2.0**-8
 
@@ -20,12 +20,7 @@ def dropped(x, p, *, seed=0, channels=False, scaled=True):
 
 
 def fit(x, output, roundoff=SINGLE, **known):
-    return FITTERS["dropout"](Operands([x], {}, output, roundoff, known))
-
-
-def cause(left, right):
-    found = differing(left[0], right[0])
-    return CAUSES["", found[0]] if found else None
+    return Tried(FITTERS, "dropout", Operands([x], {}, output, roundoff, known))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -43,7 +38,14 @@ def test_keep_prob_taken_for_p():
     x = normal(40, 30)
     fits = [fit(x, dropped(x, p)) for p in (0.1, 0.9)]
     assert cause(*fits) == "dropout_keep_prob"
-    assert cause(fit(x, dropped(x, 0.5)), fit(x, dropped(x, 0.5, seed=7))) is None
+
+
+def test_equal_settings_are_no_cause_but_other_masks_of_equal_inputs():
+    x = normal(40, 30)
+    right = fit(x, dropped(x, 0.5, seed=7))
+    assert cause(fit(x, dropped(x, 0.5)), right) == "rng_differs"
+    other = normal(40, 30, seed=3)
+    assert cause(fit(other, dropped(other, 0.5)), right) is None
 
 
 def test_a_rest_that_is_not_scaled():
@@ -68,11 +70,18 @@ def test_whole_channels():
     assert found[0].settings["p"] == 0.2
 
 
-def test_p_under_the_rounding_of_bfloat16():
-    x = rounded(normal(60, 50).astype(np.float64), "bfloat16")
-    output = rounded(dropped(x, 0.1).astype(np.float64), "bfloat16")
-    found = fit(x, output, BRAIN)
-    assert found[0].settings["p"] == 0.1
+@pytest.mark.parametrize("scale", [1 / 0.9, 1.109375])  # as it is, and as bfloat16 holds it
+@pytest.mark.parametrize("size", [40, 3000])
+def test_p_under_the_rounding_of_bfloat16(size, scale):
+    fits = []
+    for seed in (0, 1):
+        x = in_format(normal(size, seed=seed), "bfloat16")
+        kept = np.random.default_rng(seed).random(size) >= 0.1
+        fits.append(fit(x, in_format(x * kept * scale, "bfloat16"), BRAIN))
+    assert [side[0].settings["p"] for side in fits] == [0.1, 0.1]
+    found = decided(*fits)
+    assert (found.outcome, found.suspicion) == ("same", None)
+    assert max(found.left_over) < 3.0
 
 
 @pytest.mark.parametrize("function", [lambda x: np.maximum(x, 0), lambda x: np.minimum(x, 0)])

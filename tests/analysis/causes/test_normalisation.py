@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
+from tests.analysis.causes.decided import Tried, cause
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.layers import normalisation
 from troubleshooter_nb.analysis.causes.layers.normalisation import BACKWARD_FITTERS, CAUSES, FITTERS
-from troubleshooter_nb.analysis.causes.layers.ranking import differing
+from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
 from troubleshooter_nb.analysis.causes.layers.table import cause_of
-from troubleshooter_nb.analysis.causes.replayed import settings_apart
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.normalisation import normalise
-from troubleshooter_nb.metrics.operators.rounding import rounded
 
 SINGLE, HALF, BRAIN = 2.0**-24, 2.0**-11, 2.0**-8
 
@@ -24,13 +24,7 @@ def layer(x, eps, *, axes=(-1,), weight=None, bias=None, centred=True, dtype=np.
 
 
 def fit(word, x, output, roundoff=SINGLE, known=None, **parameters):
-    return FITTERS[word](Operands([x], parameters, output, roundoff, known or {}))
-
-
-def cause(word, left, right):
-    """The cause of the first setting that surely differs, as the engine takes it."""
-    found = differing(left[0], right[0])
-    return CAUSES.get((word, found[0]), CAUSES.get(("", found[0]))) if found else None
+    return Tried(FITTERS, word, Operands([x], parameters, output, roundoff, known or {}))
 
 
 W, B = normal(48, seed=1), normal(48, seed=2)
@@ -43,7 +37,7 @@ def test_two_eps_are_fitted_and_named(left, right, shape, seed):
     x = 0.2 * normal(*shape, seed=seed)
     fits = [fit("layernorm", x, layer(x, eps, weight=W, bias=B), weight=W, bias=B)
             for eps in (left, right)]  # fmt: skip
-    assert cause("layernorm", *fits) == "norm_eps"
+    assert cause(*fits) == "norm_eps"
     assert fits[0][0].settings["eps"] == left
     assert abs(fits[1][0].settings["eps"] - right) <= fits[1][0].uncertainty["eps"]
     assert max(side[0].residual for side in fits) < 2 * SINGLE
@@ -53,12 +47,12 @@ def test_two_eps_are_fitted_and_named(left, right, shape, seed):
 def test_eps_is_told_below_the_rounding_of_the_output(roundoff):
     # The outputs differ by 1e-3 of themselves; bfloat16 rounds them by 2e-3 each.
     name = {HALF: "float16", BRAIN: "bfloat16"}[roundoff]
-    x = rounded(0.05 * normal(64, 48).astype(np.float64), name)
+    x = in_format(0.05 * normal(64, 48).astype(np.float64), name)
     fits = []
     for eps in (1e-5, 1e-6):
-        output = rounded(normalise(x, (1,), eps, W), name)
+        output = in_format(normalise(x, (1,), eps, W), name)
         fits.append(fit("layernorm", x, output, roundoff, weight=W))
-    assert cause("layernorm", *fits) == "norm_eps"
+    assert cause(*fits) == "norm_eps"
     assert fits[0][0].settings["eps"] == 1e-5
 
 
@@ -70,11 +64,11 @@ def test_equal_settings_on_other_inputs_are_no_cause(word, roundoff, seed):
     fits = []
     for side in (0, 1):
         x = normal(7, 11, 48, seed=10 * seed + side).astype(np.float64)
-        x = rounded(x, name) if name else x
+        x = in_format(x, name) if name else x
         output = normalise(x, (2,), 1e-6, W, centred=word == "layernorm")
-        output = rounded(output, name) if name else output.astype(np.float32)
+        output = in_format(output, name) if name else output.astype(np.float32)
         fits.append(fit(word, x, output, roundoff, weight=W))
-    assert cause(word, *fits) is None
+    assert cause(*fits) is None
 
 
 def test_unrelated_values_are_fitted_badly():
@@ -98,8 +92,8 @@ def test_what_one_side_does_otherwise(changed, expected, setting):
     usual = {"weight": W, "bias": B}
     fits = [fit("layernorm", x, layer(x, 1e-5, **kind), weight=W, bias=B)
             for kind in (usual, usual | changed)]  # fmt: skip
-    assert differing(fits[0][0], fits[1][0])[0] == setting
-    assert cause("layernorm", *fits) == expected
+    assert settings_apart(fits[0][0], fits[1][0])[0] == setting
+    assert cause(*fits) == expected
     assert fits[1][0].residual < 2 * SINGLE
 
 
@@ -112,28 +106,28 @@ def test_a_weight_of_ones_is_not_said_to_be_ignored(weight):
 
 
 def test_the_weight_meets_the_values_before_or_after_the_cast():
-    x = rounded(normal(16, 48).astype(np.float64), "bfloat16")
-    weight = rounded(W.astype(np.float64), "bfloat16")
+    x = in_format(normal(16, 48).astype(np.float64), "bfloat16")
+    weight = in_format(W.astype(np.float64), "bfloat16")
     plain = normalise(x, (1,), 1e-6, centred=False)
     outputs = [
-        rounded(plain * weight, "bfloat16"),
-        rounded(rounded(plain, "bfloat16") * weight, "bfloat16"),
+        in_format(plain * weight, "bfloat16"),
+        in_format(in_format(plain, "bfloat16") * weight, "bfloat16"),
     ]
     fits = [fit("rmsnorm", x, output, BRAIN, weight=weight) for output in outputs]
     assert [side[0].settings["weight_cast"] for side in fits] == ["before", "after"]
-    assert cause("rmsnorm", *fits) == "norm_weight_cast_order"
+    assert cause(*fits) == "norm_weight_cast_order"
     # In float32 nothing is cast, and nothing is said.
     assert "weight_cast" not in fit("rmsnorm", x, layer(x, 1e-6, weight=W), weight=W)[0].settings
 
 
 def test_constant_rows_without_eps_are_told_from_rows_that_are_not_finite_otherwise():
-    x = rounded(normal(40, 48).astype(np.float64), "float16")
+    x = in_format(normal(40, 48).astype(np.float64), "float16")
     x[[3, 17]] = 2.0
-    right = rounded(normalise(x, (1,), 1e-5, W), "float16")
+    right = in_format(normalise(x, (1,), 1e-5, W), "float16")
     left = right.copy()
     left[[3, 17]] = np.nan
     fits = [fit("layernorm", x, output, HALF, weight=W) for output in (left, right)]
-    assert cause("layernorm", *fits) == "eps_underflow"
+    assert cause(*fits) == "eps_underflow"
     assert [side[0].settings["constant_rows"] for side in fits] == ["not finite", "finite"]
     left[5] = np.inf
     assert fit("layernorm", x, left, HALF, weight=W) == []
@@ -157,12 +151,12 @@ def test_batch_normalisation_in_both_modes(shape):
     ]
     word = f"batchnorm{max(len(shape) - 2, 1)}d"
     train, evaluation, other, plain = [fit(word, x, output, **named) for output in outputs]
-    assert cause(word, train, evaluation) == "eval_train_mode"
+    assert cause(train, evaluation) == "eval_train_mode"
     assert train[0].settings["statistics"] == "batch"
-    assert cause(word, evaluation, other) == "bn_eps"
+    assert cause(evaluation, other) == "bn_eps"
     assert [side[0].settings["eps"] for side in (train, evaluation, other)] == [1e-3, 1e-3, 1e-5]
-    assert cause(word, other, plain) == "bn_gamma_ignored"
-    assert cause(word, other, other) is None
+    assert cause(other, plain) == "bn_gamma_ignored"
+    assert cause(other, other) is None
 
 
 def stored(x, seed, weight, bias=0.0):
@@ -180,7 +174,7 @@ def test_the_mode_is_told_where_running_statistics_were_not_recorded():
     outputs = layer(x, 1e-5, axes=(0, 2, 3), weight=shaped), stored(x, 1, weight)
     fits = [fit("batchnorm2d", x, output, weight=weight) for output in outputs]
     assert [found[0].settings["statistics"] for found in fits] == ["batch", "running"]
-    assert cause("batchnorm2d", *fits) == "eval_train_mode"
+    assert cause(*fits) == "eval_train_mode"
 
 
 def test_unknown_running_statistics_are_held_against_each_other():
@@ -230,7 +224,7 @@ def test_numbers_of_groups():
         plain = normalise(parts, (2, 3, 4), 1e-5).reshape(x.shape)
         fits.append(fit("groupnorm", x, (plain * weight).astype(np.float32), weight=W[:16]))
     assert [side[0].settings["groups"] for side in fits] == [4, 8]
-    assert cause("groupnorm", *fits) == "normalised_axes"
+    assert cause(*fits) == "normalised_axes"
 
 
 def test_parameters_may_come_as_inputs():
@@ -303,7 +297,7 @@ def test_the_defaults_of_layer_normalisation_of_the_two_frameworks(scale):
     right = torch.nn.LayerNorm(48)(torch.tensor(x)).detach().numpy()
     ones, zeros = np.ones(48, np.float32), np.zeros(48, np.float32)
     fits = [fit("layernorm", x, output, weight=ones, bias=zeros) for output in (left, right)]
-    assert cause("layernorm", *fits) == "norm_eps"
+    assert cause(*fits) == "norm_eps"
     assert fits[0][0].settings["eps"] == pytest.approx(1e-7, abs=fits[0][0].uncertainty["eps"])
     assert fits[1][0].settings["eps"] == 1e-5
 
@@ -320,11 +314,11 @@ def test_a_new_batch_normalisation_of_mindspore_evaluates():
     named = {k: v.numpy().copy() for k, v in right.state_dict().items() if v.ndim}
     outputs = left(mindspore.Tensor(x)).asnumpy(), right(torch.tensor(x)).detach().numpy()
     fits = [fit("batchnorm2d", x, output, **named) for output in outputs]
-    assert cause("batchnorm2d", *fits) == "eval_train_mode"
+    assert cause(*fits) == "eval_train_mode"
     assert [side[0].settings["statistics"] for side in fits] == ["running", "batch"]
     left.set_train()
     again = fit("batchnorm2d", x, left(mindspore.Tensor(x)).asnumpy(), **named)
-    assert cause("batchnorm2d", again, fits[1]) is None
+    assert cause(again, fits[1]) is None
 
 
 def test_every_cause_is_of_a_setting_that_fits_have():

@@ -13,7 +13,8 @@ from troubleshooter_nb.analysis.causes.layers.products import (
     fit_matmul_backward,
     fit_weight_gradient,
 )
-from troubleshooter_nb.metrics.operators.products import in_format, product
+from troubleshooter_nb.metrics.float_formats import in_format
+from troubleshooter_nb.metrics.operators.products import product
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

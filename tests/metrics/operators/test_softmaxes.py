@@ -1,8 +1,6 @@
-import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb.metrics.operators.rounding import half_format, rounded
 from troubleshooter_nb.metrics.operators.softmaxes import (
     narrow_softmax,
     softmax,
@@ -42,19 +40,3 @@ def test_a_narrow_path_is_near_the_exact_one_and_not_equal(path):
     x = np.random.default_rng(0).standard_normal((16, 16))
     error = np.abs(narrow_softmax(x, 1, 1.0, "bfloat16", path) - softmax(x, 1))
     assert 1e-5 < error.max() < 1e-2
-
-
-@pytest.mark.parametrize(
-    ("name", "dtype"), [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)]
-)
-def test_rounding_is_that_of_the_dtype(name, dtype):
-    rng = np.random.default_rng(0)
-    x = (rng.standard_normal(4096) * np.exp(rng.uniform(-16, 8, 4096))).astype(np.float32)
-    x = np.concatenate([x, [0.0, np.inf, -np.inf, 1.0 + 2.0**-9, 1.0 + 3 * 2.0**-9]])
-    wanted = x.astype(np.float32).astype(dtype).astype(np.float64)
-    assert np.array_equal(rounded(x.astype(np.float64), name), wanted)
-    assert np.isnan(rounded(np.array([np.nan]), name)).all()
-
-
-def test_formats_by_their_roundoff():
-    assert [half_format(2.0**-bits) for bits in (8, 11, 24)] == ["bfloat16", "float16", ""]

@@ -15,8 +15,6 @@ from troubleshooter_nb.metrics.floats import computable
 
 # Elements of the largest tensor that is read whole to look for a cause.
 LARGEST = 1 << 22
-# Formats by the bits of precision that their values use.
-SHORT_FORMATS = {8: "bfloat16", 11: "float16"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import (
-    SHORT_FORMATS,
     Call,
     Operands,
     Suspicion,
@@ -20,6 +19,7 @@ from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import Origins
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import parameter_leaf
 
@@ -97,7 +97,7 @@ class Operators:
         result, row = self.flow.result, node.outputs[0]
         bits = [int(result[f"{side}_significand_bits"][row]) for side in ("left", "right")]
         error, size = float(self.origins.error[row]), math.prod(self.flow.shape(row))
-        if min(bits) not in SHORT_FORMATS or max(bits) < min(bits) + _FEWER or size < _FEWEST:
+        if min(bits) not in HALF_FORMATS or max(bits) < min(bits) + _FEWER or size < _FEWEST:
             return None
         side = ("left", "right")[bits[1] < bits[0]]
         given = [int(result[f"{side}_significand_bits"][r]) for r in node.inputs]
@@ -109,7 +109,7 @@ class Operators:
         number = int(self._numbers[row])
         evidence = {
             "side": side,
-            "format": SHORT_FORMATS[min(bits)],
+            "format": HALF_FORMATS[min(bits)],
             "left": Message("evidence.bits", bits=bits[0]),
             "right": Message("evidence.bits", bits=bits[1]),
             "roundoff": roundoff,
@@ -216,7 +216,7 @@ def _one_side(call: Call, side: int) -> Operands | None:
     dtype, bits = call.outputs[0].dtypes[side], call.outputs[0].bits[side]
     roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
     # Values may have passed through a shorter format than the one they are stored in.
-    if bits in SHORT_FORMATS and outputs[0].size >= _FEWEST:
+    if bits in HALF_FORMATS and outputs[0].size >= _FEWEST:
         roundoff = max(roundoff, 2.0**-bits)
     return Operands(
         inputs=inputs,

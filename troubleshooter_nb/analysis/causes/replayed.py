@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from troubleshooter_nb.analysis.causes.case import (
 from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
 from troubleshooter_nb.analysis.causes.layers.normalisation import cancellation
+from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
 from troubleshooter_nb.analysis.causes.layers.table import (
     BACKWARD_FITTERS,
     FITTERS,
@@ -34,11 +35,6 @@ _ROUNDING = 8.0
 # A fit this many times worse than another one is not an equal explanation.
 _CLEARLY = 3.0
 _FARTHEST = 0.3
-_SAME_NUMBER = 1e-3
-# From this uncertainty on the values do not decide a choice, see `layers.ranking`.
-_OPEN = 0.25
-# Settings that say another one in words.
-_ONLY_SAID = frozenset(("scale_name", "padding_before"))
 _ALIKE = 10.0
 # Of formats this coarse the formula is rounded as the output was: few elements round otherwise.
 _HALF = 2.0**-20
@@ -238,28 +234,6 @@ def _common(fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> float:
         ),
         default=math.inf,
     )
-
-
-def settings_apart(left: Fit, right: Fit) -> list[str]:
-    """Names of the settings in which two fits surely differ, decisive ones first.
-
-    A setting that one of them lacks does not count, nor does a choice that the values leave open.
-    """
-    return [name for name in left.settings if not _alike(left, right, name)]
-
-
-def _alike(left: Fit, right: Fit, name: str) -> bool:
-    a, b = left.settings[name], right.settings.get(name, left.settings[name])
-    doubts = left.uncertainty.get(name, 0.0), right.uncertainty.get(name, 0.0)
-    if name in _ONLY_SAID or a == b:
-        return True
-    if _is_number(a) and _is_number(b):
-        return bool(abs(a - b) <= max(sum(doubts), _SAME_NUMBER * max(abs(a), abs(b))))
-    return max(doubts) >= _OPEN
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
 
 
 def _suspicion(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from troubleshooter_nb.metrics.operators.products import in_format
+from troubleshooter_nb.metrics.float_formats import in_format
 
 
 def scores(query: np.ndarray, key: np.ndarray, *, operands: str = "exact") -> np.ndarray:

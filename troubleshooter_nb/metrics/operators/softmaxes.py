@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from troubleshooter_nb.metrics.operators.rounding import rounded
+from troubleshooter_nb.metrics.float_formats import in_format
 
 Path = Literal["input", "output", "input and output", "inside"]
 
@@ -50,15 +51,16 @@ def narrow_softmax(
         Scaled input rounded; output rounded; both; or the difference from the maximum, the
         power, their sum and the quotient rounded, each.
     """
+    rounded = partial(in_format, name=name, overflow=False)
     if path == "output":
-        return rounded(softmax(x, axis, scale, log=log), name)
-    scaled = rounded(np.asarray(x, np.float64) * scale, name)
+        return rounded(softmax(x, axis, scale, log=log))
+    scaled = rounded(np.asarray(x, np.float64) * scale)
     if path == "input":
         return softmax(scaled, axis, log=log)
     if path == "input and output":
-        return rounded(softmax(scaled, axis, log=log), name)
+        return rounded(softmax(scaled, axis, log=log))
     with np.errstate(invalid="ignore"):
-        shifted = rounded(scaled - scaled.max(axis=axis, keepdims=True), name)
-    powers = rounded(np.exp(shifted), name)
-    total = rounded(powers.sum(axis=axis, keepdims=True), name)
-    return rounded(shifted - rounded(np.log(total), name) if log else powers / total, name)
+        shifted = rounded(scaled - scaled.max(axis=axis, keepdims=True))
+    powers = rounded(np.exp(shifted))
+    total = rounded(powers.sum(axis=axis, keepdims=True))
+    return rounded(shifted - rounded(np.log(total)) if log else powers / total)

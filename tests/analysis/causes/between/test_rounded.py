@@ -6,7 +6,7 @@ import pytest
 from troubleshooter_nb.analysis.causes.between.rounded import rounded_suspicions
 from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
 from troubleshooter_nb.analysis.causes.case import Twin
-from troubleshooter_nb.metrics.operators.products import in_format
+from troubleshooter_nb.metrics.float_formats import in_format
 
 FLOOR = 2.0**-23
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
@@ -10,10 +9,8 @@ from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming.roles import is_attention, without_layer_numbers
 
-_ATTENTION = re.compile(r"att(?:n|ention)", re.IGNORECASE)
-# Of a layer in its list.
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 # Factors this close, relative to them, are one.
 _SAME = 1e-3
 _MOST_PEERS = 8
@@ -83,7 +80,7 @@ def _peers(operators: Operators, row: int) -> Iterator[int]:
     flow = operators.flow
 
     def name(other: int) -> tuple[str, ...]:
-        path = _NUMBER.sub("#", str(flow.site["path"][other]))
+        path = without_layer_numbers(str(flow.site["path"][other]))
         return path, *(str(flow.site[c][other]) for c in ("role", "slot", "direction"))
 
     yield row
@@ -113,8 +110,7 @@ def _copy(operators: Operators, scene: Scene) -> Fit | None:
     rows = {
         source.name: source.row
         for source in scene.sources
-        if source.word == "linear"
-        and _ATTENTION.search(str(operators.flow.site["path"][source.row]))
+        if source.word == "linear" and is_attention(str(operators.flow.site["path"][source.row]))
     }
     for fit in term_fits(scene):
         if fit.settings["formula"] == "copy" and fit.settings["sources"][0] in rows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.between.scene import Scene
-from troubleshooter_nb.analysis.causes.case import SHORT_FORMATS, Suspicion, Twin
-from troubleshooter_nb.metrics.operators.products import in_format
+from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.metrics.float_formats import HALF_FORMATS, in_format
 
 _AS_IT_IS = "as it was"
 _FEWEST = 24
@@ -57,7 +57,7 @@ def _form(source: np.ndarray, target: np.ndarray) -> str | None:
         return _AS_IT_IS
     rounded = (
         name
-        for name in SHORT_FORMATS.values()
+        for name in HALF_FORMATS.values()
         if np.array_equal(in_format(source, name), target.astype(np.float64), equal_nan=True)
     )
     return next(rounded, None)

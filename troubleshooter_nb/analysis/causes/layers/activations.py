@@ -263,13 +263,13 @@ def _softplus(
     few = slice(None, None, -(-x.size // 4096))
     betas = _BETAS
     for _ in range(6):
-        errors = np.array([residual_of(y[few], formula(float(beta), few)) for beta in betas])
+        errors = np.array([residual_of(y[few], formula(float(beta), few), 0.0) for beta in betas])
         best = int(np.argmin(np.where(np.isfinite(errors), errors, np.inf)))
         low, high = betas[max(best - 1, 0)], betas[min(best + 1, betas.size - 1)]
         betas = np.geomspace(low, high, 9)
     value = float(betas[4])
     slope = float(np.linalg.norm(formula(value * 1.0001) - formula(value))) / (1e-4 * value)
-    spread = max(residual_of(y, formula(value)), roundoff) * float(np.linalg.norm(y))
+    spread = max(residual_of(y, formula(value), 0.0), roundoff) * float(np.linalg.norm(y))
     width = 3.0 * spread / (slope * math.sqrt(x.size)) + 1e-4 * value if slope else math.inf
     value = _number(value, width) or value
     settings = {"random": False, "function": "softplus", "times": 1, "beta": value}
@@ -296,7 +296,7 @@ def _random_slopes(operands: Operands) -> Iterator[Fit]:
     if high - low < max(0.01, _SPREAD_OUT * roundoff * high):
         return
     above = x >= 0
-    if np.any(above) and residual_of(y[above], x[above]) > 4.0 * roundoff:
+    if np.any(above) and residual_of(y[above], x[above], roundoff) > 4.0 * roundoff:
         return
     count = slopes.size
     places = (np.sort(slopes) - low) / (high - low)
@@ -308,7 +308,7 @@ def _random_slopes(operands: Operands) -> Iterator[Fit]:
         return
     settings = {"random": True, "function": "rrelu", "times": 1, "low": low, "high": high}
     width = 10.0 * (high - low) / count
-    residual = residual_of(y[above], x[above]) if np.any(y[above]) else 0.0
+    residual = residual_of(y[above], x[above], roundoff) if np.any(y[above]) else 0.0
     yield Fit(settings, residual, {"low": width, "high": width})
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands, Suspicion
 from troubleshooter_nb.analysis.causes.layers.ranking import (
     NUMBERS,
-    differing,
     ranked,
     residual_of,
+    settings_apart,
 )
 from troubleshooter_nb.analysis.causes.layers.trials import places
 
@@ -23,13 +23,10 @@ _SAME = 1e-3  # relative: a fitted number is the recorded one
 _COMMON = (0.0, 1.0)  # found in too many places to prove that two were exchanged
 
 _Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
+# Of sub and div factors are asked as well, see `elementwise`.
 _OPERATIONS: dict[str, _Operation] = {
-    "sub": np.subtract,
     "subtract": np.subtract,
-    "div": np.divide,
     "divide": np.divide,
-    "realdiv": np.divide,
-    "truediv": np.divide,
     "truedivide": np.divide,
     "pow": np.power,
     "atan2": np.arctan2,
@@ -57,7 +54,7 @@ def fit_order(operands: Operands, operation: _Operation) -> list[Fit]:
     for name, pair in (("in order", (first, second)), ("swapped", (second, first))):
         with np.errstate(all="ignore"):
             formula = operation(*pair)
-        fits.append(Fit({"arguments": name}, residual_of(output, formula)))
+        fits.append(Fit({"arguments": name}, residual_of(output, formula, operands.roundoff)))
     return ranked(fits, output.size, operands.roundoff)
 
 
@@ -88,7 +85,7 @@ def argument_order(
         Evidence: ``setting`` that was fitted, ``meant`` (what the other side calls the number),
         ``left`` and ``right`` (the fitted values), ``side`` that took it wrongly.
     """
-    for setting in differing(*fits):
+    for setting in settings_apart(*fits):
         if setting not in NUMBERS:
             continue
         values = [float(fit.settings[setting]) for fit in fits]

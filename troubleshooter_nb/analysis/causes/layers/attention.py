@@ -24,13 +24,13 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     tells_apart,
 )
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import UNIT_FORMATS, in_format
 from troubleshooter_nb.metrics.operators.attention import (
     capped,
     causal,
     probabilities,
     scores,
 )
-from troubleshooter_nb.metrics.operators.products import UNIT_FORMATS, in_format
 
 _HEADS, _ROWS, _KEYS = 6, 40, 1 << 13
 _CAPS = (math.inf, 50.0, 30.0, 20.0)

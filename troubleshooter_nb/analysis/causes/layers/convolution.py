@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     sum_fits,
 )
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.convolution import (
     Geometry,
     Places,
@@ -32,7 +33,6 @@ from troubleshooter_nb.metrics.operators.convolution import (
     transposed_kernel,
     windows_at,
 )
-from troubleshooter_nb.metrics.operators.products import in_format
 
 _STRIDES = (1, 2, 3, 4)
 _DILATIONS = (1, 2, 3, 4)

@@ -10,6 +10,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
+from troubleshooter_nb.metrics.float_formats import as_stored
 
 _SAMPLE = 1 << 20  # elements, whole slices of the first axes
 _FEWEST = 16  # units that may be dropped
@@ -43,7 +44,7 @@ def fit_dropout(operands: Operands) -> list[Fit]:
     if np.count_nonzero(live) < _FEWEST:
         return []
     fits = [Fit({**_chance(operands, False), "active": False, "p": 0.0, "scale": 1.0},
-                residual_of(y[live], x[live]))]  # fmt: skip
+                residual_of(y[live], x[live], operands.roundoff))]  # fmt: skip
     active = _active(x, y, live, operands)
     if active is not None:
         fits.append(active)
@@ -71,8 +72,7 @@ def _active(x: np.ndarray, y: np.ndarray, live: np.ndarray, operands: Operands) 
     if not 0.0 < share < 1.0 or units < _FEWEST or _follows_sign(x, dropped, kept):
         return None
     scale = float(x[kept] @ y[kept]) / float(x[kept] @ x[kept])
-    formula = np.where(dropped, 0.0, scale * x)
-    residual = residual_of(y[live], formula[live])
+    residual = _left_over(y, x, live, dropped, scale, operands.roundoff)
     width = 3.0 * max(residual, operands.roundoff) / math.sqrt(np.count_nonzero(kept))
     width = (width + operands.roundoff) * abs(scale)
     if abs(scale - 1.0) <= width:
@@ -85,8 +85,27 @@ def _active(x: np.ndarray, y: np.ndarray, live: np.ndarray, operands: Operands) 
         p, doubt = share, chance
     near = min(_USUAL, key=lambda usual: abs(usual - p))
     p = near if abs(near - p) <= doubt else p
+    # Of a short output a factor that is off by little rounds many elements to another number:
+    # the likely one, as it is and as it may have been stored.
+    usual = 1.0 / (1.0 - p) if p < 1.0 else scale
+    stored = float(as_stored(np.array(usual), operands.roundoff))
+    trials = {one: _left_over(y, x, live, dropped, one, operands.roundoff)
+              for one in (usual, stored, scale) if abs(one - scale) <= width}  # fmt: skip
+    scale = min(trials, key=lambda one: trials[one])
     settings = {**_chance(operands, True), "active": True, "p": p, "scale": scale}
-    return Fit(settings, residual, {"p": doubt, "scale": width})
+    return Fit(settings, trials[scale], {"p": doubt, "scale": width})
+
+
+def _left_over(
+    y: np.ndarray,
+    x: np.ndarray,
+    live: np.ndarray,
+    dropped: np.ndarray,
+    scale: float,
+    roundoff: float,
+) -> float:
+    formula = np.where(dropped, 0.0, scale * x)
+    return residual_of(y[live], formula[live], roundoff)
 
 
 def _share(dropped: np.ndarray, live: np.ndarray) -> tuple[float, int]:

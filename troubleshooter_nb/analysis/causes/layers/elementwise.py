@@ -32,8 +32,9 @@ def fit_weighted_sum(operands: Operands, sign: float = 1.0) -> list[Fit]:
     Returns
     -------
     list of Fit
-        Settings: ``first_factor``, ``second_factor``, with the likely name of one that is not 1.
-        Of whole numbers and a number that was not recorded, see `_fit_shift`.
+        Settings: ``first_factor``, ``second_factor``, with the likely name of one that is not 1;
+        of a difference ``arguments``, too: ``in order`` or ``swapped``. Of whole numbers and a
+        number that was not recorded, see `_fit_shift`.
     """
     if sum(values is not None for values in operands.inputs) == 1:
         return _fit_shift(operands)
@@ -43,14 +44,18 @@ def fit_weighted_sum(operands: Operands, sign: float = 1.0) -> list[Fit]:
     (first, second), output = case
     fits: list[Fit] = []
     weights = weights_of([first, sign * second], output)
-    ways = [(1.0, 1.0)]
+    ways = [(1.0, 1.0)] if sign > 0 else [(1.0, 1.0), (-1.0, -1.0)]
     if np.isfinite(weights).all():
         size = operands.output.shape[-1] if operands.output.ndim else 1
         likely = [_likely(float(weight), size) for weight in weights]
         ways.append((likely[0], likely[1]))
     for one, other in ways:
         formula = combined("add", one * first, sign * other * second)
-        known = {"first_factor": one, "second_factor": other}
+        known: dict[str, Any] = {"first_factor": one, "second_factor": other}
+        if sign < 0:
+            known = {"arguments": "in order", **known}
+            if one == other == -1.0:
+                known = {"arguments": "swapped", "first_factor": 1.0, "second_factor": 1.0}
         fits.append(Fit(known, misfit(output, formula, operands.roundoff)))
     return ranked(fits)
 
@@ -61,27 +66,42 @@ def fit_factor(operands: Operands, operator: str = "mul") -> list[Fit]:
     Returns
     -------
     list of Fit
-        Settings: ``scale`` and ``scale_name`` (``1/sqrt(64)``).
+        Settings: ``scale`` and ``scale_name`` (``1/sqrt(64)``); of a quotient of two tensors
+        ``arguments``, ``in order`` or ``swapped``.
     """
     arrays = [values for values in operands.inputs if values is not None and values.size > 1]
     case = _sampled(replace(operands, inputs=arrays), min(len(arrays), 2))
     if case is None:
         return []
     terms, output = case
-    formula = terms[0] if len(terms) == 1 else combined(operator, terms[0], terms[1])
+    size = arrays[0].shape[-1]
+    if len(terms) == 1:
+        return ranked(_scaled(output, terms[0], {}, size, operands.roundoff))
+    fits = []
+    for order, (one, other) in {"in order": terms, "swapped": terms[::-1]}.items():
+        said = {"arguments": order} if operator == "div" else {}
+        if said or order == "in order":
+            formula = combined(operator, one, other)
+            fits += _scaled(output, formula, said, size, operands.roundoff)
+    return ranked(fits)
+
+
+def _scaled(
+    output: np.ndarray, formula: np.ndarray, said: dict[str, Any], size: int, roundoff: float
+) -> list[Fit]:
+    """A formula times the factor that fits best, and as it is."""
     fitted = coefficient(output, formula)
     if not np.isfinite(fitted) or fitted == 0:
         return []
-    residual = misfit(output, fitted * formula, operands.roundoff)
-    width = half_width(fitted, residual, operands.roundoff)
-    size = arrays[0].shape[-1]
+    residual = misfit(output, fitted * formula, roundoff)
+    width = half_width(fitted, residual, roundoff)
     value, name = named_factor(fitted, size, max(2 * width / abs(fitted), 1e-5))
-    known = {"scale": value, "scale_name": name}
-    fits = [Fit(known, misfit(output, value * formula, operands.roundoff), {"scale": width})]
+    known = {**said, "scale": value, "scale_name": name}
+    fits = [Fit(known, misfit(output, value * formula, roundoff), {"scale": width})]
     if value != 1.0:
-        one = {"scale": 1.0, "scale_name": "1"}
-        fits.append(Fit(one, misfit(output, formula, operands.roundoff)))
-    return ranked(fits)
+        one = {**said, "scale": 1.0, "scale_name": "1"}
+        fits.append(Fit(one, misfit(output, formula, roundoff)))
+    return fits
 
 
 def fit_masked_fill(operands: Operands) -> list[Fit]:
@@ -168,4 +188,5 @@ CAUSES: dict[tuple[str, str], str] = {
     ("", "masked"): "mask_value",
     ("", "addend"): "residual_order",
     ("", "position_offset"): "position_offset",
+    ("", "arguments"): "argument_order",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
-from troubleshooter_nb.analysis.causes.layers.ranking import NUMBERS, differing
+from troubleshooter_nb.analysis.causes.layers.ranking import NUMBERS, settings_apart
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.evidence import evidence_word
 
@@ -31,7 +31,7 @@ def kernel_fault(
     left, right : sequence of Fit
         As the fitters return them, best first.
     roundoffs : tuple of float
-        Unit roundoffs of the two outputs.
+        What rounding leaves of a right output, on either side; its unit roundoff at most.
     before : float
         Relative difference of the two outputs.
     pair : int
@@ -79,7 +79,7 @@ def _alike(exact: Fit, other: Fit) -> bool:
     for key, value in exact.settings.items():
         if key not in NUMBERS and other.settings.get(key, value) != value:
             return False
-    return not any(key not in ("scale", *_BLURRED) for key in differing(exact, other))
+    return not any(key not in ("scale", *_BLURRED) for key in settings_apart(exact, other))
 
 
 # An inexact kernel shifts these by more than the rounding of its output explains.

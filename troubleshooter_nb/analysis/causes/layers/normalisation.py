@@ -21,12 +21,12 @@ from troubleshooter_nb.analysis.causes.layers.groups import (
 )
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import UNLIKE
+from troubleshooter_nb.metrics.float_formats import half_format, in_format
 from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
     fit_eps,
     normalise,
 )
-from troubleshooter_nb.metrics.operators.rounding import half_format, rounded
 
 _OWN_WAYS = 2  # first ways, the layer's own: with every use of the parameters
 _FINALISTS = 3  # ways that are fitted with all elements
@@ -386,10 +386,11 @@ def _recomputed(
     rows: Rows, gain: np.ndarray, bias: np.ndarray | float, eps: float, name: str
 ) -> tuple[float, float]:
     """Residuals with one rounding at the end, and with one of the values before the weight."""
+    rounded = partial(in_format, name=name, overflow=False)
     plain = normalise(rows.x, (1,), eps, statistics=rows.statistics)
-    late = residual_of(rows.output, rounded(plain * gain + bias, name))
-    product = rounded(rounded(plain, name) * gain, name)
-    return late, residual_of(rows.output, rounded(product + bias, name))
+    late = residual_of(rows.output, rounded(plain * gain + bias), 0.0)
+    product = rounded(rounded(plain) * gain)
+    return late, residual_of(rows.output, rounded(product + bias), 0.0)
 
 
 _BATCH = ("batchnorm", "batchnorm1d", "batchnorm2d", "batchnorm3d", "syncbatchnorm")

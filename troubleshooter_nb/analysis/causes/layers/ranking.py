@@ -5,29 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit
-from troubleshooter_nb.metrics.operators.rounding import half_format, rounded
+from troubleshooter_nb.metrics.float_formats import as_stored
 
 _KEPT = 16  # fits of one side; the engine looks at the best and its rivals
 # A residual below this share of the roundoff is luck of few elements, not precision.
 _LUCK = 0.1
-_SURE = 0.25  # four standard errors between a choice and its rival
+# From this uncertainty on the values do not decide a choice: its rival is nearer than four
+# standard errors.
+_OPEN = 0.25
+_SAME_NUMBER = 1e-3
+# Settings that say another one in words.
+_ONLY_SAID = frozenset(("scale_name", "padding_before"))
 # Settings that are fitted as real numbers; the others are choices.
 NUMBERS = frozenset("eps slope alpha beta low high scale p zero_share".split())
 
 
-def residual_of(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> float:
+def residual_of(output: np.ndarray, formula: np.ndarray, roundoff: float) -> float:
     """Norm of the error over the norm of the output, over places finite in the output.
 
     inf where the formula is not finite there, nan where the output is zero or empty. With the
-    roundoff of a 16-bit format the formula is rounded to it first: what is left is then not
-    drowned by the rounding of the output, and formulas closer than that are told apart.
+    roundoff of a short format the formula is rounded to it first: what is left is then not drowned
+    by the rounding of the output, and formulas closer than that are told apart. Zero leaves the
+    formula as it is.
     """
-    if name := half_format(roundoff):
-        formula = rounded(formula, name)
+    formula = as_stored(formula, roundoff)
     finite = np.isfinite(output)
     wanted, got = output[finite], formula[finite]
     norm = math.sqrt(float(np.square(wanted).sum()))
@@ -71,23 +77,26 @@ def ranked(fits: Iterable[Fit], count: int, roundoff: float) -> list[Fit]:
     return kept
 
 
-def differing(left: Fit, right: Fit) -> list[str]:
-    """The settings in which two fits surely differ, decisive ones first.
+def settings_apart(left: Fit, right: Fit) -> list[str]:
+    """Names of the settings in which two fits surely differ, decisive ones first.
 
-    Real numbers differ by more than both uncertainties; choices are both made with an uncertainty
-    below a quarter. A setting that one of them lacks does not count.
+    A setting that one of them lacks does not count, nor does a choice that the values leave open.
     """
-    found = []
-    for key, mine in left.settings.items():
-        theirs = right.settings.get(key, mine)
-        doubts = [fit.uncertainty.get(key, 0.0) for fit in (left, right)]
-        real = all(isinstance(v, float) and not isinstance(v, bool) for v in (mine, theirs))
-        limit = sum(doubts) if real else 0.0
-        if mine == theirs or (real and abs(mine - theirs) <= limit):
-            continue
-        if key in NUMBERS or max(doubts) < _SURE:
-            found.append(key)
-    return found
+    return [name for name in left.settings if not _alike(left, right, name)]
+
+
+def _alike(left: Fit, right: Fit, name: str) -> bool:
+    a, b = left.settings[name], right.settings.get(name, left.settings[name])
+    doubts = left.uncertainty.get(name, 0.0), right.uncertainty.get(name, 0.0)
+    if name in _ONLY_SAID or a == b:
+        return True
+    if _is_number(a) and _is_number(b):
+        return bool(abs(a - b) <= max(sum(doubts), _SAME_NUMBER * max(abs(a), abs(b))))
+    return max(doubts) >= _OPEN
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _projection(first: Fit, rival: Fit, count: int, roundoff: float) -> float:

@@ -20,7 +20,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     ranked,
     spread,
 )
-from troubleshooter_nb.metrics.operators.products import in_format
+from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.rotary import (
     LAYOUTS,
     angles,

@@ -14,7 +14,7 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.operators.rounding import half_format
+from troubleshooter_nb.metrics.float_formats import half_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     Path,
     narrow_softmax,
@@ -128,7 +128,7 @@ def _forward(sample: list[np.ndarray], axis: int, log: bool, roundoff: float) ->
         return Fit(settings, math.nan)
     if abs(scale - 1.0) <= width:
         scale = 1.0
-    residual = residual_of(y, softmax(x, scale=scale, log=log))
+    residual = residual_of(y, softmax(x, scale=scale, log=log), roundoff)
     return Fit({**settings, "scale": scale}, residual, {"scale": width})
 
 
@@ -151,12 +151,13 @@ def _scale(x: np.ndarray, y: np.ndarray, log: bool, roundoff: float) -> tuple[fl
     if not energy > 1e-12 * float((weight * np.where(seen, x, 0.0) ** 2).sum()):
         return math.nan, math.inf
     value = float((weight * known * logs).sum()) / energy
-    error = float((weight * (logs - value * known) ** 2).sum()) / float(weight.sum())
+    whole = float(weight.sum())
+    error = math.sqrt(float((weight * (logs - value * known) ** 2).sum()) / whole)
     # Log-probabilities are rounded as they are, probabilities relative to themselves.
-    rounding = roundoff * (float(np.abs(np.where(seen, y, 0.0)).max()) if log else 1.0)
-    each = math.sqrt(error) + rounding
+    size = math.sqrt(float((weight * np.where(seen, y, 0.0) ** 2).sum()) / whole) if log else 1.0
+    each = error + roundoff * size
     # Not averaged over the elements: the exponential of some kernels errs with the argument.
-    spread = math.sqrt(energy / float(weight.sum()))
+    spread = math.sqrt(energy / whole)
     return value, 3.0 * each / spread + roundoff
 
 
@@ -170,7 +171,8 @@ def _scaled(y: np.ndarray, formula: np.ndarray, axis: int, log: bool, roundoff: 
     error = math.sqrt(float(((y - scale * formula) ** 2).sum()) / energy / y.size)
     width = 3.0 * error + 4.0 * roundoff
     scale = 1.0 if abs(scale - 1.0) <= width else scale
-    return Fit({**settings, "scale": scale}, residual_of(y, scale * formula), {"scale": width})
+    residual = residual_of(y, scale * formula, roundoff)
+    return Fit({**settings, "scale": scale}, residual, {"scale": width})
 
 
 def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
@@ -187,12 +189,12 @@ def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
     names = (stored,) if stored else ("bfloat16", "float16")
     own = best.residual
     if stored:
-        own = residual_of(rows[1], _recomputed(rows[0], best, stored, "output"))
+        own = residual_of(rows[1], _recomputed(rows[0], best, stored, "output"), 0.0)
     for name in names:
         for path in _PATHS[3:] if stored else _PATHS:
             for scale in (float(best.settings["scale"]), 1.0):
                 trial = replace(best, settings={**best.settings, "scale": scale})
-                residual = residual_of(rows[1], _recomputed(rows[0], trial, name, path))
+                residual = residual_of(rows[1], _recomputed(rows[0], trial, name, path), 0.0)
                 if residual <= _EXPLAINS * own and own > 4.0 * 2.0**-24:
                     said = Message("evidence.format_at", format=name, place=evidence_word(path))
                     settings = {"axis": axis, "log": log, "precision": said}

@@ -11,7 +11,14 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.operators.products import STORED_FORMATS, UNIT_FORMATS, to_bits
+from troubleshooter_nb.metrics.float_formats import (
+    FLOAT32,
+    FORMATS,
+    HALF_FORMATS,
+    UNIT_FORMATS,
+    as_stored,
+    in_format,
+)
 
 # Beyond this residual no formula of the layer is the one that was computed. Sums kept in bfloat16
 # leave about 1e-2.
@@ -19,8 +26,7 @@ UNLIKE = 0.03
 # Fewer outputs than this prove nothing.
 FEWEST = 12
 _COARSE = 2.0**-13
-_FLOAT32 = 2.0**-24
-_FLOAT16 = 2.0**-11
+_FLOAT32, _FLOAT16 = FLOAT32.unit_roundoff, FORMATS["float16"].unit_roundoff
 # Of the mean fourth power of the distance, in a part that stands for the whole: 0.7 of distance.
 _SHARE_SEEN = 0.25
 
@@ -99,7 +105,7 @@ def misfit(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> fl
         target, guess = output[finite], formula[finite]
         left = float(np.linalg.norm(target - guess)) / scale
         if roundoff > _COARSE:
-            rounded = to_bits(guess, round(-math.log2(roundoff)))
+            rounded = as_stored(guess, roundoff)
             left = min(left, float(np.linalg.norm(target - rounded)) / scale)
     return left
 
@@ -159,8 +165,8 @@ def named_factor(value: float, size: int, tolerance: float) -> tuple[float, str]
         f"1/{size}": 1 / size,
         **{str(n): float(n) for n in (2, 3, 4, 8, 16, 32, 64)},
         **{f"1/{n}": 1 / n for n in (2, 3, 4, 8, 16, 32, 64)},
-        _in_format(f"sqrt({size})", "bfloat16"): float(to_bits(np.array(root), 8)),
-        _in_format(f"sqrt({size})", "float16"): float(to_bits(np.array(root), 11)),
+        _in_format(f"sqrt({size})", "bfloat16"): float(in_format(np.array(root), "bfloat16")),
+        _in_format(f"sqrt({size})", "float16"): float(in_format(np.array(root), "float16")),
     }
     name = min(names, key=lambda name: abs(names[name] - value))
     near = abs(names[name] - value) <= tolerance * abs(names[name])
@@ -209,8 +215,8 @@ def formats_for(roundoff: float) -> tuple[str, ...]:
 
     An output stored in float16 comes of float16 operands, one in float32 or bfloat16 of TF32.
     """
-    half = roundoff == _FLOAT16
-    return (*STORED_FORMATS, *UNIT_FORMATS) if half else (*UNIT_FORMATS, *STORED_FORMATS)
+    half, stored = roundoff == _FLOAT16, HALF_FORMATS.values()
+    return (*stored, *UNIT_FORMATS) if half else (*UNIT_FORMATS, *stored)
 
 
 _NO_BIAS = {"bias": False, "bias_times": 1.0}

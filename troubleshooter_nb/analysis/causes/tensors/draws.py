@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import SHORT_FORMATS, Twin
+from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.signatures import values_of
@@ -22,7 +23,7 @@ _UNRELATED = 0.5
 
 def stored_in(values: np.ndarray, bits: int) -> np.ndarray:
     """The values in the dtype whose precision they use, where that is a shorter one."""
-    name = SHORT_FORMATS.get(bits)
+    name = HALF_FORMATS.get(bits)
     return values.astype(dtype_from_token(name)) if name else values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,13 +11,16 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, transform
 from troubleshooter_nb.metrics.relations import Relation, find_relation
 from troubleshooter_nb.metrics.signatures import spread_of
+from troubleshooter_nb.naming.roles import (
+    is_expert,
+    is_gate,
+    is_gated,
+    is_packed_attention,
+    is_query_or_key,
+    is_recurrent,
+)
 
 _FEWEST = 8  # elements
-_QKV = re.compile(r"qkv|in_proj|c_attn|query_key_value|\bkv|_kv", re.IGNORECASE)
-_QUERY_KEY = re.compile(r"(^|[._])(q|k|wq|wk|query|key|qkv|rotary)(_|\.|$)", re.IGNORECASE)
-_RECURRENT = re.compile(r"lstm|gru|rnn|(weight|bias)_(ih|hh)", re.IGNORECASE)
-_GATED = re.compile(r"gate|up|glu|mlp|ffn|feed_?forward|w1|w3|fc1|h_to_4h|expert", re.IGNORECASE)
-_EXPERT = re.compile(r"expert|moe", re.IGNORECASE)
 _GATES = {3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}
 
 _ORDERS = ("transpose", "permute", "flip", "blocks", "row_permutation", "repeat")
@@ -117,7 +119,7 @@ def _of_axes(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     if len(axes) == 2:
         return "linear_transposed", {"axes": axes, "transform": transform("transpose")}
     step = transform("permute", *axes)
-    if len(axes) == 3 and axes == (0, 2, 1) and _EXPERT.search(sides.twin.name):
+    if len(axes) == 3 and axes == (0, 2, 1) and is_expert(sides.twin.name):
         return "linear_transposed", {"axes": axes, "transform": step}
     return "conv_axes_permuted", {"axes": axes, "transform": step}
 
@@ -140,12 +142,12 @@ def _of_blocks(sides: Sides, given: Mapping[str, Any]) -> Found | None:
         return None
     rows = sides.right.shape[given["axis"]]
     more = {"rows": rows // count}
-    if _RECURRENT.search(name) and count in _GATES:
+    if is_recurrent(name) and count in _GATES:
         gates = _GATES[count]
         return "lstm_gate_order", {**more, "gates": [gates[i] for i in given["order"]]}
-    if _QKV.search(name):
+    if is_packed_attention(name):
         return "qkv_packing", more
-    if count == 2 and _GATED.search(name):
+    if count == 2 and is_gated(name):
         return "gate_up_order", more
     # The name says nothing: three blocks are packed nowhere else. Two or four may be heads.
     return ("qkv_packing", more) if count == 3 and given["axis"] == 0 else None
@@ -164,14 +166,14 @@ def _of_rows(sides: Sides, given: Mapping[str, Any]) -> Found | None:
             # Pairs that became halves: no image is two wide.
             return "rope_interleave", {"heads": 1, "head_size": shape[axis]}
         return "flatten_order", _flatten(factors, inner)
-    if _RECURRENT.search(name) and 4 in factors:
+    if is_recurrent(name) and 4 in factors:
         return "lstm_gate_order", {"rows": inner}
-    if inner == 1 and 2 in factors and axis == 0 and _GATED.search(name):
+    if inner == 1 and 2 in factors and axis == 0 and is_gated(name):
         return "gate_up_order", {"rows": inner}
     heads = shape[axis] // given["period"]
-    if inner == 1 and 2 in factors and axis == 0 and (heads > 1 or _QUERY_KEY.search(name)):
+    if inner == 1 and 2 in factors and axis == 0 and (heads > 1 or is_query_or_key(name)):
         return "rope_interleave", {"heads": heads, "head_size": given["period"]}
-    if inner > 1 and axis == 0 and (3 in factors or _QKV.search(name)):
+    if inner > 1 and axis == 0 and (3 in factors or is_packed_attention(name)):
         return "qkv_packing", {"heads": max(factors), "rows": inner}
     if len(shape) == 2 and given["period"] == shape[axis] and axis == 1:
         return "flatten_order", _flatten(factors, inner)
@@ -190,7 +192,7 @@ def _of_order(sides: Sides, given: Mapping[str, Any]) -> Found | None:
             return None
         moved = int((order != np.arange(len(order))).sum())
         return "data_order", {"moved": moved, "rows": len(order), "what": "rows permuted"}
-    if axis == 0 and _QKV.search(sides.twin.name):
+    if axis == 0 and is_packed_attention(sides.twin.name):
         jumps = np.flatnonzero(np.diff(order) != 1) + 1
         piece = int(np.gcd.reduce(jumps)) if len(jumps) else 1
         # Heads move whole.
@@ -213,8 +215,8 @@ def _of_slice(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     start, size, whole = given["starts"][0], right[0], left[0]
     sizes = [n for n in (start, size, whole - start - size) if n]
     more = {"rows": size, "start": start, "transform": transform("split", 0, *sizes)}
-    if _QKV.search(sides.twin.name):
+    if is_packed_attention(sides.twin.name):
         return "qkv_packing", more
-    if whole == 2 * size and start % size == 0 and re.search("gate|up|glu", sides.twin.name):
+    if whole == 2 * size and start % size == 0 and is_gate(sides.twin.name):
         return "gate_up_order", more
     return None

@@ -9,30 +9,24 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
+from troubleshooter_nb.metrics.float_formats import FLOAT32, FORMATS, SHORT_FORMATS
+from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 
-_OVERFLOWS = {"float16": 65504.0, "float8_e5m2": 57344.0}
+# Largest finite values, beyond which there is inf, of formats that are reached in practice.
+_OVERFLOWS = {name: FORMATS[name].largest for name in ("float16", "float8_e5m2")}
 _LIMITS = {
-    "float16": 65504.0,
-    "bfloat16": 3.3895313892515355e38,
-    "float32": 3.4028234663852886e38,
-    "float8_e5m2": 57344.0,
-    "float8_e4m3fn": 448.0,
-    "int8": 127.0,
-    "uint8": 255.0,
-    "int16": 32767.0,
+    name: largest_finite(dtype_from_token(name))
+    for name in (
+        *("float16", "bfloat16", "float32", "float8_e5m2", "float8_e4m3fn"),
+        *("int8", "uint8", "int16"),
+    )
 }
 # Below half of its smallest value a format rounds to zero; flushed, below the smallest normal one.
 _SMALLEST = {
-    "float32, subnormals flushed": 2.0**-126,
-    "float16, subnormals flushed": 2.0**-14,
-    "float16": 2.0**-25,
-    "bfloat16": 2.0**-134,
-    "float8_e5m2": 2.0**-17,
-    "float8_e4m3fn": 2.0**-10,
-}
+    f"{name}, subnormals flushed": FORMATS[name].smallest_normal for name in ("float32", "float16")
+} | {name: 0.5 * FORMATS[name].smallest for name in reversed(SHORT_FORMATS)}
 _REST = 0.05  # error of the other elements above which the whole is another matter
 _FEWEST_ZEROS = 8
-_LAST_PLACE = 2.0**-24
 
 
 def detect_overflow(sides: Sides) -> list[Suspicion]:
@@ -117,7 +111,7 @@ def detect_underflow(sides: Sides) -> list[Suspicion]:
                     "limit": least,
                 }
                 # The elements that are left show how much of the error is rounding.
-                floor = min(sides.floor, max(rest, _LAST_PLACE))
+                floor = min(sides.floor, max(rest, FLOAT32.unit_roundoff))
                 return [replace(sides.suspicion("underflow", rest, evidence), floor=floor)]
     return []
 

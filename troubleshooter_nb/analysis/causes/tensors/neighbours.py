@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,17 +20,13 @@ from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.naming.roles import is_embedding, is_head, is_in_a_list, is_product
 
 _FEWEST = 16
 _FEWEST_VALUES = 8
 _PROBE = 256
 _HEAD_VALUES, _HEAD_ERROR = 16, 1e-2  # the error squared, over the square of the values
 _EQUAL = 1e-3  # of a match; two layers of one network are further apart
-_HEAD = re.compile(r"lm_head|head|output|decoder|classifier|predictions|logits", re.IGNORECASE)
-_EMBEDDING = re.compile(r"emb|wte|tok|shared", re.IGNORECASE)
-# Operators that a head is where calls have no layer's name.
-_PRODUCT = re.compile(r"\.(linear|matmul|dense)\b", re.IGNORECASE)
-_NUMBERED = re.compile(r"(^|[._/])\d+([._/]|$)")
 
 
 def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
@@ -132,10 +127,8 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
 def _are_tied_names(name: str, other: str) -> bool:
     """Whether one is an embedding's and the other a head's, or any product's."""
     pairs = ((name, other), (other, name))
-    return any(
-        _EMBEDDING.search(table) and (_HEAD.search(head) or _PRODUCT.search(head))
-        for head, table in pairs
-    )
+    # A head is a mere operator where calls have no layer's name.
+    return any(is_embedding(table) and (is_head(head) or is_product(head)) for head, table in pairs)
 
 
 def _may_be_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
@@ -143,8 +136,8 @@ def _may_be_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
 
     Square matrices are those of layers, and seldom a vocabulary's.
     """
-    heads = [bool(_HEAD.search(one)) for one in (name, other)]
-    numbered = any(_NUMBERED.search(one) for one in (name, other))
+    heads = [is_head(one) for one in (name, other)]
+    numbered = any(map(is_in_a_list, (name, other)))
     return heads[0] != heads[1] and not numbered and shape[0] > shape[1]
 
 

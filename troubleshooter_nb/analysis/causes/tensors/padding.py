@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
+from troubleshooter_nb.naming.roles import is_embedding
 
 _FEWEST_ROWS = 4
-_TABLES = re.compile(r"emb|wte|tok|vocab|lookup|table", re.IGNORECASE)
 
 
 def detect_padding_row(sides: Sides) -> list[Suspicion]:
@@ -18,7 +16,7 @@ def detect_padding_row(sides: Sides) -> list[Suspicion]:
     left, right = sides.left, sides.right
     if not sides.same_shape or left.ndim != 2 or len(left) < _FEWEST_ROWS:
         return []
-    if not _TABLES.search(sides.twin.name) or sides.twin.role not in ("", "parameter"):
+    if not is_embedding(sides.twin.name) or sides.twin.role not in ("", "parameter"):
         return []
     zero = [~np.any(one != 0, axis=1) for one in (left, right)]
     rows = np.flatnonzero(zero[0] != zero[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     transform,
 )
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming.roles import is_vocabulary
 
 _ALIGNED = 32  # bytes: the least that devices move at once
 _MOST_BLOCKS = 4
@@ -26,10 +26,6 @@ _FULL = 0.9  # share of a block that has to differ
 _FAR = 20.0  # times the largest other value: no rule of a network makes a whole block that large
 _SIGMAS = 4.0
 _MUCH = 1e-2  # change of an element that is no rounding
-_POSITIONS = re.compile(r"pos|rotary|rope|freq|wpe", re.IGNORECASE)
-_VOCABULARY = re.compile(
-    r"emb|wte|tok|vocab|lm_head|head|output|decoder|logits|classifier|predictions", re.IGNORECASE
-)
 
 
 def differing(sides: Sides) -> np.ndarray:
@@ -121,8 +117,7 @@ def detect_vocabulary(sides: Sides) -> list[Suspicion]:
     fits = left.ndim == right.ndim and left.ndim in (1, 2) and left.shape[1:] == right.shape[1:]
     if not fits or len(left) == len(right) or sides.twin.role not in ("", "parameter"):
         return []
-    name = sides.twin.name
-    if not _VOCABULARY.search(name) or _POSITIONS.search(name):
+    if not is_vocabulary(sides.twin.name):
         return []
     rows = min(len(left), len(right))
     residual = error_of(left[:rows], right[:rows])

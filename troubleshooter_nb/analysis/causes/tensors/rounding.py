@@ -19,33 +19,14 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     transform,
 )
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.floats import dtype_from_token, significand_bits
+from troubleshooter_nb.metrics.float_formats import FLOAT32, FORMATS, SHORT_FORMATS, in_format
+from troubleshooter_nb.metrics.floats import significand_bits
 
-# Narrow ones first: what has eight bits has eleven, too.
-_FORMATS = {"float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "tf32": 11}
 _HELD, _LOOSE = 0.999, 0.5  # shares of elements that a format holds exactly, on either side
 _FEWEST = 16
 _LOOKED_AT = 1 << 16  # elements whose bits are looked at
 _LEAST_UNDONE = 0.5
 _COMPUTED = 4.0  # roundoffs that a few rounded operators before this one add up to
-
-
-def rounded_to(values: np.ndarray, name: str, *, truncated: bool = False) -> np.ndarray:
-    """Values of float32 or float64 as another format holds them, in float32 or wider.
-
-    Parameters
-    ----------
-    values : ndarray of float32 or float64
-    name : str
-        "tf32" or the token of a dtype.
-    truncated : bool
-        Bits dropped instead of rounded to nearest even; of bfloat16 and TF32 alone.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        if name in ("tf32", "bfloat16") and (truncated or name == "tf32"):
-            return _masked(values.astype(np.float32), 13 if name == "tf32" else 16, truncated)
-        dtype = dtype_from_token(name)
-        return np.asarray(values.astype(dtype).astype(np.float64 if name == "float32" else "f4"))
 
 
 def detect_cast(sides: Sides) -> list[Suspicion]:
@@ -59,20 +40,23 @@ def detect_cast(sides: Sides) -> list[Suspicion]:
     for side, narrow, wide in _both(sides):
         if is_constant(narrow) or is_whole(narrow):
             continue
-        for name, bits in _FORMATS.items():
+        for name in (*SHORT_FORMATS, "tf32"):
             if _share_held(narrow, name) >= _HELD and _share_held(wide, name) <= _LOOSE:
-                return _cast(sides, side, name, bits, narrow, wide)
+                return _cast(sides, side, name, narrow, wide)
     return []
 
 
 def _cast(
-    sides: Sides, side: str, name: str, bits: int, narrow: np.ndarray, wide: np.ndarray
+    sides: Sides, side: str, name: str, narrow: np.ndarray, wide: np.ndarray
 ) -> list[Suspicion]:
+    bits = FORMATS[name].bits
     # Without subnormals, the values of TF32 look the same.
     names = [name, "tf32"] if name == "float16" and not _has_subnormal(narrow) else [name]
     ways = [(one, False) for one in names]
     ways += [(one, True) for one in names if one in ("tf32", "bfloat16")]
-    errors = [error_of(rounded_to(wide, one, truncated=cut), narrow) for one, cut in ways]
+    errors = [
+        error_of(in_format(wide, f"{one} truncated" if cut else one), narrow) for one, cut in ways
+    ]
     residual = min(errors)
     best, truncated = ways[errors.index(residual)]
     exact = residual <= _LEAST_UNDONE * sides.before and residual <= 2.0**-bits
@@ -118,10 +102,9 @@ def _narrowings(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             info = np.iinfo(kind)
             yield Message("evidence.wrapped", dtype=kind), whole.astype(kind).astype(np.int64)
             yield Message("evidence.clipped", dtype=kind), np.clip(whole, info.min, info.max)
-    for name, bits in {"bfloat16": 8, "float16": 11, "float32": 24}.items():
-        if largest > 2.0**bits and (name != "float16" or largest < 65504):
-            wide = values.astype(np.float64)
-            yield Message("evidence.rounded", dtype=name), rounded_to(wide, name).astype(np.float64)
+    for form in (FORMATS[name] for name in ("bfloat16", "float16", "float32")):
+        if 2.0**form.bits < largest < form.largest:
+            yield Message("evidence.rounded", dtype=form.name), in_format(values, form.name)
 
 
 def detect_reduction(sides: Sides) -> list[Suspicion]:
@@ -131,7 +114,7 @@ def detect_reduction(sides: Sides) -> list[Suspicion]:
     """
     if not sides.same_shape or sides.left.size < 64 or not 0.0 < sides.before < math.inf:
         return []
-    if sides.before > max(sides.floor, 32.0 * 2.0**-24):
+    if sides.before > max(sides.floor, 32.0 * FLOAT32.unit_roundoff):
         return []
     left, right = (one.reshape(-1)[:SAMPLE].astype(np.float64) for one in (sides.left, sides.right))
     error = (left - right)[np.isfinite(left) & (left != right)]
@@ -161,20 +144,11 @@ def _share_held(values: np.ndarray, name: str) -> float:
     flat = flat[np.isfinite(flat) & (flat != 0.0)]
     if len(flat) < _FEWEST:
         return 0.0
-    return float((rounded_to(flat, name) == flat).mean())
+    return float((in_format(flat, name) == flat).mean())
 
 
 def _has_subnormal(values: np.ndarray) -> bool:
     """Whether small values have as few bits as float16 leaves below 2^-14."""
-    small = np.abs(values[(values != 0.0) & (np.abs(values) < 2.0**-14)])
-    return len(small) > 0 and bool((small * 2.0**24 == np.rint(small * 2.0**24)).all())
-
-
-def _masked(values: np.ndarray, bits: int, truncated: bool) -> np.ndarray:
-    """float32 with its last `bits` dropped, or rounded to nearest even."""
-    stored = np.ascontiguousarray(values).view(np.uint32)
-    if not truncated:
-        odd = (stored >> np.uint32(bits)) & np.uint32(1)
-        stored = stored + np.uint32((1 << (bits - 1)) - 1) + odd
-    kept = stored & np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
-    return np.where(np.isfinite(values), kept.view(np.float32), values)
+    form = FORMATS["float16"]
+    small = values[(values != 0.0) & (np.abs(values) < form.smallest_normal)] / form.smallest
+    return len(small) > 0 and bool((small == np.rint(small)).all())

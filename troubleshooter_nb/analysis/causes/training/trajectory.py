@@ -13,6 +13,7 @@ from troubleshooter_nb.analysis.causes.training.first_updates import detect_firs
 from troubleshooter_nb.analysis.causes.training.gradients import connected_part
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
+from troubleshooter_nb.metrics.float_formats import in_format
 
 _FEWEST = 8
 # Copies of earlier values are copies: at most this share of what a step moves is left.
@@ -22,7 +23,7 @@ _OTHER_BATCH = 0.3
 # Shares of one average are equal to this, relative.
 _SAME_SHARE = 1e-2
 _FEWEST_WARM = 3
-_BITS = {"bfloat16": 8, "float16": 11, "float32": 24}
+_GRIDS = ("bfloat16", "float16", "float32")
 _SIDES = ("left", "right")
 
 
@@ -312,7 +313,7 @@ def _low_precision(samples: Sequence[Sampled]) -> list[Suspicion]:
         unchanged = [float((updates[place] == 0).mean()) for place in (0, 1)]
         if not other.any() or unchanged[side] < unchanged[1 - side] + 0.1:
             continue
-        predicted = rounded(values[side, 0] + other, _BITS[name])
+        predicted = in_format(values[side, 0] + other, name)
         # Against what rounding does, and against the other side's update, the rival.
         residual = _relative(values[side, 1] - predicted, other)
         before = _relative(updates[side, 0] - other, other)
@@ -333,17 +334,7 @@ def _low_precision(samples: Sequence[Sampled]) -> list[Suspicion]:
 
 def _grid(values: np.ndarray) -> str | None:
     """The narrowest format that holds all values."""
-    for name, bits in _BITS.items():
-        if (rounded(values, bits) == values).all():
-            return name
-    return None
-
-
-def rounded(values: np.ndarray, bits: int) -> np.ndarray:
-    """Values with so many significant bits, ties to even; exponents are not limited."""
-    mantissa, exponent = np.frexp(values)
-    near: np.ndarray = np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits)
-    return near
+    return next((name for name in _GRIDS if (in_format(values, name) == values).all()), None)
 
 
 def _joined(samples: Sequence[Sampled]) -> np.ndarray:

@@ -1,0 +1,65 @@
+"""What the product decides of two sides of a call, for tests of what it decides by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Fitter, Operands, Twin
+from troubleshooter_nb.analysis.causes.replayed import Replay, replay
+from troubleshooter_nb.dump import ArrayInMemory
+from troubleshooter_nb.metrics.float_formats import FORMATS, stored_as
+from troubleshooter_nb.metrics.floats import dtype_from_token
+
+# Relative error that is usual between two right implementations in float32.
+TYPICAL = 16.0 * 2.0**-24
+
+
+class Tried(list[Fit]):
+    """The fits of one side, the best first, with the operands they were fitted to."""
+
+    def __init__(self, fitters: Mapping[str, Fitter], word: str, operands: Operands) -> None:
+        super().__init__(fitters[word](operands))
+        self.word, self.operands = word, operands
+
+
+def decided(left: Tried, right: Tried, *, backward: bool = False) -> Replay:
+    """Whether both sides did the same, and the cause if not, of dumps that hold these operands."""
+    sides = left.operands, right.operands
+    outputs = [stored_as(np.asarray(one.output), _dtype(one.roundoff)) for one in sides]
+    inputs = tuple(_twin(*pair) for pair in zip(*(one.inputs for one in sides), strict=True))
+    names = [name for name in sides[0].parameters if name in sides[1].parameters]
+    parameters = {name: _twin(*(one.parameters[name] for one in sides)) for name in names}
+    settings = sides[0].known, sides[1].known
+    output, more = (_twin(outputs[0], outputs[1]),), (parameters, settings)
+    if not backward:
+        return replay(Call(left.word, "a", "forward", inputs, output, *more), TYPICAL)
+    forward = Call(left.word, "a", "forward", inputs[1:], (), *more)
+    return replay(Call(left.word, "a", "backward", inputs[:1], output, *more, forward), TYPICAL)
+
+
+def cause(left: Tried, right: Tried, *, backward: bool = False) -> str | None:
+    """The cause that the product names; None only where it finds that both sides did the same."""
+    found = decided(left, right, backward=backward)
+    if found.suspicion is not None:
+        return found.suspicion.cause
+    return None if found.outcome == "same" else f"none, {found.outcome}"
+
+
+def _dtype(roundoff: float) -> np.dtype:
+    stored = ("float64", "float32", "bfloat16", "float16")
+    name = next(name for name in stored if FORMATS[name].unit_roundoff == roundoff)
+    return dtype_from_token(name)
+
+
+def _twin(left: np.ndarray | None, right: np.ndarray | None) -> Twin:
+    sources = tuple(None if one is None else ArrayInMemory(one) for one in (left, right))
+    error = math.inf
+    if left is not None and right is not None and left.shape == right.shape:
+        pair = left.astype(np.float64), right.astype(np.float64)
+        known = np.isfinite(pair[0]) & np.isfinite(pair[1])
+        gap, size = (np.linalg.norm(one[known]) for one in (pair[0] - pair[1], pair[1]))
+        error = float(gap / size) if size else math.inf
+    return Twin(0, "a", sources=sources, rel_l2=error)
