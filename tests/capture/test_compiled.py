@@ -158,7 +158,7 @@ def test_prints_are_read_back(runs, mode):
     ("case", "text"),
     [
         ("text", "TypeError: 'x.1.k' is no tensor, array, number"),
-        ("key", "ValueError: cannot save under the name 'x.../../up'"),
+        ("key", "ArgumentError: cannot save under the name 'x.../../up'"),
         (
             "shape",
             "NotImplementedError: the shape of 'x' is known only while the graph runs; use "
@@ -167,8 +167,8 @@ def test_prints_are_read_back(runs, mode):
         ("gradient shape", "NotImplementedError: the shape of 'x_backward' is known only"),
         ("list", "TypeError: 'x_backward' is no tensor"),
         ("integer", "RuntimeError: no gradient will come for a tensor of Int32"),
-        ("mode", "ValueError: output_mode is 'npy' or 'print', got 'csv'"),
-        ("folder", "ValueError: file must end with a name"),
+        ("mode", "ArgumentError: output_mode is 'npy' or 'print', got 'csv'"),
+        ("folder", "ArgumentError: file must end with a name"),
     ],
 )
 def test_wrong_calls_stop_the_compiler_with_our_words(runs, case, text):

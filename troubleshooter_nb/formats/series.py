@@ -142,7 +142,9 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
         series = _series(records, label, notes, whole=whole) if records else None
         if series is not None:
             return series
-    raise FormatError(Message("series.none", file=path.name, columns="/".join(_STEP_NAMES[:3])))
+    raise FormatError(
+        Message("series.no_series", file=path.name, columns="/".join(_STEP_NAMES[:3]))
+    )
 
 
 def _text(path: Path) -> str:

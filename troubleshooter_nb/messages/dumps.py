@@ -14,7 +14,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "neither": ("neither a folder nor a file", "既不是文件夹也不是文件"),
     "not_searched": ("folder {folder} was not searched: {problem}", "文件夹 {folder} 未搜索：{problem}"),
     "line": ("line {line}: {problem}", "第 {line} 行：{problem}"),
-    "line_torn": ("truncated: the run was stopped while it wrote this line", "内容不完整：写这一行时运行被中止"),
+    "line_torn": ("truncated: the run was stopped while it wrote this line", "被截断：写这一行时运行中止"),
     "line_no_json": ("no JSON ({problem})", "不是 JSON（{problem}）"),
     "line_no_list": ("no list that starts with a name", "不是以名称开头的列表"),
     # Folders of .npy files.
@@ -65,7 +65,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "json_letters": ("byte {begin:,}: {count:,} letters are no base64; save it again", "字节 {begin:,} 处的 {count:,} 个字符不是 base64；请重新保存"),
     "json_bytes": ("byte {begin:,}: no base64 ({problem})", "字节 {begin:,} 处不是 base64（{problem}）"),
     "json_bytes_end": ("byte {begin:,}: no base64; save it again", "字节 {begin:,} 处不是 base64；请重新保存"),
-    "json_truncated": ("truncated: {shape} of {dtype} needs {promised:,} bytes, there are {held:,}", "内容不完整：形状 {shape}、dtype {dtype} 需要 {promised:,} 字节，实际只有 {held:,} 字节"),
+    "json_truncated": ("truncated: {shape} of {dtype} needs {promised:,} bytes, there are {held:,}", "被截断：形状 {shape}（{dtype}）需要 {promised:,} 字节，实际只有 {held:,} 字节"),
     # The api dump of TroubleShooter.
     "api_none": ("a folder without torch_api_dump, mindspore_api_dump or their _info.csv", "文件夹中没有 torch_api_dump、mindspore_api_dump，也没有它们的 _info.csv"),
     "api_of": ("api dump of {framework}", "{framework} 的 API dump 数据"),
@@ -88,7 +88,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "kernel_empty": ("no tensors in it; dump it again", "其中没有张量；请重新 dump"),
     "kernel_several": ("holds several dumps, {first} and {second}; open one of the folders", "含有多份 dump 数据：{first} 和 {second}；请打开其中一个文件夹"),
     "kernel_others": ("{count} .npy files with other names are not read, such as {example}", "{count} 个其他名称的 .npy 文件未读取，例如 {example}"),
-    "kernel_rows": ("{file} of step {step}: {count} rows left out, such as row {row}: it does not fit the header", "步 {step} 的 {file}：略去 {count} 行，例如第 {row} 行：与表头不符"),
+    "kernel_rows": ("{file} of step {step}: {count} rows left out, such as row {row}: it does not fit the header", "第 {step} 步的 {file}：略去 {count} 行，例如第 {row} 行：与表头不符"),
     "kernel_table_too_large": ("{file} is larger than {size} MiB: not read", "{file} 大于 {size} MiB：未读取"),
     "kernel_table_empty": ("{file} is empty or cannot be read", "{file} 为空或无法读取"),
     "kernel_table_row": ("{file}: row {row}: {problem}; the rest was not read", "{file}：第 {row} 行：{problem}；其余部分未读取"),

@@ -33,7 +33,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "line_elements": ("{count} elements; expected 2, 4 or 6", "{count} 个元素；应为 2、4 或 6 个"),
     "line_changed": ("{file} changed since it was opened; open the dump again", "{file} 打开后发生了变化；请重新打开该 dump 数据"),
     "line_values": ("{count} values for shape {shape}", "形状 {shape} 有 {count} 个数值"),
-    "line_values_expected": ("{count} values for shape {shape}; with {rule} there are {expected}", "形状 {shape} 有 {count} 个数值；按{rule}应有 {expected} 个"),
+    "line_values_expected": ("{count} values for shape {shape}; with {rule} there are {expected}", "形状 {shape} 有 {count} 个数值；若为“{rule}”，则应有 {expected} 个"),
     # Notes.
     "overflow": ("an overflow that torch_npu.hooks found in {op}, with every value and the stack", "torch_npu.hooks 在 {op} 中发现的溢出，含全部数值和调用栈"),
     "prototype": ("prototype of ptdbg_ascend, values in the text", "ptdbg_ascend 的原型版本，数值在文本中"),
@@ -61,5 +61,5 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "undecidable": ("undecidable whether that is all of it: every tensor has {count} elements", "无法判断这是否为全部：每个张量都有 {count} 个元素"),
     "release": ("torch_npu.hooks ({release}): {rule}", "torch_npu.hooks（版本 {release}）：{rule}"),
     "release_from": ("torch_npu.hooks ({release}, lines from {first}): {rule}", "torch_npu.hooks（版本 {release}，行号从 {first} 开始）：{rule}"),
-    "release_3": ("D3 or later", "D3 或更高版本"),
+    "release_3": ("D3 or later", "D3 或更高"),
 }

@@ -33,7 +33,7 @@ from troubleshooter_nb.errors import (
     NotOfferedError,
     OptionError,
 )
-from troubleshooter_nb.messages import Message, message_of
+from troubleshooter_nb.messages import Foreign, Message, message_of
 from troubleshooter_nb.metrics.floats import is_number
 
 TITLE = "The list of comparison results"
@@ -367,7 +367,7 @@ def _checked_fields(wanted: Sequence[str] | None, frame_names: tuple[str, ...]) 
 
 def headings_wanted(argument: str, usual: Sequence[str], given: object) -> str:
     """What is wrong with headings that are not as many as the usual ones."""
-    shown = {"usual": str([*usual]), "given": repr(given)}
+    shown = {"usual": Foreign([*usual]), "given": Foreign(repr(given))}
     return Message("compat.headings", argument=argument, count=len(usual), **shown)
 
 
