@@ -91,7 +91,7 @@ def open_api_dump(path: Path, *, label: str) -> Dump:
     parts = _parts(path)
     reason = refusal(path) if not parts else _several(parts)
     if reason is not None:
-        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
+        raise FormatError(Message("files.in_file", file=path.name, what=reason))
     entries: list[Entry] = []
     notes: list[str] = [Message("dumps.api_of", framework=parts[0].framework)]
     for part in parts:

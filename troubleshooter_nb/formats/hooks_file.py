@@ -108,7 +108,7 @@ def open_hooks_file(path: Path, *, label: str) -> Dump:
     if reason is None and not places:
         reason = Message("hooks.none")
     if reason is not None:
-        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
+        raise FormatError(Message("files.in_file", file=path.name, what=reason))
     entries: list[Entry] = []
     notes: list[str] = []
     for place in places:

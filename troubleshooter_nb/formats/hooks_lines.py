@@ -110,7 +110,7 @@ class LineSource:
             fault = Message("dumps.line", line=self.line, problem=error)
             problem = joined([fault, Message("dumps.dump_again")])
             name = Path(self.path).name
-            raise ReadError(Message("dumps.of_file", file=name, what=problem)) from None
+            raise ReadError(Message("files.in_file", file=name, what=problem)) from None
         # 1e300 is no float32; the tools cannot have written it, so that inf is as good as any.
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
@@ -302,7 +302,7 @@ def _exactly(file: Any, begin: int, end: int, path: str) -> bytes:
     while len(text) < end - begin:
         piece = file.read(end - begin - len(text))
         if not piece:
-            raise ReadError(Message("hooks.line_changed", file=Path(path).name))
+            raise ReadError(Message("files.changed", file=Path(path).name))
         text += piece
     return bytes(text)
 

@@ -114,11 +114,11 @@ def open_kernel_dir(path: Path, *, label: str) -> Dump:
         found += _found_in(_place(folder, path), names, notes)
     if not found:
         problem = refusal(path) or Message("dumps.kernel_empty")
-        raise FormatError(Message("dumps.of_file", file=path.name, what=problem))
+        raise FormatError(Message("files.in_file", file=path.name, what=problem))
     runs = sorted({os.path.relpath(one.place.run, path) for one in found if one.place.run})
     if len(runs) > 1:
         problem = Message("dumps.kernel_several", first=runs[0], second=runs[1])
-        raise FormatError(Message("dumps.of_file", file=path.name, what=problem))
+        raise FormatError(Message("files.in_file", file=path.name, what=problem))
     entries = _entries(found)
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [Message("dumps.more_notes", count=len(notes) - _MOST_NOTES)]

@@ -97,7 +97,7 @@ def load_json(file: Path) -> tuple[Any, list[str]]:
 
 
 def _fault(file: Path, problem: str) -> FormatError:
-    return FormatError(Message("dumps.of_file", file=printable(file.name), what=problem))
+    return FormatError(Message("files.in_file", file=printable(file.name), what=problem))
 
 
 def read_stacks(file: Path, shared: dict[str, str]) -> Stacks:

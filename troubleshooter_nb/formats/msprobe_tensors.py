@@ -61,7 +61,7 @@ class DumpedTensor(SizedByShape):
         try:
             source = open_tensor(Path(self.folder, self.file))
         except (FormatError, OSError) as error:
-            problem = Message("dumps.of_file", file=self.file, what=error)
+            problem = Message("files.in_file", file=self.file, what=error)
             raise ReadError(problem) from None
         if source.shape != self.shape or not same_dtype(source.dtype, self.dtype):
             held = {"held": source.dtype, "held_shape": source.shape}

@@ -109,7 +109,7 @@ class Base64Source(SizedByShape):
 
 
 def _of_file(path: str, problem: str) -> str:
-    return Message("dumps.of_file", file=Path(path).name, what=problem)
+    return Message("files.in_file", file=Path(path).name, what=problem)
 
 
 @lru_cache(maxsize=1)
@@ -200,7 +200,7 @@ def _cells(found: Any) -> tuple[list[Cell], list[str]]:
     else:
         raise FormatError(Message("dumps.json_neither"))
     if not cells:
-        raise FormatError(joined([Message("dumps.json_no_tensors"), Message("dumps.save_again")]))
+        raise FormatError(joined([Message("dumps.json_no_tensors"), Message("files.save_again")]))
     return _ordered(cells), notes
 
 

@@ -127,7 +127,7 @@ def open_print_text(path: Path, *, label: str) -> Dump:
     """
     reason = refusal(path)
     if reason is not None:
-        raise FormatError(Message("dumps.of_file", file=path.name, what=reason))
+        raise FormatError(Message("files.in_file", file=path.name, what=reason))
     visits: Counter[tuple[str, str]] = Counter()
     entries = []
     with open(path, encoding="utf-8", errors="backslashreplace") as stream:

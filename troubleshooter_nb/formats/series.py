@@ -137,7 +137,7 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
         try:
             records = reader(text, notes)
         except FormatError as error:
-            problem = Message("dumps.of_file", file=path.name, what=error)
+            problem = Message("files.in_file", file=path.name, what=error)
             raise FormatError(problem) from None
         series = _series(records, label, notes, whole=whole) if records else None
         if series is not None:

@@ -3,11 +3,9 @@
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
     # Of any format.
-    "of_file": ("{file}: {what}", "{file}：{what}"),
     "of_rank": ("rank {rank}: {note}", "rank {rank} 上：{note}"),
     "more_notes": ("{count} more notes", "另有 {count} 条说明"),
     "more_notes_of_ranks": ("{count} more notes: open one rank alone", "另有 {count} 条说明：请单独打开一个 rank"),
-    "save_again": ("save it again", "请重新保存"),
     "dump_again": ("dump it again", "请重新 dump"),
     "not_a_file": ("not a file", "不是文件"),
     "not_a_folder": ("not a folder", "不是文件夹"),

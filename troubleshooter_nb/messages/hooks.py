@@ -31,7 +31,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "line_no_numbers_json": ("its values are no list of numbers ({problem})", "其数值不是由数组成的列表（{problem}）"),
     "line_other": ("neither a tensor nor a call stack, and too long to look", "既不是张量也不是调用栈，且过长，未予查看"),
     "line_elements": ("{count} elements; expected 2, 4 or 6", "{count} 个元素；应为 2、4 或 6 个"),
-    "line_changed": ("{file} changed since it was opened; open the dump again", "{file} 打开后发生了变化；请重新打开该 dump 数据"),
     "line_values": ("{count} values for shape {shape}", "形状 {shape} 有 {count} 个数值"),
     "line_values_expected": ("{count} values for shape {shape}; with {rule} there are {expected}", "形状 {shape} 有 {count} 个数值；若为“{rule}”，则应有 {expected} 个"),
     # Notes.
