@@ -59,7 +59,7 @@ UNSAID: list[str] = []  # errors of the package that are no messages, since the 
 
 def pytest_configure():
     """Look at every error that the package makes: it is a message, and Chinese in Chinese."""
-    from tests.messages.rules import english_in
+    from tests.messages.rules import english_left
     from troubleshooter_nb.errors import TroubleshooterError
     from troubleshooter_nb.messages import Message
 
@@ -69,7 +69,7 @@ def pytest_configure():
         if args and raised_in.startswith("troubleshooter_nb"):
             if not isinstance(args[0], Message):
                 UNSAID.append(f"{raised_in}: {args[0]!r} is no message")
-            elif words := english_in(args[0].told("zh")):
+            elif words := english_left(args[0]):
                 UNSAID.append(f"{raised_in}: {args[0].id} has English in Chinese: {words!r}")
 
     TroubleshooterError.__init__ = __init__
