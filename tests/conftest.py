@@ -59,7 +59,7 @@ UNSAID: list[str] = []  # errors of the package that are no messages, since the 
 
 def pytest_configure():
     """Look at every error that the package makes: it is a message, and Chinese in Chinese."""
-    from tests.messages.rules import english_in
+    from tests.messages.rules import english_left
     from troubleshooter_nb.errors import TroubleshooterError
     from troubleshooter_nb.messages import Message
 
@@ -69,10 +69,34 @@ def pytest_configure():
         if args and raised_in.startswith("troubleshooter_nb"):
             if not isinstance(args[0], Message):
                 UNSAID.append(f"{raised_in}: {args[0]!r} is no message")
-            elif words := english_in(args[0].told("zh")):
+            elif words := english_left(args[0]):
                 UNSAID.append(f"{raised_in}: {args[0].id} has English in Chinese: {words!r}")
 
     TroubleshooterError.__init__ = __init__
+    if os.environ.get("TNB_CHECK_MESSAGES"):
+        look_at_dumps()
+
+
+def look_at_dumps():
+    """Look at what every dump that a reader makes says: notes and reasons are messages too."""
+    from tests.messages.rules import english_left
+    from troubleshooter_nb.dump import Dump
+    from troubleshooter_nb.messages import Foreign, Message
+
+    made = Dump.__init__
+
+    def __init__(self, *args, **named):
+        made(self, *args, **named)
+        frame = sys._getframe(1)
+        while frame and ".formats." not in frame.f_globals.get("__name__", ""):
+            frame = frame.f_back
+        for text in [*self.notes, *self.index["reason"].values] if frame else ():
+            if text and not isinstance(text, Message | Foreign):
+                UNSAID.append(f"{self.format}: {text!r} is no message")
+            elif text and isinstance(text, Message) and (words := english_left(text)):
+                UNSAID.append(f"{self.format}: {text.id} has English in Chinese: {words!r}")
+
+    Dump.__init__ = __init__
 
 
 @pytest.hookimpl(wrapper=True)

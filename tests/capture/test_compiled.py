@@ -157,16 +157,16 @@ def test_prints_are_read_back(runs, mode):
 @pytest.mark.parametrize(
     ("case", "text"),
     [
-        ("text", "TypeError: 'x.1.k' is no tensor, array, number"),
+        ("text", "ArgumentTypeError: 'x.1.k' is no tensor, array, number"),
         ("key", "ArgumentError: cannot save under the name 'x.../../up'"),
         (
             "shape",
-            "NotImplementedError: the shape of 'x' is known only while the graph runs; use "
+            "NotOfferedError: the shape of 'x' is known only while the graph runs; use "
             'output_mode="print", or run this part in PYNATIVE mode',
         ),
-        ("gradient shape", "NotImplementedError: the shape of 'x_backward' is known only"),
-        ("list", "TypeError: 'x_backward' is no tensor"),
-        ("integer", "RuntimeError: no gradient will come for a tensor of Int32"),
+        ("gradient shape", "NotOfferedError: the shape of 'x_backward' is known only"),
+        ("list", "ArgumentTypeError: 'x_backward' is no tensor"),
+        ("integer", "NoGradientError: no gradient will come for a tensor of Int32"),
         ("mode", "ArgumentError: output_mode is 'npy' or 'print', got 'csv'"),
         ("folder", "ArgumentError: file must end with a name"),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Formatter
 
 import troubleshooter_nb
+from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.messages.catalogue import CATALOGUE
 
 PACKAGE = Path(troubleshooter_nb.__file__).parent
@@ -28,6 +29,23 @@ def english_in(text: str) -> str:
     """The first run of three English words in a text that should be Chinese, or nothing."""
     found = ENGLISH.search(COMMANDS.sub("", text))
     return found[0] if found else ""
+
+
+def english_left(message: Message) -> str:
+    """What is English in the Chinese of a message, its words of others aside; or nothing."""
+    text = message.told("zh")
+    for words in foreign_in(message):
+        text = text.replace(words, "")
+    return english_in(text)
+
+
+def foreign_in(value: object) -> Iterator[str]:
+    """The words of others in the gaps of a message."""
+    if isinstance(value, Foreign):
+        yield value
+    elif isinstance(value, (list, tuple, Message)):
+        for one in value.values.values() if isinstance(value, Message) else value:
+            yield from foreign_in(one)
 
 
 def gaps_of(template: str) -> set[str]:

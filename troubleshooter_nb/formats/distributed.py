@@ -169,8 +169,8 @@ def _look(
             return
         ready = Tensors(path, contents, stamp).found(contents.root)
         if not isinstance(ready, Ready) or ready.source is None:
-            is_tensor = isinstance(ready, Ready)
-            raise FormatError(ready.reason if is_tensor else Message("checkpoints.no_tensor"))
+            no_tensor = Message("checkpoints.no_tensor")
+            raise FormatError(ready.reason if isinstance(ready, Ready) else no_tensor)
         found.parts[item.name].append((item.offsets, ready.source))
     except FormatError as error:
         found.reasons[item.name] = Message("files.in_file", file=path.name, what=error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import pickletools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -164,19 +164,22 @@ class _Machine:
             return self._run(stream)
 
     def _run(self, stream: Any) -> Unpickled:
-        position = stream.tell()
+        start = position = stream.tell()
         try:
-            for count, (opcode, arg, place) in enumerate(_operations(stream)):
-                position = place
+            for count, (opcode, arg, place) in enumerate(pickletools.genops(stream)):
+                position = position if place is None else place
                 if count >= _MOST_OPCODES:
                     raise FormatError(Message("pth.operations", most=_MOST_OPCODES))
-                _STEPS[opcode](self, arg)
+                _STEPS[opcode.name](self, arg)
             root = self.stack.pop()
-        except IndexError:
-            what = Message("pth.takes_more")
+        except (IndexError, ValueError) as error:
+            # Bytes that are no text and digits that are no number are quoted at full length.
+            what = in_brief(error, 120)
+            if isinstance(error, IndexError):
+                what = Message("pth.takes_more")
+            elif stream.tell() == start:
+                what = Message("pth.pickle_empty")
             raise FormatError(Message("pth.pickle_damaged", place=position, what=what)) from None
-        except FormatError as error:
-            raise FormatError(Message("pth.pickle_damaged", place=position, what=error)) from None
         return Unpickled(root, list(self.globals), self.persistents, stream.tell())
 
     def push(self, arg: Any) -> None:
@@ -327,23 +330,6 @@ class _Machine:
 
     def binpersid(self, arg: Any) -> None:
         self.persid(self.stack.pop())
-
-
-def _operations(stream: Any) -> Iterator[tuple[str, Any, int]]:
-    """Name, argument and position of each opcode."""
-    start = stream.tell()
-    position = start
-    try:
-        for opcode, arg, place in pickletools.genops(stream):
-            position = place if place is not None else position
-            yield opcode.name, arg, position
-    except ValueError as error:
-        if isinstance(error, FormatError):
-            raise
-        is_empty = stream.tell() == start
-        # Bytes that are no text and digits that are no number are quoted at full length.
-        what = Message("pth.pickle_empty") if is_empty else in_brief(error, 120)
-        raise FormatError(what) from None
 
 
 def _made(made_by: Any, args: Any) -> Any:

@@ -111,7 +111,7 @@ def _zip_contents(file: BinaryIO, start: int, stop: int) -> Contents:
         raise FormatError(Message("pth.zip_without_pickle"))
     top = name.removesuffix(_PICKLE)
     content = _content(file, found[name], stop)
-    notes = []
+    notes: list[str] = []
     if zlib.crc32(content) != found[name].crc:
         notes.append(Message("pth.pickle_sum", file=_PICKLE))
     read = unpickled(content)
