@@ -474,7 +474,7 @@ def test_several_names_are_split_joined_or_added_where_shapes_say_so(source, tar
 
 def test_of_several_names_it_is_said_why_nothing_fits_and_what_would_be():
     assert QKV.misfit("qkv", ["tq", "tk"]) == (
-        "192 values (48x4) against 64 values (16x4) + 64 values (16x4)"
+        "192 values (48×4) against 64 values (16×4) + 64 values (16×4)"
     )
     assert "only one dtype is joined, not float32, float16" in QKV.misfit(["sq", "half"], "sum")
     assert "take one on either side" in QKV.misfit(["sq", "sk"], ["tq", "tk"])

@@ -255,12 +255,15 @@ class Pairing:
         found = []
         for position, score in near:
             k = rows[position]
-            same = columns[f"{other}_shape"][k] == shape
+            other_shape = str(columns[f"{other}_shape"][k])
+            known = bool(other_shape and shape)
+            same = known and other_shape == shape
             taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
-            why = of_shape(str(columns[f"{other}_shape"][k]), same=same)
+            why = of_shape(other_shape if known else "", same=same)
             goes = Message("pairings.paired_with", name=taken) if taken else ""
-            candidate = Candidate(names[position], joined([why, goes]), bool(same and not taken))
-            found.append((bool(taken) + 2 * (not same), -score, position, candidate))
+            fits = (same or not known) and not taken
+            candidate = Candidate(names[position], joined([why, goes]), fits)
+            found.append((bool(taken) + 2 * (known and not same), -score, position, candidate))
         return [one[3] for one in sorted(found, key=lambda one: one[:3])[:most]]
 
     def match_rest(self) -> Pairing:

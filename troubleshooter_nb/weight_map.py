@@ -1248,7 +1248,8 @@ def _sized(spec: Spec) -> Message:
     """How many values there are, and their shape where it says more."""
     if len(spec.shape) == 1:
         return Message("weight_maps.values", count=spec.size)
-    return Message("weight_maps.values_of_shape", count=spec.size, shape=_listed_shapes([spec])[0])
+    shape = "×".join(map(str, spec.shape)) or Message("weight_maps.scalar")
+    return Message("weight_maps.values_of_shape", count=spec.size, shape=shape)
 
 
 _ANYTHING = Spec((), np.dtype("f4"))  # where no shape is known, none is wrong

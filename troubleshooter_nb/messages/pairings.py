@@ -20,7 +20,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "candidate": ("{name} ({why})", "{name}（{why}）"),
     "same_shape": ("same shape", "形状相同"),
     "of_shape": ("shape {shape}", "形状 {shape}"),
-    "unknown_shape": ("shape unknown", "形状未知"),
+    "unknown_shape": ("shape not known", "形状未知"),
     "other_operator": ("another operator", "算子不同"),
     "paired_with": ("paired with {name}", "已与 {name} 配对"),
     "alone_as_well": ("without a partner as well", "同样没有对应"),
