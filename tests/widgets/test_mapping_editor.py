@@ -227,7 +227,7 @@ def test_transforms_are_changed_previewed_and_refused(session):
     shown = session.answer({"op": "row", "key": "0>0"})
     assert shown["transforms"] == ["transpose", "reshape(2, 4)"]
     bad = session.answer({"op": "preview", "key": "0>0", "transform": "transposed"})
-    assert (bad["ok"], "did you mean transpose?" in bad["text"]) == (False, True)
+    assert (bad["ok"], "closest: 'transpose'" in bad["text"]) == (False, True)
     assert session.answer({"op": "transform", "key": "0>0", "transform": "copy"})["type"] == "error"
     session.answer({"op": "transform", "key": "0>0", "transform": "reshape(2, 4)"})
     assert str(session.value["net.0.fc.weight"].transform) == "reshape(2, 4)"
@@ -484,7 +484,7 @@ def test_large_and_lost_values_of_a_pair_are_a_sentence(tmp_path, monkeypatch):
     asked = {"op": "row", "key": "0>0"}
     assert session.answer(asked)["evidence"].startswith("values are equal")
     with monkeypatch.context() as patch:
-        patch.setattr("troubleshooter_nb.widgets.editing._LARGEST", 1 << 10)
+        patch.setattr("troubleshooter_nb.widgets.editing.LARGEST_LOOK", 1 << 10)
         assert session.answer(asked)["evidence"].startswith("no values compared: the tensors are")
     (tmp_path / "l" / "w.npy").unlink()
     answer = session.answer(asked)
@@ -527,16 +527,16 @@ def test_evidence_problems_and_refusals_are_chinese_in_a_chinese_editor(pairing,
     said = session.answer({"op": "preview", "key": "0>0", "transform": "transpose"})
     assert said["evidence"] == "所有值都相等"
     said = session.answer({"op": "preview", "key": "0>0", "transform": "transposed"})["text"]
-    assert said.startswith("没有名为 'transposed' 的变换; 可用：copy, ")
-    assert said.endswith("是否想用 transpose？")
+    assert said.startswith("没有名为 'transposed' 的变换；可用：copy、")
+    assert said.endswith("最接近：'transpose'")
     session.answer({"op": "transform", "key": "0>0", "transform": "transpose"})
     refused = {
         path: session.answer({"op": "save", "path": str(tmp_path / path)})["text"]
         for path in ("m.txt", "m.json")
     }
     assert refused == {
-        "m.txt": "不能写为 '.txt'; 请用 .yaml",
-        "m.json": "w：json 无法表示 transpose; 请用 .yaml",
+        "m.txt": "权重映射不能写为 '.txt'；请用 .yaml",
+        "m.json": "w：json 无法表示 transpose；请用 .yaml",
     }
     session = open_session(pairing.pair("c", "y"), language="zh")
     rows = {row[0]: row[5] for row in session.answer({"op": "ready"})["rows"]}
@@ -731,7 +731,7 @@ def test_rows_that_fill_one_target_are_broken_rows():
         )
         assert session.value.problems() == []
     chinese = open_session(WeightMap(rows, {}), language="zh")
-    assert chinese.answer({"op": "ready"})["rows"][0][5] == "'x' 有多个来源：a, b"
+    assert chinese.answer({"op": "ready"})["rows"][0][5] == "'x' 有多个来源：a、b"
 
 
 def test_rows_that_say_the_same_twice_are_each_edited_where_they_stand():

@@ -124,5 +124,5 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "null_in_path": ("embedded null character", "路径中含有空字符"),
     "cannot_be_written": ("cannot be written", "无法写入"),
     "the_file": ("the file", "文件"),
-    "of_what": ("MappingEditor of {counts}", "MappingEditor：{counts}"),
+    "of_what": ("MappingEditor of {counts}", "MappingEditor（映射编辑器）：{counts}"),
 }

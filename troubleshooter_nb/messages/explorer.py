@@ -167,6 +167,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_bounds": ("between takes two numbers, got {got}", "between 需要两个数，得到 {got}"),
     "no_elements": ("a tensor of shape {shape} has no elements to show", "形状为 {shape} 的张量没有可显示的元素"),
     "no_slice": ("a slice of shape {shape} needs an index on axes {axes}, got {lead}", "形状 {shape} 的切片需要在轴 {axes} 上的下标，得到 {lead}"),
-    "no_rows": ("no rows in {span} of {length}", "共 {length} 行，{span} 中没有行"),
-    "no_columns": ("no columns in {span} of {length}", "共 {length} 列，{span} 中没有列"),
+    "empty_rows": ("no rows in {span} of {length}", "共 {length} 行，{span} 中没有行"),
+    "empty_columns": ("no columns in {span} of {length}", "共 {length} 列，{span} 中没有列"),
 }

@@ -15,7 +15,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "expected_by": ("expected to be missing ({where})", "预期无对应（{where}）"),
     "one_sided_state": ("training state of one side only", "仅一侧有训练状态"),
     "no_batches": ("the other framework counts no batches", "另一框架不统计批次数"),
-    "nothing_of_place": ("the other side has nothing of this step and rank", "另一侧没有此 step 和 rank 的条目"),
+    "nothing_of_place": ("the other side has nothing of this step and rank", "另一侧没有此步和进程的条目"),
     # What another entry has for or against it.
     "candidate": ("{name} ({why})", "{name}（{why}）"),
     "same_shape": ("same shape", "形状相同"),
@@ -41,15 +41,15 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_on_right": ("no entry {name!r} on the right{in_step}{in_rank}{closest}", "右侧没有条目 {name!r}{in_step}{in_rank}{closest}"),
     "in_step": (" in step {number}", "（步 {number}）"),
     "in_rank": (" in rank {number}", "（进程 {number}）"),
-    "several_on_left": ("{name!r} occurs in {count} steps or ranks on the left; give step= or rank=", "{name!r} 在左侧出现于 {count} 个 step 或 rank；请给出 step= 或 rank="),
-    "several_on_right": ("{name!r} occurs in {count} steps or ranks on the right; give step= or rank=", "{name!r} 在右侧出现于 {count} 个 step 或 rank；请给出 step= 或 rank="),
+    "several_on_left": ("{name!r} occurs in {count} steps or ranks on the left; give step= or rank=", "{name!r} 在左侧出现于 {count} 个步或进程；请给出 step= 或 rank="),
+    "several_on_right": ("{name!r} occurs in {count} steps or ranks on the right; give step= or rank=", "{name!r} 在右侧出现于 {count} 个步或进程；请给出 step= 或 rank="),
     "no_method": ("unknown pairing {method}; choose one of {known}", "未知的配对方法 {method}；可用：{known}"),
     "no_bool": ("fuzzy takes True or False, got {got}", "fuzzy 需要 True 或 False，得到 {got}"),
     # What a mapping given as pairs cannot say.
     "no_mapping": ("mapping takes {{left name: right name}}, a list of such pairs, or the path of a mapping file, got {got}", "mapping 需要 {{左侧名称: 右侧名称}}、这样的键值对列表，或映射文件的路径，得到 {got}"),
     "no_pair": ("row {number} of the mapping is {got}; expected (left name, right name)", "映射第 {number} 行为 {got}；应为 (左侧名称, 右侧名称)"),
     "named_twice": ("row {number} of the mapping names {name!r} a second time", "映射第 {number} 行再次出现 {name!r}"),
-    "no_common_place": ("row {number} of the mapping: {left!r} and {right!r} share no step and rank", "映射第 {number} 行：{left!r} 与 {right!r} 没有共同的 step 和 rank"),
+    "no_common_place": ("row {number} of the mapping: {left!r} and {right!r} share no step and rank", "映射第 {number} 行：{left!r} 与 {right!r} 没有共同的步和进程"),
     "no_entry_of_row": ("row {number} of the mapping: no {name!r} in {where}{closest}", "映射第 {number} 行：{where}中没有 {name!r}{closest}"),
     # What its repr says.
     "pairs_of_user": ("Paired by the user ({shown:,} of {count:,})", "用户指定的配对（{count:,} 对中的 {shown:,} 对）"),

@@ -258,7 +258,7 @@ def element_of(source: ArraySource, flat: int) -> int | float | complex:
 def _cut(span: tuple[int, int] | None, length: int, name: str) -> tuple[int, int]:
     start, stop = (0, length) if span is None else (max(0, span[0]), min(length, span[1]))
     if start >= stop:
-        raise ArgumentError(Message(f"explorer.no_{name}", span=span, length=length))
+        raise ArgumentError(Message(f"explorer.empty_{name}", span=span, length=length))
     return start, stop
 
 

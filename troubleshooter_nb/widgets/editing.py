@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from errno import ENOTDIR
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -92,9 +92,9 @@ class Session(ABC, Generic[Value]):
         """A message in the session's language, any other text as it is."""
         return told(text, self.language)
 
-    def refusal(self, key: str, **values: object) -> ArgumentError:
-        """That something cannot be done."""
-        return ArgumentError(Message(f"editor.{key}", **values))
+    def refuse(self, key: str, **values: object) -> NoReturn:
+        """Raise the words of this key."""
+        raise ArgumentError(Message(f"editor.{key}", **values))
 
     def answer(self, message: Asked) -> dict[str, Any]:
         """The answer to one message of the page; what goes wrong is a sentence in it.
@@ -108,9 +108,9 @@ class Session(ABC, Generic[Value]):
         act = getattr(self, f"_on_{message.get('op')}", None)
         try:
             if act is None:
-                raise self.refusal("no_such", what=repr(message.get("op")))
+                self.refuse("no_such", what=repr(message.get("op")))
             if message.get("numbering", self.numbering) != self.numbering:
-                raise self.refusal("renumbered")
+                self.refuse("renumbered")
             answer: dict[str, Any] = act(message)
         except (TroubleshooterError, OSError, ValueError, IndexError) as error:
             answer = {"type": "error", "text": self.why(error)}
@@ -169,7 +169,7 @@ class Session(ABC, Generic[Value]):
         names = self._names[_SIDES.index(side)][0]
         if not isinstance(number, int) or not 0 <= number < len(names):
             where = Message(f"editor.{side}")
-            raise self.refusal("no_name", number=repr(number), side=where)
+            self.refuse("no_name", number=repr(number), side=where)
         return names[number]
 
     def _facts(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Session(ABC, Generic[Value]):
         """The numbers of names of a side, one or several, each once."""
         numbers = list(dict.fromkeys(given if isinstance(given, list) else [given]))
         if not numbers:
-            raise self.refusal("choose_one", side=Message(f"editor.{side}"))
+            self.refuse("choose_one", side=Message(f"editor.{side}"))
         for number in numbers:
             self.names(side, number)
         return numbers
@@ -259,7 +259,7 @@ class Session(ABC, Generic[Value]):
     def _on_name(self, message: Asked) -> dict[str, Any]:
         left, right = self.names("left", message["left"]), str(message.get("name", "")).strip()
         if not right:
-            raise self.refusal("no_target_name")
+            self.refuse("no_target_name")
         return self.replace(
             self.paired_with(left, right), self.word("did_pair", left=left, right=right)
         )
@@ -308,7 +308,7 @@ class Session(ABC, Generic[Value]):
         """Saves; a file that somebody else wrote is overwritten when it is asked for twice."""
         path = str(message.get("path", "")).strip()
         if not path:
-            raise self.refusal("no_path")
+            self.refuse("no_path")
         kind = message.get("kind")
         try:
             if self._is_of_others(path):
@@ -317,7 +317,8 @@ class Session(ABC, Generic[Value]):
         except OSError as error:
             if isinstance(error, TroubleshooterError):
                 raise
-            raise self.refusal("not_saved", file=path, reason=_reason(error)) from error
+            said = Message("editor.not_saved", file=path, reason=_reason(error))
+            raise ArgumentError(said) from error
         text = self.word("saved", name=written.name)
         return {"type": "saved", "text": text, "left_out": left_out}
 
@@ -336,7 +337,7 @@ class Session(ABC, Generic[Value]):
         """The names of the row with the key of a message."""
         cells = self._sent.get(str(message.get("key")))
         if cells is None:
-            raise self.refusal("no_row")
+            self.refuse("no_row")
         return self._both(cells[1], cells[2])
 
     @abstractmethod
@@ -780,7 +781,7 @@ class WeightMapSession(Session[WeightMap]):
     def save(self, path: str, kind: str | None = None) -> Path:
         """Write the map as ``.yaml``, or as TroubleShooter's ``.json``."""
         if kind is not None:
-            raise self.refusal("no_kinds", kind=repr(kind))
+            self.refuse("no_kinds", kind=repr(kind))
         return write_weight_map(self.value, _from_home(path))
 
 
