@@ -428,8 +428,8 @@ class Pairing:
                 said[f"in_{key}"] = where
             raise EntryNotFoundError(Message(f"pairings.not_on_{side}", **said))
         if len(found) > 1:
-            said = {"name": name, "count": len(found)}
-            raise AmbiguousEntryError(Message(f"pairings.several_on_{side}", **said))
+            several = {"name": name, "count": len(found)}
+            raise AmbiguousEntryError(Message(f"pairings.several_on_{side}", **several))
         return int(found[0])
 
     def _rows(self, side: str, name: str) -> np.ndarray:

@@ -729,7 +729,7 @@ class WeightMap:
     ) -> tuple[bool, Candidate]:
         """Whether shapes or values (by `proven`) let the pair be, and the candidate."""
         fitting = [proven] if proven is not None else []
-        why = Message("weight_maps.suggested_by", transform=proven)
+        why: str = Message("weight_maps.suggested_by", transform=proven)
         if not fitting and (self.target is None or not self.source):
             fitting, why = [Transform()], Message("weight_maps.shape_not_known")
         if not fitting:
@@ -1028,8 +1028,8 @@ class WeightMap:
             return replace(self, notes=(*(n for n in self.notes if n != note), note))
         for target, positions in renamed._filled_by_several().items():
             sources = [_joined_names(renamed.rows[at].sources) for at in positions]
-            names = {"name": target, "sources": sources}
-            raise WeightMapError(Message("weight_maps.renamed_to_several", **names))
+            several = {"name": target, "sources": sources}
+            raise WeightMapError(Message("weight_maps.renamed_to_several", **several))
         return renamed
 
     def filled_twice(self) -> dict[int, str]:

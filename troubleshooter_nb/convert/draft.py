@@ -509,7 +509,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
             continue
         target = pairing.right.names[match.right]
         row = named[name]
-        note = Message(GUESSED, method=match.method, confidence=match.confidence)
+        note: str = Message(GUESSED, method=match.method, confidence=match.confidence)
         note = row.note if match.confidence > 0.9 else joined([row.note, note])
         sure.append(replace(row, targets=(target,), note=note))
     return drafted.with_rows(sure)
