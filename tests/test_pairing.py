@@ -13,6 +13,7 @@ from troubleshooter_nb import Dump, Pairing, compare, pair_dumps, save
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.options import option_context
 from troubleshooter_nb.pairing import PAIRING_COLUMNS, Match
 
 STORED = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
@@ -281,3 +282,22 @@ def test_a_pairing_made_by_hand_compares():
         "a": "y",
         "b": "x",
     }
+
+
+def test_a_pairing_says_everything_in_chinese(pairing):
+    left = {"l1.weight": np.ones(2), "l2.bias": np.ones(3)}
+    near = pair_dumps(left, {"l1.weight": np.ones(2), "l2.w": np.ones(2)})
+    matched = pairing.match_rest()
+    with option_context(language="zh"):
+        assert "自动匹配：此形状仅此一对" in repr(matched)
+        assert "已与 l1.weight 配对" in repr(near)
+        assert "已与 l1.weight 配对" in near._repr_html_()
+        assert "预期无对应" in pairing.expect_missing("c")._repr_html_()
+        said = "两侧都没有条目 'l1.wight'；最接近：左侧 'l1.weight'"
+        with pytest.raises(EntryNotFoundError, match=said):
+            near.unpair("l1.wight")
+
+
+def test_what_a_person_paired_is_told_from_what_was_matched(pairing):
+    assert "Paired by the user" not in repr(pairing.match_rest())
+    assert "Paired by the user (1 of 1)" in repr(pairing.pair("c", "z"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,6 +18,8 @@ from troubleshooter_nb.errors import (
     WeightMapError,
 )
 from troubleshooter_nb.formats.mapping_file import unsaid_in_weight_map
+from troubleshooter_nb.messages import Message, ids_of, joined, told
+from troubleshooter_nb.options import option_context
 from troubleshooter_nb.weight_map import (
     WEIGHT_MAP_COLUMNS,
     Spec,
@@ -474,7 +478,7 @@ def test_several_names_are_split_joined_or_added_where_shapes_say_so(source, tar
 
 def test_of_several_names_it_is_said_why_nothing_fits_and_what_would_be():
     assert QKV.misfit("qkv", ["tq", "tk"]) == (
-        "192 values (48x4) against 64 values (16x4) + 64 values (16x4)"
+        "192 values (48×4) against 64 values (16×4) + 64 values (16×4)"
     )
     assert "only one dtype is joined, not float32, float16" in QKV.misfit(["sq", "half"], "sum")
     assert "take one on either side" in QKV.misfit(["sq", "sk"], ["tq", "tk"])
@@ -618,3 +622,85 @@ def test_names_of_a_target_that_is_not_known_are_given_to_match_and_to_find_cand
     assert parted.match_rest(targets=["entirely.else"]) is parted
     nothing = WeightMap((), {}, None).match_rest(sources=["a.w"], targets=["a.w"])
     assert nothing.names == {"a.w": "a.w"}
+
+
+SAID = joined(
+    [
+        Message("weight_maps.guessed", kind="Conv1d"),
+        Message("weight_maps.by_values", relation=Message("values.the_source"), residual=1e-9),
+        "typed by hand: 'x'",
+    ]
+)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_saved_note_is_read_in_either_language(tmp_path, language):
+    rows = (WeightRow(("q",), ("own",), note=SAID), WeightRow(("k",), ("qk",), note="by hand"))
+    with option_context(language=language):
+        path = write_weight_map(WeightMap(rows, {}), tmp_path / "map.yaml")
+    text = path.read_text()
+    assert "note: 'guessed: Conv1d; by values: the source, residual 1.0e-09; typed by" in text
+    assert text.count("said: ") == 1  # what a person typed needs none
+    read = read_weight_map(path)
+    assert [row.note for row in read] == [SAID, "by hand"]
+    assert ids_of(read["q"].note) == ids_of(SAID)
+    with option_context(language="zh"):
+        assert told(read["q"].note).startswith("推测：Conv1d；由数值得出：源，残差 1.0e-09；typed")
+        assert "推测：Conv1d" in repr(read)
+    assert "guessed: Conv1d" in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("  note: 'guessed: Conv2d'", "guessed: Conv2d"),  # edited by a person
+        ("", ""),  # taken out
+    ],
+)
+def test_an_edited_note_counts_more_than_what_it_was(tmp_path, line, becomes):
+    row = WeightRow(("q",), ("own",), note=Message("weight_maps.guessed", kind="Conv1d"))
+    path = write_weight_map(WeightMap((row,), {}), tmp_path / "map.yaml")
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line if "note:" in one else one for one in lines))
+    (read,) = read_weight_map(path)
+    assert (read.note, ids_of(read.note)) == (becomes, [])
+
+
+_NO_SUCH = '{"message": "no.such", "values": {}}'
+
+
+@pytest.mark.parametrize("said", ["1", "'{'", "{message: x}", f"'{_NO_SUCH}'", "[a, b]"])
+def test_a_broken_said_leaves_the_note(tmp_path, said):
+    path = tmp_path / "map.yaml"
+    path.write_text(f"weights:\n- from: a\n  to: b\n  note: as it is\n  said: {said}\n")
+    (row,) = read_weight_map(path)
+    assert (row.note, ids_of(row.note)) == ("as it is", [])
+
+
+def test_a_yaml_of_an_earlier_version_is_read(tmp_path):
+    path = tmp_path / "map.yaml"
+    path.write_text("source: a\ntarget: b\nweights:\n- {from: a, to: b, note: 'guessed: Conv1d'}\n")
+    (row,) = read_weight_map(path)
+    assert row.note == "guessed: Conv1d"
+
+
+def test_a_map_says_everything_in_chinese():
+    drafted = replace(MAP, notes=(Message("weight_maps.values_agree", agreeing=2, total=3),))
+    said = "可比较的 3 行中有 2 行的值一致"
+    assert "values agree in 2 of 3 rows that can be compared" in repr(drafted)
+    with option_context(language="zh"):
+        assert said in repr(drafted)
+        assert said in drafted._repr_html_()
+        whys = [told(one.why) for one in MAP.candidates("q")]
+        assert "18 个值（6×3） ≠ 36 个值（12×3）" in whys
+        with pytest.raises(WeightMapError, match=r"得到形状 .*，而 'own' 的形状为"):
+            MAP.pair("q", "own")
+        assert repr(WeightMapHistory(MAP)).startswith("WeightMapHistory：第 1 版，共 1 版")
+
+
+def test_the_table_of_messages_goes_to_netcdf(tmp_path):
+    pytest.importorskip("netCDF4")
+    rows = (WeightRow(("q",), ("own",), note=SAID), WeightRow(("k",), ("qk",)))
+    table = WeightMap(rows, {}).table
+    table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
+    assert [type(note) for note in table["note"].values] == [Message, Message]

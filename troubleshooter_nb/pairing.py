@@ -259,12 +259,15 @@ class Pairing:
         found = []
         for position, score in near:
             k = rows[position]
-            same = columns[f"{other}_shape"][k] == shape
+            other_shape = str(columns[f"{other}_shape"][k])
+            known = bool(other_shape and shape)
+            same = known and other_shape == shape
             taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
-            why = of_shape(str(columns[f"{other}_shape"][k]), same=same)
+            why = of_shape(other_shape if known else "", same=same)
             goes = Message("pairings.paired_with", name=taken) if taken else ""
-            candidate = Candidate(names[position], joined([why, goes]), bool(same and not taken))
-            found.append((bool(taken) + 2 * (not same), -score, position, candidate))
+            fits = (same or not known) and not taken
+            candidate = Candidate(names[position], joined([why, goes]), fits)
+            found.append((bool(taken) + 2 * (known and not same), -score, position, candidate))
         return [one[3] for one in sorted(found, key=lambda one: one[:3])[:most]]
 
     def match_rest(self) -> Pairing:
@@ -429,8 +432,8 @@ class Pairing:
                 said[f"in_{key}"] = where
             raise EntryNotFoundError(Message(f"pairings.not_on_{side}", **said))
         if len(found) > 1:
-            said = {"name": name, "count": len(found)}
-            raise AmbiguousEntryError(Message(f"pairings.several_on_{side}", **said))
+            several = {"name": name, "count": len(found)}
+            raise AmbiguousEntryError(Message(f"pairings.several_on_{side}", **several))
         return int(found[0])
 
     def _rows(self, side: str, name: str) -> np.ndarray:

@@ -730,7 +730,7 @@ class WeightMap:
     ) -> tuple[bool, Candidate]:
         """Whether shapes or values (by `proven`) let the pair be, and the candidate."""
         fitting = [proven] if proven is not None else []
-        why = Message("weight_maps.suggested_by", transform=proven)
+        why: str = Message("weight_maps.suggested_by", transform=proven)
         if not fitting and (self.target is None or not self.source):
             fitting, why = [Transform()], Message("weight_maps.shape_not_known")
         if not fitting:
@@ -1029,8 +1029,8 @@ class WeightMap:
             return replace(self, notes=(*(n for n in self.notes if n != note), note))
         for target, positions in renamed._filled_by_several().items():
             sources = [_joined_names(renamed.rows[at].sources) for at in positions]
-            names = {"name": target, "sources": sources}
-            raise WeightMapError(Message("weight_maps.renamed_to_several", **names))
+            several = {"name": target, "sources": sources}
+            raise WeightMapError(Message("weight_maps.renamed_to_several", **several))
         return renamed
 
     def filled_twice(self) -> dict[int, str]:
@@ -1249,7 +1249,8 @@ def _sized(spec: Spec) -> Message:
     """How many values there are, and their shape where it says more."""
     if len(spec.shape) == 1:
         return Message("weight_maps.values", count=spec.size)
-    return Message("weight_maps.values_of_shape", count=spec.size, shape=_listed_shapes([spec])[0])
+    shape = "×".join(map(str, spec.shape)) or Message("weight_maps.scalar")
+    return Message("weight_maps.values_of_shape", count=spec.size, shape=shape)
 
 
 _ANYTHING = Spec((), np.dtype("f4"))  # where no shape is known, none is wrong

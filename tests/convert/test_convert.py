@@ -12,6 +12,7 @@ import pytest
 
 from troubleshooter_nb import Dump, convert_weights, draft_weight_map, formats, open_dump, save_dump
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.options import option_context
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
 DATA = Path(__file__).parents[1] / "data/compat/troubleshooter"
@@ -265,3 +266,18 @@ def test_values_find_what_names_and_shapes_do_not(tmp_path):
     for name in ("fc.weight", "attn.q", "attn.k", "attn.v", "gate_up"):
         assert written.array(name).tobytes() == target[name].tobytes()
     assert proof.passed
+
+
+def test_a_conversion_says_what_it_did_in_chinese(tmp_path):
+    source = {"a": np.ones((2, 3), "f4"), "b": np.arange(4, dtype="f4")}
+    rows = (WeightRow(("a",), ("x",), Transform("transpose")), WeightRow(("b",), ("b",)))
+    with option_context(language="zh"):
+        proof = convert_weights(source, tmp_path / "net.safetensors", WeightMap(rows, {}))
+        assert "写入 2 行，改名 1 行，变换 1 行" in repr(proof)
+        with pytest.raises(WeightMapError, match="是源的文件；请写到别处"):
+            convert_weights(tmp_path / "net.safetensors", tmp_path / "net.safetensors", proof_map())
+    assert proof.notes[-1] == "2 rows written, 1 renamed, 1 transformed"
+
+
+def proof_map():
+    return WeightMap((WeightRow(("x",), ("y",)), WeightRow(("b",), ("b",))), {})

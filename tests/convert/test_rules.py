@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import frameworks
+from troubleshooter_nb.convert import rules
 from troubleshooter_nb.convert.rules import (
     Rule,
     counterparts,
     default_differences,
     rules_for,
 )
+from troubleshooter_nb.messages import Message
 
 TABLE = Path(__file__).parents[1] / "data" / "layer_parameters.csv"
 ROWS = list(csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines()))
@@ -525,3 +527,10 @@ def test_conv1d_lacks_bias_and_padding_by_default():
     }
     assert found["has_bias"] == "bias_missing"
     assert found["pad_mode"] == "pad_mode"
+
+
+def test_what_the_tables_say_to_a_user_has_its_chinese():
+    effects = [difference.effect for difference in rules._differences() if difference.cause]
+    assert len(effects) > 50
+    notes = [rules.said_of_layers(r.note) for r in rules._rows() if r.transform == "unsupported"]
+    assert all(isinstance(said, Message) for said in [*effects, *notes])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import Dump, draft_weight_map, option_context, pair_dumps
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, WeightMap
 from troubleshooter_nb.widgets.editing import open_session
@@ -98,15 +99,19 @@ def test_a_small_map_stands_open():
     assert lines.seen == lines.all
 
 
+_TURNED = {"relation": "the target is the source, transposed", "residual": 0.0}
+
+
 @pytest.mark.parametrize(
     ("note", "expected"),
     [
-        ("values: the target is the source, transposed, residual 0.0e+00", True),
-        ("renamed; values are those of 'b' (residual 0)", True),
-        ("values differ and no relation was found (cosine 0.01)", True),
-        ("by values: the target is identical to the source, residual 0.0e+00", False),
-        ("renamed; by values: split in 2 along axis 0, residual 0.0e+00", False),
-        ("values are equal, every one", False),
+        (joined(["renamed", Message("weight_maps.values_related", **_TURNED)]), True),
+        (Message("weight_maps.values_of_other", name="b", how="", also=""), True),
+        (Message("weight_maps.values_differ", found=""), True),
+        (Message("weight_maps.by_values", **_TURNED), False),
+        (joined(["renamed", Message("weight_maps.by_values", **_TURNED)]), False),
+        (Message("values.equal"), False),
+        ("values differ, as a person typed", False),
         ("", False),
     ],
 )

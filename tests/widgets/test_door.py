@@ -11,7 +11,7 @@ from troubleshooter_nb import pair_dumps
 from troubleshooter_nb.errors import ExtraMissingError
 from troubleshooter_nb.weight_map import Spec, WeightMap
 from troubleshooter_nb.widgets import edit, explore
-from troubleshooter_nb.widgets.editor_words import editor_word
+from troubleshooter_nb.widgets.words import editor_word
 
 SPECS = {"a": Spec((2,), np.dtype("f4"))}
 MAP = WeightMap((), SPECS, SPECS)

@@ -12,11 +12,13 @@ import pytest
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import TroubleshooterError, WeightMapError
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
+from troubleshooter_nb.messages import Message, message_of, told
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.options import option_context
 from troubleshooter_nb.pairing import Match, Pairing
 from troubleshooter_nb.weight_map import KINDS, Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.editing import open_session
-from troubleshooter_nb.widgets.editor_words import editor_word, in_words_of
+from troubleshooter_nb.widgets.words import editor_word
 
 F4 = np.dtype("f4")
 # What stays as it is: names of transforms, of kinds of files and of parts, and code.
@@ -41,7 +43,7 @@ def said_of(transform, *shapes):
     try:
         Transform.parse(transform).specs([Spec(shape, F4) for shape in shapes])
     except WeightMapError as error:
-        return str(error)
+        return message_of(error)
     return ""
 
 
@@ -54,8 +56,8 @@ def test_why_a_transform_does_not_fit_is_said_in_chinese(transform):
     } - {""}
     assert said
     for text in said:
-        assert not english_in(in_words_of(text, "zh")), text
-        assert in_words_of(text, "en") == text
+        assert not english_in(told(text, "zh")), text
+        assert told(text, "en") == text
         assert "Spec(" not in text
 
 
@@ -85,8 +87,8 @@ CALLS = {
 def test_why_a_row_is_not_made_is_said_in_chinese(case):
     with pytest.raises(TroubleshooterError, match=r".") as caught:
         CALLS[case]()
-    text = " ".join(str(caught.value).split())
-    assert not english_in(in_words_of(text, "zh")), text
+    text = told(message_of(caught.value), "zh")
+    assert not english_in(text), text
 
 
 @pytest.mark.parametrize(
@@ -169,23 +171,22 @@ def test_what_a_mapping_leaves_out_is_said_in_chinese(tmp_path):
         Match(1, -1, "unmatched", np.nan),
         Match(-1, 1, "unmatched", np.nan),
     ]
-    note = "expected to be missing"
+    note = Message("pairings.expected")
     rows += [Match(2, -1, "unmatched", np.nan, note, expected=True), Match(3, 2, "user", 1.0)]
     rows += [Match(-1, 3, "unmatched", np.nan, note, expected=True)]
     pairing = Pairing.from_matches(left, right, rows)
     lines = unsaid_in_mapping(pairing, "layer")
     assert len(lines) >= 4
     for line in lines:
-        if not line.startswith("paired again"):  # said in the warning below
-            assert not english_in(in_words_of(line, "zh")), line
-            unsaid = editor_word("unsaid", "zh", kind="layer", count=1, first=line)
-            assert not english_in(in_words_of(unsaid, "zh")), line
+        assert not english_in(told(line, "zh")), line
+        unsaid = editor_word("unsaid", "zh", kind="layer", count=1, first=line)
+        assert not english_in(unsaid), line
     for kind in ("data", "layer"):
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, option_context(language="zh"):
             warnings.simplefilter("always")
             write_mapping(pairing, tmp_path / "m.yaml", kind=kind)
-        assert "cannot keep apart" in str(caught[0].message)
-        assert not english_in(in_words_of(str(caught[0].message), "zh")), caught[0].message
+        assert "无法表示这些未配对" in str(caught[0].message)
+        assert not english_in(str(caught[0].message)), caught[0].message
 
 
 def test_what_is_expected_in_one_step_alone_is_said_in_chinese(tmp_path):
@@ -196,9 +197,13 @@ def test_what_is_expected_in_one_step_alone_is_said_in_chinese(tmp_path):
         {"op": "save", "path": str(tmp_path / "m.yaml"), "kind": "data"}
     )
     assert answer["type"] == "saved"
-    (said,) = [text for text in answer["left_out"] if "部分步" in text]
+    (said,) = [text for text in answer["left_out"] if "因此未写入" in text]
     assert said.endswith("左侧 b")
     assert not english_in(said), said
-    both = "m.yaml cannot say that these are expected to be missing in some steps or ranks only, "
-    both += "and does not say it at all: a on the left, b on the right, c on the left and 3 more"
-    assert in_words_of(both, "zh").endswith("左侧 a、右侧 b、左侧 c，另有 3 项")
+    sides = ["left", "right", "left", "right", "left", "right"]
+    names = [
+        Message(f"pairings.on_{side}", name=n) for side, n in zip(sides, "abcdef", strict=True)
+    ]
+    both = Message("mappings.cannot_say_in_part", file="m.yaml", names=names)
+    assert both.endswith("at all: a on the left, b on the right, c on the left and 3 more")
+    assert told(both, "zh").endswith("左侧 a、右侧 b、左侧 c，另有 3 项")

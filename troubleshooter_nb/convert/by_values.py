@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -98,7 +98,8 @@ def _pairs(left: _Values, right: _Values, drafted: WeightMap) -> tuple[list[Weig
         relation = find_relation(left.array(ours), right.array(theirs))
         if relation is not None and relation.kind not in NOT_SAME:
             found.append((relation.residual, ours, theirs, relation))
-    rows, notes = [], []
+    rows: list[WeightRow] = []
+    notes: list[str] = []
     for _, ours, theirs, relation in sorted(found, key=lambda one: one[:3]):
         if ours not in left.sources or theirs not in right.sources:
             continue
@@ -128,7 +129,7 @@ def said_of_row(relation: Relation, row: WeightRow, source: str = "the_source") 
     return packed or relation_said(relation.kind, relation.arguments, **sides)
 
 
-def _of_packed(relation: Relation, row: WeightRow, sides: dict[str, str]) -> Message | None:
+def _of_packed(relation: Relation, row: WeightRow, sides: Mapping[str, str]) -> Message | None:
     """The order of gates, of q, k and v, or of two halves, in words."""
     given = relation.arguments
     if relation.kind != "blocks":

@@ -27,6 +27,7 @@ from troubleshooter_nb.convert.rules import (
     counterparts,
     default_differences,
     rules_for,
+    said_of_layers,
 )
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
@@ -358,7 +359,7 @@ def _by_rules(
         if rule.transform == "unsupported":
             why = Message("weight_maps.no_counterpart", kind=kind, flavour=flavour)
             if rule.note:
-                why = Message("weight_maps.in_brackets", said=why, note=rule.note)
+                why = Message("weight_maps.in_brackets", said=why, note=said_of_layers(rule.note))
             unsupported.setdefault(why, []).append(name)
         elif rule.target_leaf is None:
             rows.append(WeightRow((name,), (), Transform("drop"), kind, note=note))
@@ -515,7 +516,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
             continue
         target = pairing.right.names[match.right]
         row = named[name]
-        note = Message(GUESSED, method=match.method, confidence=match.confidence)
+        note: str = Message(GUESSED, method=match.method, confidence=match.confidence)
         note = row.note if match.confidence > 0.9 else joined([row.note, note])
         sure.append(replace(row, targets=(target,), note=note))
     return drafted.with_rows(sure)

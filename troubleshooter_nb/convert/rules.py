@@ -17,7 +17,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.messages.layers import MESSAGES
 
 Target = Literal["mindspore.nn", "mindspore.mint", "torch"]
 _TARGETS = [*get_args(Target)]
@@ -196,6 +197,14 @@ class _Row:
     note: str
 
 
+_KEYS = {english: key for key, (english, _) in MESSAGES.items()}
+
+
+def said_of_layers(text: str) -> str:
+    """What a table says, as the message that it is; a text without one as words of others."""
+    return Message(f"layers.{_KEYS[text]}") if text in _KEYS else Foreign(text)
+
+
 def _table(name: str) -> Iterable[dict[str, str]]:
     path = resources.files("troubleshooter_nb").joinpath("tables", name)
     return csv.DictReader(path.read_text(encoding="utf-8").splitlines())
@@ -310,6 +319,6 @@ def _difference(record: dict[str, str]) -> DefaultDifference:
         "" if of_mindspore == "-" else of_mindspore,
         record["torch_default"],
         record["ms_default"],
-        record["effect"],
+        said_of_layers(record["effect"]),
         record["cause_id"],
     )

@@ -181,8 +181,10 @@ def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
         if row.transform == _PEER_TRANSFORM:
             functions[source] = _PEER_FUNCTION
         elif row.transform.kind != "copy":
-            said = {"source": source, "transform": row.transform}
-            raise WeightMapError(Message("mappings.json_no_transform", **said))
+            how = row.transform
+            raise WeightMapError(
+                Message("mappings.json_no_transform", source=source, transform=how)
+            )
     return [names, functions]
 
 

@@ -256,8 +256,8 @@ class _Reader:
             meaning = _API_KEYS[key.value]
             if meaning in found:
                 other = found[meaning][0]
-                said = {"other": other.value, "line": other.line}
-                self.fail(key.line, key.value, "same_key", **said)
+                first = {"other": other.value, "line": other.line}
+                self.fail(key.line, key.value, "same_key", **first)
             found[meaning] = key, value
         for key_name in ("ms_api", "pt_api"):
             if _API_KEYS[key_name] not in found:

@@ -241,8 +241,8 @@ def _data_lines(pairing: Pairing) -> _Lines:
         if left_entry < 0 or right_entry < 0:
             continue
         if partners.setdefault(left, right) != right or back.setdefault(right, left) != left:
-            names = {"left": left, "right": right}
-            raise MappingFileError(Message("mappings.otherwise_in_place", **names))
+            said = Message("mappings.otherwise_in_place", left=left, right=right)
+            raise MappingFileError(said)
     pairs: list[tuple[str | None, str | None]] = list(partners.items())
     alone: list[dict[str, set[bool]]] = [{}, {}]
     for left, right, left_entry, right_entry, expected in rows:

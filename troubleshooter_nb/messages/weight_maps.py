@@ -60,7 +60,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "goes_elsewhere": ("{name!r} goes to {others:r}, and not to {target!r}; give tied=True to keep them all, or unpair the wrong one first, with target=", "{name!r} 已对应 {others:r}，而不是 {target!r}；可用 tied=True 全部保留，或先用 target= 取消其中错误的一对"),
     "no_suggestion": ("no suggestion for {name!r}{closest}; see weight_map.suggestions", "没有对 {name!r} 的建议{closest}；见 weight_map.suggestions"),
     # How names and shapes of two sides belong together.
-    "several_of_several": ("no transform makes several of several; take one on either side", "没有变换能由多个得到多个；请在某一侧只选一个"),
+    "several_of_several": ("no transform makes several of several; choose one on either side", "没有变换能由多个得到多个；请在某一侧只选一个"),
     "no_axis_joins": ("no axis joins {shapes}", "没有可拼接 {shapes} 的轴"),
     "no_equal_parts": ("no axis of {shape} has {count} equal parts", "{shape} 没有可等分为 {count} 份的轴"),
     "one_dtype": ("only one dtype is joined, not {dtypes}", "只能拼接同一种 dtype，得到 {dtypes}"),
@@ -95,7 +95,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_framework": ("target {target!r} is no file and no framework; there are {known}{closest}", "target {target!r} 既不是文件也不是框架；可用：{known}{closest}"),
     "empty_argument": ("{argument} is empty: pass a network, a checkpoint or a framework", "{argument} 为空：请给出网络、权重文件或框架"),
     "other_argument": ("{argument} takes a network, a checkpoint or a mapping, got {got}", "{argument} 需要网络、权重文件或 mapping，得到 {got}"),
-    "several_places": ("{label} holds {count} steps or ranks: dump.select(step=..., rank=...)", "{label} 含 {count} 个 step 或 rank：请用 dump.select(step=..., rank=...) 选定"),
+    "several_places": ("{label} holds {count} steps or ranks: dump.select(step=..., rank=...)", "{label} 含 {count} 个步或进程：请用 dump.select(step=..., rank=...) 选定"),
     "left_aside": ("{label}: {count} tensors of training state are left aside", "{label}：未计入 {count} 个训练状态张量"),
     "no_counterpart": ("{kind} has no counterpart in {flavour}", "{kind} 在 {flavour} 中没有对应的层"),
     "in_brackets": ("{said} ({note})", "{said}（{note}）"),

@@ -6,7 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from troubleshooter_nb.errors import ExtraMissingError
+from troubleshooter_nb.errors import ArgumentTypeError, ExtraMissingError
+from troubleshooter_nb.messages import Message, told
 
 if TYPE_CHECKING:
     from troubleshooter_nb.comparison import Comparison
@@ -48,16 +49,14 @@ def edit(
     TypeError
         For anything else to edit, and for values beside a pairing.
     """
-    _require("edit()", "the methods pair, unpair, match_rest of the object do the same")
+    _require("edit")
     from troubleshooter_nb.pairing import Pairing
     from troubleshooter_nb.widgets.mapping_editor import make_editor
 
-    given = [
-        f"{word}=" for word, one in (("source", source), ("target", target)) if one is not None
-    ]
+    given = [word for word, one in (("source", source), ("target", target)) if one is not None]
     if isinstance(value, Pairing) and given:
-        msg = f"edit() of a Pairing takes no {' and no '.join(given)}: it has its dumps already"
-        raise TypeError(msg)
+        id = f"editor.pairing_takes_no_{'_'.join(given)}"
+        raise ArgumentTypeError(Message(id))
     return make_editor(value, source=source, target=target, height=height)
 
 
@@ -80,26 +79,29 @@ def explore(value: Comparison | Dump) -> Any:
     TypeError
         For anything else to explore.
     """
-    _require("explore()", "to_dataframe() and cmp[name] of the object show the same")
+    _require("explore")
     from troubleshooter_nb.widgets.explorer import make_explorer
 
     return make_explorer(value)
 
 
-def _require(call: str, instead: str) -> None:
+def _require(call: str) -> None:
     """Raise unless anywidget is there; IPython shows the sentence instead of a traceback."""
     broken: ImportError | None = None
     missing = [name for name in ("anywidget", "ipywidgets") if find_spec(name) is None]
-    needed = " and ".join(missing)
+    needed: str = missing[0] if missing else ""
+    if len(missing) > 1:
+        needed = Message("widgets.two", first=missing[0], second=missing[1])
     for name in () if missing else _NEEDED:
         try:
             import_module(name)
         except ImportError as error:  # it is there, and something that it needs is not
-            needed, broken = f"{name}, which cannot be imported here ({error})", error
+            needed, broken = Message("widgets.broken", name=name, error=error), error
             break
     if not needed:
         return
-    msg = f"{call} needs {needed}: {_INSTALL}. Without it, {instead}."
-    wrong = ExtraMissingError(msg)
-    wrong._render_traceback_ = lambda: [msg]  # type: ignore[attr-defined]
+    facts = {"call": f"{call}()", "needed": needed, "install": _INSTALL}
+    said = Message("widgets.needs", **facts, instead=Message(f"widgets.without_{call}"))
+    wrong = ExtraMissingError(said)
+    wrong._render_traceback_ = lambda: [told(said)]  # type: ignore[attr-defined]
     raise wrong from broken

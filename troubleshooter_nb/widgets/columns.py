@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.errors import OptionError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.render.rows import Entries, Pairs
@@ -34,7 +35,7 @@ _OF_INDEX = (
 _ORIGINS = ("created", "within", "carried", "without_effect")
 _HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable", "not_read")
 _COUNTS = ("size", "nan_count", "inf_count", "zero_count")
-_MOST_NAMED = 12  # values that a refusal lists
+
 _LAST = 2**31 - 1  # stands for no upper bound, in the page as well
 _DIGITS = re.compile(r"(\d+)")
 
@@ -99,8 +100,8 @@ class View:
         own = ("text", "between", "sort", "descending")
         unknown = [name for name in changes if name not in own]
         if unknown:
-            msg = f"cannot filter by {unknown[0]!r}; known: {', '.join((*own, *_FILTERS))}"
-            raise OptionError(msg)
+            said = {"name": unknown[0], "known": [*own, *_FILTERS]}
+            raise OptionError(Message("explorer.no_filter", **said))
         if "between" in changes:
             changes["between"] = _bounds(changes["between"])
         nothing: dict[str, Any] = {
@@ -111,9 +112,8 @@ class View:
         }
         for name, kind in (("text", str), ("sort", str), ("descending", (bool, np.bool_))):
             if not isinstance(changes.get(name), (kind, type(None))):
-                what = "True or False" if name == "descending" else "a text"
-                msg = f"{name} takes {what}, got {changes[name]!r}"
-                raise OptionError(msg)
+                id = f"explorer.takes_{'bool' if name == 'descending' else 'text'}"
+                raise OptionError(Message(id, name=name, got=repr(changes[name])))
         asked = {name: nothing[name] if v is None else v for name, v in changes.items()}
         return replace(self, where={k: v for k, v in where.items() if v}, **asked)
 
@@ -187,16 +187,15 @@ class Table:
         A verdict need not be there, but be one that tables of this kind have.
         """
         if view.sort not in self.columns:
-            msg = f"cannot sort by {view.sort!r}; known: {', '.join(self.columns)}"
-            raise OptionError(msg)
+            said = {"name": view.sort, "known": list(self.columns)}
+            raise OptionError(Message("explorer.no_order", **said))
         for name, wanted in (view.where or {}).items():
             known = self._known(name)
             for value in wanted:
                 if value not in known:
-                    some = ", ".join(map(str, known[:_MOST_NAMED]))
-                    some += ", ..." if len(known) > _MOST_NAMED else ""
-                    msg = f"there is no {name} {value!r}; known: {some or 'none'}"
-                    raise OptionError(msg)
+                    some = list(known) or [Message("explorer.none_known")]
+                    said = {"name": name, "value": repr(value), "known": some}
+                    raise OptionError(Message("explorer.no_such_value", **said))
 
     def _known(self, name: str) -> list[Any]:
         """The values that one can filter a column by."""
@@ -281,8 +280,7 @@ def _bounds(between: Sequence[float | None] | None) -> tuple[int, int] | None:
         first = 0 if low is None or math.isnan(low) else math.ceil(min(max(low, 0), _LAST))
         last = _LAST if high is None or math.isnan(high) else math.floor(max(min(high, _LAST), -1))
     except (TypeError, ValueError):
-        msg = f"between takes two numbers, got {between!r}"
-        raise OptionError(msg) from None
+        raise OptionError(Message("explorer.no_bounds", got=repr(between))) from None
     return first, last
 
 

@@ -11,6 +11,8 @@ import xarray as xr
 
 from troubleshooter_nb.comparison import TensorDiff, evidence_dataset
 from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.errors import ArgumentError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, significand_bits
 from troubleshooter_nb.metrics.locate import (
     TILE_COLUMNS,
@@ -100,8 +102,7 @@ def plane_of(shape: Sequence[int], lead: Sequence[int] | None = None) -> Plane:
     """
     shape = tuple(int(n) for n in shape)
     if 0 in shape:
-        msg = f"a tensor of shape {shape} has no elements to show"
-        raise ValueError(msg)
+        raise ArgumentError(Message("explorer.no_elements", shape=shape))
     if lead is None:
         cut = split_axis(shape)
         return Plane(shape, None, 0, math.prod(shape[:cut]), math.prod(shape[cut:]), cut)
@@ -109,8 +110,8 @@ def plane_of(shape: Sequence[int], lead: Sequence[int] | None = None) -> Plane:
     axes = shape[:-2]
     fits = len(shape) > 2 and len(lead) == len(axes)
     if not fits or any(not 0 <= i < n for i, n in zip(lead, axes, strict=True)):
-        msg = f"a slice of shape {shape} needs an index on axes {axes}, got {lead}"
-        raise ValueError(msg)
+        given = {"shape": shape, "axes": axes, "lead": lead}
+        raise ArgumentError(Message("explorer.no_slice", **given))
     rows, columns = shape[-2:]
     start = int(np.ravel_multi_index(lead, axes)) * rows * columns
     return Plane(shape, lead, start, rows, columns, len(shape) - 1)
@@ -160,21 +161,21 @@ def part(
 def located(diff: TensorDiff) -> xr.Dataset | str:
     """Where the error of a pair sits (`comparison.evidence_dataset`), or why nobody can tell.
 
-    The reason is an id of `explorer_words`, or ``unread:`` and what the reader said.
+    The reason is a message of the explorer.
     """
     if diff.evidence is not None:
         return diff.evidence
     if reason := no_values(diff):
-        return reason
+        return Message(f"explorer.{reason}")
     try:
         found = diff.located().evidence
     except OSError as error:
-        return f"unread:{error}"
-    return "empty" if found is None else found
+        return Message("explorer.unread", reason=error)
+    return Message("explorer.empty") if found is None else found
 
 
 def no_values(diff: TensorDiff) -> str:
-    """Why there is nothing to draw of a pair, as an id of `explorer_words`; empty if there is."""
+    """Why there is nothing to draw of a pair, a key of the explorer's words; empty if there is."""
     left, right = diff.sources
     if diff.verdict in ("missing", "unreadable"):
         return diff.verdict
@@ -200,7 +201,8 @@ def located_entry(dump: Dump, row: int) -> xr.Dataset | str:
     """Where the large values of one entry sit, as `located_source`."""
     source = dump.sources[row]
     if source is None:
-        return "statistics_only" if str(dump.index["status"].values[row]) == "ok" else "unreadable"
+        is_fine = str(dump.index["status"].values[row]) == "ok"
+        return Message(f"explorer.{'statistics_only' if is_fine else 'unreadable'}")
     low, high = (float(dump.index[name].values[row]) for name in ("min", "max"))
     return located_source(source, None if math.isnan(low) else (low, high))
 
@@ -214,13 +216,13 @@ def located_source(
     largest finite value, the attribute ``figures`` has what `metrics.summary.summarise` found.
     """
     if 0 in source.shape:
-        return "empty"
+        return Message("explorer.empty")
     try:
         figures = {} if span else summarise(source.read, math.prod(source.shape))[0]
         span = span or (float(figures["min"]), float(figures["max"]))
         place = locate(source.read, _zeros_like(source.read), source.shape, span)
     except OSError as error:
-        return f"unread:{error}"
+        return Message("explorer.unread", reason=error)
     return evidence_dataset(place, source.shape).assign_attrs(figures=figures)
 
 
@@ -256,8 +258,7 @@ def element_of(source: ArraySource, flat: int) -> int | float | complex:
 def _cut(span: tuple[int, int] | None, length: int, name: str) -> tuple[int, int]:
     start, stop = (0, length) if span is None else (max(0, span[0]), min(length, span[1]))
     if start >= stop:
-        msg = f"no {name} in {span} of {length}"
-        raise ValueError(msg)
+        raise ArgumentError(Message(f"explorer.empty_{name}", span=span, length=length))
     return start, stop
 
 

@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from errno import ENOTDIR
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from troubleshooter_nb.convert.row_evidence import row_evidence, values_said
+from troubleshooter_nb.convert.row_evidence import LARGEST_LOOK, row_evidence, values_said
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import (
+    ArgumentError,
     PairingError,
     TroubleshooterError,
     TroubleshooterWarning,
@@ -30,27 +31,32 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
 from troubleshooter_nb.history import History
+from troubleshooter_nb.messages import Message, joined, message_of, parts_of, told
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate
+from troubleshooter_nb.options import option_context
 from troubleshooter_nb.pairing import Pairing, places_of
 from troubleshooter_nb.render.text import parse_shape, shape_text
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
-from troubleshooter_nb.widgets.editor_words import editor_word, in_words_of
+from troubleshooter_nb.widgets.words import editor_word
 
 Value = TypeVar("Value", WeightMap, Pairing)
-Message = Mapping[str, Any]
+Asked = Mapping[str, Any]  # a message of the page
 # key, left numbers, right numbers, transform or method, shapes, remark, tone, suggestion
 Cells = tuple[str, list[int], list[int], str, str, str, str, str]
 # Names and shapes of the left, then of the right.
 Sides = tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]
 _SIDES = ("left", "right")
 _MOST = 3  # candidates
-_LARGEST = 1 << 26  # bytes that are read for one look, as `convert.row_evidence` has it
+
 # What `fits` says of a shape that is not known, on either side.
 _UNKNOWN = "?"
-# The note of a pair of different shapes, as `pair_dumps` has it.
-_OTHER_SHAPE = "other shape"
+# Of the note of a pair of different shapes, as `pair_dumps` has it.
+_OTHER_SHAPE = "calls.other_shape"
+# What a mapping does not say, or says otherwise, but for what it may pair again.
+_UNSAID = {f"mappings.{id}" for id in ("not_said", "not_said_expected", "in_part")}
+_UNSAID.add("mappings.said_otherwise")
 _KIND_IN_STEM = re.compile(r"(?:^|[._-])(api|cell|layer)$")
 
 
@@ -83,10 +89,14 @@ class Session(ABC, Generic[Value]):
         return editor_word(key, self.language, **values)
 
     def said(self, text: str) -> str:
-        """What others say in English, in the session's language where it is known."""
-        return in_words_of(text, self.language)
+        """A message in the session's language, any other text as it is."""
+        return told(text, self.language)
 
-    def answer(self, message: Message) -> dict[str, Any]:
+    def refuse(self, key: str, **values: object) -> NoReturn:
+        """Raise the words of this key."""
+        raise ArgumentError(Message(f"editor.{key}", **values))
+
+    def answer(self, message: Asked) -> dict[str, Any]:
         """The answer to one message of the page; what goes wrong is a sentence in it.
 
         Parameters
@@ -98,14 +108,21 @@ class Session(ABC, Generic[Value]):
         act = getattr(self, f"_on_{message.get('op')}", None)
         try:
             if act is None:
-                msg = self.word("no_such", what=repr(message.get("op")))
-                raise WeightMapError(msg)
+                self.refuse("no_such", what=repr(message.get("op")))
             if message.get("numbering", self.numbering) != self.numbering:
-                raise IndexError(self.word("renumbered"))
+                self.refuse("renumbered")
             answer: dict[str, Any] = act(message)
         except (TroubleshooterError, OSError, ValueError, IndexError) as error:
-            answer = {"type": "error", "text": self.said(_sentence(error))}
+            answer = {"type": "error", "text": self.why(error)}
         return answer | {"re": message.get("re"), "revision": self.revision}
+
+    def why(self, error: Exception) -> str:
+        """What an error says, on one line, without the folders of this machine."""
+        said = message_of(error)
+        if isinstance(error, OSError) and not isinstance(error, TroubleshooterError):
+            name = Path(str(error.filename)).name if error.filename else Message("editor.the_file")
+            said = Message("editor.not_saved", file=name, reason=_reason(error))
+        return " ".join(self.said(said).split())
 
     def replace(self, value: Value, what: str) -> dict[str, Any]:
         """Make this the current version; the answer tells which rows changed."""
@@ -151,8 +168,8 @@ class Session(ABC, Generic[Value]):
         """The name with this number."""
         names = self._names[_SIDES.index(side)][0]
         if not isinstance(number, int) or not 0 <= number < len(names):
-            msg = self.word("no_name", number=repr(number), side=self.word(side))
-            raise IndexError(msg)
+            where = Message(f"editor.{side}")
+            self.refuse("no_name", number=repr(number), side=where)
         return names[number]
 
     def _facts(self) -> dict[str, Any]:
@@ -164,7 +181,7 @@ class Session(ABC, Generic[Value]):
             "summary": self.summary(),
         }
 
-    def _on_ready(self, _: Message) -> dict[str, Any]:
+    def _on_ready(self, _: Asked) -> dict[str, Any]:
         """All there is, for a new view alone: others have it."""
         return self._state() | {"first": True}
 
@@ -192,10 +209,10 @@ class Session(ABC, Generic[Value]):
             **self._facts(),
         }
 
-    def _on_undo(self, _: Message) -> dict[str, Any]:
+    def _on_undo(self, _: Asked) -> dict[str, Any]:
         return self._moved(self.history.undo)
 
-    def _on_redo(self, _: Message) -> dict[str, Any]:
+    def _on_redo(self, _: Asked) -> dict[str, Any]:
         return self._moved(self.history.redo)
 
     def _moved(self, move: Any) -> dict[str, Any]:
@@ -208,14 +225,14 @@ class Session(ABC, Generic[Value]):
         """Where names are that occur in several steps or ranks; nothing where there is one."""
         return {"places": [], "left_places": [], "right_places": []}
 
-    def _on_pair(self, message: Message) -> dict[str, Any]:
+    def _on_pair(self, message: Asked) -> dict[str, Any]:
         left, right = (self._numbers(side, message[side]) for side in _SIDES)
         instead = self._sent.get(str(message.get("key")))
         value = self.paired(left, right, instead, str(message.get("transform") or "").strip())
         names = dict(zip(_SIDES, map(" + ".join, self._both(left, right)), strict=True))
         return self.replace(value, self.word("did_pair", **names))
 
-    def _on_together(self, message: Message) -> dict[str, Any]:
+    def _on_together(self, message: Asked) -> dict[str, Any]:
         """What would make these names of the right of these of the left."""
         left, right = (self._numbers(side, message[side]) for side in _SIDES)
         given = {side: message[side] for side in _SIDES}
@@ -225,7 +242,7 @@ class Session(ABC, Generic[Value]):
         """The numbers of names of a side, one or several, each once."""
         numbers = list(dict.fromkeys(given if isinstance(given, list) else [given]))
         if not numbers:
-            raise ValueError(self.word("choose_one", side=self.word(side)))
+            self.refuse("choose_one", side=Message(f"editor.{side}"))
         for number in numbers:
             self.names(side, number)
         return numbers
@@ -234,20 +251,20 @@ class Session(ABC, Generic[Value]):
         """The names of these numbers of both sides."""
         return [self.names("left", k) for k in left], [self.names("right", k) for k in right]
 
-    def _on_unpair(self, message: Message) -> dict[str, Any]:
+    def _on_unpair(self, message: Asked) -> dict[str, Any]:
         left, _ = self._row(message)
         value = self.unpaired(self._sent[str(message["key"])])
         return self.replace(value, self.word("did_unpair", name=left[0]))
 
-    def _on_name(self, message: Message) -> dict[str, Any]:
+    def _on_name(self, message: Asked) -> dict[str, Any]:
         left, right = self.names("left", message["left"]), str(message.get("name", "")).strip()
         if not right:
-            raise ValueError(self.word("no_target_name"))
+            self.refuse("no_target_name")
         return self.replace(
             self.paired_with(left, right), self.word("did_pair", left=left, right=right)
         )
 
-    def _on_rest(self, _: Message) -> dict[str, Any]:
+    def _on_rest(self, _: Asked) -> dict[str, Any]:
         before, left = len(self._rows()), self.left_over()
         answer = self.replace(self.rested(), self.word("did_rest"))
         made = len(self._rows()) - before
@@ -257,12 +274,12 @@ class Session(ABC, Generic[Value]):
             said = self.word("rest_none" if all(left) else empty)
         return answer | {"said": said}
 
-    def _on_aside(self, message: Message) -> dict[str, Any]:
+    def _on_aside(self, message: Asked) -> dict[str, Any]:
         name = self.names(message["side"], message["number"])
         value, did = self.put_aside(message["side"], message["number"])
         return self.replace(value, self.word(did, name=name))
 
-    def _on_fits(self, message: Message) -> dict[str, Any]:
+    def _on_fits(self, message: Asked) -> dict[str, Any]:
         """How each shape of the other side fits this name."""
         side, number = message["side"], message["number"]
         self.names(side, number)
@@ -273,25 +290,25 @@ class Session(ABC, Generic[Value]):
             "former": self.former(side, number),
             "fits": self.fits(side, number),
             "candidates": [
-                [self._number(_SIDES[side == "left"], one), one.why, one.fits]
+                [self._number(_SIDES[side == "left"], one), self.said(one.why), one.fits]
                 for one in self.candidates(side, number)
             ],
         }
 
-    def _on_row(self, message: Message) -> dict[str, Any]:
+    def _on_row(self, message: Asked) -> dict[str, Any]:
         self._row(message)
         return {"type": "row", "key": message["key"], **self.details(message["key"])}
 
-    def _on_preview(self, message: Message) -> dict[str, Any]:
+    def _on_preview(self, message: Asked) -> dict[str, Any]:
         self._row(message)
         said = self.preview(message["key"], str(message["transform"]))
         return {"type": "preview", "key": message["key"], **said}
 
-    def _on_save(self, message: Message) -> dict[str, Any]:
+    def _on_save(self, message: Asked) -> dict[str, Any]:
         """Saves; a file that somebody else wrote is overwritten when it is asked for twice."""
         path = str(message.get("path", "")).strip()
         if not path:
-            raise ValueError(self.word("no_path"))
+            self.refuse("no_path")
         kind = message.get("kind")
         try:
             if self._is_of_others(path):
@@ -300,10 +317,10 @@ class Session(ABC, Generic[Value]):
         except OSError as error:
             if isinstance(error, TroubleshooterError):
                 raise
-            msg = f"{path}: {self.said(_reason(error))}"
-            raise ValueError(msg) from error
+            said = Message("editor.not_saved", file=path, reason=_reason(error))
+            raise ArgumentError(said) from error
         text = self.word("saved", name=written.name)
-        return {"type": "saved", "text": text, "left_out": [self.said(one) for one in left_out]}
+        return {"type": "saved", "text": text, "left_out": left_out}
 
     def _is_of_others(self, path: str) -> bool:
         """Whether a file is there that this editor did not write, and no answer was asked for."""
@@ -316,11 +333,11 @@ class Session(ABC, Generic[Value]):
         self._asked = where, self.revision
         return True
 
-    def _row(self, message: Message) -> tuple[list[str], list[str]]:
+    def _row(self, message: Asked) -> tuple[list[str], list[str]]:
         """The names of the row with the key of a message."""
         cells = self._sent.get(str(message.get("key")))
         if cells is None:
-            raise IndexError(self.word("no_row"))
+            self.refuse("no_row")
         return self._both(cells[1], cells[2])
 
     @abstractmethod
@@ -407,7 +424,9 @@ class Session(ABC, Generic[Value]):
 
     def saved(self, path: str, kind: str | None = None) -> tuple[Path, list[str]]:
         """Write the value to a file; also what the writer warns of, a sentence each."""
-        with warnings.catch_warnings(record=True) as caught:
+        # The page's messages come in a context of their own, in which no language is set.
+        in_language = option_context(language=self.language)
+        with in_language, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 written = self.save(path, kind)
@@ -425,11 +444,6 @@ class Session(ABC, Generic[Value]):
             else:
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         return written, said
-
-    def _taken(self, partners: Sequence[str]) -> str:
-        if not partners:
-            return self.word("is_dropped")
-        return self.word("paired_with", names=" + ".join(partners))
 
 
 class WeightMapSession(Session[WeightMap]):
@@ -533,7 +547,7 @@ class WeightMapSession(Session[WeightMap]):
     def _cells_of(self, row: WeightRow, instead: WeightRow | None, also: str) -> Cells:
         left = [self._at[0][name] for name in row.sources]
         right = [self._at[1][name] for name in row.targets]
-        problem = self.said("; ".join(filter(None, [self.value.problem(row), also])))
+        problem = joined([self.value.problem(row), also])
         suggestion = ""
         if instead:
             names = " + ".join(instead.targets)
@@ -545,7 +559,7 @@ class WeightMapSession(Session[WeightMap]):
             right,
             str(row.transform),
             self._shapes(left, right),
-            "; ".join(filter(None, [problem, self.said(row.note)])),
+            self.said(joined([problem, row.note])),
             tone,
             suggestion,
         )
@@ -595,8 +609,8 @@ class WeightMapSession(Session[WeightMap]):
             transforms = self._transforms(sources, targets)
             if not transforms:
                 names = dict(source=" + ".join(sources), target=" + ".join(targets))
-                msg = self.word("cannot", **names, why=self._misfit(sources, targets))
-                raise WeightMapError(msg)
+                why = self._misfit(sources, targets)
+                raise WeightMapError(Message("editor.cannot", **names, why=why))
             how = str(transforms[0])
         chosen = set(sources)
         used = [n for row in value.rows if row.targets for n in row.sources if n in chosen]
@@ -623,13 +637,13 @@ class WeightMapSession(Session[WeightMap]):
         sources, targets = self._both(left, right)
         transforms = self._transforms(sources, targets)
         if not transforms:
-            why = self._misfit(sources, targets)
+            why = self.said(self._misfit(sources, targets))
             return {"transforms": [], "ok": False, "text": why, "evidence": ""}
         made = WeightRow(tuple(sources), tuple(targets), transforms[0])
         try:
             text = self.value.preview_pair(sources, targets, str(transforms[0]))
         except WeightMapError as error:
-            said = {"ok": False, "text": self.said(_sentence(error)), "evidence": ""}
+            said = {"ok": False, "text": self.why(error), "evidence": ""}
         else:
             said = self._weighed(made, text)
         return {"transforms": [str(one) for one in transforms], **said}
@@ -679,7 +693,7 @@ class WeightMapSession(Session[WeightMap]):
     def put_aside(self, side: str, number: int) -> tuple[WeightMap, str]:
         """The map that drops a source."""
         if side == "right":
-            raise WeightMapError(self.word("only_sources"))
+            raise WeightMapError(Message("editor.only_sources"))
         return self.value.drop(self.names(side, number)), "did_drop"
 
     def fits(self, side: str, number: int) -> list[str]:
@@ -692,8 +706,8 @@ class WeightMapSession(Session[WeightMap]):
         for other in one_of_each.values() if name in known else ():
             pair = (name, other) if side == "left" else (other, name)
             transforms = value.fitting(*pair)
-            sizes = f"{known[name].size:,} ≠ {others[other].size:,}"
-            text = "!" + self.word("values", sizes=sizes)
+            sizes = {"mine": known[name].size, "theirs": others[other].size}
+            text = "!" + self.word("other_size", **sizes)
             if transforms:
                 text = "" if transforms[0].kind == "copy" else str(transforms[0])
             said[_shape(others[other])] = text
@@ -702,57 +716,16 @@ class WeightMapSession(Session[WeightMap]):
     def candidates(self, side: str, number: int) -> list[Candidate]:
         """The closest of the other side: by names alone where shapes are not known."""
         name = self.names(side, number)
-        value = self.value
         sources, targets = (names for names, _ in self._names)
         chosen: Any = "source" if side == "left" else "target"
-        closest = value.candidates(name, side=chosen, sources=sources, targets=targets, most=_MOST)
-        suggested = value.suggested_for(name, side=chosen)
-        partners = {
-            other: (row.sources if side == "left" else row.targets)
-            for row in value.rows
-            for other in (row.targets if side == "left" else row.sources)
-        }
-        found = []
-        for one in closest:
-            pair = (name, one.name) if side == "left" else (one.name, name)
-            why = [self._fit_of(*pair)]
-            if one.why.startswith("values ") and suggested is not None:
-                why = [self.word("by_values_how", how=suggested.transform)]
-            if one.name in partners:
-                why.append(self._taken(partners[one.name]))
-            found.append(one._replace(why="; ".join(why)))
-        return found
-
-    def _fit_of(self, source: str, target: str) -> str:
-        if not self._knows([source], [target]):
-            return self.word("unknown_shape")
-        fitting = self.value.fitting(source, target)
-        if not fitting:
-            return self._misfit([source], [target])
-        first = fitting[0]
-        return self.word("same_shape") if first.kind == "copy" else self.word("fits_by", how=first)
+        others = {"sources": sources, "targets": targets}
+        return self.value.candidates(name, side=chosen, **others, most=_MOST)
 
     def _misfit(self, sources: Sequence[str], targets: Sequence[str]) -> str:
         """Why nothing makes these targets of these sources."""
         if len(sources) > 1 and len(targets) > 1:
-            return self.word("several_both")
-        if not self._knows(sources, targets):
-            return self.said(self.value.misfit(sources, targets)) or self.word("unknown_shape")
-        ours = [self.value.source[name] for name in sources]
-        theirs = [(self.value.target or {})[name] for name in targets]
-        mine, wanted = (" + ".join(map(self._sized, specs)) for specs in (ours, theirs))
-        why = self.word("other_size", mine=mine, theirs=wanted)
-        dtypes = list(dict.fromkeys(spec.dtype.name for spec in ours))
-        if len(dtypes) == 1:
-            return why
-        return f"{why}; {self.word('one_dtype', dtypes=', '.join(dtypes))}"
-
-    def _sized(self, spec: Spec) -> str:
-        """How many values there are, and their shape where it says more."""
-        shape = self.word("scalar") if not spec.shape else _shape(spec).replace("x", "×")
-        word = "value" if spec.size == 1 else "values"
-        said = self.word(word, sizes=f"{spec.size:,}")
-        return said if len(spec.shape) == 1 else self.word("of_shape", said=said, shape=shape)
+            return Message("weight_maps.several_of_several")
+        return self.value.misfit(sources, targets) or Message("weight_maps.shape_not_known")
 
     def details(self, key: str) -> dict[str, Any]:
         """Transforms that fit, and what the values say."""
@@ -772,8 +745,7 @@ class WeightMapSession(Session[WeightMap]):
         try:
             text = self.value.preview(position, transform)
         except WeightMapError as error:
-            refusal = self.said(_sentence(error))
-            return {"ok": False, "text": refusal, "evidence": "", "transform": transform}
+            return {"ok": False, "text": self.why(error), "evidence": "", "transform": transform}
         made = replace(self.value.rows[position], transform=Transform.parse(transform))
         return {**self._weighed(made, text), "transform": transform}
 
@@ -787,10 +759,10 @@ class WeightMapSession(Session[WeightMap]):
             try:
                 evidence = row_evidence(row, source, target)
             except OSError as error:
-                evidence = self.word("unread", reason=self.said(_sentence(error)))
+                evidence = Message("values.unread", reason=self.why(error))
         return {"ok": True, "text": self.said(text), "evidence": self.said(evidence)}
 
-    def _on_transform(self, message: Message) -> dict[str, Any]:
+    def _on_transform(self, message: Asked) -> dict[str, Any]:
         left, _ = self._row(message)
         text = str(message["transform"])
         value = self.value.transform(self._position(message["key"]), text)
@@ -798,7 +770,7 @@ class WeightMapSession(Session[WeightMap]):
             return self.changes() | {"said": self.word("unchanged", how=text.strip())}
         return self.replace(value, self.word("did_transform", how=text, name=left[0]))
 
-    def _on_accept(self, message: Message) -> dict[str, Any]:
+    def _on_accept(self, message: Asked) -> dict[str, Any]:
         """Takes what values suggest of a row, and of those that lie in each other's place."""
         left, _ = self._row(message)
         suggested = self.value.suggested_instead().get(self._position(message["key"]))
@@ -809,7 +781,7 @@ class WeightMapSession(Session[WeightMap]):
     def save(self, path: str, kind: str | None = None) -> Path:
         """Write the map as ``.yaml``, or as TroubleShooter's ``.json``."""
         if kind is not None:
-            raise ValueError(self.word("no_kinds", kind=repr(kind)))
+            self.refuse("no_kinds", kind=repr(kind))
         return write_weight_map(self.value, _from_home(path))
 
 
@@ -881,11 +853,11 @@ class PairingSession(Session[Pairing]):
         if confidence < 1:
             method += f" {confidence:.2f}"
         tone = "bad" if own != theirs else "warn" if confidence < 0.9 else ""
-        said = [
-            one for one in note.split("; ") if one and not (tone == "bad" and one == _OTHER_SHAPE)
-        ]
-        differ = [self.word("shapes_differ")] if tone == "bad" else []
-        remark = "; ".join([*differ, *map(self.said, said)])
+        said = parts_of(note)
+        if tone == "bad":
+            rest = (one for one in said if getattr(one, "id", "") != _OTHER_SHAPE)
+            said = [Message("editor.shapes_differ"), *rest]
+        remark = self.said(joined(said))
         text = own if own == theirs else f"{own} → {theirs}"
         return f"{left}>{right}", [left], [right], method, text, remark, tone, ""
 
@@ -921,17 +893,15 @@ class PairingSession(Session[Pairing]):
     ) -> Pairing:
         """The pairing with these two entries paired; several of a side are refused."""
         if len(left) > 1 or len(right) > 1:
-            raise PairingError(self.word("one_each"))
+            raise PairingError(Message("editor.one_each"))
         if transform:
-            raise PairingError(self.word("no_transforms"))
+            raise PairingError(Message("editor.no_transforms"))
         names = self.names("left", left[0]), self.names("right", right[0])
         mine, theirs = self._place("left", left[0]), self._place("right", right[0])
         if mine != theirs:
-            places = [self.word("place", **one) for one in (mine, theirs)]
-            msg = self.word(
-                "other_place", left=names[0], first=places[0], right=names[1], second=places[1]
-            )
-            raise PairingError(msg)
+            first, second = (Message("pairings.place", **one) for one in (mine, theirs))
+            sides = {"left": names[0], "first": first, "right": names[1], "second": second}
+            raise PairingError(Message("editor.other_place", **sides))
         return self.value.pair(names[0], names[1], step=mine["step"], rank=mine["rank"])
 
     def together(self, left: Sequence[int], right: Sequence[int]) -> dict[str, Any]:
@@ -946,7 +916,7 @@ class PairingSession(Session[Pairing]):
 
     def paired_with(self, left: str, right: str) -> Pairing:
         """Entries are all known, so that there is nothing to type."""
-        raise PairingError(self.word("no_such", what=right))
+        raise PairingError(Message("editor.no_such", what=right))
 
     def rested(self) -> Pairing:
         """The pairing in which what is left is paired."""
@@ -991,45 +961,28 @@ class PairingSession(Session[Pairing]):
         here = np.ones(len(self._names[other][0]), bool)
         for key, sides in self._where.items():
             here &= sides[other] == place[key]
-        names, shapes = self._names[other]
+        names = self._names[other][0]
         self._numbered: dict[str, int] = {names[k]: k for k in np.flatnonzero(here).tolist()}
-        own = self._names[1 - other][1][number]
-        owners = {cells[1:3][other][0]: cells[1:3][1 - other][0] for cells in self._rows().values()}
-        return [self._said(side, one, own, shapes, owners) for one in found]
-
-    def _said(
-        self, side: str, one: Candidate, own: str, shapes: Sequence[str], owners: Mapping[int, int]
-    ) -> Candidate:
-        """A candidate with what the session says of it."""
-        k = self._numbered[one.name]
-        known = _UNKNOWN not in (own, shapes[k])
-        why = [self.word("shape_of", of=shapes[k].replace("x", "×"))]
-        if own == shapes[k]:
-            why = [self.word("same_shape")]
-        if not known:
-            why = [self.word("unknown_shape")]
-        if k in owners:
-            why.append(self._taken([self.names(side, owners[k])]))
-        fits = (own == shapes[k] or not known) and k not in owners
-        return one._replace(why="; ".join(why), fits=fits)
+        return found
 
     def details(self, key: str) -> dict[str, Any]:
         """What the values say."""
         return {"transforms": [], "ok": True, "text": "", "evidence": ""}
 
-    def _on_row(self, message: Message) -> dict[str, Any]:
+    def _on_row(self, message: Asked) -> dict[str, Any]:
         answer = super()._on_row(message)
         cells = self._sent[str(message["key"])]
         pair = self.value.left.sources[cells[1][0]], self.value.right.sources[cells[2][0]]
         if pair[0] is None or pair[1] is None:
             return answer
-        if pair[0].size_bytes + pair[1].size_bytes > _LARGEST:
-            return answer | {"evidence": self.word("too_large", most=_LARGEST >> 20)}
+        if pair[0].size_bytes + pair[1].size_bytes > LARGEST_LOOK:
+            said: str = Message("values.too_large", most=LARGEST_LOOK >> 20)
+            return answer | {"evidence": self.said(said)}
         try:
-            answer["evidence"] = self.said(values_said([pair[0]], [pair[1]]))
+            said = values_said([pair[0]], [pair[1]])
         except (OSError, TroubleshooterError) as error:
-            answer["evidence"] = self.word("unread", reason=self.said(_sentence(error)))
-        return answer
+            said = Message("values.unread", reason=self.why(error))
+        return answer | {"evidence": self.said(said)}
 
     def preview(self, key: str, transform: str) -> dict[str, Any]:
         """Pairs have no transforms."""
@@ -1049,8 +1002,7 @@ class PairingSession(Session[Pairing]):
         """Write the pairs; also what the file does not say of them."""
         written, said = super().saved(path, kind)
         chosen: Any = self._kind(written, kind)
-        parts = ("not said here", "said here, but not so paired")
-        unsaid = [one for one in unsaid_in_mapping(self.value, chosen) if one.startswith(parts)]
+        unsaid = [one for one in unsaid_in_mapping(self.value, chosen) if one.id in _UNSAID]
         if unsaid:
             said.append(self.word("unsaid", kind=chosen, count=len(unsaid), first=unsaid[0]))
         return written, said
@@ -1089,28 +1041,24 @@ def _specs_of(dump: Dump) -> dict[str, Spec]:
 def _from_home(path: str) -> Path:
     """The path, ``~`` as the folder it stands for."""
     try:
+        if "\0" in path:
+            raise ArgumentError(Message("editor.null_in_path"))
         return Path(path).expanduser()
     except RuntimeError as error:  # of a user that is not there
-        msg = f"{path}: {error}"
-        raise ValueError(msg) from error
+        said = Message("editor.not_saved", file=path, reason=Message("editor.no_home"))
+        raise ArgumentError(said) from error
 
 
 def _shape(spec: Spec) -> str:
     return shape_text(spec.shape) or "scalar"
 
 
-def _sentence(error: Exception) -> str:
-    """What an error says, on one line, without the folders of this machine."""
-    if isinstance(error, OSError) and not isinstance(error, TroubleshooterError):
-        name = Path(str(error.filename)).name if error.filename else "the file"
-        return f"{name}: {_reason(error)}"
-    return " ".join(str(error).split())
-
-
 def _reason(error: OSError) -> str:
     # So says who makes the folders of a path where one of them is a file.
     errno_of = ENOTDIR if isinstance(error, FileExistsError) else error.errno
-    return os.strerror(errno_of) if errno_of else "cannot be written"
+    if not errno_of:
+        return Message("editor.cannot_be_written")
+    return message_of(OSError(errno_of, os.strerror(errno_of)))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -17,7 +17,8 @@ from IPython.display import display
 
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump
-from troubleshooter_nb.errors import EntryNotFoundError, OptionError
+from troubleshooter_nb.errors import ArgumentTypeError, EntryNotFoundError, OptionError
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.render.html import Markup, details, element, small
@@ -31,10 +32,9 @@ from troubleshooter_nb.widgets.drill_down import (
     part,
     plane_of,
 )
-from troubleshooter_nb.widgets.explorer_words import EXPLORER_WORDS, explorer_word
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
 from troubleshooter_nb.widgets.sendable import sendable
-from troubleshooter_nb.widgets.words import front_end_note, in_language
+from troubleshooter_nb.widgets.words import explorer_word, front_end_note, words_of
 
 _HERE = Path(__file__).parent
 _Found = xr.Dataset | str  # where something sits, or why nobody can tell
@@ -66,8 +66,7 @@ class _Numbers(traitlets.TraitType[tuple[int, ...], Any]):
             if isinstance(one, (bool, np.bool_)) or not isinstance(one, (int, np.integer)):
                 whole = False
         if not whole:
-            msg = f"selected takes row numbers, such as [0, 3], got {value!r}"
-            raise OptionError(msg)
+            raise OptionError(Message("explorer.no_selection", got=repr(value)))
         return tuple(sorted({int(one) for one in given}))
 
 
@@ -113,8 +112,9 @@ class Explorer(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         """What is explored, and how much of it is shown and selected."""
-        shown, selected = f"{len(self.shown):,} of {len(self._table):,}", len(self.selected)
-        return f"Explorer({self._headline()!r}, {shown} rows shown, {selected:,} selected)"
+        counts = {"shown": len(self.shown), "count": len(self._table)}
+        counts["selected"] = len(self.selected)
+        return explorer_word("of_what", self._language, title=self._headline(), **counts)
 
     @property
     def shown(self) -> list[int]:
@@ -148,8 +148,8 @@ class Explorer(anywidget.AnyWidget):
         known = set(table.numbers.astype(int).tolist()) if table else set(numbers)
         unknown = [number for number in numbers if number not in known]
         if unknown:
-            msg = f"no row numbered {unknown[0]} to select; there are {len(self._table)}"
-            raise EntryNotFoundError(msg)
+            counts = {"number": unknown[0], "count": len(self._table)}
+            raise EntryNotFoundError(Message("explorer.no_row", **counts))
         return numbers
 
     @traitlets.observe("selected", "view")
@@ -202,7 +202,7 @@ class Explorer(anywidget.AnyWidget):
         title = (self._headline(), small(f" · {remark}"))
         with option_context(language=self._language):
             folded = details(title, Markup(self._object._repr_html_()))
-        note = front_end_note(("table", "表格"), self._language)
+        note = front_end_note("table", self._language)
         return str(element("div", note, folded, style="font-family:sans-serif;font-size:13px"))
 
     def _headline(self) -> str:
@@ -228,8 +228,7 @@ class Explorer(anywidget.AnyWidget):
         try:
             answer, buffers = self._answer(asked)
         except OSError as error:
-            text = explorer_word("unread", self._language, reason=str(error))
-            answer = {"sentence": text}
+            answer = {"sentence": explorer_word("unread", self._language, reason=error)}
         finally:
             self.send(sendable({**answer, **head}), buffers)
 
@@ -256,7 +255,7 @@ class Explorer(anywidget.AnyWidget):
         return {
             **self._state(),
             "columns": columns,
-            "words": in_language(EXPLORER_WORDS, self._language),
+            "words": words_of("explorer", self._language),
             "marks": marks,
             "title": self._headline(),
             "dump": is_dump,
@@ -321,6 +320,5 @@ def make_explorer(shown: Comparison | Dump) -> Explorer:
         For anything but a Comparison or a Dump.
     """
     if not isinstance(shown, (Comparison, Dump)):
-        msg = f"explore() takes a Comparison or a Dump, got {type(shown).__name__}"
-        raise TypeError(msg)
+        raise ArgumentTypeError(Message("explorer.takes", got=type(shown).__name__))
     return Explorer(shown)

@@ -15,16 +15,16 @@ import traitlets
 from IPython.display import display
 
 from troubleshooter_nb.collector import uncollected
-from troubleshooter_nb.errors import TroubleshooterWarning
+from troubleshooter_nb.errors import ArgumentTypeError, TroubleshooterWarning
 from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.html import element, fragment, paragraph
 from troubleshooter_nb.weight_map import WeightMap
 from troubleshooter_nb.widgets.editing import PairingSession, WeightMapSession, open_session
-from troubleshooter_nb.widgets.editor_words import EDITOR_WORDS, editor_word
 from troubleshooter_nb.widgets.sendable import sendable
-from troubleshooter_nb.widgets.words import front_end_note, in_language
+from troubleshooter_nb.widgets.words import editor_word, front_end_note, words_of
 
 _HERE = Path(__file__).parent
 # The twin is drawn again after every change, so it is shorter than the repr it comes from.
@@ -81,9 +81,8 @@ class MappingEditor(anywidget.AnyWidget):
     @value.setter
     def value(self, value: Any) -> None:
         if type(value) is not type(self.value):
-            expected, got = type(self.value).__name__, type(value).__name__
-            msg = f"this editor edits a {expected}, got a {got}"
-            raise TypeError(msg)
+            types = {"wanted": type(self.value).__name__, "got": type(value).__name__}
+            raise ArgumentTypeError(Message("editor.not_this", **types))
         session: Any = self._session
         self._tell(session.replace(value, session.word("did_set")))
 
@@ -120,7 +119,8 @@ class MappingEditor(anywidget.AnyWidget):
     def __repr__(self) -> str:
         """What is being edited."""
         between = " | " if self._options["ascii"] else " · "
-        return f"MappingEditor of {between.join(self._session.summary())}"
+        counts = between.join(self._session.summary())
+        return editor_word("of_what", self._language, counts=counts)
 
     def _heard(self, _: object, message: dict[str, Any], __: object = None) -> None:
         """Answer the page first, then draw the twin again."""
@@ -131,7 +131,7 @@ class MappingEditor(anywidget.AnyWidget):
             with uncollected():
                 answer = self._session.answer(message)
             if message.get("op") == "ready":
-                answer["words"] = in_language(EDITOR_WORDS, self._language)
+                answer["words"] = words_of("editor", self._language)
         finally:
             if self._session.revision != before:
                 self._due = bool(self._twins)
@@ -183,7 +183,7 @@ class MappingEditor(anywidget.AnyWidget):
     def _tell(self, answer: dict[str, Any]) -> None:
         """Tell the page what changed without being asked."""
         if answer["type"] == "state":
-            answer["words"] = in_language(EDITOR_WORDS, self._language)
+            answer["words"] = words_of("editor", self._language)
         said = {**answer, "re": None, "revision": self._session.revision}
         self.send(sendable({**said, "due": bool(self._twins)}))
         self._draw()
@@ -191,7 +191,7 @@ class MappingEditor(anywidget.AnyWidget):
     def _twin(self, value: WeightMap | Pairing) -> dict[str, str]:
         """The value's repr, or why there is none: a page waits for it."""
         budget = min(int(str(self._options["html_bytes"])), _TWIN_BYTES)
-        note = str(front_end_note(("editor", "编辑器"), self._language))
+        note = str(front_end_note("editor", self._language))
         with option_context(**(self._options | {"html_bytes": budget})):
             try:
                 drawn = {"text/html": note + value._repr_html_(), "text/plain": repr(value)}
@@ -204,9 +204,9 @@ class MappingEditor(anywidget.AnyWidget):
         """The widget, and a sentence for whatever cannot show one; the twin is its own output."""
         shown = super()._repr_mimebundle_()
         bundle = dict(shown[0] if isinstance(shown, tuple) else shown or {})
-        words = in_language(EDITOR_WORDS, self._language)
-        bundle["text/html"] = str(fragment(paragraph(element("em", words["static"]))))
-        bundle["text/plain"] = words["static"]
+        said = editor_word("static", self._language)
+        bundle["text/html"] = str(fragment(paragraph(element("em", said))))
+        bundle["text/plain"] = said
         return bundle, {}
 
     def _ipython_display_(self) -> None:
@@ -225,10 +225,9 @@ def make_editor(
 ) -> MappingEditor:
     """The editor of a weight map or a pairing; raises as `edit` does."""
     if not isinstance(value, (WeightMap, Pairing)):
-        msg = f"edit() takes a WeightMap or a Pairing, got {type(value).__name__}"
-        if value is None or isinstance(value, (str, Path)):
-            msg += "; read_weight_map() and pair_dumps() make one of files"
-        raise TypeError(msg)
+        is_file = value is None or isinstance(value, (str, Path))
+        id = f"editor.takes{'_no_file' if is_file else ''}"
+        raise ArgumentTypeError(Message(id, got=type(value).__name__))
     given: list[Any] = [source, target]
     values = [
         None if one is None else as_dump(one, word)

@@ -12,13 +12,14 @@ import xarray as xr
 
 from troubleshooter_nb.comparison import TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
 from troubleshooter_nb.render.words import growth_text, percent, reason_text, sentence
 from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
-from troubleshooter_nb.widgets.explorer_words import explorer_word
+from troubleshooter_nb.widgets.words import explorer_word
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
@@ -33,6 +34,7 @@ _BUFFERS = {"int64": "<i8", "uint64": "<u8", "complex128": "<c16", "float64": "<
 _LARGEST = float(np.finfo(float).max)
 _WHOLE = 2.0**53  # up to here float64 holds every integer
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
+_STATISTICS_ONLY = "explorer.statistics_only"
 _SIDES = ("left", "right")
 _ERROR_BARS = 20  # at most
 # Reasons of pairs that are no tensors: None, a bool, a number.
@@ -90,10 +92,10 @@ def opened_pair(
         buffers = _draw(said, shape, evidence, (left, right), language)
     else:
         known = any(_is_known(values[f"{one}_{n}"]) for one in _SIDES for n in _STATISTICS)
-        if evidence == "statistics_only" and not known:
+        if _STATISTICS_ONLY in ids_of(evidence) and not known:
             is_value = str(values["reason_id"]) in _OF_VALUES
-            evidence = "value_only" if is_value else "nothing_recorded"
-        said["sentence"] = _sentence(evidence, language)
+            evidence = Message(f"explorer.{'value_only' if is_value else 'nothing_recorded'}")
+        said["sentence"] = told(evidence, language)
         buffers = _draw_alone(said, diff, alone or {}, side, language)
     return said, buffers
 
@@ -108,15 +110,16 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
     said: dict[str, Any] = {
         "name": str(values["name"]),
         "verdict": "",
-        "reason": str(values["reason"] or values["value"]),
+        "reason": told(values["reason"] or values["value"], language),
         "facts": " · ".join(str(fact) for fact in facts if fact),
         "figures": _figures(values, _STATISTICS, language),
         "statistics": [],
     }
-    if evidence == "statistics_only" and not said["figures"]:
-        evidence = "value_only" if values["value"] else "nothing_recorded"
     if isinstance(evidence, str):
-        return said | {"sentence": _sentence(evidence, language)}, []
+        if _STATISTICS_ONLY in ids_of(evidence) and not said["figures"]:
+            key = "value_only" if values["value"] else "nothing_recorded"
+            evidence = Message(f"explorer.{key}")
+        return said | {"sentence": told(evidence, language)}, []
     said["histograms"] = [_value_histogram(evidence, ("left",), language)]
     shape = parse_shape(str(values["shape"]))
     return said, _draw(said, shape, evidence, (dump.sources[row], None), language)
@@ -206,8 +209,8 @@ def _draw_alone(
     """
     drawn = {name: found for name, found in alone.items() if not isinstance(found, str)}
     for found in alone.values():
-        if isinstance(found, str) and found != "empty":
-            said["sentence"] += " " + _sentence(found, language)
+        if isinstance(found, str) and "explorer.empty" not in ids_of(found):
+            said["sentence"] += " " + told(found, language)
     if not drawn:
         return []
     side = side if side in drawn else next(iter(drawn))
@@ -307,11 +310,6 @@ def _rounded(value: float, bits: int) -> float:
 
 def _arrow(left: str, right: str) -> str:
     return left if left == right else f"{left or '–'} → {right or '–'}"
-
-
-def _sentence(reason: str, language: str) -> str:
-    key, _, detail = reason.partition(":")
-    return explorer_word(key, language, **({"reason": detail} if detail else {}))
 
 
 def _value_histogram(evidence: xr.Dataset, sides: Sequence[str], language: str) -> dict[str, Any]:

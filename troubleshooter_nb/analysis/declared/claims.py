@@ -72,8 +72,9 @@ class Claims:
     def _is_of_lines(self, note: str) -> bool:
         """Whether a note says that lines of this file made the pair."""
         first = parts_of(note)[0]
-        is_one = isinstance(first, Message) and first.id in _OF_LINES
-        return is_one and first.values["file"] == self.file.file
+        if not isinstance(first, Message) or first.id not in _OF_LINES:
+            return False
+        return bool(first.values["file"] == self.file.file)
 
     def alone(self, row: int, note: str, *, in_source: bool = True) -> None:
         """Declare that a row has no partner."""
