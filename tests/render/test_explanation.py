@@ -13,7 +13,7 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.analysis.runs import chain, linear
 from troubleshooter_nb.comparison import Check, Finding
-from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
+from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
 from troubleshooter_nb.render.explanation import check_line, observed_sentences, place_sentence
 
 

@@ -16,7 +16,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
@@ -116,7 +116,7 @@ def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
         for names in dump.tied:
             found = {partners.get(name, "") for name in names} - {""}
             if len(found) > 1 and not any(found <= tied for tied in together):
-                notes.append(Message(_TIED[side], names=listed(names)))
+                notes.append(Message(_TIED[side], names=names))
     return tuple(notes)
 
 

@@ -23,8 +23,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "rows_reordered": ("right is left with its rows along axis {axis} in another order", "右侧等于左侧沿轴 {axis} 的各行换了顺序"),
     "rows_interleaved": ("right is left with every {period} rows along axis {axis} taken as {taken} instead of {stored}", "右侧等于左侧沿轴 {axis} 每 {period} 行按 {taken} 而非 {stored} 取用"),
     # Which tensors one is put together from: `metrics.compositions`.
-    "stack": ("stack of {parts} along a new axis {axis}", "{parts} 沿新的轴 {axis} 堆叠"),
-    "concat": ("{parts} one after the other along axis {axis}", "{parts} 沿轴 {axis} 依次拼接"),
+    "stack": ("stack of {parts} along a new axis {axis}", "沿新的轴 {axis} 堆叠 {parts}"),
+    "concat": ("{parts} one after the other along axis {axis}", "沿轴 {axis} 依次拼接 {parts}"),
     "interleave": ("{groups} turns of {sizes} rows of {parts} along axis {axis}", "沿轴 {axis} 交替取 {parts} 各 {sizes} 行，共 {groups} 轮"),
     "each_transposed": ("{parts}, each transposed,", "{parts}（各自转置）"),
     "sum_of_two": ("sum of {first} and {second}", "{first} 与 {second} 之和"),
