@@ -14,17 +14,14 @@ from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
-from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
-from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump, listed
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
 
 _SIDES = ("left", "right")
-_TIED = ("checkpoints.tied_left", "checkpoints.tied_right")
 _NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a whole part of a name: layers.7.weight
 # The tensors of a large checkpoint are large: only that of the first difference is read twice. Any
 # other is located when it is asked for.
@@ -76,7 +73,8 @@ def diff_checkpoints(
     """
     is_rate = is_number(learning_rate) and 0 < learning_rate < np.inf
     if learning_rate is not None and not is_rate:
-        raise ArgumentError(Message("arguments.learning_rate", given=repr(learning_rate)))
+        msg = f"learning_rate must be a number larger than 0, got {learning_rate!r}"
+        raise ValueError(msg)
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
@@ -116,7 +114,7 @@ def _ties_of_one_side(pairing: Pairing) -> tuple[str, ...]:
         for names in dump.tied:
             found = {partners.get(name, "") for name in names} - {""}
             if len(found) > 1 and not any(found <= tied for tied in together):
-                notes.append(Message(_TIED[side], names=names))
+                notes.append(f"tied on the {_SIDES[side]} only: {listed(names)}")
     return tuple(notes)
 
 

@@ -1,33 +1,7 @@
-"""What the evidence of a finding says; single words are in `evidence_words`."""
+"""What the evidence of a finding says; single words are in `evidence_words`, relations in `values`."""
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
-    # How one tensor is made of another: `metrics.relations`.
-    "identical": ("right is identical to left", "右侧与左侧完全相同"),
-    "left_rounded": ("left is the other one rounded to {dtype}", "左侧等于右侧舍入到 {dtype}"),
-    "right_rounded": ("right is the other one rounded to {dtype}", "右侧等于左侧舍入到 {dtype}"),
-    "close": ("right equals left up to noise", "右侧与左侧相同，仅有噪声"),
-    "scale": ("right is left times {scale:.6g}", "右侧等于左侧乘以 {scale:.6g}"),
-    "offset": ("right is left plus {offset:.6g}", "右侧等于左侧加 {offset:.6g}"),
-    "reshape": ("right is left reshaped to {shape}", "右侧等于左侧变形为 {shape}"),
-    "transpose": ("right is left transposed", "右侧等于左侧的转置"),
-    "flip": ("right is left reversed along axes {axes}", "右侧等于左侧沿轴 {axes} 反转"),
-    "blocks": ("right is left with its {blocks} blocks along axis {axis} in order {order}", "右侧等于左侧沿轴 {axis} 的 {blocks} 块按 {order} 的顺序排列"),
-    "repeat": ("right is left with every {block} rows along axis {axis} {times} times", "右侧等于左侧沿轴 {axis} 每 {block} 行重复 {times} 次"),
-    "slice": ("right is the part of left of shape {sizes} that starts at {starts}", "右侧等于左侧中从 {starts} 开始、形状为 {sizes} 的部分"),
-    "pad": ("left is the part of right that starts at {starts}", "左侧等于右侧中从 {starts} 开始的部分"),
-    "permute": ("right is left with axes in order {axes}", "右侧等于左侧的轴按 {axes} 排列"),
-    "after_reshape": ("{relation} after a reshape to {shape}", "{relation}（先变形为 {shape}）"),
-    "then_reversed": ("{relation}, reversed along axes {axes}", "{relation}，并沿轴 {axes} 反转"),
-    "then_reshaped": ("{relation}, then reshaped to {shape}", "{relation}，再变形为 {shape}"),
-    "rows_reordered": ("right is left with its rows along axis {axis} in another order", "右侧等于左侧沿轴 {axis} 的各行换了顺序"),
-    "rows_interleaved": ("right is left with every {period} rows along axis {axis} taken as {taken} instead of {stored}", "右侧等于左侧沿轴 {axis} 每 {period} 行按 {taken} 而非 {stored} 取用"),
-    # Which tensors one is put together from: `metrics.compositions`.
-    "stack": ("stack of {parts} along a new axis {axis}", "沿新的轴 {axis} 堆叠 {parts}"),
-    "concat": ("{parts} one after the other along axis {axis}", "沿轴 {axis} 依次拼接 {parts}"),
-    "interleave": ("{groups} turns of {sizes} rows of {parts} along axis {axis}", "沿轴 {axis} 交替取 {parts} 各 {sizes} 行，共 {groups} 轮"),
-    "each_transposed": ("{parts}, each transposed,", "{parts}（各自转置）"),
-    "sum_of_two": ("sum of {first} and {second}", "{first} 与 {second} 之和"),
     # What a tensor was drawn from: `metrics.initialisers`.
     "uniform_bound": ("uniform, bound {bound:.4g} = {rule}", "均匀分布，上界 {bound:.4g} = {rule}"),
     "of_transposed": ("{rule} of the transposed layout", "{rule}（按转置布局）"),

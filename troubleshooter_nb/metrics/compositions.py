@@ -47,7 +47,7 @@ class Composition:
         were swapped first. Empty for "sum".
     residual : float
         Norm of the error that is left, over the norm of the whole about its mean.
-    text : Message
+    text : str
         One sentence with the whole as the subject.
     """
 
@@ -55,7 +55,7 @@ class Composition:
     parts: tuple[str, ...]
     arguments: Mapping[str, Any]
     residual: float
-    text: Message
+    text: str
 
     def apply(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         """The whole that the named parts make; parts without a share are ignored."""
@@ -100,9 +100,8 @@ def find_composition(
     """
     for values in (whole, *parts.values()):
         if arithmetic_of(values.dtype) == "unsupported":
-            raise ArgumentError(
-                Message("arguments.no_numbers", function="find_composition", dtype=values.dtype)
-            )
+            needs = {"call": "find_composition", "dtype": values.dtype}
+            raise ArgumentError(Message("values.needs_numbers", **needs))
     if whole.size < 4:
         return None
     coarse = max(unit_roundoff(values.dtype) for values in (whole, *parts.values()))
@@ -174,7 +173,7 @@ class _Search:
         residual = error / spread_of(self.whole).centred
         if residual > self.tolerance or error >= _OWN_ERROR * min(spreads):
             return None
-        text = Message("evidence.sum_of_two", first=names[0], second=names[1])
+        text = Message("values.sum", first=names[0], second=names[1])
         return Composition("sum", names, {}, residual, text)
 
     def rows(self, axis: int) -> int:
@@ -298,13 +297,9 @@ def _split(member: np.ndarray, axis: int, groups: int) -> np.ndarray:
 
 
 def _text(kind: str, order: list[str], given: Mapping[str, Any]) -> Message:
-    turned, axis = given["transposed"], given["axis"]
-    parts = Message("evidence.each_transposed", parts=order) if turned else order
-    if kind == "stack":
-        return Message("evidence.stack", parts=parts, axis=axis)
-    if kind == "concat":
-        return Message("evidence.concat", parts=parts, axis=axis)
-    sizes = tuple(size // given["groups"] for size in given["sizes"])
-    return Message(
-        "evidence.interleave", groups=given["groups"], sizes=sizes, parts=parts, axis=axis
-    )
+    turned = Message("values.each_transposed") if given["transposed"] else ""
+    said = {"names": order, "turned": turned, "axis": given["axis"]}
+    if kind == "interleave":
+        sizes = tuple(size // given["groups"] for size in given["sizes"])
+        said |= {"groups": given["groups"], "sizes": sizes}
+    return Message(f"values.{kind}", **said)

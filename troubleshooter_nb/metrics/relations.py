@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class Relation:
         The residual of the best other explanation that was tried, estimated from 1,024 elements;
         inf where none was. Near `residual` the values alone do not decide, as in a symmetric
         matrix. About 1.4 for unrelated values.
-    text : Message
+    text : str
         One sentence with left as the subject.
     """
 
@@ -70,7 +70,7 @@ class Relation:
     arguments: Mapping[str, Any]
     residual: float
     rival: float
-    text: Message
+    text: str
 
     def apply(self, left: np.ndarray) -> np.ndarray:
         """The values that `left` turns into.
@@ -121,9 +121,8 @@ def find_relation(
     """
     for values in (left, right):
         if arithmetic_of(values.dtype) == "unsupported":
-            raise ArgumentError(
-                Message("arguments.no_numbers", function="find_relation", dtype=values.dtype)
-            )
+            needs = {"call": "find_relation", "dtype": values.dtype}
+            raise ArgumentError(Message("values.needs_numbers", **needs))
     if left.shape == right.shape and (exact := _exact(left, right)):
         return exact
     if min(left.size, right.size) < 2:
@@ -131,14 +130,14 @@ def find_relation(
     found = explanation_of(left, right, tolerance)
     if found is None:
         return None
-    text = _text(found.kind, found.arguments)
+    text = relation_said(found.kind, found.arguments)
     return Relation(found.kind, found.arguments, found.residual, found.rival, text)
 
 
 def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
     """Whether both are identical or one is the other, rounded; no error is allowed."""
     if same_dtype(left.dtype, right.dtype) and _equal(left, right):
-        return Relation("identical", {}, 0.0, math.inf, Message("evidence.identical"))
+        return Relation("identical", {}, 0.0, math.inf, relation_said("identical", {}))
     for dtype, side in _roundings(left.dtype, right.dtype):
         wide, narrow = (left, right) if side == "right" else (right, left)
         # A few values first: most formats fail there.
@@ -147,10 +146,9 @@ def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
             # Whatever is small rounds to zeros, and nearly all to True.
             if (dtype.kind == "b" or _is_constant(narrow)) and not _equal(wide, narrow):
                 return None
-            id = "evidence.left_rounded" if side == "left" else "evidence.right_rounded"
-            text = Message(id, dtype=dtype.name)
             arguments = {"dtype": dtype.name, "side": side}
-            return Relation("cast", arguments, 0.0, math.inf, text)
+            said = relation_said("cast", arguments)
+            return Relation("cast", arguments, 0.0, math.inf, said)
     return None
 
 
@@ -194,41 +192,31 @@ def _equal(left: np.ndarray, right: np.ndarray) -> bool:
     )
 
 
-_TEXTS = {
-    "close": "evidence.close",
-    "scale": "evidence.scale",
-    "offset": "evidence.offset",
-    "reshape": "evidence.reshape",
-    "transpose": "evidence.transpose",
-    "flip": "evidence.flip",
-    "blocks": "evidence.blocks",
-    "repeat": "evidence.repeat",
-    "slice": "evidence.slice",
-    "pad": "evidence.pad",
-    "permute": "evidence.permute",
-}
-
-
-def _text(kind: str, given: Mapping[str, Any]) -> Message:
+def relation_said(
+    kind: str, arguments: Mapping[str, Any], *, left: str = "", right: str = ""
+) -> Message:
+    """What a relation says in a sentence, with other words for left and right where given."""
+    sides = {"left": left or Message("values.left"), "right": right or Message("values.right")}
+    given = dict(arguments)
+    if kind == "cast":
+        return Message("values.cast", side=sides[given["side"]], dtype=given["dtype"])
+    if kind == "row_permutation" and "order" in given:
+        return Message("values.rows_in_another_order", **sides, axis=given["axis"])
     if kind == "row_permutation":
-        return _text_of_rows(given)
-    text = Message(_TEXTS[kind], **given)
+        shape = (*given.pop("factors"), given.pop("inner"))
+        given |= {"shape": shape, "swapped": (shape[1], shape[0], shape[2])}
     if kind == "permute":
-        if "from_shape" in given:
-            text = Message("evidence.after_reshape", relation=text, shape=given["from_shape"])
-        if "flip" in given:
-            text = Message("evidence.then_reversed", relation=text, axes=given["flip"])
-        if "shape" in given:
-            text = Message("evidence.then_reshaped", relation=text, shape=given["shape"])
-    return text
+        steps = [
+            Message(f"values.permute_{step}", given=given.pop(step))
+            for step in ("from_shape", "flip", "shape")
+            if step in given
+        ]
+        given["steps"] = _steps(steps)
+    return Message(f"values.{kind}", **sides, **given)
 
 
-def _text_of_rows(given: Mapping[str, Any]) -> Message:
-    axis = given["axis"]
-    if "order" in given:
-        return Message("evidence.rows_reordered", axis=axis)
-    stored = (*given["factors"], given["inner"])
-    taken, period = (stored[1], stored[0], stored[2]), given["period"]
-    return Message(
-        "evidence.rows_interleaved", period=period, axis=axis, taken=taken, stored=stored
-    )
+def _steps(steps: Sequence[Message]) -> str:
+    """Steps one behind the other; each brings what parts it from the one before."""
+    if len(steps) < 2:
+        return steps[0] if steps else ""
+    return Message("values.steps", first=steps[0], rest=_steps(steps[1:]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from troubleshooter_nb.messages import CATALOGUE, Message
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages.catalogue import CATALOGUE
 
 
 def evidence_word(word: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
-from troubleshooter_nb.messages import CATALOGUE, Message, told
+from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages.catalogue import CATALOGUE
 from troubleshooter_nb.naming.evidence import evidence_word, fact_name
 from troubleshooter_nb.render.causes import WORDS
 from troubleshooter_nb.render.charts import scientific

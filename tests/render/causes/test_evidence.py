@@ -67,7 +67,7 @@ def test_names_of_tensors_are_never_translated():
         (
             lambda x: x.astype(np.float16),
             "right is the other one rounded to float16",
-            "右侧等于左侧舍入到 float16",
+            "右侧是另一侧舍入为 float16 的结果",
         ),
         (
             lambda x: np.concatenate([x[8:16], x[:8], x[16:]]),
@@ -88,7 +88,7 @@ def test_names_of_tensors_are_never_translated():
         (
             lambda x: x[4:9],
             "right is the part of left of shape (5, 16) that starts at (4, 0)",
-            "右侧等于左侧中从 (4, 0) 开始、形状为 (5, 16) 的部分",
+            "右侧是左侧中从 (4, 0) 开始、形状为 (5, 16) 的部分",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_a_tensor_is_put_together_from_is_told():
     parts = {"q": draw(8, 16), "k": draw(9, 16)[1:] * 2}
     found = find_composition(parts, np.concatenate([parts["q"].T, parts["k"].T], 1))
     assert found.text == "q, k, each transposed, one after the other along axis 1"
-    assert found.text.told("zh") == "沿轴 1 依次拼接 q、k（各自转置）"
+    assert found.text.told("zh") == "q、k（各自转置）沿轴 1 依次拼接"
 
 
 @pytest.mark.parametrize(
