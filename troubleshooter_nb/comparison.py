@@ -97,7 +97,8 @@ class Finding:
     confidence : float
         0 to 1, from the residual left after undoing the cause and after undoing its best rival.
     evidence : mapping
-        JSON-able numbers that prove it.
+        JSON-able numbers and texts that prove it. A text is a message, a name, or a word that
+        code compares: `messages.evidence_words` has its Chinese.
     advice : str
         Id of a sentence in ``render.words``.
     """

@@ -13,7 +13,8 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.analysis.runs import chain, linear
 from troubleshooter_nb.comparison import Check, Finding
-from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
+from troubleshooter_nb.messages.explanations import MESSAGES as EXPLANATIONS
+from troubleshooter_nb.metrics.relations import relation_said
 from troubleshooter_nb.render.explanation import check_line, observed_sentences, place_sentence
 
 
@@ -262,7 +263,7 @@ def test_the_place_is_told_where_no_cause_is_proved_and_beside_what_else_is_seen
 
 
 def test_a_relation_that_is_seen_is_told_in_the_language():
-    relation = {"text": "right is left reversed along axes (0,)", "residual": 0.0}
+    relation = {"text": relation_said("flip", {"axes": (0,)}), "residual": 0.0}
     ((_, _, english),) = observed_sentences({"pair": 3, "relation": relation}, "en")
     ((_, _, chinese),) = observed_sentences({"pair": 3, "relation": relation}, "zh")
     assert english == "But the values show: right is left reversed along axes (0,), to 0."

@@ -13,7 +13,6 @@ from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
-from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.messages import Message
@@ -75,7 +74,8 @@ def diff_checkpoints(
     """
     is_rate = is_number(learning_rate) and 0 < learning_rate < np.inf
     if learning_rate is not None and not is_rate:
-        raise ArgumentError(Message("arguments.learning_rate", given=repr(learning_rate)))
+        msg = f"learning_rate must be a number larger than 0, got {learning_rate!r}"
+        raise ValueError(msg)
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)

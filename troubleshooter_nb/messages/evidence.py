@@ -1,9 +1,7 @@
-"""What the evidence of a finding says; single words are in `evidence_words`."""
+"""What the evidence of a finding says; single words are in `evidence_words`, relations in `values`."""
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
-    # How one tensor is made of another: `metrics.relations`.
-    # Which tensors one is put together from: `metrics.compositions`.
     # What a tensor was drawn from: `metrics.initialisers`.
     "uniform_bound": ("uniform, bound {bound:.4g} = {rule}", "均匀分布，上界 {bound:.4g} = {rule}"),
     "of_transposed": ("{rule} of the transposed layout", "{rule}（按转置布局）"),

@@ -47,7 +47,7 @@ class Composition:
         were swapped first. Empty for "sum".
     residual : float
         Norm of the error that is left, over the norm of the whole about its mean.
-    text : Message
+    text : str
         One sentence with the whole as the subject.
     """
 
@@ -55,7 +55,7 @@ class Composition:
     parts: tuple[str, ...]
     arguments: Mapping[str, Any]
     residual: float
-    text: Message
+    text: str
 
     def apply(self, parts: Mapping[str, np.ndarray]) -> np.ndarray:
         """The whole that the named parts make; parts without a share are ignored."""

@@ -61,7 +61,7 @@ class Relation:
         The residual of the best other explanation that was tried, estimated from 1,024 elements;
         inf where none was. Near `residual` the values alone do not decide, as in a symmetric
         matrix. About 1.4 for unrelated values.
-    text : Message
+    text : str
         One sentence with left as the subject.
     """
 
@@ -69,7 +69,7 @@ class Relation:
     arguments: Mapping[str, Any]
     residual: float
     rival: float
-    text: Message
+    text: str
 
     def apply(self, left: np.ndarray) -> np.ndarray:
         """The values that `left` turns into.

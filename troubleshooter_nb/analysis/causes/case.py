@@ -121,7 +121,8 @@ class Suspicion:
         undone; after the best other explanation that was tried (`before` where there was none);
         and what rounding alone leaves. A difference that is absent may be inf.
     evidence : mapping
-        JSON-able numbers and texts that prove it and fill the sentence of the cause.
+        JSON-able numbers and texts that prove it and fill the sentence of the cause: messages,
+        names, and words of `messages.evidence_words`.
     pair : int
         Number of the pair where it acts; -1: that of what the detector was given.
     independent : int

@@ -189,7 +189,8 @@ def _described(
         evidence["factor_name"] = named_factor(float(fit.scale[0]), hints, near=near)
         evidence["form"] = f"x * {float(fit.scale[0]):.6g}"
     else:
-        evidence["form"] = "scale and offset" + ("" if fit.axis is None else " per channel")
+        whole = fit.axis is None
+        evidence["form"] = "scale and offset" if whole else "scale and offset per channel"
     return evidence
 
 
