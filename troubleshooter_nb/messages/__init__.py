@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import PurePath
 from typing import Any
@@ -96,6 +96,14 @@ def parts_of(text: str) -> list[str]:
     if isinstance(text, Message) and text.id in _JOINED.values():
         return [part for one in text.values["parts"] for part in parts_of(one)]
     return [text] if text else []
+
+
+def of_one_class(texts: Sequence[str]) -> list[str]:
+    """Texts of a column; where one is a message, all are: netcdf takes values of one class only."""
+    if not any(isinstance(text, Message) for text in texts):
+        return list(texts)
+    plain = {text: Message("list.plain", text=text) for text in {*texts}}
+    return [text if isinstance(text, Message) else plain[text] for text in texts]
 
 
 def ids_of(text: str) -> list[str]:
