@@ -442,7 +442,7 @@ class Dump:
                         values[row] = figures[name]
             if progress is not None:
                 progress(row + 1, len(self))
-        columns |= {"status": status, "reason": object_array(of_one_class(reason))}
+        columns |= {"status": status, "reason": object_array(of_one_class(reason.tolist()))}
         variables: dict[str, Any] = {name: ("entry", values) for name, values in columns.items()}
         variables["magnitude_histogram"] = (("entry", "exponent"), histogram)
         variables["exponent"] = ("exponent", exponents)
@@ -583,7 +583,7 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
         columns[name] = _column(name, [getattr(entry.site, name) for entry in entries])
     for name in _OF_ENTRY:
         columns[name] = _column(name, [getattr(entry, name) for entry in entries])
-    columns["reason"] = object_array(of_one_class(columns["reason"]))
+    columns["reason"] = object_array(of_one_class(columns["reason"].tolist()))
     facts = [_facts_of_array(entry) for entry in entries]
     for name, values in zip(
         _OF_ARRAY, zip(*facts, strict=True) if facts else [()] * 5, strict=True

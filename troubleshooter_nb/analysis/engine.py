@@ -640,7 +640,7 @@ class _Table:
             if i not in self.filled:
                 self.fill(i)
         for name in ("reason", "detail"):
-            self.columns[name] = object_array(of_one_class(self.columns[name]))
+            self.columns[name] = object_array(of_one_class(self.columns[name].tolist()))
         variables: dict[str, Any] = dict(described("pair", RESULT_COLUMNS, self.columns))
         for side, name in enumerate(_SIDES):
             attrs = {"description": "row in the dump; -1 for none"}

@@ -4,7 +4,7 @@
 MESSAGES: dict[str, tuple[str, str]] = {
     "no_number": ("{name} must be a number, got {value}", "{name} 必须是数，得到 {value}"),
     "tolerance": ("{name} must be finite and 0 or larger, got {value}", "{name} 必须是不小于 0 的有限数，得到 {value}"),
-    "learning_rate": ("learning_rate must be a number larger than 0, got {value}", "learning_rate 必须是大于 0 的数，得到 {value}"),
+    "learning_rate": ("learning_rate must be a number larger than 0, got {given}", "learning_rate 必须是大于 0 的数，而给出的是 {given}"),
     "choice": ("{name} takes one of {known}, got {value}", "{name} 只能取 {known} 之一，得到 {value}"),
     "executor": ("executor takes a concurrent.futures.Executor, got {value}", "executor 应为 concurrent.futures.Executor，得到 {value}"),
     "progress": ("progress takes True, False or a function of (done, total), got {value}", "progress 应为 True、False 或参数为 (done, total) 的函数，得到 {value}"),
