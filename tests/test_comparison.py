@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import comparison
 from troubleshooter_nb.comparison import RESULT_COLUMNS, concentrated_range
 from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import Site
 
 
@@ -341,3 +343,28 @@ def test_a_comparison_and_a_selection_can_be_gone_through():
     cmp = tnb.compare(arrays, arrays)
     assert [diff.row["left"].item() for diff in cmp] == ["a", "b", "c"]
     assert [diff.row["left"].item() for diff in cmp.select(left=["a", "c"])] == ["a", "c"]
+
+
+def test_a_reason_is_a_message_with_what_it_is_made_of():
+    left, right = entry("x", statistics={"nan_count": 3}), entry("x", statistics={"nan_count": 2})
+    cmp = tnb.compare(*(Dump.from_entries([one]) for one in (left, right)))
+    reason, detail = (cmp.result[name].values[0] for name in ("reason", "detail"))
+    assert reason == "other numbers of NaN or Inf, by the statistics: left 3 NaN, right 2 NaN"
+    assert (reason.id, dict(detail.values)) == (
+        "verdicts.statistics_counts",
+        {"left": "3 NaN", "right": "2 NaN"},
+    )
+    assert told(reason, "zh") == "由统计量可知 NaN 或 Inf 的数量不同：左 3 NaN，右 2 NaN"
+    assert cmp.result["reason_id"].values[0] == "statistics_counts"
+    with tnb.option_context(language="zh"):
+        assert told(reason, "zh") in repr(cmp)
+        assert cmp.to_dataframe()["reason"][0] == str(reason)
+
+
+def test_the_table_goes_to_netcdf_with_its_reasons(tmp_path):
+    pytest.importorskip("netCDF4")
+    table = of_verdicts("identical", "unreadable", "missing", "differs").result
+    table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
+    with xr.open_dataset(tmp_path / "x.nc", engine="netcdf4") as back:
+        for name in ("reason", "detail", "reason_id"):
+            assert back[name].values.tolist() == [str(text) for text in table[name].values]

@@ -193,7 +193,7 @@ class CheckpointDiff:
 
     def renames(self) -> dict[str, int]:
         """What differs in the names of pairs, and how often: ``{"gamma -> weight": 9}``."""
-        found = [str(text) for text in self.table["rename"].values if text]
+        found = [text for text in self.table["rename"].values if text]
         return {text: found.count(text) for text in sorted(set(found), key=found.index)}
 
     def to_dataset(self) -> xr.Dataset:

@@ -23,7 +23,7 @@ from troubleshooter_nb.errors import (
     ReadError,
 )
 from troubleshooter_nb.frameworks import adapter_of
-from troubleshooter_nb.messages import Message, message_of
+from troubleshooter_nb.messages import Message, message_of, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
 from troubleshooter_nb.naming import ROLES, Site, parse_npy_name, site_of_npy_stem
@@ -475,7 +475,7 @@ class Dump:
                         values[row] = figures[name]
             if progress is not None:
                 progress(row + 1, len(self))
-        columns |= {"status": status, "reason": reason}
+        columns |= {"status": status, "reason": object_array(of_one_class(reason.tolist()))}
         variables: dict[str, Any] = {name: ("entry", values) for name, values in columns.items()}
         variables["magnitude_histogram"] = (("entry", "exponent"), histogram)
         variables["exponent"] = ("exponent", exponents)
@@ -616,6 +616,7 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
         columns[name] = _column(name, [getattr(entry.site, name) for entry in entries])
     for name in _OF_ENTRY:
         columns[name] = _column(name, [getattr(entry, name) for entry in entries])
+    columns["reason"] = object_array(of_one_class(columns["reason"].tolist()))
     facts = [_facts_of_array(entry) for entry in entries]
     for name, values in zip(
         _OF_ARRAY, zip(*facts, strict=True) if facts else [()] * 5, strict=True

@@ -13,9 +13,10 @@ from troubleshooter_nb.analysis.engine import compare_pairing
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import Dump, described, object_array
+from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, of_one_class
 from troubleshooter_nb.metrics.floats import is_number, same_dtype
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming.roles import without_layer_numbers
@@ -74,8 +75,7 @@ def diff_checkpoints(
     """
     is_rate = is_number(learning_rate) and 0 < learning_rate < np.inf
     if learning_rate is not None and not is_rate:
-        msg = f"learning_rate must be a number larger than 0, got {learning_rate!r}"
-        raise ValueError(msg)
+        raise ArgumentError(Message("arguments.learning_rate", given=repr(learning_rate)))
     left, right = _as_checkpoint(left, "left"), _as_checkpoint(right, "right")
     if not isinstance(pairing, Pairing):
         pairing = pair_dumps(left, right, method=pairing or "auto", mapping=mapping)
@@ -166,10 +166,12 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
         "size": either("size").astype(np.int64),
         "structure": object_array([_structure(pairing, paired, int(row)) for row in rows]),
         "rename": object_array(
-            [
-                _rename(str(left), str(right)) if left and right else ""
-                for left, right in zip(paired["left"], paired["right"], strict=True)
-            ]
+            of_one_class(
+                [
+                    _rename(str(left), str(right)) if left and right else ""
+                    for left, right in zip(paired["left"], paired["right"], strict=True)
+                ]
+            )
         ),
         "tied_to": _tied(pairing, paired),
         **_values(pairing, comparison),
@@ -211,7 +213,9 @@ def _rename(left: str, right: str) -> str:
         mine, theirs = mine[:-1], theirs[:-1]
     if not mine and not theirs:
         return ""
-    return f"{'.'.join(mine) or '(nothing)'} -> {'.'.join(theirs) or '(nothing)'}"
+    none = Message("checkpoints.nothing_there")
+    parts = ".".join(mine) or none, ".".join(theirs) or none
+    return Message("checkpoints.renamed", left=parts[0], right=parts[1])
 
 
 def _tied(pairing: Pairing, paired: Table) -> np.ndarray:

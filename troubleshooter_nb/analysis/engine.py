@@ -32,7 +32,7 @@ from troubleshooter_nb.comparison import (
     histogram_variable,
     value_range,
 )
-from troubleshooter_nb.dump import ArraySource, Dump, described
+from troubleshooter_nb.dump import ArraySource, Dump, described, object_array
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,7 +41,7 @@ from troubleshooter_nb.errors import (
     ReadError,
 )
 from troubleshooter_nb.formats import DumpLike, as_dumps
-from troubleshooter_nb.messages import Message, ids_of, message_of, told
+from troubleshooter_nb.messages import Message, ids_of, message_of, of_one_class, told
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, locate
@@ -638,6 +638,8 @@ class _Table:
         for i in range(len(self.rows)):
             if i not in self.filled:
                 self.fill(i)
+        for name in ("reason", "detail"):
+            self.columns[name] = object_array(of_one_class(self.columns[name].tolist()))
         variables: dict[str, Any] = dict(described("pair", RESULT_COLUMNS, self.columns))
         for side, name in enumerate(_SIDES):
             attrs = {"description": "row in the dump; -1 for none"}

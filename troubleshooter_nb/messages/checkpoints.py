@@ -62,6 +62,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "object_size": ("an object of {size:,} bytes", "长达 {size:,} 字节的对象"),
     "no_tensor": ("something that is no tensor", "不是张量的东西"),
     "no_part": ("no file holds a part of it: {file} and files do not match", "没有文件含有它的分片：{file} 与各文件不匹配"),
+    "renamed": ("{left} -> {right}", "{left} -> {right}"),
+    "nothing_there": ("(nothing)", "（无）"),
     "tied_left": ("tied on the left only: {names:4}", "仅在左侧共用同一张量：{names:4}"),
     "tied_right": ("tied on the right only: {names:4}", "仅在右侧共用同一张量：{names:4}"),
 }

@@ -82,6 +82,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "largest |Δ| of each pair in execution order: – passes, × created here, | carried on or without effect, △ NaN or Inf",
         "按执行顺序列出每对的最大 |Δ|：– 通过，× 源头，| 传播或无后续影响，△ NaN 或 Inf",
     ),
+    "new": ("new {what}", "新增 {what}"),
     "worst": ("Worst {count}", "最差 {count} 对"),
     "worst_remark": (
         "failed first, then by relative L2 error · last column: histogram of |Δ|, one axis for all",

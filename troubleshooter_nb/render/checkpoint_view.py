@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.render.charts import level, scientific
 from troubleshooter_nb.render.html import (
     FILLS,
@@ -143,17 +144,17 @@ def _answers(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, s
     word = sentence("pages.same_structure" if same else "pages.other_structure", language)
     said = word + sentence("pages.colon", language) + sentence("pages.comma", language).join(parts)
     answers = [("✓" if same else "▲", "ok" if same else "warn", said)]
-    if renames := _renames(facts["renames"]):
+    if renames := _renames(facts["renames"], language):
         answers.append(("·", "", spaced(sentence("pages.names_differ", language), renames)))
     if facts["verdict"] is None:
         return [*answers, ("·", "", sentence("pages.values_not_compared", language))]
     return [*answers, *_change(columns, facts)]
 
 
-def _renames(renames: Mapping[str, int]) -> str:
+def _renames(renames: Mapping[str, int], language: str) -> str:
     """The kinds of renaming, the most frequent first."""
     found = sorted(renames.items(), key=lambda pair: -pair[1])
-    shown = [f"{text} ({count})" for text, count in found[:_MOST_RENAMES]]
+    shown = [f"{told(text, language)} ({count})" for text, count in found[:_MOST_RENAMES]]
     more = len(found) - len(shown)
     return ", ".join(shown) + (f", +{more}" if more > 0 else "")
 

@@ -189,16 +189,16 @@ def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
         cell(scientific(float(values["rel_l2_error"]))),
         cell(_one_minus(float(values["cosine"]))),
         cell(percent(float(values["allclose_ratio"]))),
-        *((_growth_cell(values),) if pairs.has_origins else ()),
+        *((_growth_cell(values, facts["language"]),) if pairs.has_origins else ()),
         cell(samp(spark(decades(pairs.histogram[i], pairs.exponents)))),
     )
 
 
-def _growth_cell(values: Mapping[str, Any]) -> Markup:
-    text = growth_of(values)
+def _growth_cell(values: Mapping[str, Any], language: str) -> Markup:
+    text = growth_of(values, language)
     if values["origin"] != "created" or not text:
         return cell(text)
-    return cell(tone("miss" if text.startswith("new") else "bad", text))
+    return cell(tone("miss" if values["verdict"] == "nan" else "bad", text))
 
 
 def _one_minus(cosine: float) -> str:

@@ -357,10 +357,11 @@ def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
     state = str(pairs.states[i])
     verdict = f"{glyph(state, ascii_only=ascii_only)} {word(state, facts['language'])}"
     counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
-    figure = growth_of(row) if pairs.has_origins else _cosine(row["cosine"])
+    language = facts["language"]
+    figure = growth_of(row, language) if pairs.has_origins else _cosine(row["cosine"])
     figures = (
         f"{_number(row['max_abs_error']):>8} {_number(row['rel_l2_error']):>8} "
-        f"{figure:>9} {_share(row):>7}  {padded(counts, 10)}"
+        f"{' ' * (9 - width(figure))}{figure} {_share(row):>7}  {padded(counts, 10)}"
     )
     if np.isnan(row["max_abs_error"]) and row["verdict"] != "nan":
         # Nothing was measured: the reason says what is known instead.

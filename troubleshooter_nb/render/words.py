@@ -124,12 +124,12 @@ def growth_text(growth: float) -> str:
     return f"×{growth:.1f}" if growth < 100 else f"×{scientific(growth)}"
 
 
-def growth_of(row: Mapping[str, Any]) -> str:
+def growth_of(row: Mapping[str, Any], language: str = "en") -> str:
     """Growth of a row's error as a table shows it: ``×1.3``, ``new NaN``, or nothing."""
     growth = float(row["growth"])
     if row["verdict"] == "nan":
-        is_new = row["origin"] == "created"
-        return f"new {'NaN' if row['nan_mismatch_count'] else 'Inf'}" if is_new else ""
+        what = "NaN" if row["nan_mismatch_count"] else "Inf"
+        return sentence("pages.new", language, what=what) if row["origin"] == "created" else ""
     return "" if row["verdict"] == "shape" else growth_text(growth)
 
 
