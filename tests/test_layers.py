@@ -19,7 +19,7 @@ NAME = "troubleshooter_nb"
 ROWS = [
     ["messages"],  # layer 0, standard library only; what all others say
     ["errors"],  # which all others raise
-    ["collector", "naming", "options", "table"],
+    ["collector", "naming", "options", "shapes", "table"],
     ["metrics", "render", "frameworks"],  # layer 1
     ["run_card"],  # layer 2, ordered
     ["dump"],

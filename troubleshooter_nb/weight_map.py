@@ -25,8 +25,8 @@ from troubleshooter_nb.naming.closeness import (
     rest_pairs,
 )
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.text import shape_text
 from troubleshooter_nb.render.weight_map_view import weight_map_html, weight_map_text
+from troubleshooter_nb.shapes import Shape, shape_text, shapes_text, with_shape_texts
 
 SCHEMA = "troubleshooter_nb.weight_map/1"
 
@@ -44,15 +44,14 @@ WEIGHT_MAP_COLUMNS = {
     "transform": ("str", "what the values go through, such as expand_dims(2)"),
     "how": ("str", "drafted, edited or imported"),
     "note": ("str", "what to know about this row"),
-    "source_shape": ("str", "shapes in the source"),
-    "target_shape": ("str", "shapes in the target; of a known target its own"),
+    "source_shape": ("tuple", "shapes in the source, a tuple each"),
+    "target_shape": ("tuple", "shapes in the target, a tuple each; of a known target its own"),
     "size": ("int64", "elements of the sources"),
     "problem": ("str", "why this row cannot be converted"),
     "suggestion": ("str", "what the values prove instead, with its transform; empty for none"),
 }
 _CALL = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*")
 _MOST_PROBLEMS = 8
-Shape = tuple[int, ...]
 Side = Literal["source", "target"]
 
 
@@ -859,7 +858,7 @@ class WeightMap:
         if len(known) < len(row.sources):
             return "the shapes of the source are not known"
         before, after = (
-            _JOIN.join(shape_text(spec.shape) or "scalar" for spec in specs)
+            shapes_text([spec.shape for spec in specs])
             for specs in (known, row.transform.specs(known))
         )
         return f"{before} -> {after or 'nothing'}"
@@ -1103,7 +1102,7 @@ class WeightMap:
                 "transform": str(row.transform),
                 "how": row.how,
                 "note": "; ".join(filter(None, [row.note, self._loss(row)])),
-                "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
+                "source_shape": tuple(spec.shape for spec in sources),
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
                 "problem": "; ".join(filter(None, [self.problem(row), twice.get(position)])),
@@ -1114,17 +1113,18 @@ class WeightMap:
         variables = {}
         for name, (dtype, meaning) in WEIGHT_MAP_COLUMNS.items():
             values = np.empty(len(self.rows), np.int64 if dtype == "int64" else object)
-            values[:] = columns[name]
+            for position, cell in enumerate(columns[name]):
+                values[position] = cell
             variables[name] = ("row", values, {"description": meaning})
         return xr.Dataset(variables, attrs={"schema": SCHEMA})
 
     def to_dataset(self) -> xr.Dataset:
-        """The table."""
-        return self.table
+        """The table, in which shapes are text, such as 16x4 + 16x4."""
+        return with_shape_texts(self.table)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per row of the map."""
-        return self.table.to_dataframe().reset_index(drop=True)
+        return self.to_dataset().to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
         """Coverage, what needs attention, and the rows that change something, in 25 lines."""
@@ -1156,15 +1156,14 @@ class WeightMap:
             return ""
         return f"{given.name} as {made.name} loses precision or range"
 
-    def _target_shapes(self, row: WeightRow) -> str:
+    def _target_shapes(self, row: WeightRow) -> tuple[Shape, ...]:
         if self.target is not None:
-            known = [self.target[n].shape for n in row.targets if n in self.target]
-            return _JOIN.join(map(shape_text, known))
+            return tuple(self.target[n].shape for n in row.targets if n in self.target)
         try:
             specs = row.transform.specs([self.source[name] for name in row.sources])
         except (WeightMapError, KeyError):
-            return ""
-        return _JOIN.join(shape_text(spec.shape) for spec in specs)
+            return ()
+        return tuple(spec.shape for spec in specs)
 
     def problem(self, row: WeightRow) -> str:
         """Why a row cannot be converted, or nothing; for other rows see `filled_twice`."""

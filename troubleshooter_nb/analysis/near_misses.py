@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.naming.hooks import sampled_slot
 from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.shapes import shape_text
 
 _CANDIDATES = 3
 # Nobody reads the candidates of more entries.
@@ -47,11 +48,12 @@ def near_misses(
         return [""] * len(items)
     likeness = Likeness([item.path for item in items], [other.path for other in others])
     directions, roles, families = (_Column(others, value) for value in (_direction, _role, _family))
-    shapes = np.array([other.shape for other in others], object)
+    numbers = {shape: k for k, shape in enumerate(dict.fromkeys(o.shape for o in others))}
+    shapes = np.array([numbers[other.shape] for other in others])
     places = _places(others)
     texts = []
     for i, (item, place) in enumerate(zip(items, _places(items), strict=True)):
-        alike, same = likeness.row(i), shapes == item.shape
+        alike, same = likeness.row(i), shapes == numbers.get(item.shape, -1)
         family, other_family = families.same(item), families.differs(item)
         fits = ~directions.differs(item) & ~roles.differs(item)
         fits &= same | ((alike >= _BARELY_ALIKE) & ~other_family)
@@ -60,7 +62,7 @@ def near_misses(
         found = []
         for j in ranked[fits[ranked]][:_CANDIDATES]:
             other = others[j]
-            why = [] if same[j] else [f"shape {other.shape or 'unknown'}"]
+            why = [] if same[j] else [f"shape {shape_text(other.shape) or 'unknown'}"]
             why += ["another operator"] if other_family[j] else []
             why += [f"paired with {partners[other.row]}"] if other.row in partners else []
             found.append(f"{other.name} ({', '.join(why or ['without a partner as well'])})")

@@ -13,6 +13,7 @@ import numpy as np
 from troubleshooter_nb.metrics.floats import dtype_from_token, unit_roundoff
 from troubleshooter_nb.metrics.noise import noise_bound
 from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, judge_statistics, verdict
+from troubleshooter_nb.shapes import Shape, shape_text
 
 # As for tensors: of so many values an error of so many roundoffs, all of one sign, is no rounding.
 _FEWEST_SYSTEMATIC = 64
@@ -29,7 +30,7 @@ class Recorded:
 
     value: str = ""
     dtype: str = ""
-    shape: str = ""
+    shape: Shape | None = None
     size: int = -1
     crc32: int = -1
     digest: str = ""
@@ -75,7 +76,7 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     """
     if left.value or right.value:
         return _judge_values(left, right, tolerance)
-    if left.shape != right.shape and left.shape and right.shape:
+    if left.shape != right.shape and None not in (left.shape, right.shape):
         return verdict("shape", "shape")
     same_bits = _same_bits(left, right)
     if same_bits:
@@ -145,7 +146,9 @@ def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verd
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return _judge_numbers(a, b, tolerance, "values")
-    both = " / ".join(_shown(side.value) or side.shape or side.dtype for side in (left, right))
+    both = " / ".join(
+        _shown(side.value) or shape_text(side.shape) or side.dtype for side in (left, right)
+    )
     if left.value and right.value:
         return verdict("differs", "values_differ", both)
     return verdict("shape", "no_tensor", both)

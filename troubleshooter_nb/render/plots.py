@@ -11,7 +11,7 @@ import xarray as xr
 
 from troubleshooter_nb.render.html import INKS
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.text import parse_shape, scalar_row
+from troubleshooter_nb.render.text import scalar_row
 from troubleshooter_nb.render.words import sentence, word
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class DiffPlots:
         ValueError
             If the tensor has no such axis.
         """
-        count = len(parse_shape(str(self.row["left_shape"].values)))
+        count = len(self.row["left_shape"].values[()])
         if not -count <= axis < count:
             msg = f"no axis {axis}: the tensor has {count}"
             raise ValueError(msg)

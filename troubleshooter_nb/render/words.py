@@ -8,6 +8,7 @@ from typing import Any
 
 from troubleshooter_nb.render.causes.explanations import EXPLANATIONS
 from troubleshooter_nb.render.charts import scientific
+from troubleshooter_nb.shapes import shape_text
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)
 VERDICTS: Mapping[str, tuple[str, str, str, str, str]] = {
@@ -501,7 +502,8 @@ def reason_text(row: Mapping[str, Any], language: str = "en") -> str:
     template = _SENTENCES[row.get("reason_id", "")][language == "zh"]
     if "{" not in template:
         return template
-    return template.format_map(_Gaps(row))
+    shapes = {f"{side}_shape": shape_text(row.get(f"{side}_shape")) for side in ("left", "right")}
+    return template.format_map(_Gaps(row, **shapes))
 
 
 class _Gaps(dict[str, Any]):
