@@ -109,7 +109,7 @@ def test_objects_are_frozen(cmp):
 
 
 def test_every_documented_column_is_in_the_result_with_its_dtype(cmp):
-    kinds = {"str": "O", "int64": "i", "float64": "f", "bool": "b"}
+    kinds = {"str": "O", "tuple": "O", "int64": "i", "float64": "f", "bool": "b"}
     for name, (dtype, unit, meaning, _) in RESULT_COLUMNS.items():
         variable = cmp.result[name]
         assert variable.dims == ("pair",), name

@@ -25,7 +25,7 @@ from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.run_card import RunCard
 
-STORED = {"str": object, "int64": np.int64, "float64": np.float64}
+STORED = {"str": object, "tuple": object, "int64": np.int64, "float64": np.float64}
 
 
 def entry(name, array=None, *, step=0, rank=0, order=-1, path=None, **site):
@@ -536,9 +536,9 @@ def test_the_table_goes_to_netcdf_and_back(tmp_path, steps):
     table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     with xr.open_dataset(tmp_path / "x.nc", engine="netcdf4") as back:
         for name, (dtype, *_) in DUMP_COLUMNS.items():
-            kinds = {"str": "OUT", "int64": "i", "float64": "f"}
+            kinds = {"str": "OUT", "tuple": "OUT", "int64": "i", "float64": "f"}
             assert back[name].dtype.kind in kinds[dtype], name
-            if dtype == "str":
+            if dtype in ("str", "tuple"):
                 assert back[name].values.tolist() == table[name].values.tolist()
             else:
                 np.testing.assert_array_equal(back[name].values, table[name].values)

@@ -19,7 +19,7 @@ NAME = "troubleshooter_nb"
 ROWS = [
     ["messages"],  # layer 0, standard library only; what all others say
     ["errors"],  # which all others raise
-    ["collector", "history", "naming", "options", "table"],
+    ["collector", "history", "naming", "options", "shapes", "table"],
     ["metrics"],  # layer 1
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered

@@ -16,7 +16,7 @@ from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import option_context
 from troubleshooter_nb.pairing import PAIRING_COLUMNS, Match
 
-STORED = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
+STORED = {"str": object, "tuple": object, "int64": np.int64, "float64": np.float64, "bool": bool}
 
 
 def memory(label, *names):
@@ -266,7 +266,7 @@ def test_a_pairing_is_frozen(pairing):
 
 def test_the_table_goes_to_netcdf(tmp_path, pairing):
     pytest.importorskip("netCDF4")
-    pairing.table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
+    pairing.to_dataset().to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     with xr.open_dataset(tmp_path / "x.nc", engine="netcdf4") as back:
         assert back["left"].values.tolist() == pairing.table["left"].values.tolist()
         assert back["left_entry"].dtype == np.int64

@@ -19,6 +19,7 @@ from troubleshooter_nb.render.checkpoint_view import (
     checkpoint_text,
     was_compared,
 )
+from troubleshooter_nb.shapes import with_shape_texts, with_shape_tuples
 
 SCHEMA = "troubleshooter_nb.checkpoint_diff/1"
 
@@ -37,8 +38,8 @@ DIFF_COLUMNS = {
     "role": ("str", "", "parameter, buffer, optimizer_state, ..."),
     "step": ("int64", "", "training step"),
     "rank": ("int64", "", "process of a distributed run"),
-    "left_shape": ("str", "", "such as 64x128"),
-    "right_shape": ("str", "", "such as 64x128"),
+    "left_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown"),
+    "right_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown"),
     "left_dtype": ("str", "", "stored dtype"),
     "right_dtype": ("str", "", "stored dtype"),
     "size": ("int64", "elements", "of the right side, or of the only one"),
@@ -70,7 +71,7 @@ class CheckpointDiff:
             left, right              str      entry names; the right side is the reference
             block, role              str      part of the network, what the tensor is
             step, rank               int64
-            left_shape, right_shape  str      such as 64x128
+            left_shape, right_shape  tuple    () for a scalar, None unknown
             left_dtype, right_dtype  str
             size                     int64    elements
             structure                str      left_only, right_only, unreadable, shape, dtype,
@@ -105,6 +106,10 @@ class CheckpointDiff:
     def __len__(self) -> int:
         """Number of rows: pairs and entries without partner."""
         return int(self.table.sizes["row"])
+
+    def __post_init__(self) -> None:
+        # A table that was stored has them as text.
+        object.__setattr__(self, "table", with_shape_tuples(self.table))
 
     @property
     def same_structure(self) -> bool:
@@ -197,8 +202,8 @@ class CheckpointDiff:
         return {text: found.count(text) for text in sorted(set(found), key=found.index)}
 
     def to_dataset(self) -> xr.Dataset:
-        """The table, a copy of `table`."""
-        return self.table.copy(deep=True)
+        """The table, a copy of `table` in which shapes are text, such as 64x128."""
+        return with_shape_texts(self.table.copy(deep=True))
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair or entry without partner."""

@@ -27,9 +27,10 @@ from troubleshooter_nb.render.comparison_view import comparison_html, diff_html
 from troubleshooter_nb.render.explanation import explanation_html, explanation_text
 from troubleshooter_nb.render.plots import ComparisonPlots, DiffPlots
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.text import comparison_text, diff_text, parse_shape, verdict_line
+from troubleshooter_nb.render.text import comparison_text, diff_text, verdict_line
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.shapes import are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table
 
 SCHEMA = "troubleshooter_nb.comparison/1"
@@ -42,8 +43,8 @@ RESULT_COLUMNS = {
     "right": ("str", "", "entry name on the right, the reference", ""),
     "left_display": ("str", "", "short name shown: the path where it is unique", ""),
     "right_display": ("str", "", "short name shown: the path where it is unique", ""),
-    "left_shape": ("str", "", "such as 64x128; scalar for no axes", ""),
-    "right_shape": ("str", "", "such as 64x128; scalar for no axes", ""),
+    "left_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown", "None"),
+    "right_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown", "None"),
     "left_dtype": ("str", "", "stored dtype", ""),
     "right_dtype": ("str", "", "stored dtype", ""),
     "left_digest": ("str", "", "recorded checksum with its kind in front, such as crc32:", ""),
@@ -142,7 +143,7 @@ class Comparison:
 
             left, right                 str      entry names; empty where there is none
             left_display, right_display str      short names shown
-            left_shape, right_shape     str      such as 64x128; scalar for no axes
+            left_shape, right_shape     tuple    lengths of axes; () for a scalar, None unknown
             left_dtype, right_dtype     str      stored dtypes
             left_digest, right_digest   str      recorded checksums, such as crc32:0c7e77da
             step, rank                  int64
@@ -207,6 +208,10 @@ class Comparison:
     notes: tuple[str, ...] = ()
     preflight: tuple[Check, ...] = ()
     observed: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A table that was stored has them as text.
+        object.__setattr__(self, "result", with_shape_tuples(self.result))
 
     @cached_property
     def columns(self) -> Pairs:
@@ -318,15 +323,20 @@ class Comparison:
                 raise EntryNotFoundError(
                     Message("arguments.no_column", name=column, columns=list(self.result))
                 )
-            choices = wanted if isinstance(wanted, (list, tuple, set)) else [wanted]
-            keep &= np.isin(self.result[column].values, list(choices))
+            values, of_shapes = self.result[column].values, column in ("left_shape", "right_shape")
+            is_one = of_shapes and is_shape(wanted)
+            choices = wanted if isinstance(wanted, (list, tuple, set)) and not is_one else [wanted]
+            if of_shapes:
+                keep &= np.any([are_shape(values, choice) for choice in choices], axis=0)
+            else:
+                keep &= np.isin(values, list(choices))
         kept = self._rows(np.flatnonzero(keep))
         first = first_difference(kept.columns)
         return replace(kept, result=kept.result.assign_attrs(first_divergence=first))
 
     def to_dataset(self) -> xr.Dataset:
-        """The table, a copy of `result`."""
-        return self.result.copy(deep=True)
+        """The table, a copy of `result` in which shapes are text, such as 64x128."""
+        return with_shape_texts(self.result.copy(deep=True))
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair, without the histogram."""
@@ -489,7 +499,7 @@ class TensorDiff:
         """
         evidence = self._evidence()
         left, right = evidence["worst_left"].values, evidence["worst_right"].values
-        shape = parse_shape(str(self.row["left_shape"].values))
+        shape = self.row["left_shape"].values[()]
         index = [
             tuple(map(int, np.unravel_index(i, shape))) for i in evidence["worst_index"].values
         ]

@@ -30,8 +30,9 @@ from troubleshooter_nb.naming import ROLES, Site, parse_npy_name, site_of_npy_st
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
-from troubleshooter_nb.render.text import dump_text, shape_text
+from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.shapes import Shape, are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, table_of
 
 SCHEMA = "troubleshooter_nb.dump/1"
@@ -48,7 +49,7 @@ DUMP_COLUMNS = {
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
     "dtype": ("str", "", "stored dtype", ""),
-    "shape": ("str", "", "such as 64x128; scalar for no axes", ""),
+    "shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown", "None"),
     "ndim": ("int64", "axes", "number of axes", "-1"),
     "size": ("int64", "elements", "number of elements", "-1"),
     "size_bytes": ("int64", "bytes", "stored size of the values", "-1"),
@@ -74,8 +75,13 @@ _OF_ENTRY = (
 )
 _OF_ARRAY = ("dtype", "shape", "ndim", "size", "size_bytes")
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
-_KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64}
-_UNKNOWN_OF = {"str": "", "int64": -1, "float64": np.nan}
+_KINDS: Mapping[str, Any] = {
+    "str": object,
+    "tuple": object,
+    "int64": np.int64,
+    "float64": np.float64,
+}
+_UNKNOWN_OF = {"str": "", "tuple": None, "int64": -1, "float64": np.nan}
 _UNKNOWN = {name: _UNKNOWN_OF[column[0]] for name, column in DUMP_COLUMNS.items()}
 
 
@@ -218,7 +224,7 @@ class Dump:
             slot        str       argument position or key
             step, rank  int64     training step, process of a distributed run
             dtype       str       stored dtype
-            shape       str       such as 64x128; scalar for no axes
+            shape       tuple     lengths of the axes; () for a scalar, None unknown
             ndim        int64     axes; -1 unknown
             size        int64     elements; -1 unknown
             size_bytes  int64     bytes of the values; -1 unknown
@@ -339,6 +345,10 @@ class Dump:
         """Whether ``dump[name]`` means an entry, in any step and rank."""
         return len(self._found(name)) > 0
 
+    def __post_init__(self) -> None:
+        # A table that was stored has them as text.
+        object.__setattr__(self, "index", with_shape_tuples(self.index))
+
     @cached_property
     def columns(self) -> Table:
         """The table of entries as plain arrays by name, those of `index` themselves."""
@@ -409,7 +419,8 @@ class Dump:
         ----------
         **conditions
             A column of `index` and the value wanted; text may hold ``*`` and ``?``, a list (or
-            any other collection) means any of its values.
+            any other collection) means any of its values. A shape is a tuple, or text as
+            ``64x128``.
             ``dump.select(step=0, role="output", path="layers.*")``
 
         Raises
@@ -423,11 +434,12 @@ class Dump:
                 raise EntryNotFoundError(
                     Message("arguments.no_column", name=column, columns=list(self.index))
                 )
-            is_text = isinstance(wanted, str)
-            choices = wanted if isinstance(wanted, Iterable) and not is_text else [wanted]
+            is_one = isinstance(wanted, str) or (column == "shape" and is_shape(wanted))
+            choices = wanted if isinstance(wanted, Iterable) and not is_one else [wanted]
             fits = np.zeros(len(self), bool)
             for choice in choices:
-                fits |= _matches(self.index[column].values, choice)
+                matches = are_shape if column == "shape" else _matches
+                fits |= matches(self.index[column].values, choice)
             keep &= fits
         rows = np.flatnonzero(keep)
         sources = tuple(self.sources[row] for row in rows)
@@ -514,8 +526,8 @@ class Dump:
         return xr.DataTree.from_dict(datasets)
 
     def to_dataset(self) -> xr.Dataset:
-        """The table of entries, a copy of `index`."""
-        return self.index.copy(deep=True)
+        """The table of entries, a copy of `index` in which shapes are text, such as 64x128."""
+        return with_shape_texts(self.index.copy(deep=True))
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""
@@ -655,7 +667,7 @@ def described(
 
 
 def _column(name: str, values: Sequence[Any]) -> np.ndarray:
-    if DUMP_COLUMNS[name][0] == "str":
+    if _KINDS[DUMP_COLUMNS[name][0]] is object:
         return object_array(values)
     return np.array(values, _KINDS[DUMP_COLUMNS[name][0]])
 
@@ -668,22 +680,20 @@ def _is_readable(entry: Entry) -> bool:
     return bool(known) and not entry.reason
 
 
-def _facts_of_array(entry: Entry) -> tuple[str, str, int, int, int]:
+def _facts_of_array(entry: Entry) -> tuple[str, Shape | None, int, int, int]:
     """The cells of `_OF_ARRAY`: of the tensor, or what the dump says about one it does not hold."""
     source = entry.source
     shape = entry.shape if source is None else source.shape
     dtype = entry.dtype if source is None else _dtype_text(source.dtype)
     if shape is None:
-        return dtype, "", -1, -1, -1
+        return dtype, None, -1, -1, -1
     size_bytes = -1 if source is None else source.size_bytes
-    return dtype, shape_text(shape), len(shape), math.prod(shape), size_bytes
+    return dtype, shape, len(shape), math.prod(shape), size_bytes
 
 
 def object_array(values: Sequence[Any]) -> np.ndarray:
     """Values as an array of Python objects, shape (n,), whatever they are."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+    return np.fromiter(values, object, len(values))
 
 
 @cache

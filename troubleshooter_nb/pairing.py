@@ -23,6 +23,7 @@ from troubleshooter_nb.naming.closeness import (
 )
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.pairing_view import pairing_html, pairing_text
+from troubleshooter_nb.shapes import Shape, shape_text, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, table_of
 
 SCHEMA = "troubleshooter_nb.pairing/1"
@@ -37,8 +38,8 @@ PAIRING_COLUMNS = {
     "right": ("str", "", "entry name on the right", ""),
     "left_entry": ("int64", "", "row in the left dump", "-1"),
     "right_entry": ("int64", "", "row in the right dump", "-1"),
-    "left_shape": ("str", "", "shape on the left", ""),
-    "right_shape": ("str", "", "shape on the right", ""),
+    "left_shape": ("tuple", "", "shape on the left; () for a scalar, None unknown", "None"),
+    "right_shape": ("tuple", "", "shape on the right; () for a scalar, None unknown", "None"),
     "step": ("int64", "", "training step", "0"),
     "rank": ("int64", "", "process of a distributed run", "0"),
     "method": (
@@ -79,7 +80,7 @@ class Pairing:
 
             left, right              str      entry names; empty where there is no partner
             left_entry, right_entry  int64    rows in the two dumps; -1 where there is no partner
-            left_shape, right_shape  str      such as 64x128; empty if unknown or no partner
+            left_shape, right_shape  tuple    () for a scalar; None if unknown or no partner
             step, rank               int64    training step, process of a distributed run
             method                   str      how they were found, see `pair_dumps`; or unmatched
             confidence               float64  0 to 1, 1 is certain; nan if alone
@@ -110,7 +111,9 @@ class Pairing:
         for side, (dump, entries) in sides.items():
             columns[side] = _texts(dump, "name", entries)
             columns[f"{side}_entry"] = np.array(entries, np.int64)
-            columns[f"{side}_shape"] = _texts(dump, "shape", entries)
+            columns[f"{side}_shape"] = object_array(
+                [dump.columns["shape"][i] if i >= 0 else None for i in entries]
+            )
         for name, (mine, theirs) in places_of(left, right).items():
             numbers = [mine[m.left] if m.left >= 0 else theirs[m.right] for m in rows]
             columns[name] = np.array(numbers, np.int64)
@@ -121,6 +124,10 @@ class Pairing:
         columns["expected"] = np.array([m.expected for m in rows], bool)
         table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)
+
+    def __post_init__(self) -> None:
+        # A table that was stored has them as text.
+        object.__setattr__(self, "table", with_shape_tuples(self.table))
 
     @cached_property
     def columns(self) -> Table:
@@ -259,11 +266,11 @@ class Pairing:
         found = []
         for position, score in near:
             k = rows[position]
-            other_shape = str(columns[f"{other}_shape"][k])
-            known = bool(other_shape and shape)
+            other_shape = columns[f"{other}_shape"][k]
+            known = other_shape is not None and shape is not None
             same = known and other_shape == shape
             taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
-            why = of_shape(other_shape if known else "", same=same)
+            why = of_shape(other_shape if known else None, same=same)
             goes = Message("pairings.paired_with", name=taken) if taken else ""
             fits = (same or not known) and not taken
             candidate = Candidate(names[position], joined([why, goes]), fits)
@@ -365,8 +372,8 @@ class Pairing:
         return Pairing.from_matches(self.left, self.right, rows) if changed else self
 
     def to_dataset(self) -> xr.Dataset:
-        """The table, a copy."""
-        return self.table.copy(deep=True)
+        """The table, a copy in which shapes are text, such as 64x128."""
+        return with_shape_texts(self.table.copy(deep=True))
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair or unmatched entry."""
@@ -445,11 +452,11 @@ class Pairing:
         return Pairing.from_matches(self.left, self.right, new)
 
 
-def of_shape(shape: str, *, same: bool = False) -> Message:
-    """What speaks for or against a partner of this shape, "" for one that is not known."""
-    if same or not shape:
+def of_shape(shape: Shape | None, *, same: bool = False) -> Message:
+    """What speaks for or against a partner of this shape, None for one that is not known."""
+    if same or shape is None:
         return Message(f"pairings.{'same_shape' if same else 'unknown_shape'}")
-    return Message("pairings.of_shape", shape=shape)
+    return Message("pairings.of_shape", shape=shape_text(shape))
 
 
 def places_of(left: Dump, right: Dump) -> dict[str, tuple[np.ndarray, np.ndarray]]:

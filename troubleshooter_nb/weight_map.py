@@ -28,8 +28,8 @@ from troubleshooter_nb.naming.closeness import (
     rest_pairs,
 )
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.render.text import shape_text
 from troubleshooter_nb.render.weight_map_view import weight_map_html, weight_map_text
+from troubleshooter_nb.shapes import Shape, shape_text, with_shape_texts
 
 SCHEMA = "troubleshooter_nb.weight_map/1"
 
@@ -47,8 +47,8 @@ WEIGHT_MAP_COLUMNS = {
     "transform": ("str", "what the values go through, such as expand_dims(2)"),
     "how": ("str", "drafted, edited or imported"),
     "note": ("str", "what to know about this row"),
-    "source_shape": ("str", "shapes in the source"),
-    "target_shape": ("str", "shapes in the target; of a known target its own"),
+    "source_shape": ("tuple", "shapes in the source, a tuple each"),
+    "target_shape": ("tuple", "shapes in the target, a tuple each; of a known target its own"),
     "size": ("int64", "elements of the sources"),
     "problem": ("str", "why this row cannot be converted"),
     "suggestion": ("str", "what the values prove instead, with its transform; empty for none"),
@@ -58,7 +58,6 @@ _MOST_PROBLEMS = 8
 _MOST_AXES = 32  # of an array in the oldest numpy
 # The note that counts rows whose values agree, as it is drafted and after suggestions are taken.
 _AGREEING = ("weight_maps.values_agree", "weight_maps.values_agreed")
-Shape = tuple[int, ...]
 Side = Literal["source", "target"]
 
 
@@ -1082,7 +1081,7 @@ class WeightMap:
                 "transform": str(row.transform),
                 "how": row.how,
                 "note": joined([row.note, self._loss(row)]),
-                "source_shape": _JOIN.join(shape_text(spec.shape) for spec in sources),
+                "source_shape": tuple(spec.shape for spec in sources),
                 "target_shape": self._target_shapes(row),
                 "size": sum(spec.size for spec in sources),
                 "problem": joined([self.problem(row), twice.get(position, "")]),
@@ -1093,17 +1092,19 @@ class WeightMap:
         variables = {}
         for name, (dtype, meaning) in WEIGHT_MAP_COLUMNS.items():
             values = np.empty(len(self.rows), np.int64 if dtype == "int64" else object)
-            values[:] = of_one_class(columns[name]) if dtype == "str" else columns[name]
+            column = of_one_class(columns[name]) if dtype == "str" else columns[name]
+            for position, cell in enumerate(column):
+                values[position] = cell
             variables[name] = ("row", values, {"description": meaning})
         return xr.Dataset(variables, attrs={"schema": SCHEMA})
 
     def to_dataset(self) -> xr.Dataset:
-        """The table."""
-        return self.table
+        """The table, in which shapes are text, such as 16x4 + 16x4."""
+        return with_shape_texts(self.table)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per row of the map."""
-        return self.table.to_dataframe().reset_index(drop=True)
+        return self.to_dataset().to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
         """Coverage, what needs attention, and the rows that change something, in 25 lines."""
@@ -1135,15 +1136,14 @@ class WeightMap:
             return ""
         return Message("weight_maps.lossy_cast", given=given.name, made=made.name)
 
-    def _target_shapes(self, row: WeightRow) -> str:
+    def _target_shapes(self, row: WeightRow) -> tuple[Shape, ...]:
         if self.target is not None:
-            known = [self.target[n].shape for n in row.targets if n in self.target]
-            return _JOIN.join(map(shape_text, known))
+            return tuple(self.target[n].shape for n in row.targets if n in self.target)
         try:
             specs = row.transform.specs([self.source[name] for name in row.sources])
         except (WeightMapError, KeyError):
-            return ""
-        return _JOIN.join(shape_text(spec.shape) for spec in specs)
+            return ()
+        return tuple(spec.shape for spec in specs)
 
     def problem(self, row: WeightRow) -> str:
         """Why a row cannot be converted, or nothing; for other rows see `filled_twice`."""

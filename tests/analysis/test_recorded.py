@@ -25,7 +25,7 @@ SEEN = {"min": -1.0, "max": 2.0, "mean": 0.5, "l2": 3.0}
 
 
 def recorded(**facts):
-    return Recorded(**({"dtype": "float32", "shape": "4x3", "size": 12} | facts))
+    return Recorded(**({"dtype": "float32", "shape": (4, 3), "size": 12} | facts))
 
 
 def judged(left, right, **tolerance):
@@ -48,8 +48,8 @@ def judged(left, right, **tolerance):
         ({"statistics": SEEN}, {"statistics": SEEN | {"max": 3}}, ("differs", "statistics_differ")),
         ({"statistics": SEEN}, {"statistics": {}}, ("undecidable", "nothing_shared")),
         ({}, {}, ("undecidable", "nothing_shared")),
-        ({"shape": "3x4"}, {}, ("shape", "shape")),
-        ({"shape": ""}, {"statistics": SEEN}, ("undecidable", "nothing_shared")),
+        ({"shape": (3, 4)}, {}, ("shape", "shape")),
+        ({"shape": None}, {"statistics": SEEN}, ("undecidable", "nothing_shared")),
         ({"statistics": {"nan_count": 1}}, {"statistics": {"nan_count": 0}},
          ("nan", "statistics_only_left")),
         ({"statistics": {"nan_count": 1}}, {"statistics": {"nan_count": 1}},

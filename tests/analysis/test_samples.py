@@ -123,7 +123,7 @@ def test_first_values_of_a_whole_tensor_are_an_entry_like_the_sample():
         for key, variable in right.index.data_vars.items()
     }
     assert [row[key] for key in ("slot", "shape", "ndim", "size", "size_bytes")] == [
-        *("0#first", "10", 1, 10, 40)
+        *("0#first", (10,), 1, 10, 40)
     ]
     assert np.isnan(row["max"])
     assert (row["crc32"], row["magnitude_histogram"].sum()) == (-1, 0)

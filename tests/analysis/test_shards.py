@@ -233,7 +233,7 @@ def test_names_sites_and_layers_are_kept():
     for column in kept:
         assert merged.index[column].values[0] == dump.index[column].values[0], column
     assert (merged.label, merged.format, merged.notes[0]) == ("run", "npz", "from before")
-    assert merged.index["shape"].values[0] == "4x3"
+    assert merged.index["shape"].values[0] == (4, 3)
 
 
 def test_a_shorter_last_shard_is_fine():
@@ -289,7 +289,7 @@ def test_stages_of_a_pipeline_are_united_and_their_shards_merged():
     ranks = [stage(first, 0), stage(first, 1), stage(second, 2), stage(second, 3)]
     merged = merge_ranks(dump_of(ranks), {"*": 0})
     assert merged.names == [*first, *second]
-    assert set(merged.index["shape"].values) == {"4x3"}
+    assert set(merged.index["shape"].values) == {(4, 3)}
 
 
 def test_backward_entries_of_stages_come_in_the_opposite_sequence():
@@ -487,7 +487,7 @@ def test_statistics_of_shards_are_those_of_the_whole():
         merge_ranks(shards, like={"w": whole}),
     ):
         found = merged.index
-        assert found["shape"].values[0] == "6x8"
+        assert found["shape"].values[0] == (6, 8)
         for name in ("min", "max", "nan_count", "inf_count", "zero_count"):
             assert found[name].values[0] == expected[name].values[0], name
         for name in ("mean", "l2"):
@@ -526,7 +526,7 @@ def test_case_6_ranks_of_msprobe_merge_where_they_are_equal():
     assert "Functional.linear.0.forward.input.0" in one.names  # each rank has its own batch
     batches = merge_ranks(dump, {"Module.module.MLP.forward.0.*": 0}).select(step=0)
     at = batches.position("Module.module.MLP.forward.0.input.0")
-    assert (batches.index["shape"].values[at], batches.index["rank"].values[at]) == ("8x8", 0)
+    assert (batches.index["shape"].values[at], batches.index["rank"].values[at]) == ((8, 8), 0)
     assert batches.index["max"].values[at] == dump.select(step=0, rank=0).index["max"].values[4]
 
 
@@ -586,7 +586,7 @@ def test_replicas_that_are_declared_to_be_shards_are_noted():
     merged = merge_ranks(dump_of(ranks), {"*": 0})
     said = "merged along axis 0 as declared: the same on all ranks; declare 'same' if they are "
     assert [note for note in merged.notes if "as declared" in note] == [f"{said}replicas: a.weight"]
-    assert merged.index["shape"].values.tolist() == ["8x3"] * 3
+    assert merged.index["shape"].values.tolist() == [(8, 3)] * 3
     recorded = merge_ranks(open_dump(DDP), {"*weight*": 0})
     assert any("as declared: the same on all ranks" in note for note in recorded.notes)
 

@@ -52,7 +52,7 @@ def test_a_full_file_is_read_to_the_last_digit():
     assert len(dump) == 49
     assert dump.names[0] == "0_Functional_linear_forward_input.0"
     assert dump.names[-1] == "48_Functional_linear_backward_output.0"
-    assert column(dump, "shape")[0] == "6x5"
+    assert column(dump, "shape")[0] == (6, 5)
     assert column(dump, "order") == list(range(49))
     for line in file.read_text().splitlines():
         name, _, dtype, shape = json.loads(line)
@@ -248,7 +248,7 @@ def test_the_last_release_of_the_successor_has_stacks_scalars_and_unknown_statis
     dump = open_dump(DATA / "ptdbg" / "v4" / "npu")
     assert len(dump) == 29
     scalar = row_of(dump, "Tensor_max_0_forward_input.1")
-    assert (scalar["shape"], scalar["ndim"], scalar["mean"]) == ("scalar", 0, 1.0)
+    assert (scalar["shape"], scalar["ndim"], scalar["mean"]) == ((), 0, 1.0)
     assert dump.array("Tensor_max_0_forward_input.1") == 1
     integers = row_of(dump, "Tensor_max_0_forward_output.1")
     assert (integers["dtype"], integers["max"]) == ("int64", 3.0)
@@ -264,7 +264,7 @@ def test_without_arrays_the_successor_has_statistics_and_values_of_scalars(tmp_p
     assert len(dump) == 29
     assert set(column(dump, "status")) == {"ok"}
     row = row_of(dump, "Tensor_max_0_forward_input.1")
-    assert (row["value"], row["dtype"], row["shape"]) == ("1", "int", "scalar")
+    assert (row["value"], row["dtype"], row["shape"]) == ("1", "int", ())
     assert "statistics only" in dump.notes[0]
 
 

@@ -211,7 +211,7 @@ def test_case_8_statistics_are_those_of_the_json_and_of_the_values():
         **{"mean": 0.06796244531869888, "l2": 5.707038879394531},
     }
     told, measured = row(dump, name), row(dump.summarise(), name)
-    assert told["shape"] == "4x8"
+    assert told["shape"] == (4, 8)
     for figure, value in expected.items():
         assert told[figure] == value
         # msprobe computes in float32: 2**-24 relative to the values, which are up to 2.
@@ -279,7 +279,7 @@ def test_case_11_nested_inputs_shared_modules_and_parents_in_both_directions():
 def test_case_12_save_points():
     dump = open_dump(TORCH / "t_save_tensor").select(step=0)
     assert dump.card.facts["level"] == "debug"
-    assert [row(dump, f"h.{n}.debug")["shape"] for n in (0, 1)] == ["4x6", "4x3"]
+    assert [row(dump, f"h.{n}.debug")["shape"] for n in (0, 1)] == [(4, 6), (4, 3)]
     found = row(dump, "h_grad.1.debug")
     assert [found[c] for c in ("kind", "path", "call", "direction")] == [
         "debug",

@@ -418,7 +418,7 @@ def test_arrays_of_any_layout_survive_saving(tmp_path, array):
 
 def test_saving_takes_numbers_and_lists(tmp_path):
     dump = open_dump(save_dump({"n": 3, "x": 0.5, "l": [[1, 2], [3, 4]]}, tmp_path / "d"))
-    assert column(dump, "shape") == ["scalar", "scalar", "2x2"]
+    assert column(dump, "shape") == [(), (), (2, 2)]
     assert dump.array("n") == 3
 
 

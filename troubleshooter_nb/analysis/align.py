@@ -243,7 +243,8 @@ def _of_calls(left: list[Item], right: list[Item], *, known: bool) -> tuple[list
 
 
 def _sorting_key(item: Item) -> tuple[object, ...]:
-    return item.shape, item.path, item.call, item.direction, item.slot, item.name, item.ordered
+    facts = item.path, item.call, item.direction, item.slot, item.name, item.ordered
+    return item.shape_order, *facts
 
 
 def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:

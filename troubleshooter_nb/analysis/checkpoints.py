@@ -142,9 +142,9 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
     count = len(pairing)
     rows = np.arange(count)
 
-    def side_texts(side: int, column: str) -> np.ndarray:
-        values = dumps[side].index[column].values
-        return object_array([str(values[e]) if e >= 0 else "" for e in entries[side]])
+    def of_side(side: int, column: str, nothing: object) -> np.ndarray:
+        values = dumps[side].columns[column]
+        return object_array([values[e] if e >= 0 else nothing for e in entries[side]])
 
     def either(column: str) -> np.ndarray:
         # Of the reference where there is one.
@@ -157,9 +157,9 @@ def _table(pairing: Pairing, comparison: Comparison | None) -> xr.Dataset:
     columns: dict[str, np.ndarray] = {
         **{name: paired[name] for name in ("left", "right", "step", "rank", "expected")},
         **{
-            f"{side}_{column}": side_texts(number, column)
+            f"{side}_{column}": of_side(number, column, nothing)
             for number, side in enumerate(_SIDES)
-            for column in ("shape", "dtype")
+            for column, nothing in (("shape", None), ("dtype", ""))
         },
         "block": object_array([block_of(str(path)) for path in either("path")]),
         "role": either("role"),

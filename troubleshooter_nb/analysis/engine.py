@@ -65,6 +65,7 @@ from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import Pairs, display_names
 from troubleshooter_nb.render.words import DIFFERING, reason_of
+from troubleshooter_nb.shapes import Shape
 from troubleshooter_nb.table import Table
 
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
@@ -80,8 +81,14 @@ _NUMBER = re.compile(r"\d+")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
 Walk = Literal["auto", "forward", "backward"]
-_KINDS: Mapping[str, Any] = {"str": object, "int64": np.int64, "float64": np.float64, "bool": bool}
-_NOT_MEASURED = {"str": "", "int64": -1, "float64": np.nan, "bool": False}
+_KINDS: Mapping[str, Any] = {
+    "str": object,
+    "tuple": object,
+    "int64": np.int64,
+    "float64": np.float64,
+    "bool": bool,
+}
+_NOT_MEASURED = {"str": "", "tuple": None, "int64": -1, "float64": np.nan, "bool": False}
 
 
 # What a task finds out: figures that merge, the statistics of a tensor whose partner has no values,
@@ -255,6 +262,11 @@ class _Row:
         entry = self.entries[side]
         return str(self.sides[side].columns[column][entry]) if entry >= 0 else ""
 
+    def shape(self, side: int) -> Shape | None:
+        """The shape on a side; None for none."""
+        entry = self.entries[side]
+        return self.sides[side].columns["shape"][entry] if entry >= 0 else None
+
     def display(self, side: int) -> str:
         """What is shown of a side; empty for none."""
         entry = self.entries[side]
@@ -290,7 +302,7 @@ class _Row:
         return Recorded(
             value=self.text(side, "value"),
             dtype=self.text(side, "dtype"),
-            shape=self.text(side, "shape"),
+            shape=self.shape(side),
             size=int(columns["size"][entry]),
             crc32=int(known.pop("crc32")),
             digest=self.text(side, "digest"),
@@ -394,7 +406,7 @@ class _Row:
             return False
         if any(self.text(side, "value") for side in (0, 1)):
             return self.size == 1
-        shapes = {self.text(side, "shape") for side in (0, 1)} - {""}
+        shapes = {self.shape(side) for side in (0, 1)} - {None}
         return len(shapes) < 2
 
     def pieces(self, number: int) -> list[Piece]:
@@ -609,8 +621,8 @@ class _Table:
         row = self.rows[i]
         found: dict[str, Any] = dict(row.known) | {"order": i}
         for side, name in enumerate(_SIDES):
-            found |= {f"{name}_{c}": row.text(side, c) for c in ("shape", "dtype")}
-            found[f"{name}_display"] = row.display(side)
+            found[f"{name}_display"], found[f"{name}_shape"] = row.display(side), row.shape(side)
+            found[f"{name}_dtype"] = row.text(side, "dtype")
             found[f"{name}_digest"] = row.digest(side)
         found |= {column: row.either(column) for column in ("role", "direction")}
         found |= {"order_known": row.order >= 0, "walked_backward": row.is_walked_backward}

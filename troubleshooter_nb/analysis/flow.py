@@ -24,7 +24,7 @@ from troubleshooter_nb.naming import (
     saved_calls,
     without_gradient_word,
 )
-from troubleshooter_nb.render.text import parse_shape
+from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
 
 _SITE = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
@@ -234,8 +234,8 @@ class Flow:
 
     def shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row, by the reference or else by the other side."""
-        text = str(self.result["right_shape"][row] or self.result["left_shape"][row])
-        return parse_shape(text) if text else ()
+        shapes = (self.result[f"{side}_shape"][row] for side in ("right", "left"))
+        return known_shape(*shapes) or ()
 
     def _summary(self, row: int, side: str) -> tuple[float, float, float]:
         """Figures of a tensor that was not compared, as its partner has another shape."""

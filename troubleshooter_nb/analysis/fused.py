@@ -260,7 +260,9 @@ def _width(visit: Visit) -> tuple[object, ...]:
     if not _is_linear(visit) or len(visit.outputs) != 1:
         return ()
     # Of operators the weight is an input; only the first is the same for all side by side.
-    return (*visit.inputs[:1], visit.outputs[0]) if visit.inputs and visit.outputs[0] else ()
+    if not visit.inputs or visit.outputs[0] is None:
+        return ()
+    return *visit.inputs[:1], visit.outputs[0]
 
 
 def drawn_together(members: Sequence[Visit], op: str, bundle: Literal["chain", "split"]) -> Visit:

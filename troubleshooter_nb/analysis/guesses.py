@@ -163,7 +163,7 @@ def _by_what_is_left(search: Search) -> None:
 
     search.add(equal(search, place), "name", lambda *_: 0.5)
     # That both are the only number left says nothing.
-    left, right = ([i for i in side if i.shape != "scalar"] for side in (search.left, search.right))
+    left, right = ([i for i in side if i.shape != ()] for side in (search.left, search.right))
     if left and right:
         only = _only_ones(_Fitting(search, left, right))
         search.add([(left[i], right[j]) for i, j in only], "shape", lambda *_: 0.4)
@@ -179,7 +179,7 @@ class _Fitting:
     def __init__(self, search: Search, left: Sequence[Item], right: Sequence[Item]) -> None:
         self.size = len(left), len(right)
         both_ways = directed(search)
-        self._shapes = _coded(left, right, lambda item: item.shape or None)
+        self._shapes = _coded(left, right, lambda item: item.shape)
         self._others = (
             _coded(left, right, lambda item: item.leaf),
             _coded(left, right, lambda item: item.direction if both_ways else None),
@@ -294,10 +294,10 @@ def _partner_layers(pairs: Sequence[tuple[Item, Item]]) -> dict[str, str]:
 
 
 def _coded(
-    left: Sequence[Item], right: Sequence[Item], value: Callable[[Item], str | None]
+    left: Sequence[Item], right: Sequence[Item], value: Callable[[Item], Hashable]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The values of both sides as numbers, -1 for None."""
-    codes: dict[str | None, int] = {None: -1}
+    codes: dict[Hashable, int] = {None: -1}
     sides = [
         np.array([codes.setdefault(value(item), len(codes)) for item in side], np.int64)
         for side in (left, right)

@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
 from troubleshooter_nb.analysis.visits import Visit, torch_leaf
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.shapes import Shape
 
 _ROLES = ("input", "parameter", "output", "gradient", "buffer", "")
 _Found = tuple[Item, Item, Match]
@@ -101,14 +102,14 @@ def _by_place(
 
 def _by_shape(pair: VisitPair, left: Sequence[Item], right: Sequence[Item]) -> Iterator[_Found]:
     """Equal shapes in their order."""
-    waiting: dict[str, list[Item]] = defaultdict(list)
+    waiting: dict[Shape | None, list[Item]] = defaultdict(list)
     for item in right:
         waiting[item.shape].append(item)
     mine = Counter(item.shape for item in left)
     only = {shape for shape, found in waiting.items() if mine[shape] == len(found) == 1}
     for item in left:
         others = waiting.get(item.shape)
-        if item.shape and others:
+        if item.shape is not None and others:
             sure = 0.85 if item.shape in only else DOUBTFUL
             yield _found(pair, item, others.pop(0), "shape", sure)
 
@@ -190,7 +191,7 @@ def _of_chain(pair: VisitPair) -> Iterator[_Found]:
         yield from _turned(pair, mine, theirs, found)
     last = [visit.members[-1] if visit.members else visit for visit in (left, right)]
     for direction, role in (("forward", "output"), ("backward", "input")):
-        ends = [[i for i in visit.leaves(direction, role) if i.shape] for visit in last]
+        ends = [[i for i in visit.leaves(direction, role) if i.shape is not None] for visit in last]
         for a, b in zip(*ends, strict=False):
             if not shapes_differ(a, b):
                 yield _found(pair, a, b, note=note)
@@ -210,7 +211,7 @@ def _turned(
     if len(rest[0]) != 1 or len(rest[1]) != 1:
         return
     [a], [b] = rest
-    axes = a.shape.split("x"), b.shape.split("x")
+    axes = a.shape or (), b.shape or ()
     if len(axes[0]) == 2 and axes[0] == axes[1][::-1]:
         note = Message("calls.defined_differently", what=Message("calls.turned"))
         yield _found(pair, a, b, sure=DOUBTFUL, note=note)
@@ -229,7 +230,7 @@ def _labelled(visits: Sequence[Visit]) -> list[tuple[str, Item]]:
             labels = ("",) * len(items)
         for label, item in zip(labels, items, strict=True):
             inner = k > 0 and (label == "input" or (not label and item.shape in made))
-            if item.shape and not inner:
+            if item.shape is not None and not inner:
                 found.append((label, item))
     return found
 
@@ -248,7 +249,7 @@ def _by_meaning(
             for k, (name, other) in enumerate(waiting):
                 same = label.removesuffix(".T") == name.removesuffix(".T")
                 fits = item.shape == other.shape
-                turned = item.shape == "x".join(other.shape.split("x")[::-1])
+                turned = other.shape is not None and item.shape == other.shape[::-1]
                 if (fits or turned) and (not strict or (label and same)):
                     del waiting[k]
                     is_turned = label.endswith(".T") or name.endswith(".T") or not fits
@@ -324,6 +325,6 @@ def _slot(item: Item) -> str:
 
 
 def _nature(item: Item) -> str:
-    if item.shape or not (item.site and item.site.value):
+    if item.shape is not None or not (item.site and item.site.value):
         return "tensor"
     return "null" if item.site.value == "null" else "value"

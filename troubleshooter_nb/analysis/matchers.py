@@ -37,7 +37,7 @@ def by_order(search: Search) -> None:
     search.add(
         list(zip(search.left, search.right, strict=False)),
         "order",
-        lambda a, b: surest if a.shape and a.shape == b.shape else 0.2,
+        lambda a, b: surest if a.shape is not None and a.shape == b.shape else 0.2,
     )
 
 
@@ -45,7 +45,7 @@ def by_shape(search: Search) -> None:
     """Shape edit distance."""
     _unordered_by_name(search)
     left, right = search.left, search.right
-    pairs = shape_edit_distance([a.shape for a in left], [b.shape for b in right])
+    pairs = shape_edit_distance([a.shape_order for a in left], [b.shape_order for b in right])
     search.add(
         [(left[i], right[j]) for i, j in pairs],
         "shape",

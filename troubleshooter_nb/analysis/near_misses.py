@@ -48,11 +48,12 @@ def near_misses(
         return [""] * len(items)
     likeness = Likeness([item.path for item in items], [other.path for other in others])
     directions, roles, families = (_Column(others, value) for value in (_direction, _role, _family))
-    shapes = np.array([other.shape for other in others], object)
+    numbers = {shape: k for k, shape in enumerate(dict.fromkeys(o.shape for o in others))}
+    shapes = np.array([numbers[other.shape] for other in others])
     places = _places(others)
     texts = []
     for i, (item, place) in enumerate(zip(items, _places(items), strict=True)):
-        alike, same = likeness.row(i), shapes == item.shape
+        alike, same = likeness.row(i), shapes == numbers.get(item.shape, -1)
         family, other_family = families.same(item), families.differs(item)
         fits = ~directions.differs(item) & ~roles.differs(item)
         fits &= same | ((alike >= _BARELY_ALIKE) & ~other_family)

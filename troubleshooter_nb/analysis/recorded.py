@@ -19,6 +19,7 @@ from troubleshooter_nb.metrics.verdict import (
     of_both,
     verdict,
 )
+from troubleshooter_nb.shapes import Shape, shape_text
 
 # As for tensors: of so many values an error of so many roundoffs, all of one sign, is no rounding.
 _FEWEST_SYSTEMATIC = 64
@@ -35,7 +36,7 @@ class Recorded:
 
     value: str = ""
     dtype: str = ""
-    shape: str = ""
+    shape: Shape | None = None
     size: int = -1
     crc32: int = -1
     digest: str = ""
@@ -81,7 +82,7 @@ def judge_recorded(left: Recorded, right: Recorded, tolerance: Tolerance) -> Ver
     """
     if left.value or right.value:
         return _judge_values(left, right, tolerance)
-    if left.shape != right.shape and left.shape and right.shape:
+    if left.shape != right.shape and None not in (left.shape, right.shape):
         return verdict("shape", "shape")
     same_bits = _same_bits(left, right)
     if same_bits:
@@ -151,7 +152,8 @@ def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verd
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
         return _judge_numbers(a, b, tolerance, "values")
-    both = of_both(*(_shown(side.value) or side.shape or side.dtype for side in (left, right)))
+    shown = (_shown(s.value) or shape_text(s.shape) or s.dtype for s in (left, right))
+    both = of_both(*shown)
     if left.value and right.value:
         return verdict("differs", "values_differ", both)
     return verdict("shape", "no_tensor", both)

@@ -178,10 +178,10 @@ def _obstacle(
     here, there = dumps[side], dumps[1 - side]
     if theirs[0] < 0:
         return ALONE
-    shapes = {_text(here, "shape", mine[0]), _text(there, "shape", theirs[0])} - {""}
+    shapes = {here.columns["shape"][mine[0]], there.columns["shape"][theirs[0]]} - {None}
     if len(shapes) > 1:
-        axes = [shape.split("x") for shape in shapes]
-        return _TRANSPOSED if axes[0] == axes[1][::-1] else _OTHER_SHAPE
+        one, other = shapes
+        return _TRANSPOSED if one == other[::-1] else _OTHER_SHAPE
     word = sampled_slot(_text(here, "slot", mine[1]))[1]
     if theirs[1] >= 0:
         other = sampled_slot(_text(there, "slot", theirs[1]))[1]
@@ -224,7 +224,7 @@ def _extended(dump: Dump, views: Sequence[tuple[int, int]]) -> Dump:
     new = {
         "name": object_array(names),
         "slot": object_array([sample_slot(str(slot), "first") for slot in text["slot"]]),
-        "shape": object_array([str(count) for count in counts]),
+        "shape": object_array([(int(count),) for count in counts]),
         "ndim": np.ones(len(rows), np.int64),
         "size": counts,
         "size_bytes": np.array([source.size_bytes for source in sources], np.int64),

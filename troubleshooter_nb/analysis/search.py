@@ -17,6 +17,7 @@ from troubleshooter_nb.naming import (
     without_position,
 )
 from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.shapes import Shape, shape_text
 
 SEPARATOR = re.compile(r"[./]")
 # A part in front of at least this share of a side's names is what that side calls the network.
@@ -69,8 +70,13 @@ class Item:
     call: int
     direction: str
     slot: tuple[str, str]
-    shape: str
+    shape: Shape | None
     site: SiteFacts | None = None
+
+    @property
+    def shape_order(self) -> str:
+        """What shapes are sorted by: their text. It decides among equally good answers."""
+        return shape_text(self.shape)
 
     @cached_property
     def spelled(self) -> str:
@@ -154,7 +160,7 @@ def is_mindspore(items: Iterable[Item]) -> bool:
 
 def shapes_differ(left: Item, right: Item) -> bool:
     """Whether both shapes are known and not the same."""
-    return bool(left.shape and right.shape and left.shape != right.shape)
+    return None not in (left.shape, right.shape) and left.shape != right.shape
 
 
 def equal(

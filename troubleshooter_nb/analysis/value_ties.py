@@ -428,7 +428,7 @@ def _by_role(visit: Visit) -> dict[tuple[str, str], list[Item]]:
     found = {}
     for direction in _WORTH:
         for role in ("input", "parameter", "output"):
-            tensors = [item for item in visit.leaves(direction, role) if item.shape]
+            tensors = [item for item in visit.leaves(direction, role) if item.shape is not None]
             if tensors:
                 found[direction, role] = tensors[:_MOST_LEAVES]
     return found

@@ -13,8 +13,9 @@ from troubleshooter_nb.analysis.api_names import bare_name, op_class, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.naming import parameter_leaf
+from troubleshooter_nb.shapes import Shape, known_shape
 
-Shapes = tuple[str, ...]
+Shapes = tuple[Shape | None, ...]
 # Modules that a dump numbers by their class, as if they were operators: their path is no path.
 _BY_CLASS = ("NN.", "Module.")
 
@@ -107,10 +108,10 @@ class Visit:
         return found
 
     @cached_property
-    def inputs(self) -> Shapes:
+    def inputs(self) -> tuple[Shape, ...]:
         """Shapes of the tensors that go in."""
         if self.members:
-            return tuple(item.shape for item in self.outer_inputs)
+            return _shapes(self.outer_inputs)
         return _shapes(self.leaves("forward", "input"))
 
     @cached_property
@@ -119,15 +120,15 @@ class Visit:
         if self.bundle == "split":
             return self.members[0].outer_inputs[:1]
         found: list[Item] = []
-        made = ""
+        made: Shape | None = None
         for member in self.members or (self,):
             inner = made
             for item in member.leaves("forward", "input"):
-                if item.shape and item.shape == inner:
-                    inner = ""  # only one of them is what the member before has made
-                elif item.shape:
+                if item.shape is not None and item.shape == inner:
+                    inner = None  # only one of them is what the member before has made
+                elif item.shape is not None:
                     found.append(item)
-            made = next((i.shape for i in member.leaves("forward", "output") if i.shape), "")
+            made = known_shape(*(item.shape for item in member.leaves("forward", "output")))
         return found
 
     @cached_property
@@ -142,22 +143,20 @@ class Visit:
     @cached_property
     def size(self) -> int:
         """Elements of the first output, 0 unknown: what a change of form leaves as it is."""
-        try:
-            return math.prod(map(int, self.outputs[0].replace("scalar", "1").split("x")))
-        except (IndexError, ValueError):
-            return 0
+        shape = next(iter(self.outputs), None)
+        return 0 if shape is None else math.prod(shape)
 
     @cached_property
-    def parameters(self) -> tuple[tuple[str, str], ...]:
+    def parameters(self) -> tuple[tuple[str, Shape | None], ...]:
         """Torch's names and the shapes of its parameters, sorted."""
         if self.bundle == "split":
             named: dict[str, list[Shapes]] = defaultdict(list)
             for member in self.members:
                 for leaf, shape in member.parameters:
                     named[leaf].append((shape,))
-            return tuple(sorted((leaf, _side_by_side(all_, 0)) for leaf, all_ in named.items()))
+            return _sorted((leaf, _side_by_side(all_, 0)) for leaf, all_ in named.items())
         found = self.leaves("forward", "parameter") or self.leaves("backward", "parameter")
-        return tuple(sorted((torch_leaf(item), item.shape) for item in found))
+        return _sorted((torch_leaf(item), item.shape) for item in found)
 
     @cached_property
     def signature(self) -> tuple[object, ...]:
@@ -210,19 +209,23 @@ def visits_of(items: Iterable[Item]) -> list[Visit]:
     return sorted(visits, key=lambda visit: visit.position)
 
 
-def _shapes(items: Sequence[Item]) -> Shapes:
-    return tuple(item.shape for item in items if item.shape)
+def _shapes(items: Sequence[Item]) -> tuple[Shape, ...]:
+    return tuple(item.shape for item in items if item.shape is not None)
 
 
-def _side_by_side(shapes: Sequence[Shapes], axis: int) -> str:
-    """The shape of tensors joined along an axis; empty where they do not fit."""
-    if any(len(one) != 1 or not one[0] or one[0] == "scalar" for one in shapes):
-        return ""
-    lengths = [one[0].split("x") for one in shapes]
-    joined = list(lengths[0])
+def _sorted(named: Iterable[tuple[str, Shape | None]]) -> tuple[tuple[str, Shape | None], ...]:
+    return tuple(sorted(named, key=lambda one: (one[0], one[1] is not None, one[1] or ())))
+
+
+def _side_by_side(shapes: Sequence[Shapes], axis: int) -> Shape | None:
+    """The shape of tensors joined along an axis; None where they do not fit."""
+    known = [one[0] for one in shapes if len(one) == 1 and one[0]]
+    if len(known) < len(shapes):
+        return None
     try:
-        joined[axis] = str(sum(int(one[axis]) for one in lengths))
-    except (IndexError, ValueError):
-        return ""
-    rest = {tuple(one[:axis] + one[axis + 1 :] if axis >= 0 else one[:axis]) for one in lengths}
-    return "x".join(joined) if len(rest) == 1 else ""
+        length = sum(one[axis] for one in known)
+    except IndexError:
+        return None
+    at = range(len(known[0]))[axis]
+    rest = {(one[:axis], one[axis + 1 :] if axis >= 0 else ()) for one in known}
+    return (*known[0][:at], length, *known[0][at + 1 :]) if len(rest) == 1 else None

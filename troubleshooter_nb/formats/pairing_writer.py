@@ -23,6 +23,7 @@ from troubleshooter_nb.formats.yaml_nodes import read_nodes, whole
 from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.naming import canonical_parameter
 from troubleshooter_nb.pairing import EXPECTED, Pairing, places_of
+from troubleshooter_nb.shapes import Shape
 
 _PLAIN = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 # Words that yaml takes for something else than text where they stand without quotes.
@@ -228,8 +229,8 @@ def _paired_again(
     return list(found)
 
 
-def _sides(shape: str) -> tuple[str, ...]:
-    return tuple(sorted(shape.split("x")))
+def _sides(shape: Shape | None) -> Shape | None:
+    return None if shape is None else tuple(sorted(shape))
 
 
 def _data_lines(pairing: Pairing) -> _Lines:

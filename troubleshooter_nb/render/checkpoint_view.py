@@ -32,6 +32,7 @@ from troubleshooter_nb.render.html import (
 from troubleshooter_nb.render.lines import LINES, fitted, padded, spaced, wrapped
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import sentence
+from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.table import Table, table_of
 
 _MOST_BLOCKS = 200
@@ -202,7 +203,7 @@ def _why(columns: Table, i: int) -> str:
     kind = columns["structure"][i]
     if kind == "dtype":
         return f"{columns['left_dtype'][i]} → {columns['right_dtype'][i]}"
-    shapes = [str(columns[f"{side}_shape"][i]).replace("x", "×") for side in ("left", "right")]
+    shapes = [shape_text(columns[f"{side}_shape"][i], "×") for side in ("left", "right")]
     return " → ".join(shapes) if kind == "shape" else shapes[0] or shapes[1]
 
 
@@ -291,7 +292,7 @@ def _largest(columns: Table, facts: Mapping[str, Any]) -> list[Markup]:
             cell(str(int(columns["pair"][i]))),
             left_cell(samp(_name(columns, i))),
             left_cell(str(columns["role"][i])),
-            cell(str(columns["right_shape"][i]).replace("x", "×")),
+            cell(shape_text(columns["right_shape"][i], "×")),
             cell(_figure(float(columns["relative_change"][i]))),
             cell(_figure(rms)),
             cell(_figure(float(columns["max_change"][i]))),

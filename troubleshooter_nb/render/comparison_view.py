@@ -58,6 +58,7 @@ from troubleshooter_nb.render.text import (
     worst_elements,
 )
 from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of
+from troubleshooter_nb.shapes import are_known, shape_text
 from troubleshooter_nb.table import table_of
 
 _MOST_UNMATCHED = 100
@@ -162,8 +163,11 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
         ),
         paragraph(
             small(
-                f"{facts['left_label']} {values['left_dtype']} {values['left_shape']} · "
-                f"{facts['right_label']} {values['right_dtype']} {values['right_shape']}"
+                " · ".join(
+                    f"{facts[f'{side}_label']} {values[f'{side}_dtype']} "
+                    f"{shape_text(values[f'{side}_shape'])}"
+                    for side in ("left", "right")
+                )
             )
         ),
         paragraph(reason_text(values, language)),
@@ -200,7 +204,7 @@ def _remarks(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
         card = facts[f"{side}_card"]
         runner = [str(card[k]) for k in ("framework", "version", "device") if card.get(k)]
         # Of tensors: numbers, texts and None have no shape.
-        of_tensors = pairs[f"{side}_dtype"][pairs[f"{side}_shape"] != ""]
+        of_tensors = pairs[f"{side}_dtype"][are_known(pairs[f"{side}_shape"])]
         dtypes = sorted({str(dtype) for dtype in of_tensors if dtype})
         # A dump without a label of its own is called by its side.
         label = element("b", facts[f"{side}_label"]) if facts[f"{side}_label"] != side else None
@@ -360,7 +364,7 @@ def _drill_down(
     pairs: Pairs, i: int, evidence: xr.Dataset, facts: Mapping[str, Any], *, opened: bool
 ) -> Markup:
     values = pairs.row(i)
-    where = worst_elements(str(values["left_shape"]), evidence, most=1)
+    where = worst_elements(values["left_shape"], evidence, most=1)
     summary = [
         verdict_mark(str(pairs.states[i]), facts["language"]),
         f" #{pairs.number(i)} ",
@@ -374,14 +378,14 @@ def _drill_down(
 
 
 def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> Markup:
-    elements = worst_elements(str(values["left_shape"]), evidence)
+    elements = worst_elements(values["left_shape"], evidence)
     mismatch = evidence["tile_mismatch"].values
     alts = (
         sentence(
             "pages.heat_map",
             language,
             name=values["left"],
-            shape=values["left_shape"],
+            shape=shape_text(values["left_shape"]),
             largest=scientific(float(values["max_abs_error"])),
             index=elements[0][0] if elements else "–",
         ),
@@ -574,7 +578,7 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
             (
                 facts[f"{side}_label"],
                 samp(columns[side][i]),
-                str(columns[f"{side}_shape"][i]).replace("x", "×"),
+                shape_text(columns[f"{side}_shape"][i], "×"),
                 expected or (join([closest, gap(closest), samp(near)]) if near else "–"),
             )
         )

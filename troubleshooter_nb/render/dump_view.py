@@ -29,6 +29,7 @@ from troubleshooter_nb.render.rows import Entries, blocks, thinned_ticks
 from troubleshooter_nb.render.tables import simple_table
 from troubleshooter_nb.render.text import dump_headline, more_text
 from troubleshooter_nb.render.words import percent, sentence
+from troubleshooter_nb.shapes import shape_text
 
 _MOST_ENTRIES = 400
 _MOST_SICK = 8
@@ -153,7 +154,7 @@ def _entry_row(entries: Entries, i: int, figures: bool, histogram: bool, languag
         cell(str(i)),
         left_cell(samp(entries.names[i])),
         left_cell(role),
-        cell(str(values["shape"]).replace("x", "×")),
+        cell(shape_text(values["shape"], "×")),
         left_cell(str(values["dtype"])),
     ]
     if figures:

@@ -30,6 +30,7 @@ from troubleshooter_nb.render.lines import LINES, fitted, gap, spaced
 from troubleshooter_nb.render.tables import folding_table
 from troubleshooter_nb.render.text import more_text, pairing_headline
 from troubleshooter_nb.render.words import glyph, sentence
+from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.table import Table, table_of
 
 _MOST_ROWS = 200
@@ -150,7 +151,7 @@ def _pools(
             if columns["expected"][i]:
                 note = told(columns["note"][i], language) or sentence("missing_expected", language)
             mark = tone("warn", glyph("missing"))
-            shape = str(columns[f"{side}_shape"][i]).replace("x", "×")
+            shape = shape_text(columns[f"{side}_shape"][i], "×")
             lines.append(
                 row(left_cell(mark, " ", samp(columns[side][i])), left_cell(shape), left_cell(note))
             )
@@ -191,7 +192,7 @@ def _certain(
         if len(found) == 1:
             lines.append(_pair_row(columns, found[0], language))
             continue
-        shapes = sorted({str(columns["left_shape"][i]).replace("x", "×") for i in found})
+        shapes = sorted({shape_text(columns["left_shape"][i], "×") for i in found})
         shape = ", ".join(shapes[:3]) + (" …" if len(shapes) > 3 else "")
         least = f"{min(columns['confidence'][i] for i in found):.2f}"
         lines.append(_row(left, right, f" × {len(found):,}", shape, method, least, ""))
@@ -201,7 +202,7 @@ def _certain(
 
 
 def _pair_row(columns: Table, i: int, language: str) -> Markup:
-    shapes = [str(columns[f"{side}_shape"][i]).replace("x", "×") for side in ("left", "right")]
+    shapes = [shape_text(columns[f"{side}_shape"][i], "×") for side in ("left", "right")]
     shape = shapes[0] if shapes[0] == shapes[1] else " / ".join(text or "–" for text in shapes)
     return _row(
         str(columns["left"][i]),

@@ -13,7 +13,7 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.render.html import INKS
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.text import parse_shape, scalar_row
+from troubleshooter_nb.render.text import scalar_row
 from troubleshooter_nb.render.words import sentence, word
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class DiffPlots:
         ValueError
             If the tensor has no such axis.
         """
-        count = len(parse_shape(str(self.row["left_shape"].values)))
+        count = len(self.row["left_shape"].values[()])
         if not -count <= axis < count:
             raise ArgumentError(Message("arguments.no_axis", axis=axis, count=count))
         ax = ax or _new_axes(7, 2.5)

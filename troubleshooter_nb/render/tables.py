@@ -30,6 +30,7 @@ from troubleshooter_nb.render.words import (
     tone_of,
     word,
 )
+from troubleshooter_nb.shapes import known_shape, shape_text
 
 _UNMEASURED = "–"
 # Rows of a part that stand open where an editor stands above them: Notebook 7 puts a cell into a
@@ -160,7 +161,7 @@ def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
     left, right = pairs.sides(i)
     mark = ("➤ " if i == pairs.first else "") + pairs.place(i, short=True)
     name = samp(left) if left == right else Markup(f"{samp(left or '–')} → {samp(right or '–')}")
-    shape = str(values["left_shape"] or values["right_shape"]).replace("x", "×")
+    shape = shape_text(known_shape(values["left_shape"], values["right_shape"]), "×")
     measured = not np.isnan(values["max_abs_error"])
     if not measured:
         reason = reason_text(values, facts["language"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,16 +27,7 @@ from troubleshooter_nb.render.lines import (
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.rows import scalar_row as scalar_row
 from troubleshooter_nb.render.words import glyph, growth_of, percent, reason_text, sentence, word
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """``64x128``; "scalar" for no axes."""
-    return "x".join(str(length) for length in shape) if len(shape) else "scalar"
-
-
-def parse_shape(text: str) -> tuple[int, ...]:
-    """Inverse of `shape_text`."""
-    return () if text == "scalar" else tuple(int(length) for length in text.split("x"))
+from troubleshooter_nb.shapes import Shape, shape_text
 
 
 def bytes_text(size: float) -> str:
@@ -60,7 +51,8 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     widest = min(max((width(entries.names[i]) for i in shown), default=0), 48)
     for i in shown:
         row = entries.row(i)
-        text = f"  {padded(entries.names[i], widest)}  {row['shape']:>12}  {row['dtype']:<9}"
+        what = f"{shape_text(row['shape']):>12}  {row['dtype']:<9}"
+        text = f"  {padded(entries.names[i], widest)}  {what}"
         if row["status"] != "ok":
             text = f"  {padded(entries.names[i], widest)}"
         lines.append(f"{text} {entries.remark(i, facts['language'])}".rstrip())
@@ -277,7 +269,7 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
     if origin := origin_sentence(values, language):
         lines += wrapped(origin, facts, indent=2)
     for side in ("left", "right"):
-        what = f"{values[f'{side}_dtype']:<9} {values[f'{side}_shape']:<14}"
+        what = f"{values[f'{side}_dtype']:<9} {shape_text(values[f'{side}_shape']):<14}"
         lines.append(f"  {side:<5} {what} {_side(values, side)}".rstrip())
     if digests := digest_line(values, language):
         lines.append(f"  {digests}")
@@ -289,7 +281,7 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
         for group in figures:
             lines.append("  " + " · ".join(f"{n} {_precise(n, values[n])}" for n in group))
         least = scientific(float(values["smallest_passing_tolerance"]))
-        share = f"allclose_ratio {_share(values)} of {values['left_shape']}"
+        share = f"allclose_ratio {_share(values)} of {shape_text(values['left_shape'])}"
         lines.append(f"  {share} · smallest_passing_tolerance {least}")
     if evidence is not None:
         lines += [f"  {text}" for text in range_sentences(evidence, language)]
@@ -333,13 +325,13 @@ def axis_ranges(evidence: xr.Dataset) -> list[tuple[int, int, int, int, bool]]:
 
 
 def worst_elements(
-    shape: str, evidence: xr.Dataset, most: int = 5
+    shape: Shape, evidence: xr.Dataset, most: int = 5
 ) -> list[tuple[str, float, float, float, float]]:
     """Index text, left, right, absolute and relative error of the worst elements."""
     names = ("worst_index", "worst_left", "worst_right", "worst_error")
     rows = []
     for flat, left, right, error in zip(*(evidence[n].values[:most] for n in names), strict=True):
-        index = np.unravel_index(int(flat), parse_shape(shape))
+        index = np.unravel_index(int(flat), shape)
         with np.errstate(invalid="ignore"):
             relative = float(error / np.abs(right)) if right else float("inf")
         text = f"[{', '.join(str(int(i)) for i in index)}]"

@@ -28,6 +28,7 @@ from troubleshooter_nb.render.rows import blocks
 from troubleshooter_nb.render.tables import MOST_OPEN, folded, folding_table
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import percent, sentence
+from troubleshooter_nb.shapes import shapes_text
 from troubleshooter_nb.table import Table, table_of
 
 _MOST_ROWS = 400
@@ -216,7 +217,7 @@ def _blocks(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]
 
 
 def _row(columns: Table, i: int, language: str) -> Markup:
-    shapes = [columns[f"{side}_shape"][i].replace("x", "×") for side in ("source", "target")]
+    shapes = [shapes_text(columns[f"{side}_shape"][i], "×") for side in ("source", "target")]
     shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
     problem, note = (told(columns[name][i], language) for name in ("problem", "note"))
     transform = columns["transform"][i]

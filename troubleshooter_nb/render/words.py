@@ -12,6 +12,7 @@ from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.catalogue import CATALOGUE
 from troubleshooter_nb.metrics.float_formats import coarser
 from troubleshooter_nb.render.charts import scientific
+from troubleshooter_nb.shapes import shape_text
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)
 VERDICTS: Mapping[str, tuple[str, str, str, str, str]] = {
@@ -109,6 +110,8 @@ def _filled(row: Mapping[str, Any], gap: str) -> Any:
             return percent(float(row["allclose_ratio"]))
         case "mismatches":
             return mismatches(int(row["nan_mismatch_count"]), int(row["inf_mismatch_count"]))
+        case "left_shape" | "right_shape":
+            return shape_text(row[gap])
         case "coarser":
             return coarser(str(row["left_dtype"]), str(row["right_dtype"]))
         case _:

@@ -17,6 +17,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.render.rows import Entries, Pairs
+from troubleshooter_nb.shapes import shape_texts
 from troubleshooter_nb.widgets.sendable import sendable
 
 NAMES = ("left", "right", "left_display", "right_display")
@@ -158,6 +159,7 @@ class Table:
         for name in _OF_RESULT:
             if name in result:
                 values = _origins(result) if name == "origin" else result[name].values
+                values = shape_texts(values) if name.endswith("_shape") else values
                 columns[name] = _column(values, orders.get(name, ()))
         cosine = np.maximum(1.0 - result["cosine"].values, 0.0)
         return cls({**columns, "one_minus_cosine": _numbers(cosine)})
@@ -176,6 +178,7 @@ class Table:
         }
         for name in _OF_INDEX[1:]:
             values = index[name].values
+            values = shape_texts(values) if name == "shape" else values
             columns[name] = _column(
                 np.where(values < 0, np.nan, values) if name in _COUNTS else values
             )

@@ -36,8 +36,8 @@ from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.options import option_context
 from troubleshooter_nb.pairing import Pairing, places_of
-from troubleshooter_nb.render.text import parse_shape, shape_text
 from troubleshooter_nb.render.weight_map_view import is_contradicted
+from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.words import editor_word
 
@@ -795,7 +795,7 @@ class PairingSession(Session[Pairing]):
         for dump in (value.left, value.right):
             index = dump.index
             names = [str(name) for name in index["name"].values]
-            shapes = [str(shape) or "?" for shape in index["shape"].values]
+            shapes = [shape_text(shape) or "?" for shape in index["shape"].values]
             sides.append((names, shapes))
         self._known_as = value.left.index, value.right.index
         self._where = places_of(value.left, value.right)
@@ -1031,8 +1031,10 @@ def _specs_of(dump: Dump) -> dict[str, Spec]:
     specs = {}
     columns = (dump.index[name].values.tolist() for name in ("name", "shape", "dtype"))
     for name, shape, dtype in zip(*columns, strict=True):
+        if shape is None:
+            continue
         try:
-            specs[str(name)] = Spec(parse_shape(shape), dtype_from_token(dtype))
+            specs[str(name)] = Spec(shape, dtype_from_token(dtype))
         except ValueError:
             continue
     return specs
@@ -1050,7 +1052,7 @@ def _from_home(path: str) -> Path:
 
 
 def _shape(spec: Spec) -> str:
-    return shape_text(spec.shape) or "scalar"
+    return shape_text(spec.shape)
 
 
 def _reason(error: OSError) -> str:

@@ -16,8 +16,9 @@ from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import scientific
-from troubleshooter_nb.render.text import axis_ranges, parse_shape, worst_elements
+from troubleshooter_nb.render.text import axis_ranges, worst_elements
 from troubleshooter_nb.render.words import growth_text, percent, reason_text, sentence
+from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
 from troubleshooter_nb.widgets.words import explorer_word
 
@@ -62,7 +63,9 @@ def opened_pair(
         Which of these to draw; default the first that can be.
     """
     # Of the variables: a DataArray of every figure would take longer than reading a small tensor.
-    values = {str(n): v.values[()] for n, v in diff.row.variables.items() if not v.ndim}
+    values: dict[str, Any] = {
+        str(n): v.values[()] for n, v in diff.row.variables.items() if not v.ndim
+    }
     for name, found in (alone or {}).items():
         if not isinstance(found, str):
             values |= {f"{name}_{n}": figure for n, figure in found.attrs["figures"].items()}
@@ -71,7 +74,8 @@ def opened_pair(
         "verdict": str(values["verdict"]),
         "reason": reason_text(values, language),
         "facts": " · ".join(
-            f"{_label(diff, one, language)} {values[f'{one}_dtype']} {values[f'{one}_shape']}"
+            f"{_label(diff, one, language)} {values[f'{one}_dtype']} "
+            f"{shape_text(values[f'{one}_shape'])}"
             for one in _SIDES
             if values[one]
         ),
@@ -84,12 +88,11 @@ def opened_pair(
     buffers: list[bytes] = []
     left, right = diff.sources
     if not isinstance(evidence, str):
-        shape = parse_shape(str(values["left_shape"]))
         said["histograms"] = [
             _value_histogram(evidence, _SIDES, language),
             _error_histogram(diff.row, language),
         ]
-        buffers = _draw(said, shape, evidence, (left, right), language)
+        buffers = _draw(said, values["left_shape"], evidence, (left, right), language)
     else:
         known = any(_is_known(values[f"{one}_{n}"]) for one in _SIDES for n in _STATISTICS)
         if _STATISTICS_ONLY in ids_of(evidence) and not known:
@@ -104,14 +107,14 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
     """One entry of a dump for the page; takes what `drill_down.located_entry` says of it."""
     columns = dump.index.variables
     values = {str(n): v.values[row] for n, v in columns.items() if v.dims == ("entry",)}
-    facts = (values["kind"], values["layer"], values["role"], values["dtype"], values["shape"])
+    facts = (values["kind"], values["layer"], values["role"], values["dtype"])
     if not isinstance(evidence, str):
         values |= evidence.attrs["figures"]
     said: dict[str, Any] = {
         "name": str(values["name"]),
         "verdict": "",
         "reason": told(values["reason"] or values["value"], language),
-        "facts": " · ".join(str(fact) for fact in facts if fact),
+        "facts": " · ".join(filter(None, (*map(str, facts), shape_text(values["shape"])))),
         "figures": _figures(values, _STATISTICS, language),
         "statistics": [],
     }
@@ -121,8 +124,7 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
             evidence = Message(f"explorer.{key}")
         return said | {"sentence": told(evidence, language)}, []
     said["histograms"] = [_value_histogram(evidence, ("left",), language)]
-    shape = parse_shape(str(values["shape"]))
-    return said, _draw(said, shape, evidence, (dump.sources[row], None), language)
+    return said, _draw(said, values["shape"], evidence, (dump.sources[row], None), language)
 
 
 def said_part(found: Part) -> Answer:
@@ -163,7 +165,7 @@ def _draw(
     said["shape"] = list(shape)
     # Of one side alone the other is all zero: that column says nothing.
     single = sources[1] is None
-    rows = worst_elements("x".join(map(str, shape)) or "scalar", evidence, 8)
+    rows = worst_elements(shape, evidence, 8)
     bits = [precision(source.dtype) for source in sources if source is not None]
     said["worst"] = [
         [text, *map(shortest, (left, right), bits), *([] if single else _apart(left, right, *rest))]
@@ -343,7 +345,7 @@ def _error_histogram(row: xr.Dataset, language: str) -> dict[str, Any]:
         edges[-1] = max(edges[-1], float(row["max_abs_error"]))
     bars = np.add.reduceat(counts[first : last + 1], starts - first)
     ends = {"low": scientific(edges[0]), "high": scientific(edges[-1])}
-    size, unequal = math.prod(parse_shape(str(row["left_shape"].values))), row["unequal_count"]
+    size, unequal = math.prod(row["left_shape"].values[()]), row["unequal_count"]
     title = explorer_word("error_histogram", language, **ends)
     if equal := size - int(unequal):
         title += explorer_word("equal_elements", language, count=f"{equal:,}")

@@ -26,7 +26,7 @@ from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import same_dtype
 from troubleshooter_nb.pairing import places_of
-from troubleshooter_nb.render.text import shape_text
+from troubleshooter_nb.shapes import shape_text
 
 _DECLARE = Message("alignment.declare")
 

@@ -15,7 +15,6 @@ from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import Site
-from troubleshooter_nb.render.text import parse_shape
 
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
 _TEXTS = ("producer", "reason", "value", "layer", "parent", "stack", "digest")
@@ -67,7 +66,6 @@ class Table:
         figures = {name: cells[name] for name in _STATISTICS}
         unreadable = cells["status"] == "unreadable"
         source = None if unreadable else self.sources[row]
-        shape = parse_shape(cells["shape"]) if cells["shape"] else None
         return Entry(
             cells["name"],
             Site(*site),
@@ -77,7 +75,7 @@ class Table:
             cells["order"],
             statistics={name: value for name, value in figures.items() if _is_known(name, value)},
             dtype=cells["dtype"],
-            shape=shape if source is None else source.shape,
+            shape=cells["shape"] if source is None else source.shape,
             **{name: cells[name] for name in _TEXTS},
         )
 
