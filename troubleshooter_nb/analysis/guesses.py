@@ -9,9 +9,9 @@ from itertools import product
 
 import numpy as np
 
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, directed, equal, prefixes
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
+from troubleshooter_nb.naming.closeness import Likeness
 
 # What order, shape and likeness say is never as sure as an equal name.
 SUREST_GUESS = 0.9

@@ -9,9 +9,9 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, op_class, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.naming.hooks import sampled_slot
 from troubleshooter_nb.pairing import Match
 

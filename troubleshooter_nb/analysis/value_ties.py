@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from troubleshooter_nb.analysis.leaves import pair_leaves
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.samples import ALONE, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, is_mindspore
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.value_figures import Figures
 from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
 from troubleshooter_nb.analysis.visits import Visit, visits_of
+from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.pairing import Match
 
 _MOST_CELLS = 4_000_000

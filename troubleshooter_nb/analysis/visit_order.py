@@ -8,9 +8,9 @@ from itertools import permutations
 
 import numpy as np
 
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.naming.closeness import Likeness
 
 # Stretches without a unique call are aligned in a table up to this size, beyond it by heads and
 # tails alone.

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from troubleshooter_nb.analysis import likeness as module
-from troubleshooter_nb.analysis.likeness import Likeness
+from troubleshooter_nb.naming import closeness as module
+from troubleshooter_nb.naming.closeness import Likeness
 
 
 def table(left, right):
