@@ -17,7 +17,8 @@ NAME = "troubleshooter_nb"
 # Lowest first. A unit - a module or folder at the top of the package - imports only from rows
 # above its own, so units in one row do not import each other.
 ROWS = [
-    ["messages"],  # layer 0, standard library only; what all others say
+    # layer 0, standard library only: what all others say, and the numbers that they decide by
+    ["messages", "thresholds"],
     ["errors"],  # which all others raise
     ["collector", "naming", "options"],
     ["metrics"],  # layer 1
@@ -35,7 +36,7 @@ ROWS = [
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
-STANDARD_LIBRARY_ONLY = {"collector", "errors", "messages", "options"}
+STANDARD_LIBRARY_ONLY = {"collector", "errors", "messages", "options", "thresholds"}
 FENCE = {
     "torch": Path("frameworks/torch_.py"),
     "mindspore": Path("frameworks/mindspore_.py"),

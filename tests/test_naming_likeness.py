@@ -64,7 +64,7 @@ def test_a_row_can_be_asked_for_some_columns():
 
 
 def test_too_many_different_names_are_not_compared(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_CELLS", 5)
+    monkeypatch.setattr(module, "LIKENESS_CELLS", 5)
     assert (table(["ab", "cd", "ef"], ["ab", "cd"]) == 0).all()
 
 

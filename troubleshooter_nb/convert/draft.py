@@ -36,6 +36,7 @@ from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
+from troubleshooter_nb.thresholds import LEAST_DRAFTED
 from troubleshooter_nb.weight_map import (
     Parts,
     Spec,
@@ -46,8 +47,6 @@ from troubleshooter_nb.weight_map import (
     reparametrized,
 )
 
-# What a pair that names do not prove needs at least.
-_LEAST_CONFIDENCE = 0.5
 _MOST_NOTES = 60
 Shape = tuple[int, ...]
 
@@ -506,7 +505,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
         if match.left < 0:
             continue
         name = pairing.left.names[match.left]
-        if match.right < 0 or not match.confidence >= _LEAST_CONFIDENCE:
+        if match.right < 0 or not match.confidence >= LEAST_DRAFTED:
             continue
         target = pairing.right.names[match.right]
         row = named[name]

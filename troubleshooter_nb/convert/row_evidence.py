@@ -11,10 +11,8 @@ from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.convert.samples import Likeness, has_numbers, likeness
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
+from troubleshooter_nb.thresholds import FEWEST_OF_ROW, LARGEST_LOOK
 from troubleshooter_nb.weight_map import WeightRow
-
-_FEWEST = 8  # values that say something
-_LARGEST = 1 << 26  # bytes that are read for one look
 
 
 def row_evidence(row: WeightRow, source: Dump, target: Dump) -> str:
@@ -45,7 +43,7 @@ def row_evidence(row: WeightRow, source: Dump, target: Dump) -> str:
     if any(one is None for one in (*ours, *theirs)):
         return "no values to compare: they are not in the files"
     read = [one for one in (*ours, *theirs) if one is not None]
-    if sum(one.size_bytes for one in read) > _LARGEST:
+    if sum(one.size_bytes for one in read) > LARGEST_LOOK:
         return "no values compared: the tensors are larger than 64 MiB"
     try:
         made = transformed(read[: len(ours)], row.transform)
@@ -68,7 +66,7 @@ def _said(left: ArraySource, right: ArraySource) -> tuple[float, str]:
         return 0.0, "values not comparable: they are no numbers"
     with np.errstate(all="ignore"):
         like = likeness(left, right)
-    few = f" (only {sizes[0]:,} values)" if sizes[0] < _FEWEST else ""
+    few = f" (only {sizes[0]:,} values)" if sizes[0] < FEWEST_OF_ROW else ""
     rank = ("equal", "rounded", "near", "similar", "constant", "other").index(like.kind)
     return float(rank), _sentence(like) + few
 

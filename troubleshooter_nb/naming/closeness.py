@@ -24,20 +24,21 @@ import numpy as np
 
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.parameters import canonical_parameter
+from troubleshooter_nb.thresholds import (
+    CLEARLY_CLOSER,
+    LEAST_CLOSENESS,
+    LIKENESS_CELLS,
+    SAME_END_BONUS,
+    SAME_NUMBERS_BONUS,
+    SLIP,
+)
 
 _WORD = re.compile(r"[^\W\d_]+")
 # Camel case counts as several words: selfAttn.
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NUMBER = re.compile(r"([0-9]+)")
-# Beyond this many different pairs of names a table of them is not worth its memory.
-_MOST_CELLS = 16_000_000
-# Two names that share their numbers and their last word are likelier partners than two that do
-# not, whatever else they share.
-_SAME_NUMBERS, _SAME_END = 0.25, 0.25
-# What a pair that names alone make needs at least, and by how much it has to be the best.
-_LEAST, _CLEARLY = 0.5, 0.02
-# How many names a hint shows, and the share of letters that a slip leaves in place.
-_HINTS, _SLIP = 2, 0.4
+# How many names a hint shows.
+_HINTS = 2
 # What `rest_pairs` says of pairs that nothing but their kind speaks for.
 BY_SHAPE_ALONE = "the only ones of this shape"
 
@@ -51,7 +52,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 def close_names(name: str, known: Iterable[str]) -> list[str]:
     """At most two of the known names, those that a name may be a slip of, the closest first."""
     different = list(dict.fromkeys(map(str, known)))
-    return difflib.get_close_matches(str(name), different, n=_HINTS, cutoff=_SLIP)
+    return difflib.get_close_matches(str(name), different, n=_HINTS, cutoff=SLIP)
 
 
 class Candidate(NamedTuple):
@@ -99,9 +100,9 @@ class NameIndex:
         for position, count in shared.items():
             score = 2 * count / (total + self._sizes[position])
             if own_numbers and own_numbers == self._numbers[position]:
-                score += _SAME_NUMBERS
+                score += SAME_NUMBERS_BONUS
             if own_end == self._ends[position]:
-                score += _SAME_END
+                score += SAME_END_BONUS
             scored.append((-score, position))
         ranked = sorted(scored) if most is None else heapq.nsmallest(most, scored)
         return [(position, -score) for score, position in ranked]
@@ -224,8 +225,8 @@ def _mutual(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[tuple[int, i
         index, found = NameIndex(others), {}
         for i, name in enumerate(names):
             near = index.closest(name)
-            clear = len(near) == 1 or (len(near) > 1 and near[0][1] > near[1][1] + _CLEARLY)
-            if clear and near[0][1] >= _LEAST:
+            clear = len(near) == 1 or (len(near) > 1 and near[0][1] > near[1][1] + CLEARLY_CLOSER)
+            if clear and near[0][1] >= LEAST_CLOSENESS:
                 found[i] = near[0]
         best.append(found)
     return tuple(
@@ -275,7 +276,7 @@ class _Table:
         self._left, self._right = (
             np.array([numbers[k][value] for value in side], np.intp) for k, side in enumerate(sides)
         )
-        if len(different[0]) * len(different[1]) > _MOST_CELLS:
+        if len(different[0]) * len(different[1]) > LIKENESS_CELLS:
             self._left, self._right = np.zeros_like(self._left), np.zeros_like(self._right)
             self._cosines = np.zeros((1, 1), np.float32)
         else:

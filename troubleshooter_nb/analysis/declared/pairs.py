@@ -15,8 +15,8 @@ from troubleshooter_nb.formats.pairing_rules import MISSING, MappingFile, Mappin
 from troubleshooter_nb.formats.yaml_nodes import shown
 from troubleshooter_nb.naming.hooks import sampled_name
 from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.thresholds import DECLARED_TRIES
 
-_MOST_TRIED = 1000
 MappingSource = str | PathLike[str] | MappingFile
 
 
@@ -103,7 +103,7 @@ def _fit(file: MappingFile, source: Side, target: Side) -> int:
     return sum(
         bool(rule.left and source.rows_of(rule.left))
         + bool(rule.right and target.rows_of(rule.right))
-        for rule in file.names[:_MOST_TRIED]
+        for rule in file.names[:DECLARED_TRIES]
     )
 
 

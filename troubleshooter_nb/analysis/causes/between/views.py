@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-_MOST_PARTS = 4
-_MOST_POOL = 4
+from troubleshooter_nb.thresholds import MOST_PARTS, MOST_POOL
+
 # Each is called with the values alone; the rest are defaults.
 View = tuple[str, Callable[..., np.ndarray]]
 
@@ -74,7 +74,7 @@ def _parts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     if source[:-1] != target[:-1] or not source or source[-1] % target[-1]:
         return
     count, size = source[-1] // target[-1], target[-1]
-    if not 2 <= count <= _MOST_PARTS:
+    if not 2 <= count <= MOST_PARTS:
         return
     for part in range(count):
         yield f"part {part} of {count}", lambda v, p=part: v[..., p * size : (p + 1) * size]
@@ -157,7 +157,7 @@ def _flattened(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[Vie
     places = math.prod(target[1:]) // channels
     side = math.isqrt(places)
     sizes = [(high, wide)] if places == high * wide else []
-    if side * side == places and side <= _MOST_POOL and places < high * wide:
+    if side * side == places and side <= MOST_POOL and places < high * wide:
         sizes.append((side, side))
     for size in sizes:
         word = "" if size == (high, wide) else f", pooled to {size[0]}"

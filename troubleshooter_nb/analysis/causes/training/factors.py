@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_SMALLEST_LOSS_SCALE = 2.0**8
+from troubleshooter_nb.thresholds import SMALLEST_LOSS_SCALE
 
 # key of the context -> cause, what it is called; the more specific first.
 _HINTS = (
@@ -53,7 +53,7 @@ def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> lis
     is_whole = whole >= 2 and abs(size / whole - 1) <= near and near * whole < 0.05
     power = math.log2(size)
     near_power = abs(power - round(power)) * math.log(2) <= near
-    if near_power and size >= _SMALLEST_LOSS_SCALE:
+    if near_power and size >= SMALLEST_LOSS_SCALE:
         scale = Name("loss_scale_left", f"loss scale 2^{round(power)}")
         if all(name.cause != "loss_scale_left" for name in names):
             names.append(scale)
