@@ -16,6 +16,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import listed
 from troubleshooter_nb.formats.series import Series, open_series
+from troubleshooter_nb.metrics.float_formats import FLOAT32
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.series_view import plot_series, series_html, series_text
 from troubleshooter_nb.thresholds import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 SeriesLike = Series | Dump | str | PathLike[str] | Mapping[str, Any] | Sequence[float] | np.ndarray
 
-_FLOAT32 = 2.0**-24
+_FLOAT32 = FLOAT32.unit_roundoff
 
 
 @dataclass(frozen=True, repr=False)

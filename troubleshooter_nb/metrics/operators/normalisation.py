@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from troubleshooter_nb.metrics.float_formats import FLOAT32
 from troubleshooter_nb.thresholds import BEYOND_ROUNDING, NORM_SEARCH_ROUNDS
 
 # Frameworks take mean and variance in float32, of float64 tensors too.
-_STATISTICS_ROUNDOFF = 2.0**-24
+_STATISTICS_ROUNDOFF = FLOAT32.unit_roundoff
 # In use, the most common first: defaults of torch, MindSpore, Keras, MXNet, Flax; the epsilon of
 # float32, float16 and bfloat16.
 USUAL_EPS = (

@@ -13,7 +13,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
-from troubleshooter_nb.metrics.float_formats import half_format
+from troubleshooter_nb.metrics.float_formats import FLOAT32, half_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     Path,
     narrow_softmax,
@@ -194,7 +194,7 @@ def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
             for scale in (float(best.settings["scale"]), 1.0):
                 trial = replace(best, settings={**best.settings, "scale": scale})
                 residual = residual_of(rows[1], _recomputed(rows[0], trial, name, path), 0.0)
-                if residual <= NARROW_PATH_EXPLAINS * own and own > 4.0 * 2.0**-24:
+                if residual <= NARROW_PATH_EXPLAINS * own and own > 4.0 * FLOAT32.unit_roundoff:
                     settings = {"axis": axis, "log": log, "precision": f"{name} {path}"}
                     yield Fit({**settings, "scale": scale}, residual, best.uncertainty)
 
