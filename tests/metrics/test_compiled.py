@@ -9,7 +9,7 @@ import pytest
 
 from troubleshooter_nb.metrics import compiled
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial, pair_run
-from troubleshooter_nb.metrics.partial import BLOCK
+from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 pytestmark = pytest.mark.skipif(
     compiled.kernel() is None, reason="installed without a C compiler: no compiled loop"
@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("size", [128, 1024, BLOCK])
+@pytest.mark.parametrize("size", [128, 1024, FIGURES_BLOCK])
 @pytest.mark.parametrize("case", CASES)
 def test_float32_blocks_have_the_same_bits(kernel, case, size):
     rng = np.random.default_rng(len(case) + size)
@@ -97,7 +97,7 @@ def test_other_dtypes_are_left_to_numpy(kernel, dtype):
     "size",
     [
         *(0, 1, 7, 8, 9, 100, 127, 129, 136, 255, 257, 384, 3 * 1024),
-        *(8191, 8192, 8193, 16383, 16384, 16385, 20_000, 24_576, 100_003, BLOCK - 1),
+        *(8191, 8192, 8193, 16383, 16384, 16385, 20_000, 24_576, 100_003, FIGURES_BLOCK - 1),
     ],
 )
 def test_any_length_has_the_same_bits(kernel, size):
@@ -106,7 +106,10 @@ def test_any_length_has_the_same_bits(kernel, size):
     equal(left, right, kernel)
 
 
-@pytest.mark.parametrize("size", [BLOCK + 1, 2 * BLOCK, 3 * BLOCK + 20_001, 500_000, 7 * BLOCK])
+@pytest.mark.parametrize(
+    "size",
+    [FIGURES_BLOCK + 1, 2 * FIGURES_BLOCK, 3 * FIGURES_BLOCK + 20_001, 500_000, 7 * FIGURES_BLOCK],
+)
 def test_a_run_of_any_length_has_the_figures_of_its_blocks(kernel, size):
     rng = np.random.default_rng(size)
     right = rng.normal(size=size).astype(np.float32)
@@ -141,11 +144,11 @@ def test_equal_blocks_have_the_same_bits(kernel):
 @pytest.mark.parametrize("spoiled", [None, "nan", "equal", "zero"])
 def test_a_run_of_blocks_has_the_figures_of_its_blocks(kernel, spoiled):
     rng = np.random.default_rng(6)
-    right = rng.normal(size=8 * BLOCK).astype(np.float32)
+    right = rng.normal(size=8 * FIGURES_BLOCK).astype(np.float32)
     left = (right + 1e-5 * rng.normal(size=right.size)).astype(np.float32)
-    block = slice(3 * BLOCK, 4 * BLOCK)
+    block = slice(3 * FIGURES_BLOCK, 4 * FIGURES_BLOCK)
     if spoiled == "nan":
-        left[3 * BLOCK + 5] = np.nan
+        left[3 * FIGURES_BLOCK + 5] = np.nan
     elif spoiled == "equal":
         left[block] = right[block]
     elif spoiled == "zero":

@@ -24,8 +24,9 @@ from troubleshooter_nb.metrics.pairwise import (
     pair_figures,
     pair_partial,
 )
-from troubleshooter_nb.metrics.partial import BLOCK, EXPONENTS, merge_tree
+from troubleshooter_nb.metrics.partial import EXPONENTS, merge_tree
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
+from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 DATA = Path(__file__).parents[1] / "data/metrics"
 CASES = json.loads((DATA / "metric_cases.json").read_text())["metric_cases"]
@@ -211,13 +212,13 @@ def python_values(values: np.ndarray) -> list:
     return values.reshape(-1).tolist()
 
 
-def figures_of(left, right, *, block: int = BLOCK, **tolerance) -> dict[str, float]:
+def figures_of(left, right, *, block: int = FIGURES_BLOCK, **tolerance) -> dict[str, float]:
     left, right = np.asarray(left), np.asarray(right)
     partial = merge_tree(pair_blocks(left, right, block=block, **tolerance))
     return pair_figures(partial, left.dtype, right.dtype)
 
 
-def check(left: np.ndarray, right: np.ndarray, *, block: int = BLOCK, **tolerance) -> dict:
+def check(left: np.ndarray, right: np.ndarray, *, block: int = FIGURES_BLOCK, **tolerance) -> dict:
     """Compare every figure with the exact one; returns ours."""
     got = figures_of(left, right, block=block, **tolerance)
     values = python_values(left), python_values(right)
@@ -941,21 +942,21 @@ def test_extra_memory_is_a_few_blocks(token, times):
     # The old tool took 11.8 and 73 times the tensor; the promise is 3 and 10.
     peak = peak_memory(left, right)
     assert peak < times * left.nbytes
-    assert peak < 12 * 8 * BLOCK
+    assert peak < 12 * 8 * FIGURES_BLOCK
 
 
 def test_extra_memory_does_not_grow_with_the_tensor():
     rng = np.random.default_rng(0)
     peaks = []
     for blocks in (2, 8):
-        left = rng.standard_normal(blocks * BLOCK, np.float32)
+        left = rng.standard_normal(blocks * FIGURES_BLOCK, np.float32)
         peaks.append(peak_memory(left, left + np.float32(1e-5)))
     assert peaks[1] < 1.1 * peaks[0]
 
 
 def test_nan_and_zeros_everywhere_take_no_more_than_some_blocks_either():
     rng = np.random.default_rng(0)
-    left = rng.standard_normal(4 * BLOCK)
+    left = rng.standard_normal(4 * FIGURES_BLOCK)
     left[rng.random(len(left)) < 0.3] = NAN
     right = np.where(rng.random(len(left)) < 0.3, 0.0, left)
-    assert peak_memory(left, right) < 24 * 8 * BLOCK
+    assert peak_memory(left, right) < 24 * 8 * FIGURES_BLOCK

@@ -17,7 +17,6 @@ from hypothesis.extra import numpy as hnp
 from tests.metrics.blocks import pair_blocks
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial
 from troubleshooter_nb.metrics.partial import (
-    BLOCK,
     EXPONENTS,
     Partial,
     exponent_histogram,
@@ -25,6 +24,7 @@ from troubleshooter_nb.metrics.partial import (
     scale_exponent,
     workspace,
 )
+from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 LONG = os.environ.get("TNB_LONG") == "1"
 FIELDS = ("counts", "mantissas", "exponents", "maxima", "positions", "masks", "histogram")
@@ -118,7 +118,7 @@ def test_any_block_size_gives_the_same_sums_but_for_the_last_bits(block):
 
 def test_a_million_values_sum_to_twelve_digits():
     left, right = two_sides(1_000_000)
-    got = figures_of(merge_tree(pair_blocks(left, right, block=BLOCK)))
+    got = figures_of(merge_tree(pair_blocks(left, right, block=FIGURES_BLOCK)))
     for name, want in exact_sums(left, right).items():
         assert got[name] == pytest.approx(want, rel=1e-12), name
 
@@ -165,11 +165,13 @@ def test_threads_give_the_same_bits_in_whatever_order_they_finish():
 
 
 def test_a_spawned_process_gives_the_same_bits():
-    left, right = two_sides(20 * BLOCK // 8)
-    expected = merge_tree(pair_blocks(left, right, block=BLOCK // 8))
+    left, right = two_sides(20 * FIGURES_BLOCK // 8)
+    expected = merge_tree(pair_blocks(left, right, block=FIGURES_BLOCK // 8))
     context = multiprocessing.get_context("spawn")
-    starts = range(0, len(left), BLOCK // 8)
-    runs = [(left[i : i + BLOCK // 8], right[i : i + BLOCK // 8], i) for i in starts]
+    starts = range(0, len(left), FIGURES_BLOCK // 8)
+    runs = [
+        (left[i : i + FIGURES_BLOCK // 8], right[i : i + FIGURES_BLOCK // 8], i) for i in starts
+    ]
     with ProcessPoolExecutor(1, mp_context=context) as executor:
         got = merge_tree(executor.map(pair_partial, *zip(*runs, strict=True)))
     assert_identical(got, expected)
@@ -234,7 +236,9 @@ def test_the_histogram_counts_by_the_exponent_of_frexp(values):
     assert zeros == values.count(0.0)
 
 
-@pytest.mark.parametrize("n", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+@pytest.mark.parametrize(
+    "n", [0, 1, FIGURES_BLOCK - 1, FIGURES_BLOCK, FIGURES_BLOCK + 1, 3 * FIGURES_BLOCK + 7]
+)
 def test_the_histogram_of_many_values_misses_none(n):
     values = np.abs(np.random.default_rng(0).standard_normal(n))
     values[::7] = 0

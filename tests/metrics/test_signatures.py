@@ -37,7 +37,7 @@ def test_spread_by_hand(values, mean, norm, centred):
 
 @pytest.mark.parametrize("block", [1, 3, 1000])
 def test_blocks_do_not_change_what_is_left(monkeypatch, block):
-    monkeypatch.setattr(signatures, "BLOCK", block)
+    monkeypatch.setattr(signatures, "SIGNATURES_BLOCK", block)
     left, right = normal(5, 7), normal(5, 7, seed=1)
     left[2, 2] = right[2, 2] = np.nan
     expected = math.sqrt(np.nansum((left - right) ** 2))
@@ -49,7 +49,7 @@ def test_blocks_do_not_change_what_is_left(monkeypatch, block):
 
 @pytest.mark.parametrize("brute", [1, 1 << 26])
 def test_nearest_rows_are_found_by_either_way(monkeypatch, brute):
-    monkeypatch.setattr(signatures, "_BRUTE", brute)
+    monkeypatch.setattr(signatures, "SIGNATURE_DISTANCES", brute)
     pool = normal(300, 5)
     order = np.random.default_rng(2).permutation(300)
     found, first, second = nearest(pool, pool[order] + 1e-9)

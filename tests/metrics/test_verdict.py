@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from tests.metrics.blocks import pair_blocks
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.pairwise import pair_figures
-from troubleshooter_nb.metrics.partial import BLOCK, merge_tree
+from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.verdict import (
     TRUTH_TABLE,
     Tolerance,
@@ -26,6 +26,7 @@ from troubleshooter_nb.metrics.verdict import (
     narrower_format,
     verdict,
 )
+from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 NAN, INF = math.nan, math.inf
 STRICT = Tolerance(0.0, 0.0)
@@ -36,7 +37,9 @@ def judged(left, right, tolerance: Tolerance = STRICT, *, length: int | None = N
     left, right = np.asarray(left), np.asarray(right)
     options = {"rtol": tolerance.rtol, "atol": tolerance.atol, "equal_nan": tolerance.equal_nan}
     figures = pair_figures(
-        merge_tree(pair_blocks(left, right, block=BLOCK, **options)), left.dtype, right.dtype
+        merge_tree(pair_blocks(left, right, block=FIGURES_BLOCK, **options)),
+        left.dtype,
+        right.dtype,
     )
     return judge(figures, tolerance, left.dtype, right.dtype, size=left.size, length=length)
 
@@ -638,6 +641,6 @@ def test_unknown_correlation_is_no_proof():
 def test_integers_have_no_narrower_format():
     right = np.arange(1000)
     figures = pair_figures(
-        merge_tree(pair_blocks(right + 1, right, block=BLOCK)), right.dtype, right.dtype
+        merge_tree(pair_blocks(right + 1, right, block=FIGURES_BLOCK)), right.dtype, right.dtype
     )
     assert narrower_format(figures, right.dtype, right.dtype, 1000) == ""

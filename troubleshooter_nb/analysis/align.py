@@ -21,7 +21,7 @@ from troubleshooter_nb.analysis.matchers import (
     by_order,
     by_shape,
 )
-from troubleshooter_nb.analysis.near_misses import MOST_ROWS, from_elsewhere, near_misses
+from troubleshooter_nb.analysis.near_misses import from_elsewhere, near_misses
 from troubleshooter_nb.analysis.samples import with_first_values
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
 from troubleshooter_nb.analysis.sites import by_sites
@@ -36,6 +36,7 @@ from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.pairing import Match, Pairing, places_of
+from troubleshooter_nb.thresholds import NEAR_MISS_ROWS, TIES_BYTES
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
 MappingLike = (
@@ -46,8 +47,6 @@ MappingLike = (
     | Iterable[tuple[str | None, str | None]]
 )
 
-# Values are read to break ties where a dump records no statistics, up to so much in all.
-_MOST_BYTES_FOR_TIES = 1 << 26
 _UNKNOWN = (np.nan, np.nan, np.nan)
 _Place = tuple[int, int]
 _Group = tuple[int, int, str]  # step, rank, and the role of what only training needs
@@ -153,7 +152,7 @@ def pair_dumps(
         theirs = _groups(right, {m.right for m in given} - {m.right for m in seen.values()})
         matches: list[Match] = []
         both = mine.keys() & theirs.keys()
-        budget = ReadingBudget(_MOST_BYTES_FOR_TIES)
+        budget = ReadingBudget(TIES_BYTES)
         figures = Figures(left, budget), Figures(right, budget)
         for group in sorted(mine.keys() | theirs.keys()):
             role = group[2]
@@ -410,7 +409,7 @@ def _rest(search: Search) -> list[Match]:
     sides = ((search.left, search.all[1]), (search.right, search.all[0]))
     for side, (alone, others) in enumerate(sides):
         partners = {pair[1 - side].row: pair[side].name for pair in search.pairs}
-        texts = near_misses(alone[:MOST_ROWS], others, partners)
+        texts = near_misses(alone[:NEAR_MISS_ROWS], others, partners)
         note = "" if others else Message("pairings.nothing_of_place")
         said = search.alone[side]
         for k, item in enumerate(alone):

@@ -8,15 +8,10 @@ from dataclasses import replace
 
 from troubleshooter_nb.analysis.fused import with_fused
 from troubleshooter_nb.analysis.visit_order import in_order
-from troubleshooter_nb.analysis.visit_pairs import (
-    DOUBTFUL,
-    NAMED,
-    VisitPair,
-    order_confidence,
-    unpaired,
-)
+from troubleshooter_nb.analysis.visit_pairs import VisitPair, order_confidence, unpaired
 from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.naming import parse_msprobe_call
+from troubleshooter_nb.thresholds import DOUBTFUL, NAMED
 
 _Sequences = list[tuple[list[Visit], list[Visit]]]
 

@@ -23,13 +23,9 @@ from troubleshooter_nb.naming.roles import without_layer_numbers
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import block_of
 from troubleshooter_nb.table import Table
+from troubleshooter_nb.thresholds import DRILL_DOWNS, PROVED_BY_NAMES
 
 _SIDES = ("left", "right")
-# The tensors of a large checkpoint are large: only that of the first difference is read twice. Any
-# other is located when it is asked for.
-_DRILL_DOWNS = 1
-# Below this the names alone do not prove a pair, see `pair_dumps`.
-_PROVED = 0.9
 
 
 def diff_checkpoints(
@@ -86,7 +82,7 @@ def diff_checkpoints(
             Tolerance(rtol, atol, equal_nan),
             executor=executor,
             progress=progress,
-            drill_downs=_DRILL_DOWNS,
+            drill_downs=DRILL_DOWNS,
         )
     rate = _learning_rate(right, left) if learning_rate is None else float(learning_rate)
     notes = _ties_of_one_side(pairing)
@@ -194,7 +190,7 @@ def _structure(pairing: Pairing, paired: Table, row: int) -> str:
         return "unreadable"
     if left.shape != right.shape:
         return "shape"
-    if paired["confidence"][row] < _PROVED:
+    if paired["confidence"][row] < PROVED_BY_NAMES:
         return "guessed"
     if not same_dtype(left.dtype, right.dtype):
         return "dtype"

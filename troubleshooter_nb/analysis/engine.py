@@ -47,7 +47,7 @@ from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, locate
 from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.pairwise import pair_figures, pair_run
-from troubleshooter_nb.metrics.partial import BLOCK, Partial, merge_tree
+from troubleshooter_nb.metrics.partial import Partial, merge_tree
 from troubleshooter_nb.metrics.summary import (
     SUMMARY_FIGURES,
     histogram_exponents,
@@ -67,15 +67,11 @@ from troubleshooter_nb.render.rows import Pairs, display_names
 from troubleshooter_nb.render.words import DIFFERING, reason_of
 from troubleshooter_nb.shapes import Shape
 from troubleshooter_nb.table import Table
+from troubleshooter_nb.thresholds import BATCH_ELEMENTS, BATCH_PAIRS, FIGURES_BLOCK, SLICE_BLOCKS
 
-# A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
-_SLICE_BLOCKS = 32
-_SLICE = _SLICE_BLOCKS * BLOCK
+_SLICE = SLICE_BLOCKS * FIGURES_BLOCK
 # What is read and measured in one go: 4 MiB of float32 on each side.
-_RUN = 8 * BLOCK
-# Small pairs travel together until a task is worth its overhead.
-_BATCH = 1 << 20
-_MOST_PAIRS_IN_BATCH = 256
+_RUN = 8 * FIGURES_BLOCK
 _SIDES = ("left", "right")
 _NUMBER = re.compile(r"\d+")
 # New pages for every tensor cost more than comparing it.
@@ -539,8 +535,8 @@ def _summary(source: ArraySource, size: int) -> dict[str, float]:
     if not figures["inf_count"]:
         return figures
     below = 0
-    for start in range(0, size, BLOCK):
-        values = magnitudes(computable(source.read(start, min(start + BLOCK, size))))
+    for start in range(0, size, FIGURES_BLOCK):
+        values = magnitudes(computable(source.read(start, min(start + FIGURES_BLOCK, size))))
         below += int(np.count_nonzero(values == -np.inf))
     return figures | {"negative_inf_count": below}
 
@@ -596,7 +592,7 @@ def _batches(pieces: Sequence[Piece]) -> Iterable[list[Piece]]:
     for piece in pieces:
         batch.append(piece)
         size += piece.stop - piece.start
-        if size >= _BATCH or len(batch) >= _MOST_PAIRS_IN_BATCH:
+        if size >= BATCH_ELEMENTS or len(batch) >= BATCH_PAIRS:
             yield batch
             batch, size = [], 0
     if batch:

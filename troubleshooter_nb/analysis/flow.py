@@ -26,6 +26,7 @@ from troubleshooter_nb.naming import (
 )
 from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
+from troubleshooter_nb.thresholds import LARGEST_READ
 
 _SITE = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
 _OF_CALL = ("kind", "direction", "path", "role", "slot")
@@ -63,7 +64,6 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
 _KEYWORDS = frozenset(("weight", "bias", "running_mean", "running_var"))
 # The list of weights of a recurrent operator, for every layer of one direction with biases.
 _RECURRENT = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-_LARGEST = 1 << 22
 _ENDINGS = ("rmsnorm", "layernorm", "groupnorm", "gelu", "silu", "swiglu")
 Place = tuple[int, int]  # step, rank
 
@@ -243,7 +243,7 @@ class Flow:
             dump = self._dumps[side == "right"]
             source = dump.sources[int(self.result[f"{side}_entry"][row])]
             found = (math.nan, math.nan, math.nan)
-            if source is not None and math.prod(source.shape) <= _LARGEST:
+            if source is not None and math.prod(source.shape) <= LARGEST_READ:
                 with contextlib.suppress(ReadError):
                     figures = summarise(source.read, math.prod(source.shape))[0]
                     found = (figures["min"], figures["max"], figures["l2"])

@@ -10,6 +10,7 @@ from typing import Literal
 
 from troubleshooter_nb.analysis.api_names import FORM_ONLY
 from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.thresholds import MOST_BETWEEN_FUSED
 
 _MATMUL = frozenset(("matmul", "mm", "bmm", "batchmatmul"))
 _ADD = frozenset(("add", "biasadd", "iadd", "radd"))
@@ -25,8 +26,6 @@ _ATTENTION = frozenset(
     )
 )
 _RESHAPES = frozenset(("reshape", "view", "flatten", "expanddims", "squeeze", "unsqueeze"))
-# Operators of form between two members of a chain: more than these and it is another place.
-_MOST_BETWEEN = 4
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ def _chain_at(visits: Sequence[Visit], start: int, chain: _Chain) -> tuple[int, 
         if hit is not None and linked:
             members.append(visit)
             part, between = hit + 1, 0
-        elif members and visit.bare in FORM_ONLY and between < _MOST_BETWEEN:
+        elif members and visit.bare in FORM_ONLY and between < MOST_BETWEEN_FUSED:
             between += 1
         else:
             break

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from troubleshooter_nb.analysis.fused import drawn_together
 from troubleshooter_nb.analysis.search import Item
-from troubleshooter_nb.analysis.visit_pairs import NAMED, VisitPair
+from troubleshooter_nb.analysis.visit_pairs import VisitPair
 from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.thresholds import NAMED
 
 # Insertion keeps the order of the mapping.
 _Partners = dict[Visit, dict[Visit, None]]

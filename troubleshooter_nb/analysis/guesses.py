@@ -9,19 +9,20 @@ from itertools import product
 
 import numpy as np
 
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, directed, equal, prefixes
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.messages import Message
-
-# What order, shape and likeness say is never as sure as an equal name.
-SUREST_GUESS = 0.9
-# A name is recognised without help from the order when it is this alike and nothing else nearly so.
-_ALIKE, _MARGIN, _ROUNDS = 0.5, 0.1, 3
-_BARELY_ALIKE = 0.3
-_UNLIKE, _OTHER_NUMBER = 0.5, 0.45
-# Tables of more pairs of one shape than this are not made.
-_MOST_CELLS = 4_000_000
+from troubleshooter_nb.naming.closeness import Likeness
+from troubleshooter_nb.thresholds import (
+    ALIKE,
+    ALIKE_MARGIN,
+    BARELY_ALIKE,
+    GUESS_ROUNDS,
+    SURE_OTHER_NUMBER,
+    SURE_UNLIKE,
+    SUREST_GUESS,
+    TABLE_CELLS,
+)
 
 
 def guess_pairs(search: Search) -> None:
@@ -41,7 +42,7 @@ def guess_pairs(search: Search) -> None:
 
 def _by_alike_names(search: Search) -> None:
     """Names that are each other's likest by far, in any order."""
-    for _ in range(_ROUNDS):
+    for _ in range(GUESS_ROUNDS):
         left, right = search.left, search.right
         if not left or not right:
             return
@@ -73,8 +74,8 @@ def _by_alignment(
         base = 0.7 if mine == theirs else 0.4
         if same_sequence or mine == theirs == 1:
             base = SUREST_GUESS
-        if both_tell and alike[a.row] < _ALIKE:
-            return min(base, _UNLIKE)
+        if both_tell and alike[a.row] < ALIKE:
+            return min(base, SURE_UNLIKE)
         return max(base, _guess_of_names(a, b, alike[a.row]))
 
     search.add([(a, b) for a, b, _ in pairs], "order", confidence, note)
@@ -155,7 +156,7 @@ def _by_layers(search: Search) -> None:
 
 def _by_what_is_left(search: Search) -> None:
     """Pairs that break the order of the others: somewhat alike, or the only ones of their shape."""
-    pairs = _aligned(search, search.left, search.right, 0, _BARELY_ALIKE)
+    pairs = _aligned(search, search.left, search.right, 0, BARELY_ALIKE)
     search.add([(a, b) for a, b, _ in pairs], "order", lambda *_: 0.4)
 
     def place(item: Item) -> Hashable:
@@ -214,7 +215,7 @@ class _Fitting:
 def _only_ones(fitting: _Fitting) -> Iterator[tuple[int, int]]:
     """Positions that fit each other and nothing else."""
     for left, right in fitting.same_shape():
-        if len(left) * len(right) > _MOST_CELLS:
+        if len(left) * len(right) > TABLE_CELLS:
             continue
         fits = np.array([fitting.row(i, right) for i in left])
         alone = (fits.sum(axis=1) == 1)[:, None] & (fits.sum(axis=0) == 1)[None, :]
@@ -226,12 +227,12 @@ def _mutual_best(fitting: _Fitting) -> list[tuple[int, int, float]]:
     """Positions whose names are alike, and clearly more so than with any other that fits."""
     found = []
     for left, right in fitting.same_shape():
-        if len(left) * len(right) > _MOST_CELLS:
+        if len(left) * len(right) > TABLE_CELLS:
             continue  # the order tells more about so many of one shape
         likeness = np.array([fitting.likeness_where_fits(i, right) for i in left])
         rivals = _second(likeness, 1)[:, None], _second(likeness, 0)[None, :]
         lead = likeness - np.maximum(*rivals)
-        for i, j in np.argwhere((likeness >= _ALIKE) & (lead >= _MARGIN)):
+        for i, j in np.argwhere((likeness >= ALIKE) & (lead >= ALIKE_MARGIN)):
             found.append((int(left[i]), int(right[j]), float(likeness[i, j])))
     return found
 
@@ -254,7 +255,7 @@ def _guess_of_names(left: Item, right: Item, likeness: float) -> float:
     """Confidence from likeness; low where the names are the same but for their numbers."""
     texts = [re.sub(r"\d+", "*", item.path) for item in (left, right)]
     other_number = texts[0] == texts[1] and left.path != right.path
-    return _OTHER_NUMBER if other_number else _guess(likeness)
+    return SURE_OTHER_NUMBER if other_number else _guess(likeness)
 
 
 def _guess(likeness: float) -> float:

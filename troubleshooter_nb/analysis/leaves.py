@@ -14,11 +14,12 @@ from troubleshooter_nb.analysis.api_names import (
     rows_between,
 )
 from troubleshooter_nb.analysis.search import Item, shapes_differ
-from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
+from troubleshooter_nb.analysis.visit_pairs import VisitPair
 from troubleshooter_nb.analysis.visits import Visit, torch_leaf
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.shapes import Shape
+from troubleshooter_nb.thresholds import DOUBTFUL
 
 _ROLES = ("input", "parameter", "output", "gradient", "buffer", "")
 _Found = tuple[Item, Item, Match]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-from troubleshooter_nb.analysis.guesses import SUREST_GUESS, guess_pairs
+from troubleshooter_nb.analysis.guesses import guess_pairs
 from troubleshooter_nb.analysis.search import (
     SEPARATOR,
     Item,
@@ -20,6 +20,7 @@ from troubleshooter_nb.analysis.search import (
     shapes_differ,
 )
 from troubleshooter_nb.analysis.sequence import shape_edit_distance
+from troubleshooter_nb.thresholds import SUREST_GUESS
 
 _DIGITS = re.compile(r"[0-9]+")
 _Certainty = Callable[[Item, Item], float]

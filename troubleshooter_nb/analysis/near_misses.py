@@ -9,19 +9,19 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, op_class, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.naming.hooks import sampled_slot
 from troubleshooter_nb.pairing import Match, of_shape
-
-_CANDIDATES = 3
-# Nobody reads the candidates of more entries.
-MOST_ROWS = 200
-_BARELY_ALIKE = 0.3
-# What counts beside likeness of names, which is at most 1.
-_SAME_SHAPE, _SAME_FAMILY = 1.0, 0.5
+from troubleshooter_nb.thresholds import (
+    BARELY_ALIKE,
+    NEAR_MISS_ROWS,
+    NEAR_MISSES,
+    SAME_FAMILY_WORTH,
+    SAME_SHAPE_WORTH,
+)
 
 
 def near_misses(
@@ -56,11 +56,11 @@ def near_misses(
         alike, same = likeness.row(i), shapes == numbers.get(item.shape, -1)
         family, other_family = families.same(item), families.differs(item)
         fits = ~directions.differs(item) & ~roles.differs(item)
-        fits &= same | ((alike >= _BARELY_ALIKE) & ~other_family)
-        score = np.round(alike + _SAME_SHAPE * same + _SAME_FAMILY * family, 3)
+        fits &= same | ((alike >= BARELY_ALIKE) & ~other_family)
+        score = np.round(alike + SAME_SHAPE_WORTH * same + SAME_FAMILY_WORTH * family, 3)
         ranked = np.lexsort((np.abs(places - place), -score))
         found = []
-        for j in ranked[fits[ranked]][:_CANDIDATES]:
+        for j in ranked[fits[ranked]][:NEAR_MISSES]:
             other = others[j]
             why = [] if same[j] else [of_shape(other.shape)]
             why += [Message("pairings.other_operator")] if other_family[j] else []
@@ -81,7 +81,7 @@ def from_elsewhere(matches: Sequence[Match], left: Dump, right: Dump) -> list[Ma
             for number, match in enumerate(found)
             for row, other in ((match.left, match.right)[:: 1 - 2 * side],)
             if other < 0 <= row and not match.candidates and not match.expected
-        ][:MOST_ROWS]
+        ][:NEAR_MISS_ROWS]
         if not rows:
             continue
         names = mine.index["name"].values

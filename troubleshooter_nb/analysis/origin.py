@@ -15,30 +15,23 @@ from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, un
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel, noise_bound
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import Table
+from troubleshooter_nb.thresholds import (
+    CLOSE_NOISE,
+    CLOSE_TYPICAL,
+    CREATED_GROWTH,
+    FEWEST_ROWS_OF_PRECISION,
+    FULL_BITS,
+    GONE,
+    GROWTH_BY_ORDER,
+    GROWTH_OF_NORMS,
+    HALF_BITS,
+    ORIGIN_PASSES,
+    ROWS_OF_PRECISION,
+    USED_SOON,
+    WORTH_A_LOOK,
+)
 
-# An output whose error is this many times that of its inputs, or what rounding leaves if that is
-# more, was not carried there.
-GROWTH = 10.0
-# From here on it is worth computing what the call should have given.
-_WORTH_A_LOOK = 3.0
-# Without inputs only neighbours can be asked, and parallel branches are no inputs.
-_GROWTH_BY_ORDER = 20.0
-# A norm takes a large mean away, and what rounding left of it becomes large.
-_GROWTH_OF_NORMS = 200.0
 _RANGE = ("min", "max")
-# Calls after an operator within which its results are used.
-_SOON = 8
-# What is harmless explains nothing that comes later, which may then be an origin itself.
-_PASSES = 3
-# Share of a difference below which it is gone, and not diluted by a residual.
-_GONE = 1e-3
-# What agrees is closer than the bound of rounding, which a difference reaches as it fades.
-_CLOSE_TYPICAL, _CLOSE_NOISE = 2.0, 0.1
-# The precision of a side is that of most of its rows.
-_MOST_ROWS = 0.6
-_FEWEST_FOR_PRECISION = 4
-# Bits of a half format at most, and those of float32 that computed values use.
-_HALF_BITS, _FULL_BITS = 11, 20
 
 
 @dataclass(eq=False)
@@ -117,7 +110,7 @@ class Origins:
 
         Only the first output was computed again; others are acquitted that differ about as much.
         """
-        limit = GROWTH * max(self.error[node.outputs[0]], self.typical[node.outputs[0]])
+        limit = CREATED_GROWTH * max(self.error[node.outputs[0]], self.typical[node.outputs[0]])
         for row in node.outputs:
             # New NaN come from somewhere, whatever the finite values say.
             is_carried = math.isfinite(self.error[row]) and self.error[row] <= limit
@@ -177,7 +170,7 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     model = model or NoiseModel()
     origins = Origins(flow, _errors(flow), *_noise(flow, model))
     nodes = sorted(flow.nodes, key=_execution)
-    for _ in range(_PASSES):
+    for _ in range(ORIGIN_PASSES):
         origins.forget()
         _judge_roots(origins)
         by_order = _Before()
@@ -331,7 +324,7 @@ def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
         by_order = math.isnan(error)
         given = before.error(node.place) if by_order else error
         _judge(origins, row, given, "order" if by_order else "inputs")
-        if not node.children and _ratio(origins, row) > _WORTH_A_LOOK:
+        if not node.children and _ratio(origins, row) > WORTH_A_LOOK:
             origins.doubtful.add(node)
     for row in [*node.outputs, *node.gradients]:
         if row not in origins.harmless:
@@ -342,13 +335,13 @@ def _judge(origins: Origins, row: int, source_error: float, basis: str) -> None:
     origins.basis[row] = basis
     origins.source_error[row] = 0.0 if math.isnan(source_error) else source_error
     if origins.differs(row):
-        limit = _by_order(origins.flow.node_of[row]) if basis == "order" else GROWTH
+        limit = _by_order(origins.flow.node_of[row]) if basis == "order" else CREATED_GROWTH
         origins.state[row] = "created" if _ratio(origins, row) > limit else "carried"
 
 
 def _by_order(node: Node) -> float:
     """How much an error may grow over those before it in order."""
-    return _GROWTH_OF_NORMS if "norm" in node.word else _GROWTH_BY_ORDER
+    return GROWTH_OF_NORMS if "norm" in node.word else GROWTH_BY_ORDER
 
 
 def _ratio(origins: Origins, row: int) -> float:
@@ -422,7 +415,9 @@ class _Harmless:
         # Of the calls seen so far, those in each container and direction, and the next few of
         # all: what unrecorded work may have made of a result.
         self._inside: dict[tuple[Node, str], _Uses] = defaultdict(_Uses)
-        self._soon: dict[tuple[Place, str], deque[_Uses]] = defaultdict(lambda: deque(maxlen=_SOON))
+        self._soon: dict[tuple[Place, str], deque[_Uses]] = defaultdict(
+            lambda: deque(maxlen=USED_SOON)
+        )
         # Those among them that hold differences.
         self._differing: dict[Place, list[_Uses]] = defaultdict(list)
 
@@ -498,7 +493,7 @@ class _Harmless:
         """Whether nothing is left of a difference in what the call around it gives."""
         around = [] if node.parent is None else node.parent.outputs
         left = [float(self.origins.error[other]) for other in around]
-        gone = all(error < _GONE * self.origins.error[row] for error in left)
+        gone = all(error < GONE * self.origins.error[row] for error in left)
         return bool(left) and gone and not any(map(self.origins.differs, around))
 
     def _is_origin(self, row: int) -> bool:
@@ -546,7 +541,7 @@ class _Harmless:
         """Rows by whether they agree, or see nothing themselves; nearly apart is neither."""
         uses, origins = _Uses(), self.origins
         for row in rows:
-            close = max(_CLOSE_TYPICAL * origins.typical[row], _CLOSE_NOISE * origins.noise[row])
+            close = max(CLOSE_TYPICAL * origins.typical[row], CLOSE_NOISE * origins.noise[row])
             if row in self._harmless or origins.error[row] <= close:
                 uses.agree += 1
             elif origins.differs(row):
@@ -653,9 +648,9 @@ def _turns_coarse(flow: Flow, row: int) -> bool:
         sources = [*node.inputs, *node.parameters]
     bits = [flow.result[f"{side}_significand_bits"] for side in ("left", "right")]
     for own, other in (bits, bits[::-1]):
-        if 1 < own[row] <= _HALF_BITS and other[row] >= _FULL_BITS:
+        if 1 < own[row] <= HALF_BITS and other[row] >= FULL_BITS:
             known = [int(own[source]) for source in sources if own[source] > 1]
-            return bool(known) and min(known) >= _FULL_BITS
+            return bool(known) and min(known) >= FULL_BITS
     return False
 
 
@@ -670,9 +665,9 @@ def _precision(flow: Flow, side: str, rows: Collection[int]) -> float:
     among = np.zeros(flow.count, bool)
     among[list(rows)] = True
     chosen = bits[floats & among]
-    if len(chosen) < _FEWEST_FOR_PRECISION:
+    if len(chosen) < FEWEST_ROWS_OF_PRECISION:
         return 0.0
-    return float(2.0 ** -int(np.quantile(chosen, _MOST_ROWS)))
+    return float(2.0 ** -int(np.quantile(chosen, ROWS_OF_PRECISION)))
 
 
 def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:

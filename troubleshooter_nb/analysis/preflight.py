@@ -10,11 +10,11 @@ from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.comparison import Check, Comparison
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
+from troubleshooter_nb.thresholds import EQUAL_ROUNDINGS
 
 # Facts of a run card that two runs may differ in without any number changing.
 _HARMLESS = ("framework", "version", "device", "python", "numpy", "ml_dtypes", "troubleshooter_nb")
 _MOST_NAMED = 3
-_ROUNDINGS = 8.0  # of values that are called equal
 
 
 def preflight(comparison: Comparison, flow: Flow) -> tuple[Check, ...]:
@@ -99,7 +99,7 @@ def _is_rounding(flow: Flow, row: int) -> bool:
     if None in dtypes:
         return False
     coarse = max(unit_roundoff(dtype) for dtype in dtypes if dtype is not None)
-    return bool(flow.result["rel_l2_error"][row] <= _ROUNDINGS * coarse)
+    return bool(flow.result["rel_l2_error"][row] <= EQUAL_ROUNDINGS * coarse)
 
 
 def _dtype(flow: Flow, row: int, side: str) -> np.dtype | None:

@@ -20,10 +20,7 @@ from troubleshooter_nb.metrics.verdict import (
     verdict,
 )
 from troubleshooter_nb.shapes import Shape, shape_text
-
-# As for tensors: of so many values an error of so many roundoffs, all of one sign, is no rounding.
-_FEWEST_SYSTEMATIC = 64
-_FEW_ROUNDOFFS = 16.0
+from troubleshooter_nb.thresholds import FEWEST_SYSTEMATIC, SYSTEMATIC_ROUNDOFFS
 
 
 @dataclass(frozen=True)
@@ -171,8 +168,8 @@ def _judge_constants(
     if found.name != "differs" or dtypes is None:
         return found
     allowed = noise_bound(*dtypes).rel_l2
-    if size >= _FEWEST_SYSTEMATIC:
-        allowed = min(allowed, _FEW_ROUNDOFFS * max(map(unit_roundoff, dtypes)))
+    if size >= FEWEST_SYSTEMATIC:
+        allowed = min(allowed, SYSTEMATIC_ROUNDOFFS * max(map(unit_roundoff, dtypes)))
     if abs(a - b) <= allowed * abs(b):
         return verdict("rounding", "constants_rounding", found.detail)
     return found

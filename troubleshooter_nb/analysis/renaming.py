@@ -11,22 +11,19 @@ from itertools import accumulate
 from troubleshooter_nb.analysis.fused import with_fused
 from troubleshooter_nb.analysis.layer_kinds import kinds_differ, one_may_replace
 from troubleshooter_nb.analysis.visit_order import in_order
-from troubleshooter_nb.analysis.visit_pairs import (
+from troubleshooter_nb.analysis.visit_pairs import VisitPair, order_confidence, unpaired
+from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.thresholds import (
+    DEEPEST_RENAMING,
     DOUBTFUL,
     NAMED,
     RENAMED,
+    RENAMING_SHARE,
     SUREST,
-    VisitPair,
-    order_confidence,
-    unpaired,
 )
-from troubleshooter_nb.analysis.visits import Visit
-from troubleshooter_nb.messages import Message
 
 _NUMBER = re.compile(r"[0-9]+")
-_DEEPEST = 12
-# A renaming seen in this share of the pairs it could apply to is one.
-_MOST = 0.6
 _Key = tuple[str, int]
 
 
@@ -151,7 +148,7 @@ def _inner_paths(visits: Iterable[Visit]) -> set[str]:
 def _around(path: str) -> list[str]:
     """What a path lies in, from the outermost to the innermost."""
     ends = [match.start() for match in re.finditer(r"\.", path)]
-    return [path[:end] for end in ends[:_DEEPEST]]
+    return [path[:end] for end in ends[:DEEPEST_RENAMING]]
 
 
 def _leaves_in_order(
@@ -213,7 +210,7 @@ def _by_renaming(
         if not votes or (parent and parent not in layers):
             return "", 0
         name, count = votes.most_common(1)[0]
-        if count < _MOST * votes.total():
+        if count < RENAMING_SHARE * votes.total():
             return "", 0
         return f"{layers[parent]}.{name}" if parent else name, count
 
@@ -222,7 +219,7 @@ def _by_renaming(
         wanted, count = renamed(pair.left.path)
         mirror = back.get(_generic(pair.right.path), Counter())
         agrees = wanted == pair.right.path and (
-            mirror[pair.left.path.rpartition(".")[2]] >= _MOST * mirror.total()
+            mirror[pair.left.path.rpartition(".")[2]] >= RENAMING_SHARE * mirror.total()
         )
         if agrees and pair.confidence >= SUREST and count > 1:
             checked.append(replace(pair, method="renamed", confidence=RENAMED))
@@ -286,7 +283,7 @@ def _partner_layers(pairs: Iterable[VisitPair]) -> dict[str, str]:
     best: dict[str, tuple[float, int, str]] = {}
     for (a, b), votes in both.items():
         share = votes / max(mine[a], theirs[b])
-        if share > _MOST:
+        if share > RENAMING_SHARE:
             # Of several around the same leaves the one as deep as this one, else the innermost.
             depth = -abs(a.count(".") - b.count("."))
             best[a] = max(best.get(a, (0.0, -99, "")), (share, depth, b))

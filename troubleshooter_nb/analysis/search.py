@@ -18,11 +18,9 @@ from troubleshooter_nb.naming import (
 )
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.shapes import Shape, shape_text
+from troubleshooter_nb.thresholds import MOST_PREFIX_PARTS, MOST_PREFIXES, PREFIX_SHARE
 
 SEPARATOR = re.compile(r"[./]")
-# A part in front of at least this share of a side's names is what that side calls the network.
-_PREFIX_SHARE = 0.8
-_MOST_PREFIXES, _MOST_LAYERS = 6, 12
 # What MindSpore's calls are called, in dumps of calls.
 _MINDSPORE_CALLS = ("Cell.", "Primitive.", "Mint.", "MintFunctional.")
 
@@ -102,7 +100,7 @@ class Item:
     def layers(self) -> list[str]:
         """What the entry lies in, from the outermost to the innermost: ``a``, ``a.b``."""
         ends = [match.start() for match in SEPARATOR.finditer(self.path)]
-        return [self.path[:end] for end in ends[:_MOST_LAYERS]]
+        return [self.path[:end] for end in ends[:MOST_PREFIX_PARTS]]
 
 
 class Search:
@@ -191,8 +189,8 @@ def prefixes(paths: Sequence[str]) -> list[str]:
     counts: Counter[str] = Counter()
     for path in paths:
         ends = [match.end() for match in SEPARATOR.finditer(path)]
-        counts.update(path[:end] for end in ends[:_MOST_PREFIXES])
-    found = [prefix for prefix, n in counts.items() if n >= _PREFIX_SHARE * len(paths)]
+        counts.update(path[:end] for end in ends[:MOST_PREFIXES])
+    found = [prefix for prefix, n in counts.items() if n >= PREFIX_SHARE * len(paths)]
     if not found:
         # The oldest naming joins the file name to the key with "_". The first and the last in
         # sorting order have in common what all have.

@@ -13,9 +13,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.noise import NoiseModel, roundoff_of
-
-# Few calls of an operator may all have been lucky.
-_MARGIN = 2.0
+from troubleshooter_nb.thresholds import SELF_NOISE_MARGIN
 
 
 def measure_noise(comparison: Comparison) -> NoiseModel:
@@ -67,5 +65,5 @@ def _by_word(flow: Flow, origins: Origins, default: NoiseModel) -> dict[str, flo
                 str(flow.result["left_dtype"][row]), str(flow.result["right_dtype"][row])
             )
             if roundoff and error > 0 and not source > origins.typical[row]:
-                found[node.word] = max(found[node.word], _MARGIN * error / roundoff)
+                found[node.word] = max(found[node.word], SELF_NOISE_MARGIN * error / roundoff)
     return {word: many for word, many in found.items() if many > default.roundoffs.get(word, 0.0)}

@@ -10,15 +10,11 @@ from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.renaming import pair_modules
 from troubleshooter_nb.analysis.samples import ALONE, NOTHING_LIKE_IT, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, is_mindspore, shapes_differ
-from troubleshooter_nb.analysis.visit_pairs import NAMED, VisitPair, of_equal_names, unpaired
+from troubleshooter_nb.analysis.visit_pairs import VisitPair, of_equal_names, unpaired
 from troubleshooter_nb.analysis.visits import Visit, visits_of
 from troubleshooter_nb.naming.hooks import parse_hook_name
 from troubleshooter_nb.pairing import Match
-
-# Of the names that count the lines of a file; one more call shifts all behind it.
-_MOSTLY = 0.9
-# Of calls that nothing but their names puts together.
-_NAMES_ALONE = 0.85
+from troubleshooter_nb.thresholds import NAMED, NAMES_ALONE, SITES_SHARE
 
 
 def by_sites(search: Search, *, fuzzy: bool = False) -> None:
@@ -87,7 +83,7 @@ def _pair_visits(
     others = [_of_modules(side, is_module=False) for side in rest]
     calls = pair_calls(others[0], others[1], modules, fuzzy=fuzzy)
     found = [*modules, *(pair for pair in forced if not pair.left.is_module), *calls]
-    return [*found, *of_equal_names(*unpaired(left, right, found), _NAMES_ALONE)]
+    return [*found, *of_equal_names(*unpaired(left, right, found), NAMES_ALONE)]
 
 
 def _of_numbered_lines(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
@@ -103,7 +99,7 @@ def _of_numbered_lines(left: Sequence[Visit], right: Sequence[Visit]) -> list[Vi
         name in sides[1] and not shapes_differ(item, sides[1][name])
         for name, item in sides[0].items()
     )
-    if same < _MOSTLY * min(map(len, sides)):
+    if same < SITES_SHARE * min(map(len, sides)):
         return []
     return of_equal_names(left, right, NAMED)
 

@@ -13,15 +13,14 @@ import numpy as np
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.signatures import searchable, tensor_signature, values_of
+from troubleshooter_nb.thresholds import (
+    CONSTANT_BYTES,
+    SAME_FIGURES,
+    SAME_SHORT_FIGURES,
+    TIES_SAMPLE,
+)
 
-# Of a tensor that no statistics describe at most so many values are read, from its beginning.
-_SAMPLE = 1 << 16
 _RECORDED = ("min", "max", "mean", "l2")
-# How near figures must be to count as the same, against the largest value of the tensor: of the
-# narrow formats one unit in the last place, of others what two orders of summation make of it.
-_TOLERANCE, _NARROW = 1e-4, {"float16": 1e-3, "bfloat16": 8e-3}
-# Checksums of constant tensors are known in advance up to this size.
-_MOST_CONSTANT_BYTES = 1 << 20
 
 
 class ReadingBudget:
@@ -63,7 +62,7 @@ class Figures:
         for row in rows:
             source = self._dump.sources[row]
             if self._wants_values(row) and row not in self._read and source is not None:
-                sizes += min(math.prod(source.shape), _SAMPLE) * source.dtype.itemsize
+                sizes += min(math.prod(source.shape), TIES_SAMPLE) * source.dtype.itemsize
         return sizes
 
     def of(self, row: int, *, read: bool) -> np.ndarray:
@@ -104,7 +103,7 @@ class Figures:
 
     def tolerance(self, row: int) -> float:
         """How near two figures of this entry must be, against its largest value."""
-        return _NARROW.get(str(self._columns["dtype"][row]), _TOLERANCE)
+        return SAME_SHORT_FIGURES.get(str(self._columns["dtype"][row]), SAME_FIGURES)
 
     def _is_float(self, row: int) -> bool:
         dtype = str(self._columns["dtype"][row])
@@ -119,7 +118,7 @@ class Figures:
         if source is None:
             return np.full(self.width, np.nan)
         try:
-            stored = source.read(0, min(math.prod(source.shape), _SAMPLE))
+            stored = source.read(0, min(math.prod(source.shape), TIES_SAMPLE))
             return tensor_signature(searchable(values_of(stored)))
         except (ReadError, ValueError):
             # What cannot be read breaks no tie; the comparison reports it in its own row.
@@ -138,7 +137,7 @@ def _of_constants(dtype: str, size: int) -> frozenset[str]:
         kind = np.dtype(dtype)
     except TypeError:
         return frozenset()
-    if size <= 0 or size * kind.itemsize > _MOST_CONSTANT_BYTES:
+    if size <= 0 or size * kind.itemsize > CONSTANT_BYTES:
         return frozenset()
     found = set()
     for value in (0, 1):

@@ -10,27 +10,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from troubleshooter_nb.analysis.leaves import pair_leaves
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.samples import ALONE, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, is_mindspore
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.value_figures import Figures
-from troubleshooter_nb.analysis.visit_pairs import DOUBTFUL, VisitPair
+from troubleshooter_nb.analysis.visit_pairs import VisitPair
 from troubleshooter_nb.analysis.visits import Visit, visits_of
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.thresholds import DECIDED, DOUBTFUL, LEANING, TABLE_CELLS, TIED_LEAVES
 
-_MOST_CELLS = 4_000_000
-# Entries of one role of a call whose values are looked at.
-_MOST_LEAVES = 4
 # What it is worth that one role's values are the same; that a call does the same to its input, up
 # to a factor, is worth twice as much. Gradients tell a little more: they depend on what was
 # computed before them and on all that follows. Together they are below `_MOST_WORTH`.
 _WORTH = {"forward": 60, "backward": 66}
 _MOST_WORTH = 1 << 11
 _NAMES = 200
-# Confidence by what the best rival is worth in comparison.
-_DECIDED, _LEANING = (0.25, 0.85), (0.75, 0.7)
 _Pairs = list[tuple[int, int]]
 _Numbers = tuple[list[int], list[int]]
 
@@ -73,7 +69,7 @@ def settle_by_values(
     left, right = (_calls(side, of) for side, of in zip(items, samples, strict=True))
     settled = []
     for mine, theirs, old in _gaps_to_settle(search, left, right, given):
-        if len(mine) * len(theirs) > _MOST_CELLS:
+        if len(mine) * len(theirs) > TABLE_CELLS:
             continue
         place = {i: k for k, i in enumerate(mine)}, {j: k for k, j in enumerate(theirs)}
         gap = _Gap(
@@ -326,7 +322,7 @@ class _Gap:
         rivals += [self.worth[k, j] for k in beside[1] if k != i]
         rival = max(rivals, default=0) / self.worth[i, j]
         count = min(max(map(len, beside)), 1 + abs(len(beside[0]) - len(beside[1])))
-        for most, confidence in (_DECIDED, _LEANING):
+        for most, confidence in (DECIDED, LEANING):
             if rival <= most:
                 return confidence, Message("calls.by_values", count=count)
         return DOUBTFUL, Message("calls.by_values_barely", count=count)
@@ -430,7 +426,7 @@ def _by_role(visit: Visit) -> dict[tuple[str, str], list[Item]]:
         for role in ("input", "parameter", "output"):
             tensors = [item for item in visit.leaves(direction, role) if item.shape is not None]
             if tensors:
-                found[direction, role] = tensors[:_MOST_LEAVES]
+                found[direction, role] = tensors[:TIED_LEAVES]
     return found
 
 

@@ -8,18 +8,13 @@ from itertools import permutations
 
 import numpy as np
 
-from troubleshooter_nb.analysis.likeness import Likeness
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.naming.closeness import Likeness
+from troubleshooter_nb.thresholds import CHANGES_PLACES, MOST_IN_A_RUN, TABLE_CELLS
 
-# Stretches without a unique call are aligned in a table up to this size, beyond it by heads and
-# tails alone.
-_MOST_CELLS = 4_000_000
 _EQUAL, _LOOSE, _VALUES, _NAMES = 1000, 400, 300, 200
 _Pairs = list[tuple[int, int]]
-# Neighbours that could change places are looked at up to so many, and parted from their order
-# where names or values say so by this much.
-_MOST_IN_A_RUN, _CLEARLY = 6, 0.15
 
 
 def in_order(
@@ -84,7 +79,7 @@ def _in_gap(
     left: Sequence[Visit], right: Sequence[Visit], loose: bool, start: tuple[int, int]
 ) -> _Pairs:
     """The best alignment of a stretch in which no call is unique."""
-    if len(left) * len(right) > _MOST_CELLS:
+    if len(left) * len(right) > TABLE_CELLS:
         return _heads_and_tails(left, right, loose, start)
     equal = _codes(left, right, lambda visit: visit.signature)
     kinds = _codes(left, right, lambda visit: (visit.kind, visit.word, visit.size))
@@ -116,7 +111,7 @@ def _heads_and_tails(
         tail += 1
     rest = left[head : len(left) - tail], right[head : len(right) - tail]
     found = [(start[0] + k, start[1] + k) for k in range(head)]
-    if rest[0] and rest[1] and len(rest[0]) * len(rest[1]) <= _MOST_CELLS:
+    if rest[0] and rest[1] and len(rest[0]) * len(rest[1]) <= TABLE_CELLS:
         found += _in_gap(*rest, loose, (start[0] + head, start[1] + head))
     ends = start[0] + len(left) - tail, start[1] + len(right) - tail
     return found + [(ends[0] + k, ends[1] + k) for k in range(tail)]
@@ -148,7 +143,7 @@ def settled(
         while stop < len(pairs) and _are_neighbours(left, right, pairs[stop - 1], pairs[stop]):
             stop += 1
         run = list(pairs[start:stop])
-        if 1 < len(run) <= _MOST_IN_A_RUN:
+        if 1 < len(run) <= MOST_IN_A_RUN:
             run = _best_of_run(left, right, run)
         found += run
         start = stop
@@ -176,7 +171,7 @@ def _best_of_run(
     same = [[bool(a.fingerprint) and a.fingerprint == b.fingerprint for b in theirs] for a in mine]
     worth = alike + 2.0 * np.array(same)
     best = max(permutations(size), key=lambda order: float(worth[size, order].sum()))
-    if worth[size, best].sum() < worth[size, size].sum() + _CLEARLY:
+    if worth[size, best].sum() < worth[size, size].sum() + CHANGES_PLACES:
         return run
     return [(run[i][0], run[best[i]][1], run[i][2]) for i in size]
 

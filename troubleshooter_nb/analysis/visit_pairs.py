@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_order import interchangeable
 from troubleshooter_nb.analysis.visits import Visit
-
-# What each reason is worth. No guess is above SUREST: a wrong pair must never look certain.
-NAMED, RENAMED, UNIQUE, STEADY, SUREST, DOUBTFUL = 0.98, 0.95, 0.93, 0.9, 0.9, 0.5
+from troubleshooter_nb.thresholds import DOUBTFUL, STEADY, UNIQUE
 
 
 @dataclass(frozen=True)

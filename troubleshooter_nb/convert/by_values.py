@@ -15,13 +15,9 @@ from troubleshooter_nb.metrics.compositions import Composition, find_composition
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_said
 from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
+from troubleshooter_nb.thresholds import FEWEST_RELATED, LARGEST_BY_VALUES, MOST_JOINED
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
-# Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
-LARGEST = 2 * 1024**3
-# Fewer values than these are alike by chance: the ones and zeros of norms, a handful of biases.
-FEWEST = 16
-_MOST_PARTS = 64
 GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prove
 NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lacks
 _EQUAL = ("identical", "close")
@@ -72,9 +68,9 @@ class _Values:
         self.sources: dict[str, ArraySource] = {}
         for name in names:
             source = dump.sources[dump.position(name)]
-            if source is None or source.size_bytes > LARGEST:
+            if source is None or source.size_bytes > LARGEST_BY_VALUES:
                 continue
-            if math.prod(source.shape) >= FEWEST:
+            if math.prod(source.shape) >= FEWEST_RELATED:
                 self.sources[name] = source
 
     def array(self, name: str) -> np.ndarray:
@@ -208,7 +204,7 @@ def _composition(side: _Values, whole: np.ndarray) -> Composition | None:
     fitting = [n for n, s in side.sources.items() if math.prod(s.shape) <= whole.size]
     if len(fitting) < 2:
         return None
-    return find_composition({name: side.array(name) for name in fitting[:_MOST_PARTS]}, whole)
+    return find_composition({name: side.array(name) for name in fitting[:MOST_JOINED]}, whole)
 
 
 def _transform_of_parts(found: Composition, *, joined: bool) -> Transform | None:

@@ -37,6 +37,7 @@ from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
 from troubleshooter_nb.naming.closeness import closest
+from troubleshooter_nb.thresholds import LEAST_DRAFTED
 from troubleshooter_nb.weight_map import (
     Parts,
     Spec,
@@ -47,8 +48,6 @@ from troubleshooter_nb.weight_map import (
     reparametrized,
 )
 
-# What a pair that names do not prove needs at least.
-_LEAST_CONFIDENCE = 0.5
 _MOST_NOTES = 60
 Shape = tuple[int, ...]
 
@@ -512,7 +511,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
         if match.left < 0:
             continue
         name = pairing.left.names[match.left]
-        if match.right < 0 or not match.confidence >= _LEAST_CONFIDENCE:
+        if match.right < 0 or not match.confidence >= LEAST_DRAFTED:
             continue
         target = pairing.right.names[match.right]
         row = named[name]

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from troubleshooter_nb.convert.by_values import (
-    FEWEST,
-    LARGEST,
     NOT_SAME,
     by_values,
     said_of_row,
@@ -31,19 +29,18 @@ from troubleshooter_nb.messages import Message, ids_of, joined
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.relations import Relation, find_relation
+from troubleshooter_nb.thresholds import (
+    FEWEST_RELATED,
+    LARGEST_BY_VALUES,
+    LARGEST_JUDGED,
+    MOST_DUPLICATES,
+    MOST_PROBED,
+    PROBED_PER_SHAPE,
+    RELATED_ROWS,
+    SAME_DIRECTION,
+    SEARCHED_ELEMENTS,
+)
 from troubleshooter_nb.weight_map import WeightMap, WeightRow
-
-# Two unrelated networks are told from a few rows of each shape, the small ones first.
-_PROBED_PER_SHAPE, _MOST_PROBED = 2, 32
-# Below this share of related rows, what two sides have in common are tables such as sines, and a
-# row that differs is no finding.
-_LEAST_RELATED = 0.2
-_SAME_DIRECTION = 0.999
-# Elements that searches for relations look at, about 70 ns each; what is left is said.
-_MOST_SEARCHED = 1 << 30
-# An initialiser is asked for in tensors up to this many elements.
-_LARGEST_JUDGED = 1 << 22
-_MOST_DUPLICATES = 8
 
 
 def with_evidence(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
@@ -138,7 +135,7 @@ def _named_pairs(
         if left is None or right is None or "weight_maps.by_values" in ids_of(row.note):
             continue
         fits = not drafted.problem(row)
-        enough = math.prod(right.shape) >= FEWEST
+        enough = math.prod(right.shape) >= FEWEST_RELATED
         same_size = math.prod(left.shape) == math.prod(right.shape)
         like = likeness(left, right) if enough and same_size else None
         yield _Pair(row, left, right, fits, like)
@@ -221,7 +218,7 @@ class _Search:
 
     def _correlated(self, similar: Sequence[_Pair]) -> None:
         """A scale, an offset, or some blocks moved; where a few have none, training moved all."""
-        alike = [p for p in similar if p.like is not None and abs(p.like.cosine) >= _SAME_DIRECTION]
+        alike = [p for p in similar if p.like is not None and abs(p.like.cosine) >= SAME_DIRECTION]
         before = len(self.found)
         self._relations([*alike, *self._few(similar)])
         if len(self.found) > before + len(alike):
@@ -232,9 +229,9 @@ class _Search:
         few = []
         for pair in differing:
             counts[pair.theirs.shape] += 1
-            if counts[pair.theirs.shape] <= _PROBED_PER_SHAPE:
+            if counts[pair.theirs.shape] <= PROBED_PER_SHAPE:
                 few.append(pair)
-        return few[:_MOST_PROBED]
+        return few[:MOST_PROBED]
 
     def _relations(self, pairs: Iterable[_Pair]) -> None:
         """Other relations, to the row's own source and to those whose fingerprint is alike."""
@@ -243,7 +240,7 @@ class _Search:
             if done or pair.like is None or pair.like.kind == "constant":
                 continue
             self._tried.add(pair.target)
-            if self._searched > _MOST_SEARCHED or pair.theirs.size_bytes > LARGEST:
+            if self._searched > SEARCHED_ELEMENTS or pair.theirs.size_bytes > LARGEST_BY_VALUES:
                 self._left_out.append(pair.name)
                 continue
             best: _Finding | None = None
@@ -289,9 +286,9 @@ class _Search:
     def _misfits(self) -> None:
         """Parts and repetitions that explain why shapes do not fit, such as a padded vocabulary."""
         for pair in self.pairs.values():
-            if pair.fits or pair.like is not None or pair.size < FEWEST:
+            if pair.fits or pair.like is not None or pair.size < FEWEST_RELATED:
                 continue
-            if max(pair.ours.size_bytes, pair.theirs.size_bytes) > LARGEST:
+            if max(pair.ours.size_bytes, pair.theirs.size_bytes) > LARGEST_BY_VALUES:
                 continue
             relation = find_relation(whole(pair.ours), whole(pair.theirs))
             if relation is not None:
@@ -315,14 +312,14 @@ class _Search:
         return Message("weight_maps.values_of_other", name=finding.source, how=how, also=also)
 
     def _of_unexplained(self, pair: _Pair) -> str:
-        if self._share < _LEAST_RELATED or pair.like is None or pair.name in self._left_out:
+        if self._share < RELATED_ROWS or pair.like is None or pair.name in self._left_out:
             return ""
         found = ""
         if pair.like.kind == "other":
             found = Message("weight_maps.no_relation", cosine=pair.like.cosine)
         text = [Message("weight_maps.values_differ", found=found)]
         for side, source in (("target", pair.theirs), ("source", pair.ours)):
-            if pair.size <= _LARGEST_JUDGED and (drawn := initialiser_of(whole(source))):
+            if pair.size <= LARGEST_JUDGED and (drawn := initialiser_of(whole(source))):
                 text.append(Message(f"weight_maps.drawn_in_{side}", drawn=drawn))
         return joined(text)
 
@@ -387,7 +384,7 @@ class _Search:
             said = {"count": len(similar), "least": min(similar), "most": max(similar)}
             notes.append(Message("weight_maps.rows_similar", **said))
         rest = [p.name for p in compared if p.differs and p.target not in self.found]
-        if rest and self._share < _LEAST_RELATED:
+        if rest and self._share < RELATED_ROWS:
             notes.append(Message("weight_maps.rows_unrelated", count=len(rest)))
         if self._left_out:
             notes.append(Message("weight_maps.not_searched", names=self._left_out))
@@ -397,7 +394,7 @@ class _Search:
         """Tensors on which both sides agree, but that look as they were drawn."""
         judged, drawn = 0, []
         for pair in self._compared:
-            if pair.differs or pair.size > _LARGEST_JUDGED or pair.size < FEWEST:
+            if pair.differs or pair.size > LARGEST_JUDGED or pair.size < FEWEST_RELATED:
                 continue
             judged += 1
             if initialiser_of(whole(pair.ours)):
@@ -426,8 +423,8 @@ def _duplicates(
         for group in _untied(target, theirs)
         if frozenset(group) not in known
     ]
-    if (more := len(said) - _MOST_DUPLICATES) > 0:
-        said[_MOST_DUPLICATES:] = [Message("weight_maps.more_equal", count=more)]
+    if (more := len(said) - MOST_DUPLICATES) > 0:
+        said[MOST_DUPLICATES:] = [Message("weight_maps.more_equal", count=more)]
     return said
 
 
@@ -435,7 +432,7 @@ def _untied(dump: Dump, sources: Mapping[str, ArraySource]) -> Iterator[list[str
     tied = {name: group[0] for group in dump.tied for name in group}
     alike: dict[bytes, list[str]] = defaultdict(list)
     for name, source in sources.items():
-        if math.prod(source.shape) >= FEWEST and tied.get(name, name) == name:
+        if math.prod(source.shape) >= FEWEST_RELATED and tied.get(name, name) == name:
             alike[key_of(source) + str(source.shape).encode()].append(name)
     for key, names in alike.items():
         if len(names) < 2 or key == str(sources[names[0]].shape).encode():

@@ -12,10 +12,8 @@ from troubleshooter_nb.convert.samples import has_numbers, likeness
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.thresholds import FEWEST_OF_ROW, LARGEST_LOOK
 from troubleshooter_nb.weight_map import WeightRow
-
-_FEWEST = 8  # values that say something
-LARGEST_LOOK = 1 << 26  # bytes that are read for one look
 
 
 def row_evidence(row: WeightRow, source: Dump, target: Dump) -> str:
@@ -72,6 +70,6 @@ def _said(left: ArraySource, right: ArraySource) -> tuple[float, str]:
     rank = ("equal", "rounded", "near", "similar", "constant", "other").index(like.kind)
     figures = {"residual": like.residual, "cosine": like.cosine, "dtype": like.dtype}
     said = Message(f"values.{like.kind}", **figures)
-    if sizes[0] < _FEWEST:
+    if sizes[0] < FEWEST_OF_ROW:
         said = Message("values.few", said=said, count=sizes[0])
     return float(rank), said

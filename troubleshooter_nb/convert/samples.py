@@ -12,14 +12,16 @@ import numpy as np
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.relations import is_rounded
-from troubleshooter_nb.metrics.signatures import BLOCK, searchable, values_of
-
-_PIECES, _PIECE = 4, 1024
-_KEY = 64  # values that tell tensors apart before all are read
-NOISE = 1e-2  # of the spread: what `find_relation` takes for the same values
-_LEAST_COSINE = 0.1
-# Student's t of a correlation: of 16 independent values, one pair in a million has as much.
-_LEAST_T = 8.0
+from troubleshooter_nb.metrics.signatures import searchable, values_of
+from troubleshooter_nb.thresholds import (
+    CORRELATED_COSINE,
+    CORRELATED_T,
+    KEY_VALUES,
+    MAP_PIECE,
+    MAP_PIECES,
+    SAME_VALUES_NOISE,
+    SIGNATURES_BLOCK,
+)
 
 Kind = Literal["equal", "rounded", "near", "similar", "other", "constant"]
 
@@ -72,13 +74,13 @@ def likeness(left: ArraySource, right: ArraySource) -> Likeness:
     spreads = [float(np.linalg.norm(side)) for side in centred]
     apart = float(np.linalg.norm(ours - theirs))
     residual = apart / spreads[1] if spreads[1] else (math.inf if apart else 0.0)
-    if residual <= 4.0 * NOISE:
+    if residual <= 4.0 * SAME_VALUES_NOISE:
         if equal_values(left, right):
             return Likeness("equal", 0.0, 1.0)
         if (dtype := _narrower(left, right)) is not None and _equal_rounded(left, right, dtype):
             return Likeness("rounded", residual, 1.0, dtype.name)
         residual = _residual(left, right)
-        if residual <= NOISE:
+        if residual <= SAME_VALUES_NOISE:
             return Likeness("near", residual, 1.0)
     if not all(spreads):
         return Likeness("constant", residual, math.nan)
@@ -102,13 +104,13 @@ def _equal_rounded(left: ArraySource, right: ArraySource, dtype: np.dtype) -> bo
 
 def _correlated(cosine: float, count: int) -> bool:
     rest = max(1.0 - cosine**2, 1e-12)
-    beyond_chance = abs(cosine) * math.sqrt((count - 2) / rest) >= _LEAST_T
-    return abs(cosine) >= _LEAST_COSINE and beyond_chance
+    beyond_chance = abs(cosine) * math.sqrt((count - 2) / rest) >= CORRELATED_T
+    return abs(cosine) >= CORRELATED_COSINE and beyond_chance
 
 
 def key_of(source: ArraySource) -> bytes:
     """Equal for tensors of equal values in flat order, and seldom for others; b"" if constant."""
-    values = _sample(source, _KEY)
+    values = _sample(source, KEY_VALUES)
     if not len(values) or (values == values[0]).all():
         return b""
     return values.tobytes() + str(math.prod(source.shape)).encode()
@@ -121,12 +123,12 @@ def equal_values(left: ArraySource, right: ArraySource) -> bool:
     return all(_equal(*pair) for pair in _blocks(left, right))
 
 
-def _sample(source: ArraySource, piece: int = _PIECE) -> np.ndarray:
+def _sample(source: ArraySource, piece: int = MAP_PIECE) -> np.ndarray:
     size = math.prod(source.shape)
-    if size <= _PIECES * piece:
+    if size <= MAP_PIECES * piece:
         read = [source.read(0, size)]
     else:
-        starts = [i * (size - piece) // (_PIECES - 1) for i in range(_PIECES)]
+        starts = [i * (size - piece) // (MAP_PIECES - 1) for i in range(MAP_PIECES)]
         read = [source.read(start, start + piece) for start in starts]
     values = [searchable(values_of(np.asarray(part))).astype(np.float64) for part in read]
     return np.concatenate(values)
@@ -134,8 +136,8 @@ def _sample(source: ArraySource, piece: int = _PIECE) -> np.ndarray:
 
 def _blocks(left: ArraySource, right: ArraySource) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     size = math.prod(left.shape)
-    for start in range(0, size, BLOCK):
-        stop = min(start + BLOCK, size)
+    for start in range(0, size, SIGNATURES_BLOCK):
+        stop = min(start + SIGNATURES_BLOCK, size)
         yield left.read(start, stop), right.read(start, stop)
 
 

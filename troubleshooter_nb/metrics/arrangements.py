@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-_LARGEST_NDIM = 5  # of which all axis orders are tried
-_LARGEST_FLIPPED_NDIM = 4
-_SAMPLE = 512
-_AGREEING = 0.9  # share of rows that a regular order explains; the others may have been mistaken
-_FEW_BLOCKS = 4  # gates and halves are named as blocks even where they are swapped factors too
-_MOST_BLOCKS = 1024
+from troubleshooter_nb.thresholds import (
+    AGREEING_ROWS,
+    ARRANGEMENT_SAMPLE,
+    FEW_BLOCKS,
+    MOST_BLOCKS,
+    MOST_FLIPPED_AXES,
+    MOST_ORDERED_AXES,
+)
 
 Arguments = dict[str, Any]
 
@@ -51,7 +53,7 @@ def axis_orders(left: tuple[int, ...], right: tuple[int, ...]) -> Iterator[Argum
     Several may mean the same order of elements; see `element_key`.
     """
     orders: list[Arguments] = []
-    if len(left) <= _LARGEST_NDIM:
+    if len(left) <= MOST_ORDERED_AXES:
         for axes in permutations(range(len(left))):
             shape = tuple(left[axis] for axis in axes)
             orders.append({"axes": axes} | ({} if shape == right else {"shape": right}))
@@ -59,12 +61,12 @@ def axis_orders(left: tuple[int, ...], right: tuple[int, ...]) -> Iterator[Argum
         orders.append(
             {"axes": tuple(range(len(left)))} | ({"shape": right} if left != right else {})
         )
-    if len(right) <= _LARGEST_NDIM:
+    if len(right) <= MOST_ORDERED_AXES:
         for axes in permutations(range(len(right))):
             before = tuple(int(right[axes.index(axis)]) for axis in range(len(right)))
             orders.append({"from_shape": before, "axes": axes})
     yield from orders
-    if len(right) > _LARGEST_FLIPPED_NDIM:
+    if len(right) > MOST_FLIPPED_AXES:
         return
     long = [axis for axis, size in enumerate(right) if size > 1]
     flips = [flip for count in range(1, len(long) + 1) for flip in combinations(long, count)]
@@ -118,9 +120,9 @@ def row_order(kind: str, arguments: Mapping[str, Any], rows: int) -> np.ndarray:
 def described_order(order: np.ndarray, axis: int) -> Iterator[tuple[str, Arguments]]:
     """The regular orders that `order`, shape (n,), follows in most rows, then the order itself."""
     rows = len(order)
-    sample = np.unique(np.linspace(0, rows - 1, _SAMPLE).astype(int))
+    sample = np.unique(np.linspace(0, rows - 1, ARRANGEMENT_SAMPLE).astype(int))
     blocks = _blocks_of(order, sample)
-    if blocks is not None and len(blocks) <= _FEW_BLOCKS:
+    if blocks is not None and len(blocks) <= FEW_BLOCKS:
         yield "blocks", {"axis": axis, "blocks": len(blocks), "order": blocks}
     for first, second, inner in _factors(rows):
         period = first * second * inner
@@ -128,21 +130,21 @@ def described_order(order: np.ndarray, axis: int) -> Iterator[tuple[str, Argumen
         row, rest = np.divmod(within, first * inner)
         column, place = np.divmod(rest, inner)
         expected = group * period + (column * second + row) * inner + place
-        if np.mean(order[sample] == expected) >= _AGREEING:
+        if np.mean(order[sample] == expected) >= AGREEING_ROWS:
             yield "row_permutation", interleave(axis, first, second, inner)
-    if blocks is not None and len(blocks) > _FEW_BLOCKS:
+    if blocks is not None and len(blocks) > FEW_BLOCKS:
         yield "blocks", {"axis": axis, "blocks": len(blocks), "order": blocks}
     yield "row_permutation", {"axis": axis, "order": tuple(order.tolist())}
 
 
 def structured_orders(rows: int, axis: int) -> Iterator[tuple[str, Arguments]]:
     """Orders of two to four equal blocks, and interleaves of so many parts, in any grouping."""
-    for count in range(2, _FEW_BLOCKS + 1):
+    for count in range(2, FEW_BLOCKS + 1):
         if rows % count == 0 and rows > count:
             for order in list(permutations(range(count)))[1:]:
                 yield "blocks", {"axis": axis, "blocks": count, "order": order}
     for first, second, inner in _factors(rows):
-        if min(first, second) <= _FEW_BLOCKS:
+        if min(first, second) <= FEW_BLOCKS:
             yield "row_permutation", interleave(axis, first, second, inner)
 
 
@@ -162,14 +164,14 @@ def _blocks_of(order: np.ndarray, sample: np.ndarray) -> tuple[int, ...] | None:
     """The order of the fewest equal blocks of at least two rows, or None."""
     rows = len(order)
     for count in divisors(rows):
-        if not 2 <= count <= min(rows // 2, _MOST_BLOCKS):
+        if not 2 <= count <= min(rows // 2, MOST_BLOCKS):
             continue
         length = rows // count
         middle = order[np.arange(count) * length + length // 2] // length
         if len(np.unique(middle)) < count:
             continue
         expected = middle[sample // length] * length + sample % length
-        if np.mean(order[sample] == expected) >= _AGREEING:
+        if np.mean(order[sample] == expected) >= AGREEING_ROWS:
             return tuple(middle.tolist())
     return None
 

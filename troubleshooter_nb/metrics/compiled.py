@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from troubleshooter_nb.metrics.partial import BLOCK
+from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 LIBRARY = "_fused.so"
 
@@ -67,7 +67,7 @@ def measure_float32(
     Returns
     -------
     dict
-        `SUMS` by name, in the order of `metrics.partial.pairwise_sum` within a block of `BLOCK`
+        `SUMS` by name, in the order of `metrics.partial.pairwise_sum` within a `FIGURES_BLOCK`
         elements and of `metrics.partial.merge_tree` over blocks.
     dict
         `MAXIMA` by name.
@@ -76,7 +76,7 @@ def measure_float32(
     ndarray of int64, shape (2048,)
         |left - right| by the exponent field of float64.
     """
-    blocks = -(-len(left) // BLOCK)
+    blocks = -(-len(left) // FIGURES_BLOCK)
     scratch, reals = np.empty((len(SUMS), blocks)), np.empty(len(SUMS) + len(MAXIMA))
     counts, fields = np.empty(len(COUNTS), np.int64), np.empty(2048, np.int64)
     inputs = left.ctypes.data, right.ctypes.data, len(left), rtol, atol

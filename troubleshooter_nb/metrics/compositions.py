@@ -21,12 +21,9 @@ from troubleshooter_nb.metrics.signatures import (
     spread_of,
     values_of,
 )
+from troubleshooter_nb.thresholds import FEWEST_ADDED, PART_ERROR, SHORT_ROW
 
 CompositionKind = Literal["concat", "interleave", "stack", "sum"]
-
-_SHORT_ROW = 4  # rows of so few elements are not unique enough to be placed one by one
-_LEAST_ADDED = 8  # elements; among many parts two add up to fewer by chance
-_OWN_ERROR = 0.5  # of a part, relative to itself: no part is so small that it fits anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +130,7 @@ class _Search:
             for name, member in members.items()
         }
         rows = {name: part for name, part in rows.items() if np.any(part != part.flat[0])}
-        short = self.whole.size // self.rows(axis) <= _SHORT_ROW
+        short = self.whole.size // self.rows(axis) <= SHORT_ROW
         if not short:
             rows = _placed(rows, whole, self.tolerance)
         for groups in _groupings(rows, whole, stacked, short):
@@ -156,7 +153,7 @@ class _Search:
             for name, part in self.parts.items()
             if part.shape == self.whole.shape
         }
-        if len(members) < 2 or self.whole.size < _LEAST_ADDED:
+        if len(members) < 2 or self.whole.size < FEWEST_ADDED:
             return None
         places = np.random.default_rng(self.whole.size).integers(self.whole.size, size=256)
         sampled = np.stack([searchable(part).reshape(-1)[places] for part in members.values()])
@@ -171,7 +168,7 @@ class _Search:
         spreads = [spread_of(part).centred for part in added]
         error = remainder_norm(added[0] + added[1], self.whole)
         residual = error / spread_of(self.whole).centred
-        if residual > self.tolerance or error >= _OWN_ERROR * min(spreads):
+        if residual > self.tolerance or error >= PART_ERROR * min(spreads):
             return None
         text = Message("values.sum", first=names[0], second=names[1])
         return Composition("sum", names, {}, residual, text)
@@ -263,7 +260,7 @@ def _cover(
         start, error = best_start(turns, pieces)
         # Noise goes by the whole, where a part of small values has more of it.
         fits = error <= tolerance * scale * len(pieces) ** 0.5
-        fits &= error <= _OWN_ERROR * float(np.linalg.norm(pieces))
+        fits &= error <= PART_ERROR * float(np.linalg.norm(pieces))
         # Of two that fit one place the better, of equals the first.
         if fits and error < placed.get(start, (np.inf,))[0]:
             placed[start] = (error, len(pieces), name)

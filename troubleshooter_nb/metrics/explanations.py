@@ -22,7 +22,6 @@ from troubleshooter_nb.metrics.arrangements import (
 )
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.metrics.signatures import (
-    BLOCK,
     Spread,
     best_start,
     match_rows,
@@ -31,6 +30,16 @@ from troubleshooter_nb.metrics.signatures import (
     searchable,
     spread_of,
     values_of,
+)
+from troubleshooter_nb.thresholds import (
+    FEWEST_ELEMENTS_FITTED,
+    FEWEST_PARTICIPANTS,
+    MOST_VERIFIED,
+    NEGLIGIBLE_RESIDUAL,
+    RELATION_SAMPLE,
+    SHORT_ROW,
+    SHORT_ROWS,
+    SIGNATURES_BLOCK,
 )
 
 RelationKind = Literal[
@@ -50,13 +59,6 @@ RelationKind = Literal[
     "pad",
 ]
 
-_SAMPLE = 1024
-_MOST_VERIFIED = 6
-_NEGLIGIBLE = 1e-7  # residuals of float32 rounding do not tell explanations apart
-_LEAST_FITTED = 4  # elements; fewer round numbers are often one multiple of others
-_LEAST_PARTICIPANTS = 1.1  # elements that carry the spread; a single one has no order
-_SHORT_ROW = 4
-_MOST_SHORT_ROWS = 1 << 16
 # Simple explanations first; the more orders a kind has, the later it comes.
 _RANKS: dict[str, int] = {
     "close": 0,
@@ -182,9 +184,11 @@ def _shifted(values: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def _places(size: int) -> np.ndarray:
-    if size <= _SAMPLE:
+    if size <= RELATION_SAMPLE:
         return np.arange(size)
-    return np.sort(np.random.default_rng(size).choice(size, _SAMPLE, replace=size > 1 << 22))
+    return np.sort(
+        np.random.default_rng(size).choice(size, RELATION_SAMPLE, replace=size > 1 << 22)
+    )
 
 
 @dataclass(frozen=True)
@@ -203,12 +207,12 @@ def _chosen(pair: _Pair, guesses: list[_Guess], others: list[float]) -> Explanat
     """Verify the guesses that fit the sample, and take the simplest among the best."""
     likely = [guess for guess in guesses if guess.sampled <= 4.0 * pair.tolerance]
     likely.sort(key=lambda guess: (guess.rank, guess.sampled))
-    verified = [(_verified(pair, guess), guess) for guess in likely[:_MOST_VERIFIED]]
+    verified = [(_verified(pair, guess), guess) for guess in likely[:MOST_VERIFIED]]
     held = [(value, guess) for value, guess in verified if _holds(pair, value, guess)]
     if not held:
         return None
     best = min(value for value, _ in held)
-    enough = 2.0 * best + _NEGLIGIBLE
+    enough = 2.0 * best + NEGLIGIBLE_RESIDUAL
     residual, guess = min(
         ((value, guess) for value, guess in held if value <= enough),
         key=lambda item: (item[1].rank, item[0]),
@@ -240,7 +244,7 @@ def _holds(pair: _Pair, residual: float, guess: _Guess) -> bool:
         return False
     count = min(pair.left.size, pair.right.size)
     fitted = guess.kind in ("scale", "offset")
-    if fitted and count < _LEAST_FITTED:
+    if fitted and count < FEWEST_ELEMENTS_FITTED:
         return False
     choices = 3.0  # decimal digits: a thousand orders of axes and blocks
     if guess.kind in ("blocks", "row_permutation"):
@@ -248,7 +252,7 @@ def _holds(pair: _Pair, residual: float, guess: _Guess) -> bool:
         choices += math.lgamma(rows + 1) / math.log(10.0)
     digits = (count - fitted) * math.log10(max(residual, 1e-8))
     # One value among zeros lies as well in one order as in many.
-    lonely = not fitted and guess.kind != "close" and _participants(pair) < _LEAST_PARTICIPANTS
+    lonely = not fitted and guess.kind != "close" and _participants(pair) < FEWEST_PARTICIPANTS
     return digits + choices < -4.0 and not lonely
 
 
@@ -299,10 +303,10 @@ def _fits(pair: _Pair) -> Iterator[_Guess]:
 def _fitted_scale(pair: _Pair) -> float:
     left, right = pair.left_search.reshape(-1), pair.right_search.reshape(-1)
     square = crossed = 0.0
-    for start in range(0, len(left), BLOCK):
-        block = left[start : start + BLOCK].astype(np.float64)
+    for start in range(0, len(left), SIGNATURES_BLOCK):
+        block = left[start : start + SIGNATURES_BLOCK].astype(np.float64)
         square += float(np.square(block).sum())
-        crossed += float((block * right[start : start + BLOCK]).sum())
+        crossed += float((block * right[start : start + SIGNATURES_BLOCK]).sum())
     return crossed / square
 
 
@@ -321,7 +325,7 @@ def _axis_orders(pair: _Pair) -> list[_Guess]:
     if left.shape == right:
         for axis, rows in enumerate(right):
             # Rows of so few elements have no signature that noise would leave unique.
-            if left.size // rows <= _SHORT_ROW and rows <= _MOST_SHORT_ROWS:
+            if left.size // rows <= SHORT_ROW and rows <= SHORT_ROWS:
                 guesses += _row_guesses(pair, axis, structured_orders(rows, axis))
     return guesses
 
@@ -350,7 +354,7 @@ def _row_relation(pair: _Pair, axis: int, others: list[float]) -> Explanation | 
     guesses = list(_row_guesses(pair, axis, described_order(order, axis)))
     best = min(guess.sampled for guess in guesses)
     # They say the same in other words, so only the first that fits is no rival of itself.
-    same = [guess for guess in guesses if guess.sampled <= 2.0 * best + _NEGLIGIBLE]
+    same = [guess for guess in guesses if guess.sampled <= 2.0 * best + NEGLIGIBLE_RESIDUAL]
     for guess in same:
         if found := _chosen(pair, [guess], others):
             return found

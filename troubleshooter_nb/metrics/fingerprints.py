@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.metrics.signatures import BLOCK, searchable, values_of
-
-_SAMPLE = 64
+from troubleshooter_nb.metrics.signatures import searchable, values_of
+from troubleshooter_nb.thresholds import FINGERPRINT_SAMPLE, SIGNATURES_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,8 @@ def fingerprint(array: np.ndarray) -> Fingerprint:
         return Fingerprint(array.shape, 0.0, (), (), "")
     low, high = float(flat.min()), float(flat.max())
     norm, moments = _moments(flat, max(-low, high))
-    places = np.random.default_rng(len(flat)).integers(len(flat), size=_SAMPLE)
-    sample = flat if len(flat) <= _SAMPLE else flat[places]
+    places = np.random.default_rng(len(flat)).integers(len(flat), size=FINGERPRINT_SAMPLE)
+    sample = flat if len(flat) <= FINGERPRINT_SAMPLE else flat[places]
     constant = low == high and bool(np.isfinite(values).all())
     digest = (
         "" if constant else hashlib.blake2b(values.reshape(-1).data, digest_size=16).hexdigest()
@@ -127,13 +126,13 @@ def _moments(flat: np.ndarray, largest: float) -> tuple[float, tuple[float, floa
         return 0.0, (0.0, 0.0, 0.0, 0.0)
     powers = np.zeros(4)
     square = total = 0.0
-    for start in range(0, len(flat), BLOCK):
-        block = flat[start : start + BLOCK].astype(np.float64) / largest
+    for start in range(0, len(flat), SIGNATURES_BLOCK):
+        block = flat[start : start + SIGNATURES_BLOCK].astype(np.float64) / largest
         total += float(block.sum())
         square += float(np.square(block).sum())
     mean = total / len(flat)
-    for start in range(0, len(flat), BLOCK):
-        block = flat[start : start + BLOCK].astype(np.float64) / largest - mean
+    for start in range(0, len(flat), SIGNATURES_BLOCK):
+        block = flat[start : start + SIGNATURES_BLOCK].astype(np.float64) / largest - mean
         squares = np.square(block)
         powers += [0.0, squares.sum(), (squares * block).sum(), np.square(squares).sum()]
     _, variance, third, fourth = (powers / len(flat)).tolist()

@@ -10,15 +10,15 @@ import numpy as np
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.thresholds import (
+    BOUND_GAP,
+    DRAW_APART,
+    DRAWN_SIGMAS,
+    FEWEST_DRAWN,
+    FEWEST_NORMAL,
+    SORTED_VALUES,
+)
 
-# Fewer elements look like many a distribution.
-_LEAST_UNIFORM, _LEAST_NORMAL = 256, 20_000
-_MOST_SORTED = 1 << 14
-_SIGMAS = 5.0
-# Kolmogorov's statistic times sqrt(n) exceeds this once in 1,500 draws of the distribution itself.
-_KOLMOGOROV = 2.0
-# exp(-20): so seldom a uniform draw stays further below its bound.
-_GAP = 20.0
 _NORMAL_STDS = {
     1.0: Message("evidence.std_of_embedding"),
     **{std: Message("evidence.std", std=std) for std in (0.02, 0.01, 0.006)},
@@ -65,7 +65,7 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
         known = {0.0: "zeros", 1.0: "ones"}.get(complex(flat[0]).real)
         named = known if complex(flat[0]).imag == 0.0 else None
         return named or ("constant" if flat.size > 1 else None)
-    if arithmetic != "float" or values.size < _LEAST_UNIFORM:
+    if arithmetic != "float" or values.size < FEWEST_DRAWN:
         return None
     draw = _Draw(flat, unit_roundoff(array.dtype))
     for bound, name in _bounds(array.shape, fan_in):
@@ -91,13 +91,13 @@ class _Draw:
         squares = np.square(wide)
         self.square = float(squares.mean())
         self.kurtosis = float(np.square(squares).mean()) / (self.square**2 or 1.0)
-        self.sorted = np.sort(wide[:: -(-self.count // _MOST_SORTED)])
+        self.sorted = np.sort(wide[:: -(-self.count // SORTED_VALUES)])
 
     def is_uniform(self, bound: float) -> bool:
         """Whether it is a draw between -bound and bound."""
         above = self.largest <= bound * (1.0 + max(2.0 * self.roundoff, 1e-6))
         # Rounding moves the largest value too.
-        gap = _GAP / self.count + self.roundoff
+        gap = BOUND_GAP / self.count + self.roundoff
         if not above or self.largest < bound * (1.0 - gap):
             return False
         variance = bound**2 / 3.0
@@ -106,7 +106,7 @@ class _Draw:
 
     def is_normal(self, std: float) -> bool:
         """Whether it is a normal draw of this deviation, whole or cut at two deviations."""
-        if self.count < _LEAST_NORMAL:
+        if self.count < FEWEST_NORMAL:
             return False
         if self.largest <= _CUT * std * (1.0 + 2.0 * self.roundoff + 1e-6):
             inside = _normal_cdf(np.array([_CUT]))[0] * 2.0 - 1.0
@@ -114,14 +114,14 @@ class _Draw:
             return fits and self._follows(
                 lambda x: (_normal_cdf(x / std) - 0.5) / inside + 0.5,
             )
-        if abs(self.kurtosis - 3.0) > _SIGMAS * math.sqrt(24.0 / self.count) + self.roundoff:
+        if abs(self.kurtosis - 3.0) > DRAWN_SIGMAS * math.sqrt(24.0 / self.count) + self.roundoff:
             return False
         fits = self._fits_moments(std**2, math.sqrt(2.0))
         return fits and self._follows(lambda x: _normal_cdf(x / std))
 
     def _fits_moments(self, variance: float, relative: float) -> bool:
         """Mean 0 and the variance, within five deviations; `relative` is that of one square."""
-        error = _SIGMAS / math.sqrt(self.count)
+        error = DRAWN_SIGMAS / math.sqrt(self.count)
         centred = abs(self.mean) <= error * math.sqrt(variance)
         return centred and abs(self.square / variance - 1.0) <= relative * error + self.roundoff
 
@@ -131,7 +131,7 @@ class _Draw:
         expected = distribution(self.sorted)
         ranks = np.arange(count + 1) / count
         apart = max(np.abs(expected - ranks[1:]).max(), np.abs(expected - ranks[:-1]).max())
-        return bool(apart <= _KOLMOGOROV / math.sqrt(count) + self.roundoff)
+        return bool(apart <= DRAW_APART / math.sqrt(count) + self.roundoff)
 
 
 def _fans(

@@ -17,14 +17,11 @@ from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.pairwise import absolute_errors
 from troubleshooter_nb.metrics.partial import scale_exponent
 from troubleshooter_nb.metrics.summary import magnitudes
+from troubleshooter_nb.thresholds import LOCATE_BLOCK, LONGEST_PROFILE
 
 TILE_ROWS, TILE_COLUMNS = 64, 128
 WORST = 8
 VALUE_BINS = 10
-# Longest axis whose profile is kept element by element; a longer one is summed into bins.
-_LONGEST_PROFILE = 1 << 20
-# Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
-_BLOCK = 1 << 16
 _LARGEST = float(np.finfo(np.float64).max)
 
 Read = Callable[[int, int], np.ndarray]
@@ -81,7 +78,7 @@ def locate(
     shape: tuple[int, ...],
     value_range: tuple[float, float],
     *,
-    block: int = _BLOCK,
+    block: int = LOCATE_BLOCK,
 ) -> Location:
     """Find where two tensors of the same shape differ.
 
@@ -167,10 +164,10 @@ class _AxisSums:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
         self.size = math.prod(shape)
-        small = self.size <= _LONGEST_PROFILE
+        small = self.size <= LONGEST_PROFILE
         # A small space is kept whole and summed at the end; a large one is summed as it comes.
         self._whole = np.zeros(self.size) if small else None
-        self._axes = [] if small else [np.zeros(min(n, _LONGEST_PROFILE)) for n in shape]
+        self._axes = [] if small else [np.zeros(min(n, LONGEST_PROFILE)) for n in shape]
 
     def add(self, start: int, sums: np.ndarray) -> None:
         if self._whole is not None:

@@ -21,7 +21,6 @@ from troubleshooter_nb.metrics.floats import (
     same_dtype,
 )
 from troubleshooter_nb.metrics.partial import (
-    BLOCK,
     EXPONENTS,
     Partial,
     bins_of_fields,
@@ -42,6 +41,7 @@ from troubleshooter_nb.metrics.summary import (
     sums,
     used_significand_bits,
 )
+from troubleshooter_nb.thresholds import FIGURES_BLOCK, FIRST_VALUES
 
 # name -> (dtype, unit, meaning, value for empty tensors)
 PAIR_FIGURES = {
@@ -119,8 +119,6 @@ _SUMS = [
     "relative",
 ]
 _MAXIMA = ["left_max", "left_min", "right_max", "right_min", "error", "relative", "tolerance"]
-# Values looked at before all of them are.
-_FIRST = 1024
 
 
 def pair_partial(
@@ -177,18 +175,23 @@ def pair_run(
 ) -> Partial:
     """`Partial` of a run of blocks: one call of the compiled loop, or the blocks one by one.
 
-    Runs of `BLOCK` times a power of two may be merged with `merge_tree`; the last may be shorter.
+    Runs of `FIGURES_BLOCK` times a power of two may be merged with `merge_tree`; the last may be
+    shorter.
     """
-    if kernel is not None and len(actual) > BLOCK and actual.dtype == np.float32:
+    if kernel is not None and len(actual) > FIGURES_BLOCK and actual.dtype == np.float32:
         _check(actual, benchmark)
         figures = _Figures({}, {}, {}, np.zeros(len(EXPONENTS), np.int64))
         wanted = {name: tolerance[name] for name in ("rtol", "atol")}
         if _measure_compiled(figures, kernel, actual, benchmark, start, **wanted):
             return figures.pack(np.array([bits_seen(actual), bits_seen(benchmark)], np.uint64))
-    spans = range(0, max(len(actual), 1), BLOCK)
+    spans = range(0, max(len(actual), 1), FIGURES_BLOCK)
     return merge_tree(
         pair_partial(
-            actual[i : i + BLOCK], benchmark[i : i + BLOCK], start + i, kernel=kernel, **tolerance
+            actual[i : i + FIGURES_BLOCK],
+            benchmark[i : i + FIGURES_BLOCK],
+            start + i,
+            kernel=kernel,
+            **tolerance,
         )
         for i in spans
     )
@@ -294,7 +297,10 @@ def _same_bits(actual: np.ndarray, benchmark: np.ndarray) -> bool:
     left = np.ascontiguousarray(actual).view(unsigned)
     right = np.ascontiguousarray(benchmark).view(unsigned)
     # Most tensors that differ do so in their first values.
-    return not np.not_equal(left[:_FIRST], right[:_FIRST]).any() and not (left != right).any()
+    return (
+        not np.not_equal(left[:FIRST_VALUES], right[:FIRST_VALUES]).any()
+        and not (left != right).any()
+    )
 
 
 @dataclass

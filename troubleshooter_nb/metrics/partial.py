@@ -1,8 +1,8 @@
 """Figures of a part of a tensor that merge into the figures of the whole, always the same way.
 
-A tensor is cut into blocks of `BLOCK` elements and the blocks are merged along a binary tree that
-depends on their number alone. Who computes which block, and in which order they arrive, cannot
-change a bit of the result.
+A tensor is cut into blocks of `FIGURES_BLOCK` elements and the blocks are merged along a binary
+tree that depends on their number alone. Who computes which block, and in which order they arrive,
+cannot change a bit of the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 
-BLOCK = 1 << 17
 _NO_EXPONENT = -(1 << 20)
 
 # Errors are counted by the power of two they lie in; smaller and larger ones count at the ends.

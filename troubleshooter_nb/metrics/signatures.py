@@ -10,11 +10,13 @@ import numpy as np
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.thresholds import (
+    SIGNATURE_COLUMNS,
+    SIGNATURE_DISTANCES,
+    SIGNATURE_WINDOW,
+    SIGNATURES_BLOCK,
+)
 
-BLOCK = 1 << 20
-_COLUMNS = 4096  # of a row that enter its signature at most
-_BRUTE = 1 << 26  # distances computed one by one at most; more rows are searched in sorted order
-_WINDOW = 32
 _GOLDEN = 0.6180339887498949
 
 
@@ -67,8 +69,8 @@ def spread_of(values: np.ndarray) -> Spread:
     flat = values.reshape(-1)
     count, total, square = 0, 0j, 0.0
     shift = _first_finite(flat)
-    for start in range(0, len(flat), BLOCK):
-        block = flat[start : start + BLOCK].astype(_wide(flat)) - shift
+    for start in range(0, len(flat), SIGNATURES_BLOCK):
+        block = flat[start : start + SIGNATURES_BLOCK].astype(_wide(flat)) - shift
         if not (finite := np.isfinite(block)).all():
             block = block[finite]
         count += len(block)
@@ -90,9 +92,9 @@ def remainder_norm(actual: np.ndarray, benchmark: np.ndarray) -> float:
     actual, benchmark = actual.reshape(-1), benchmark.reshape(-1)
     wide = np.result_type(_wide(actual), _wide(benchmark))
     square = 0.0
-    for start in range(0, len(actual), BLOCK):
-        left = actual[start : start + BLOCK].astype(wide)
-        right = benchmark[start : start + BLOCK].astype(wide)
+    for start in range(0, len(actual), SIGNATURES_BLOCK):
+        left = actual[start : start + SIGNATURES_BLOCK].astype(wide)
+        right = benchmark[start : start + SIGNATURES_BLOCK].astype(wide)
         with np.errstate(invalid="ignore"):
             error = left - right
         odd = ~np.isfinite(error)
@@ -125,8 +127,8 @@ def row_signatures(values: np.ndarray, axis: int, *, length: int = 16) -> np.nda
     if width <= length:
         return rows.astype(np.float64)
     random = np.random.default_rng(width)
-    if width > _COLUMNS:
-        rows = rows[:, np.sort(random.choice(width, _COLUMNS, replace=False))]
+    if width > SIGNATURE_COLUMNS:
+        rows = rows[:, np.sort(random.choice(width, SIGNATURE_COLUMNS, replace=False))]
     weights = random.standard_normal((rows.shape[1], length)) / rows.shape[1] ** 0.5
     return np.asarray(rows @ weights.astype(rows.dtype), np.float64)
 
@@ -164,7 +166,7 @@ def nearest(pool: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarr
     the 64 neighbours in the order of the first figure are looked at, which finds exact equals and
     may miss noisy ones. The second distance is inf in a pool of one.
     """
-    brute = len(pool) * len(queries) <= _BRUTE
+    brute = len(pool) * len(queries) <= SIGNATURE_DISTANCES
     step = max(1, (1 << 21) // max(len(pool), 1)) if brute else 1 << 13
     order = np.argsort(pool[:, 0], kind="stable")
     found, first, second = [], [], []
@@ -175,7 +177,7 @@ def nearest(pool: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarr
             square = _squares(part)[:, None] + _squares(pool)[None] - 2.0 * (part @ pool.T)
         else:
             place = np.searchsorted(pool[order, 0], part[:, 0])[:, None]
-            window = np.arange(-_WINDOW, _WINDOW)[None]
+            window = np.arange(-SIGNATURE_WINDOW, SIGNATURE_WINDOW)[None]
             candidates = order[np.clip(place + window, 0, len(pool) - 1)]
             square = np.square(pool[candidates] - part[:, None]).sum(-1)
         best = square.argmin(1)
@@ -264,7 +266,7 @@ def _fill(
 
 def _first_finite(flat: np.ndarray) -> complex:
     # Sums about a value of the tensor itself: the mean square of 1 + w would hide a small w.
-    head = flat[:BLOCK]
+    head = flat[:SIGNATURES_BLOCK]
     head = head[np.isfinite(head)]
     value = head[0] if len(head) else 0.0
     return complex(value) if flat.dtype.kind == "c" else float(value)

@@ -18,7 +18,6 @@ from troubleshooter_nb.metrics.floats import (
     significand_bits,
 )
 from troubleshooter_nb.metrics.partial import (
-    BLOCK,
     EXPONENTS,
     Partial,
     exponent_histogram,
@@ -27,6 +26,7 @@ from troubleshooter_nb.metrics.partial import (
     scale_exponent,
     workspace,
 )
+from troubleshooter_nb.thresholds import FIGURES_BLOCK, FIRST_VALUES
 
 # name -> (dtype, unit, meaning, value for an empty tensor)
 SUMMARY_FIGURES = {
@@ -38,8 +38,6 @@ SUMMARY_FIGURES = {
     "inf_count": ("int64", "elements", "infinities of either sign", "0"),
     "zero_count": ("int64", "elements", "values equal to zero", "0"),
 }
-# Values looked at before all of them are.
-_FIRST = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ def summary_partial(values: np.ndarray, start: int = 0) -> Partial:
 
 
 def summarise(
-    read: Callable[[int, int], np.ndarray], size: int, *, block: int = BLOCK
+    read: Callable[[int, int], np.ndarray], size: int, *, block: int = FIGURES_BLOCK
 ) -> tuple[dict[str, float], np.ndarray]:
     """All `SUMMARY_FIGURES` of a tensor with ``crc32`` of its bytes, and how large its values are.
 
@@ -253,8 +251,8 @@ def bits_seen(values: np.ndarray) -> int:
     if arithmetic_of(values.dtype) != "float" or values.dtype.itemsize > 8:
         return 0
     unsigned = np.ascontiguousarray(native_order(values)).view(f"u{values.dtype.itemsize}")
-    seen = int(np.bitwise_or.reduce(unsigned[:_FIRST]))
-    return seen if seen & 1 else seen | int(np.bitwise_or.reduce(unsigned[_FIRST:]))
+    seen = int(np.bitwise_or.reduce(unsigned[:FIRST_VALUES]))
+    return seen if seen & 1 else seen | int(np.bitwise_or.reduce(unsigned[FIRST_VALUES:]))
 
 
 def used_significand_bits(mask: int, dtype: np.dtype) -> int:

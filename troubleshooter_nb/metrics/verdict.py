@@ -18,6 +18,13 @@ from troubleshooter_nb.metrics.floats import (
     unit_roundoff,
 )
 from troubleshooter_nb.metrics.noise import TYPICAL_LENGTH, noise_bound
+from troubleshooter_nb.thresholds import (
+    FEWEST_COMPUTED,
+    FEWEST_STORED,
+    FEWEST_TO_CORRELATE,
+    PRODUCT_OVER_ROUNDOFF,
+    SYSTEMATIC_ROUNDOFFS,
+)
 
 VerdictName = Literal[
     "identical",
@@ -47,13 +54,6 @@ TRUTH_TABLE: Mapping[VerdictName, tuple[bool, str]] = {
     "unreadable": (False, "an entry could not be read"),
     "undecidable": (False, "equal statistics cannot prove equal values; counted apart"),
 }
-# Below this many values, correlation and the pattern of rounding are chance.
-_FEWEST_FOR_CORRELATION = 16
-_FEWEST_FOR_STORED = 64
-_FEWEST_FOR_COMPUTED = 1024
-_FEW_ROUNDOFFS = 16.0
-# Relative error of a product of matrices over the roundoff of the format both were rounded to.
-_PRODUCT_OVER_ROUNDOFF = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def _undecided(
 def is_unrelated(figures: Mapping[str, float], finite: int) -> bool:
     """Whether two tensors correlate no more than chance (4 sigma) and differ as a whole."""
     # In small tensors chance reaches so far that real relations lie inside: they only differ.
-    chance = min(4.0 / finite**0.5, 0.25) if finite >= _FEWEST_FOR_CORRELATION else 0.0
+    chance = min(4.0 / finite**0.5, 0.25) if finite >= FEWEST_TO_CORRELATE else 0.0
     return figures["rel_l2_error"] > 0.5 and abs(figures["correlation"]) < chance
 
 
@@ -329,7 +329,7 @@ def _stored_format(figures: Mapping[str, float], formats: list[int], finite: int
     bits = next((bits for bits in formats if used[0] <= bits < used[1]), 0)
     roundoff = 2.0**-bits
     size_fits = roundoff / 8 <= figures["rel_l2_error"] <= 4 * roundoff
-    if not bits or finite < _FEWEST_FOR_STORED or not size_fits:
+    if not bits or finite < FEWEST_STORED or not size_fits:
         return 0
     # Rounding to nearest or towards 0 explains every element; scaling alone would not vary.
     largest = figures["max_rel_error"]
@@ -338,10 +338,10 @@ def _stored_format(figures: Mapping[str, float], formats: list[int], finite: int
 
 
 def _computed_format(figures: Mapping[str, float], formats: list[int], finite: int) -> int:
-    error_bits = -np.log2(figures["rel_l2_error"] / _PRODUCT_OVER_ROUNDOFF)
+    error_bits = -np.log2(figures["rel_l2_error"] / PRODUCT_OVER_ROUNDOFF)
     bits = min(formats, key=lambda bits: abs(bits - error_bits))
     size_fits = 0.25 <= figures["rel_l2_error"] * 2.0**bits <= 2.0
-    enough = finite >= _FEWEST_FOR_COMPUTED
+    enough = finite >= FEWEST_COMPUTED
     return bits if enough and size_fits and _is_noise(figures, finite) else 0
 
 
@@ -373,7 +373,7 @@ def _is_systematic(
     An error of a few roundoffs is left alone: the largest values alone may decide where it leans.
     """
     roundoff = max(unit_roundoff(left_dtype), unit_roundoff(right_dtype))
-    enough = finite >= _FEWEST_FOR_STORED and figures["rel_l2_error"] > _FEW_ROUNDOFFS * roundoff
+    enough = finite >= FEWEST_STORED and figures["rel_l2_error"] > SYSTEMATIC_ROUNDOFFS * roundoff
     return enough and abs(_follows(figures)) > 0.9
 
 

@@ -19,7 +19,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
-from troubleshooter_nb.convert.row_evidence import LARGEST_LOOK, row_evidence, values_said
+from troubleshooter_nb.convert.row_evidence import row_evidence, values_said
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import (
     ArgumentError,
@@ -38,6 +38,7 @@ from troubleshooter_nb.options import option_context
 from troubleshooter_nb.pairing import Pairing, places_of
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.shapes import shape_text
+from troubleshooter_nb.thresholds import LARGEST_LOOK
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets.words import editor_word
 

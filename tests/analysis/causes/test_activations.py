@@ -295,7 +295,7 @@ def test_random_slopes_are_seen_in_every_precision(roundoff):
 
 
 def test_where_the_sides_are_far_apart_is_no_sample_of_random_slopes(monkeypatch):
-    monkeypatch.setattr(activations, "_SAMPLE", 1 << 10)
+    monkeypatch.setattr(activations, "ACTIVATION_SAMPLE", 1 << 10)
     x = normal(64, 64)
     slopes = np.random.default_rng(3).uniform(0.1, 0.3, x.shape)
     output = np.where(x < 0, slopes * x, x).astype(np.float32)

@@ -9,8 +9,8 @@ from troubleshooter_nb.analysis.causes.layers.convolution import (
     fit_convolution_backward,
     fit_transposed_convolution,
 )
+from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
 from troubleshooter_nb.analysis.causes.layers.table import cause_of
-from troubleshooter_nb.analysis.causes.replayed import settings_apart
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

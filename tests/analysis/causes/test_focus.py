@@ -154,13 +154,13 @@ LAYERS = {
 def small_samples(monkeypatch):
     """Samples that small arrays exceed."""
     for module, name, size in (
-        (elementwise, "_ELEMENTS", 256),
-        (activations, "_SAMPLE", 256),
-        (softmaxes, "_ELEMENTS", 800),
-        (embedding, "_IDS", 64),
-        (groups, "_ROWS", 32),
-        (argument_order, "_SAMPLE", 256),
-        (dropouts, "_SAMPLE", 1 << 11),
+        (elementwise, "ELEMENTWISE_SAMPLE", 256),
+        (activations, "ACTIVATION_SAMPLE", 256),
+        (softmaxes, "LAYER_SAMPLE", 800),
+        (embedding, "EMBEDDING_IDS", 64),
+        (groups, "GROUP_ROWS", 32),
+        (argument_order, "LAYER_SAMPLE", 256),
+        (dropouts, "DROPOUT_SAMPLE", 1 << 11),
     ):
         monkeypatch.setattr(module, name, size)
 

@@ -12,9 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable
-
-# Elements of the largest tensor that is read whole to look for a cause.
-LARGEST = 1 << 22
+from troubleshooter_nb.thresholds import LARGEST_READ
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Twin:
     def left(self) -> np.ndarray | None:
         """Stored values in a dtype numpy computes with, stored shape; None without values.
 
-        Read at every call and kept by nobody. Tensors of more than `LARGEST` elements are not
+        Read at every call and kept by nobody. Tensors of more than `LARGEST_READ` elements are not
         read.
         """
         return _values(self.sources[0])
@@ -214,7 +212,7 @@ def plain(value: Any) -> Any:
 
 
 def _values(source: ArraySource | None) -> np.ndarray | None:
-    if source is None or math.prod(source.shape) > LARGEST:
+    if source is None or math.prod(source.shape) > LARGEST_READ:
         return None
     flat = source.read(0, math.prod(source.shape))
     return computable(np.array(flat)).reshape(source.shape)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.thresholds import FEW_EXACT_VALUES, FEW_VALUES, MOST_SURE, ROUNDING_FLOORS
 
-# Residuals within this many floors are rounding.
-_ROUNDING = 4.0
-_MOST = 0.98
 # Proofs that say which side is off, and not that nothing else of that call could be.
 _AT_MOST = {"kernel_fault": 0.45}
-# Values that a coincidence would have to hit: with fewer, a fit proves little.
-_FEW, _FEW_EXACT = 12.0, 2.0
 
 
 def confidence(suspicion: Suspicion) -> float:
@@ -25,14 +21,14 @@ def confidence(suspicion: Suspicion) -> float:
     values the explanation was held against; and its part among causes that act together.
     Calibrated with ``benchmarks/faults.py``.
     """
-    floor = max(_ROUNDING * suspicion.floor, 1e-300)
+    floor = max(ROUNDING_FLOORS * suspicion.floor, 1e-300)
     residual = max(suspicion.residual, floor)
     way = _share(suspicion.before, residual, floor)
     lead = 1.0 - min(1.0, residual / max(suspicion.rival, 1e-300)) ** 0.75
     # Integers that fit exactly hit each value by chance far more seldom than rounded ones.
-    few = _FEW_EXACT if suspicion.floor == 0 == suspicion.residual else _FEW
+    few = FEW_EXACT_VALUES if suspicion.floor == 0 == suspicion.residual else FEW_VALUES
     enough = suspicion.independent / (suspicion.independent + few)
-    sure = _MOST * way * lead * enough * min(suspicion.share, 1.0)
+    sure = MOST_SURE * way * lead * enough * min(suspicion.share, 1.0)
     return min(float(sure), _AT_MOST.get(suspicion.cause, 1.0))
 
 

@@ -22,12 +22,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import parameter_leaf
-
-# Bits that values lose in such a format, elements that all have lost them, and the error that is
-# then usual, in roundoffs of the format.
-_FEWER = 8
-_FEWEST = 16
-_ROUNDED = (0.05, 8.0)
+from troubleshooter_nb.thresholds import FEWEST_OF_FORMAT, LOST_BITS, LOST_FORMAT_ROUNDOFFS
 
 
 class Operators:
@@ -97,14 +92,18 @@ class Operators:
         result, row = self.flow.result, node.outputs[0]
         bits = [int(result[f"{side}_significand_bits"][row]) for side in ("left", "right")]
         error, size = float(self.origins.error[row]), math.prod(self.flow.shape(row))
-        if min(bits) not in HALF_FORMATS or max(bits) < min(bits) + _FEWER or size < _FEWEST:
+        if (
+            min(bits) not in HALF_FORMATS
+            or max(bits) < min(bits) + LOST_BITS
+            or size < FEWEST_OF_FORMAT
+        ):
             return None
         side = ("left", "right")[bits[1] < bits[0]]
         given = [int(result[f"{side}_significand_bits"][r]) for r in node.inputs]
         roundoff = 2.0 ** -min(bits)
         if not given or max(given) < max(bits) or not self.origins.differs(row):
             return None
-        if not _ROUNDED[0] * roundoff < error < _ROUNDED[1] * roundoff:
+        if not LOST_FORMAT_ROUNDOFFS[0] * roundoff < error < LOST_FORMAT_ROUNDOFFS[1] * roundoff:
             return None
         number = int(self._numbers[row])
         evidence = {
@@ -216,7 +215,7 @@ def _one_side(call: Call, side: int) -> Operands | None:
     dtype, bits = call.outputs[0].dtypes[side], call.outputs[0].bits[side]
     roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
     # Values may have passed through a shorter format than the one they are stored in.
-    if bits in HALF_FORMATS and outputs[0].size >= _FEWEST:
+    if bits in HALF_FORMATS and outputs[0].size >= FEWEST_OF_FORMAT:
         roundoff = max(roundoff, 2.0**-bits)
     return Operands(
         inputs=inputs,

@@ -10,6 +10,7 @@ from troubleshooter_nb.analysis.declared.side import Place, Side
 from troubleshooter_nb.formats.pairing_rules import ApiRule, Position
 from troubleshooter_nb.formats.yaml_nodes import shown
 from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.thresholds import SUPPOSED
 
 # A section of a call: direction and role. What is backward's input are gradients of the outputs.
 _SECTIONS = (
@@ -18,8 +19,6 @@ _SECTIONS = (
     ("backward", "input", "outputs"),
     ("backward", "output", "inputs"),
 )
-# Where a call has several, the file says nothing of their order.
-_SUPPOSED = 0.9
 
 _Slots = dict[tuple[int, str], int]  # position, what stands behind it in the slot -> row
 
@@ -120,7 +119,7 @@ def _pair_call(
             other = right.get((position.right if position else number, rest))
             if direction == "backward":
                 single = len(left) == len(right) == 1 or role == "input"
-                _pair_gradient(claims, row, other, right, note, sure=1.0 if single else _SUPPOSED)
+                _pair_gradient(claims, row, other, right, note, sure=1.0 if single else SUPPOSED)
             elif other is not None:
                 key = position.keys[0] if position else "ms_api"
                 claims.pair(row, other, note, weak=weak, rule=rule, key=key)

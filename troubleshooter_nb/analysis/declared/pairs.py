@@ -16,8 +16,8 @@ from troubleshooter_nb.formats.yaml_nodes import shown
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.hooks import sampled_name
 from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.thresholds import DECLARED_TRIES
 
-_MOST_TRIED = 1000
 MappingSource = str | PathLike[str] | MappingFile
 
 
@@ -104,7 +104,7 @@ def _fit(file: MappingFile, source: Side, target: Side) -> int:
     return sum(
         bool(rule.left and source.rows_of(rule.left))
         + bool(rule.right and target.rows_of(rule.right))
-        for rule in file.names[:_MOST_TRIED]
+        for rule in file.names[:DECLARED_TRIES]
     )
 
 

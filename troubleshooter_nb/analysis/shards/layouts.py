@@ -14,13 +14,14 @@ from troubleshooter_nb.errors import FormatError, PairingError
 from troubleshooter_nb.formats.joined_source import joined, joined_shape, summed
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, native_order, same_dtype
+from troubleshooter_nb.thresholds import (
+    RANKS_AGREE,
+    RANKS_BLOCK,
+    RANKS_CLEARLY,
+    RANKS_SAMPLE,
+    RANKS_SAMPLES,
+)
 
-_BLOCK = 1 << 19  # elements compared at once
-_SAMPLES, _SAMPLE = 64, 256
-# Relative l2 differences. Runs in bfloat16 agree to 0.01, unrelated values differ by 1.4; half
-# of the rows of one tensor in the wrong place make 1.0.
-_AGREES = 0.1
-_CLEARLY = 4.0  # times closer than the next
 # Gates and ups, queries with keys and values, the gates of an LSTM; grouped queries.
 _USUAL = ((1, 1), (1, 1, 1), (1, 1, 1, 1), *((q, 1, 1) for q in (2, 3, 4, 5, 6, 7, 8, 12, 16)))
 
@@ -123,8 +124,8 @@ def same_values(parts: Sequence[ArraySource], crcs: Sequence[int] = ()) -> bool:
     if crcs and min(crcs) >= 0 and len({one.dtype.isnative for one in parts}) == 1:
         return len(set(crcs)) == 1
     size = math.prod(first.shape)
-    for low in range(0, size, _BLOCK):
-        high = min(low + _BLOCK, size)
+    for low in range(0, size, RANKS_BLOCK):
+        high = min(low + RANKS_BLOCK, size)
         wanted = _bits(first, low, high)
         for other in parts[1:]:
             if other is not first and not np.array_equal(_bits(other, low, high), wanted):
@@ -141,7 +142,7 @@ def same_beginning(parts: Sequence[ArraySource]) -> bool:
         If one cannot be read.
     """
     first = parts[0]
-    stop = min(math.prod(first.shape), _SAMPLE)
+    stop = min(math.prod(first.shape), RANKS_SAMPLE)
     alike = all(p.shape == first.shape and same_dtype(p.dtype, first.dtype) for p in parts)
     return alike and all(
         np.array_equal(_bits(other, 0, stop), _bits(first, 0, stop)) for other in parts[1:]
@@ -160,7 +161,9 @@ def is_constant(source: ArraySource) -> bool:
     if size < 2:
         return size == 0
     first = _bits(source, 0, 1)
-    blocks = (_bits(source, low, min(low + _BLOCK, size)) for low in range(0, size, _BLOCK))
+    blocks = (
+        _bits(source, low, min(low + RANKS_BLOCK, size)) for low in range(0, size, RANKS_BLOCK)
+    )
     return all((block.reshape(-1, len(first)) == first).all() for block in blocks)
 
 
@@ -242,7 +245,7 @@ def _with_interleaved(
 ) -> Found:
     """The axis the shapes show, interleaved if only then the values agree."""
     difference = _difference(plain, parts, references)
-    if difference <= _AGREES:
+    if difference <= RANKS_AGREE:
         return Found(plain)
     shapes = [one.shape for one in (*parts, *references[1:])]
     tried = []
@@ -251,7 +254,7 @@ def _with_interleaved(
         if _shape_or_none(layout, shapes) is not None:
             tried.append((_difference(layout, parts, references), layout))
     tried.sort(key=lambda one: one[0])
-    if tried and tried[0][0] <= _AGREES:
+    if tried and tried[0][0] <= RANKS_AGREE:
         best = tried[0][0]
         others = [difference, *(one for one, _ in tried[1:])]
         if all(_is_clearly_better(best, other) for other in others):
@@ -278,12 +281,12 @@ def _added(
     alone = []
     if len(references) == 1:
         alone = [_disagreement(part, references[0]) for part in parts]
-    like = [rank for rank, difference in enumerate(alone) if difference <= _AGREES]
+    like = [rank for rank, difference in enumerate(alone) if difference <= RANKS_AGREE]
     if like:
         if len(like) == len(parts):
             return Found(None, Message("alignment.each_like"))
         return Found(None, Message("alignment.some_like", count=len(like), total=len(parts)))
-    if not tried or tried[0][0] > _AGREES:
+    if not tried or tried[0][0] > RANKS_AGREE:
         return Found(None, Message("alignment.nothing_like"))
     if not all(_is_clearly_better(tried[0][0], other) for other, _ in tried[1:]):
         return Found(None, Message("alignment.several_ways"))
@@ -291,7 +294,7 @@ def _added(
 
 
 def _is_clearly_better(best: float, other: float) -> bool:
-    return best * _CLEARLY < other
+    return best * RANKS_CLEARLY < other
 
 
 def _difference(
@@ -327,8 +330,11 @@ def _wide(values: np.ndarray) -> np.ndarray:
 
 def _places(size: int) -> list[tuple[int, int]]:
     """Where to look: everywhere, or at samples spread in steps that no shape is a multiple of."""
-    if size <= _SAMPLES * _SAMPLE:
+    if size <= RANKS_SAMPLES * RANKS_SAMPLE:
         return [(0, size)]
     golden = (math.sqrt(5) - 1) / 2
-    starts = (int((k + k * golden % 1) * size / _SAMPLES) for k in range(_SAMPLES))
-    return [(min(start, size - _SAMPLE), min(start, size - _SAMPLE) + _SAMPLE) for start in starts]
+    starts = (int((k + k * golden % 1) * size / RANKS_SAMPLES) for k in range(RANKS_SAMPLES))
+    return [
+        (min(start, size - RANKS_SAMPLE), min(start, size - RANKS_SAMPLE) + RANKS_SAMPLE)
+        for start in starts
+    ]

@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from troubleshooter_nb.metrics.float_formats import FLOAT32
+from troubleshooter_nb.thresholds import BEYOND_ROUNDING, NORM_SEARCH_ROUNDS
+
 # Frameworks take mean and variance in float32, of float64 tensors too.
-_STATISTICS_ROUNDOFF = 2.0**-24
+_STATISTICS_ROUNDOFF = FLOAT32.unit_roundoff
 # In use, the most common first: defaults of torch, MindSpore, Keras, MXNet, Flax; the epsilon of
 # float32, float16 and bfloat16.
 USUAL_EPS = (
     *(1e-5, 1e-6, 1e-7, 1e-12, 1e-8, 1e-3, 1e-4, 2.0**-23, 2e-5, 1e-2, 0.0, 1e-9, 1e-10, 5e-6),
     *(5e-5, 2.0**-7, 2.0**-10, 1e-1),
 )
-_BEYOND = 4.0  # times rounding: errors of the formula or the kernel
 _LEAST_EPS = 1e-30  # in place of zero: groups without variance then have a finite scale
-_ROUNDS = (3, 7)  # of the rough and of the fine search; each makes the step a tenth
 
 
 class Moments(NamedTuple):
@@ -197,7 +198,7 @@ class _Groups:
         else:
             grid = np.concatenate([[0.0], start * np.geomspace(0.3, 3.0, 21)])
         best = start
-        for _ in range(_ROUNDS[not wide]):
+        for _ in range(NORM_SEARCH_ROUNDS[not wide]):
             middle = int(np.argmin(self._cost(grid)))
             best = float(grid[middle])
             low, high = grid[max(middle - 1, 0)], grid[min(middle + 1, grid.size - 1)]
@@ -221,7 +222,7 @@ class _Groups:
         energy = self._sum(slope, slope)
         weight = 1.0 / (self.element**2 + self.common)
         common = self.common
-        if float(square.mean()) > (_BEYOND * self.element) ** 2:
+        if float(square.mean()) > (BEYOND_ROUNDING * self.element) ** 2:
             common = common + self.rr
         scores = self._sum(slope**2, square) + common * energy
         information = float((weight * energy).sum())

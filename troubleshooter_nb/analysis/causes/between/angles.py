@@ -10,8 +10,8 @@ from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.layers.trials import misfit
 from troubleshooter_nb.metrics.operators.rotary import angles, frequencies
+from troubleshooter_nb.thresholds import FEWEST_ANGLES
 
-_FEWEST = 3
 _FORMATS = ("float32", "bfloat16 positions", "float16 positions")
 
 
@@ -25,11 +25,11 @@ def angle_fits(scene: Scene) -> list[Fit]:
         ``angle_precision``. Empty where the target is no such product.
     """
     target = np.squeeze(scene.target).astype(np.float64)
-    if target.ndim != 2 or min(target.shape) < _FEWEST or not np.isfinite(target).all():
+    if target.ndim != 2 or min(target.shape) < FEWEST_ANGLES or not np.isfinite(target).all():
         return []
     whole = target.shape[1]
     # Some store every angle twice, for both halves.
-    if whole % 2 == 0 and whole >= 2 * _FEWEST:
+    if whole % 2 == 0 and whole >= 2 * FEWEST_ANGLES:
         halves = np.array_equal(target[:, : whole // 2], target[:, whole // 2 :])
         target = target[:, : whole // 2] if halves else target
     pairs = target.shape[1]

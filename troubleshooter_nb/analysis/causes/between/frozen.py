@@ -10,8 +10,7 @@ from troubleshooter_nb.analysis.causes.between.heads import attention_fits
 from troubleshooter_nb.analysis.causes.between.scene import at_first_step, scenes
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
-
-_FLOORS = 16.0
+from troubleshooter_nb.thresholds import FROZEN_MASK_FLOORS
 
 
 def frozen_values(operators: Operators, row: int) -> list[Suspicion]:
@@ -56,7 +55,7 @@ def frozen_mask(operators: Operators, row: int, best: tuple[Fit, Fit]) -> dict[s
         return {}
     twin, *both = found
     fits = [next(iter(attention_fits(scene)), None) for scene in both]
-    floors = [_FLOORS * scene.floor for scene in both]
+    floors = [FROZEN_MASK_FLOORS * scene.floor for scene in both]
     if any(fit is None or fit.residual > floor for fit, floor in zip(fits, floors, strict=True)):
         return {}
     hidden = {str(fit.settings.get("hidden")) for fit in fits if fit is not None}

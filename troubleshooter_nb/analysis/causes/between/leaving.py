@@ -10,14 +10,12 @@ from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.roles import is_attention, without_layer_numbers
-
-# Factors this close, relative to them, are one.
-_SAME = 1e-3
-_MOST_PEERS = 8
-# One attention may have a factor for any reason.
-_FEWEST = 2
-# That attention has the factor is proved; that its mask does it is the likeliest reason.
-_LIKELY = 0.75
+from troubleshooter_nb.thresholds import (
+    ATTENTION_PEERS,
+    FEWEST_ATTENTIONS,
+    GRADIENT_FACTOR_SHARE,
+    SAME_NUMBER,
+)
 
 
 def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
@@ -37,12 +35,12 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
     """
     found = [_passed_on(operators, peer) for peer in _peers(operators, row)]
     proofs = [proof for proof in found if proof is not None]
-    if len(proofs) < max(len(found), _FEWEST):
+    if len(proofs) < max(len(found), FEWEST_ATTENTIONS):
         return []
     factors = [(float(a.settings["factor"]), float(b.settings["factor"])) for a, b, _ in proofs]
     left, right = factors[0]
     alike = all(
-        abs(a - left) <= _SAME * abs(left) and abs(b - right) <= _SAME * abs(right)
+        abs(a - left) <= SAME_NUMBER * abs(left) and abs(b - right) <= SAME_NUMBER * abs(right)
         for a, b in factors
     )
     if not alike or (left == 1.0) == (right == 1.0):
@@ -64,7 +62,7 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
             floor=max(floor for _, _, floor in proofs),
             evidence=evidence,
             pair=twin.pair,
-            share=_LIKELY,
+            share=GRADIENT_FACTOR_SHARE,
         )
     ]
 
@@ -88,7 +86,7 @@ def _peers(operators: Operators, row: int) -> Iterator[int]:
     own = name(row)
     others = [n for n in flow.nodes if n.place == node.place and n is not node]
     rows = [r for n in others for r in (*n.inputs, *n.outputs) if name(r) == own]
-    yield from rows[:_MOST_PEERS]
+    yield from rows[:ATTENTION_PEERS]
 
 
 def _passed_on(operators: Operators, row: int) -> tuple[Fit, Fit, float] | None:

@@ -7,9 +7,9 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS, in_format
+from troubleshooter_nb.thresholds import FEWEST_BETWEEN
 
 _AS_IT_IS = "as it was"
-_FEWEST = 24
 
 
 def rounded_suspicions(twin: Twin, left: Scene, right: Scene) -> list[Suspicion]:
@@ -51,7 +51,7 @@ def rounded_suspicions(twin: Twin, left: Scene, right: Scene) -> list[Suspicion]
 
 def _form(source: np.ndarray, target: np.ndarray) -> str | None:
     """How a target holds a source: as it was, or all of it in a format; else None."""
-    if source.shape != target.shape or source.size < _FEWEST:
+    if source.shape != target.shape or source.size < FEWEST_BETWEEN:
         return None
     if np.array_equal(source, target, equal_nan=True):
         return _AS_IT_IS

@@ -16,11 +16,7 @@ from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import unit_roundoff
-
-# Calls before a value that are asked where no container says what belongs together.
-_CALLS_BEFORE = 40
-_MOST_SOURCES = 24
-_PROBES = 64
+from troubleshooter_nb.thresholds import CALLS_BEFORE, MOST_SOURCES, SCENE_PROBES
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ def _earlier(flow: Flow, row: int) -> tuple[list[int], list[int]]:
     around = node if is_inside else node.parent
     found: list[int] = []
     calls = sorted(_calls(flow, node, around), key=lambda c: c.finished, reverse=True)
-    for call in calls[:_CALLS_BEFORE]:
+    for call in calls[:CALLS_BEFORE]:
         found += [*call.outputs, *call.inputs]
     if not is_inside:
         found = [*node.inputs, *found]
@@ -182,7 +178,7 @@ def _read(operators: Operators, rows: list[int], kinds: str) -> list[tuple[Sourc
         made = node is not None and row in node.outputs and not node.children
         if key in found and not made:
             continue
-        if key not in found and len(found) >= _MOST_SOURCES:
+        if key not in found and len(found) >= MOST_SOURCES:
             break
         word = node.word if node is not None and made else ""
         found[key] = Source(twin.name, row, word, left), Source(twin.name, row, word, right)
@@ -191,6 +187,6 @@ def _read(operators: Operators, rows: list[int], kinds: str) -> list[tuple[Sourc
 
 def _probe(values: np.ndarray) -> tuple[tuple[int, ...], bytes]:
     """Equal for equal values, whatever their axes of size 1."""
-    places = spread(math.prod(values.shape), _PROBES)
+    places = spread(math.prod(values.shape), SCENE_PROBES)
     shape = tuple(size for size in values.shape if size != 1)
     return shape, values.reshape(-1)[places].astype(np.float64).tobytes()

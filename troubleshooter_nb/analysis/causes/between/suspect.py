@@ -24,20 +24,15 @@ from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.messages import Message, ids_of, parts_of
+from troubleshooter_nb.thresholds import ATTENTION_FLOORS, CLEARLY_WORSE, FORMULA_FLOORS, NORM_STEPS
 
 Outcome = Literal["same", "different", "unknown"]
-# A fit within this many floors is the formula.
-_EXPLAINS = 8.0
-# Attention rounds its scores, its shares and their sum.
-_EXPLAINS_ATTENTION = 16.0
-_CLEARLY = 3.0
 _NORMS = frozenset(
     ("layernorm", "rmsnorm", "batchnorm", "batchnorm2d", "groupnorm", "instancenorm")
 )
 # Norms of recorded operators: x * rsqrt(...) * weight + bias.
 _SCALING = frozenset(("mul", "div", "add"))
 _ROOTS = frozenset(("rsqrt", "sqrt"))
-_NORM_STEPS = 3
 # Words of layouts, see `views`.
 _REPEATED = frozenset(("heads repeated each", "heads repeated in turn"))
 _CHANNELS = frozenset(("channels first", "channels last"))
@@ -115,7 +110,7 @@ def _positions(operators: Operators, row: int) -> list[Suspicion]:
 
 def _explains(fit: Fit, scene: Scene) -> bool:
     wide = fit.settings["formula"] in ("attention", "scores")
-    limit = _EXPLAINS_ATTENTION if wide else _EXPLAINS
+    limit = ATTENTION_FLOORS if wide else FORMULA_FLOORS
     return fit.residual <= limit * scene.floor
 
 
@@ -141,7 +136,7 @@ def _judged(
         return "unknown", []
     best = min(pair.residual for pair in good)
     floor = max(scene.floor for scene in both)
-    limit = _CLEARLY * max(best, floor)
+    limit = CLEARLY_WORSE * max(best, floor)
     alike = min((pair.residual for pair in pairs if not pair.apart), default=math.inf)
     if alike <= limit:
         return "same", []
@@ -311,7 +306,7 @@ def _across(flow: Flow, one: int, other: int, words: frozenset[str]) -> bool:
 def _normed(flow: Flow, made: int, given: int) -> bool:
     """Whether a value is another one divided by its own size, in recorded operators."""
     rows, is_scaled = {made}, False
-    for _ in range(_NORM_STEPS):
+    for _ in range(NORM_STEPS):
         nodes = [flow.node_of[row] for row in rows if row in flow.node_of]
         nodes = [node for node in nodes if node.word in _SCALING and rows & set(node.outputs)]
         rows = {flow.producer.get(row, row) for node in nodes for row in node.inputs}

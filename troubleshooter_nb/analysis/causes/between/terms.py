@@ -21,15 +21,14 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
 )
 from troubleshooter_nb.metrics.operators.activations import gelu_erf, gelu_tanh, sigmoid
 from troubleshooter_nb.metrics.operators.elementwise import weights_of
-
-_ELEMENTS = 1 << 13
-_PROBES = 192
-# A sampled candidate worse than this many floors is none.
-_NEAR = 12.0
-_FEWEST = 24
-# Squares that are smaller than this, relative to what they are left of, are rounding.
-_CANCELLED = 1e-11
-_MOST_PAIRS = 16
+from troubleshooter_nb.thresholds import (
+    BETWEEN_PROBES,
+    BETWEEN_SAMPLE,
+    CANCELLED_SQUARES,
+    CANDIDATE_FLOORS,
+    FEWEST_BETWEEN,
+    PAIRS_OF_TERMS,
+)
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,9 @@ def term_fits(scene: Scene) -> list[Fit]:
         Settings: ``formula`` ("copy", "sum", "product"); ``sources`` and ``orders`` of the terms;
         ``factors``, or of products ``function``, what is applied to the first term.
     """
-    if scene.target.size < _FEWEST or not np.isfinite(scene.target).all():
+    if scene.target.size < FEWEST_BETWEEN or not np.isfinite(scene.target).all():
         return []
-    places = np.unravel_index(spread(scene.target.size, _ELEMENTS), scene.shape)
+    places = np.unravel_index(spread(scene.target.size, BETWEEN_SAMPLE), scene.shape)
     target = scene.target[places].astype(np.float64)
     if np.ptp(target) == 0:
         return []
@@ -84,7 +83,7 @@ def _copies(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit
     for term in terms:
         factor, width = _factor(scene, term, target)
         residual = misfit(target, factor * term.values, scene.roundoff)
-        if residual <= _NEAR * scene.floor:
+        if residual <= CANDIDATE_FLOORS * scene.floor:
             yield Fit(
                 {"formula": "copy", "sources": (term.said[0],), "orders": (term.order,)}
                 | {"factor": factor},
@@ -126,7 +125,7 @@ def _sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
         factors = [_likely(weight, term, scene) for term, weight in pair]
         formula = sum(factor * term.values for factor, (term, _) in zip(factors, pair, strict=True))
         residual = misfit(target, np.asarray(formula), scene.roundoff)
-        if residual <= _NEAR * scene.floor:
+        if residual <= CANDIDATE_FLOORS * scene.floor:
             names = ("first_factor", "second_factor")
             known = {
                 "formula": "sum",
@@ -142,7 +141,7 @@ def _likely_sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterato
     """Pairs whose best weighted sum is near the target at some places."""
     if len(terms) < 2:
         return
-    some = spread(target.size, _PROBES)
+    some = spread(target.size, BETWEEN_PROBES)
     matrix = np.stack([term.values[some] for term in terms])
     norms = np.linalg.norm(matrix, axis=1)
     matrix = matrix / np.where(norms > 0, norms, 1.0)[:, None]
@@ -153,8 +152,10 @@ def _likely_sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterato
     with np.errstate(divide="ignore", invalid="ignore"):
         held = along[:, None] ** 2 + along**2 - 2 * along[:, None] * along * alike
         left = 1.0 - held / free
-    near = (left <= max((_NEAR * scene.floor) ** 2, _CANCELLED)) & (free > _CANCELLED)
-    yield from ((int(i), int(j)) for i, j in np.argwhere(np.triu(near, 1))[:_MOST_PAIRS])
+    near = (left <= max((CANDIDATE_FLOORS * scene.floor) ** 2, CANCELLED_SQUARES)) & (
+        free > CANCELLED_SQUARES
+    )
+    yield from ((int(i), int(j)) for i, j in np.argwhere(np.triu(near, 1))[:PAIRS_OF_TERMS])
 
 
 def _likely(weight: float, term: Term, scene: Scene) -> float:
@@ -166,7 +167,7 @@ def _products(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[F
     """A term, or a function of it, times another one."""
     if len(terms) < 2:
         return
-    some = spread(target.size, _PROBES)
+    some = spread(target.size, BETWEEN_PROBES)
     matrix = np.stack([term.values[some] for term in terms])
     wanted = target[some]
     norm = float(wanted @ wanted)
@@ -174,11 +175,11 @@ def _products(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[F
         with np.errstate(over="ignore", invalid="ignore"):
             bent = function(matrix)
             left = norm - 2 * (bent * wanted) @ matrix.T + bent**2 @ (matrix**2).T
-        near = left <= norm * max((_NEAR * scene.floor) ** 2, _CANCELLED)
-        for i, j in np.argwhere(np.triu(near) if name == "none" else near)[:_MOST_PAIRS]:
+        near = left <= norm * max((CANDIDATE_FLOORS * scene.floor) ** 2, CANCELLED_SQUARES)
+        for i, j in np.argwhere(np.triu(near) if name == "none" else near)[:PAIRS_OF_TERMS]:
             formula = function(terms[i].values) * terms[j].values
             residual = misfit(target, formula, scene.roundoff)
-            if residual <= _NEAR * scene.floor:
+            if residual <= CANDIDATE_FLOORS * scene.floor:
                 known = {
                     "formula": "product",
                     "sources": (terms[i].source.name, terms[j].source.name),

@@ -10,8 +10,7 @@ from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.between.views import views
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.layers.rotary import fit_rotary
-
-_MOST = 6
+from troubleshooter_nb.thresholds import TURNED_TRIES
 
 
 def rotary_fits(scene: Scene) -> list[Fit]:
@@ -29,7 +28,7 @@ def rotary_fits(scene: Scene) -> list[Fit]:
     for source in scene.sources:
         for order, view in views(source.values.shape, scene.shape):
             laid = view(source.values)
-            if laid.shape != scene.shape or tried >= _MOST:
+            if laid.shape != scene.shape or tried >= TURNED_TRIES:
                 continue
             # A rotation keeps the norm of every vector, or nearly.
             norms = [float(np.linalg.norm(v.astype(np.float64))) for v in (laid, scene.target)]

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.thresholds import MOST_PARTS, MOST_POOL
 
-_MOST_PARTS = 4
-_MOST_POOL = 4
 _AS_IT_IS = Message("evidence_words.as it is")
 _FOR_ALL = Message("evidence_words.for all items")
 _HEADS = Message("evidence_words.heads")
@@ -93,7 +92,7 @@ def _parts(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[View]:
     if source[:-1] != target[:-1] or not source or source[-1] % target[-1]:
         return
     count, size = source[-1] // target[-1], target[-1]
-    if not 2 <= count <= _MOST_PARTS:
+    if not 2 <= count <= MOST_PARTS:
         return
     for part in range(count):
         yield _part(part, count), lambda v, p=part: v[..., p * size : (p + 1) * size]
@@ -176,7 +175,7 @@ def _flattened(source: tuple[int, ...], target: tuple[int, ...]) -> Iterator[Vie
     places = math.prod(target[1:]) // channels
     side = math.isqrt(places)
     sizes = [(high, wide)] if places == high * wide else []
-    if side * side == places and side <= _MOST_POOL and places < high * wide:
+    if side * side == places and side <= MOST_POOL and places < high * wide:
         sizes.append((side, side))
     for size in sizes:
         word = "" if size == (high, wide) else Message("evidence.pooled_to", size=size[0])

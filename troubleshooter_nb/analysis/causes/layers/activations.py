@@ -13,17 +13,18 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import places
 from troubleshooter_nb.metrics.operators import activations as formulas
+from troubleshooter_nb.thresholds import (
+    ACTIVATION_SAMPLE,
+    BEYOND_ROUNDING,
+    FEWEST_SLOPES,
+    FEWEST_TO_FIT,
+    RANDOM_SLOPES_ROUNDOFFS,
+    UNIFORM_SLOPES,
+)
 
-_SAMPLE = 1 << 16  # elements
-_FEWEST = 8  # elements that differ from each other
 # A fitted number this close to one in use is that one, if the fit allows it.
 _USUAL = (0.0, 0.01, 0.02, 0.1, 0.2, 0.25, 0.3, 0.5, 1.0, 2.0, 11.0 / 48.0)
 _BETAS = np.geomspace(0.05, 20.0, 60)
-# Kolmogorov and Smirnov: a uniform sample passes this in 1 of 1000 cases the other way round.
-_UNIFORM = 1.95
-_FEWEST_SLOPES = 48
-_BEYOND = 4.0  # times rounding
-_SPREAD_OUT = 16.0  # roundoffs of the steepest slope
 
 # Functions with a number that is fitted.
 _WITH_NUMBER = ("leaky_relu", "elu", "softplus")
@@ -124,11 +125,11 @@ def _preferred(fits: list[Fit], word: str) -> list[Fit]:
 def _taken(arrays: list[np.ndarray], apart: np.ndarray | None) -> list[np.ndarray] | None:
     """The arrays flat, at places finite in all, at most a sample; None where too few differ."""
     flat = [np.ravel(array) for array in arrays]
-    chosen = places(flat[0].size, _SAMPLE, None if apart is None else apart.ravel())
+    chosen = places(flat[0].size, ACTIVATION_SAMPLE, None if apart is None else apart.ravel())
     taken = [values[chosen].astype(np.float64) for values in flat]
     finite = np.logical_and.reduce([np.isfinite(values) for values in taken])
     taken = [values[finite] for values in taken]
-    if taken[0].size < _FEWEST or not np.any(taken[-1]):
+    if taken[0].size < FEWEST_TO_FIT or not np.any(taken[-1]):
         return None
     return taken
 
@@ -138,7 +139,7 @@ def _forward_sample(operands: Operands) -> tuple[np.ndarray, np.ndarray] | None:
     if x is None or x.shape != operands.output.shape:
         return None
     taken = _taken([x, operands.output], operands.apart)
-    if taken is None or np.unique(taken[0][:4096]).size < _FEWEST:
+    if taken is None or np.unique(taken[0][:4096]).size < FEWEST_TO_FIT:
         return None
     return taken[0], taken[1]
 
@@ -151,7 +152,7 @@ def _backward_sample(
         return None
     arrays = [v for v in given if v is not None] + [operands.output]
     taken = _taken(arrays, operands.apart)
-    if taken is None or np.unique(taken[1][:4096]).size < _FEWEST:
+    if taken is None or np.unique(taken[1][:4096]).size < FEWEST_TO_FIT:
         return None
     return taken[0], taken[1], taken[2]
 
@@ -189,7 +190,9 @@ def _factor(y: np.ndarray, basis: np.ndarray, roundoff: float) -> tuple[float, f
     spread = math.sqrt(float(error @ error) / y.size) if y.size else 0.0
     rounding = roundoff * math.sqrt(float(y @ y) / y.size)
     width = 3.0 * max(spread, rounding) / math.sqrt(energy) + roundoff * abs(value)
-    if rounding and spread > _BEYOND * rounding:  # an inexact kernel: its errors do not average out
+    if (
+        rounding and spread > BEYOND_ROUNDING * rounding
+    ):  # an inexact kernel: its errors do not average out
         width += spread / rounding * roundoff * abs(value)
     return value, width
 
@@ -289,11 +292,11 @@ def _random_slopes(operands: Operands) -> Iterator[Fit]:
     (x, y), roundoff = sample, operands.roundoff
     below = (x < 0) & (np.abs(x) > 1e-3 * np.abs(x).max())
     slopes = np.divide(y[below], x[below])
-    if slopes.size < _FEWEST_SLOPES or slopes.min() < 0.0 or slopes.max() > 1.0:
+    if slopes.size < FEWEST_SLOPES or slopes.min() < 0.0 or slopes.max() > 1.0:
         return
     low, high = float(slopes.min()), float(slopes.max())
     # Of one slope for all, rounding makes a range of two roundoffs of it.
-    if high - low < max(0.01, _SPREAD_OUT * roundoff * high):
+    if high - low < max(0.01, RANDOM_SLOPES_ROUNDOFFS * roundoff * high):
         return
     above = x >= 0
     if np.any(above) and residual_of(y[above], x[above], roundoff) > 4.0 * roundoff:
@@ -304,7 +307,7 @@ def _random_slopes(operands: Operands) -> Iterator[Fit]:
     order = np.argsort(np.argsort(x[below]))
     link = float(np.corrcoef(order, np.argsort(np.argsort(slopes)))[0, 1])
     # Slopes of a smooth function of x are in its order.
-    if distance * math.sqrt(count) > _UNIFORM or abs(link) * math.sqrt(count) > 4.0:
+    if distance * math.sqrt(count) > UNIFORM_SLOPES or abs(link) * math.sqrt(count) > 4.0:
         return
     settings = {"random": True, "function": "rrelu", "times": 1, "low": low, "high": high}
     width = 10.0 * (high - low) / count

@@ -16,10 +16,8 @@ from troubleshooter_nb.analysis.causes.layers.ranking import (
     settings_apart,
 )
 from troubleshooter_nb.analysis.causes.layers.trials import places
+from troubleshooter_nb.thresholds import FEWEST_TO_FIT, LAYER_SAMPLE, SAME_NUMBER
 
-_SAMPLE = 1 << 18
-_FEWEST = 8
-_SAME = 1e-3  # relative: a fitted number is the recorded one
 _COMMON = (0.0, 1.0)  # found in too many places to prove that two were exchanged
 
 _Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -40,14 +38,14 @@ def fit_order(operands: Operands, operation: _Operation) -> list[Fit]:
     """
     given = [value for value in operands.inputs if value is not None][:2]
     shape = operands.output.shape
-    if len(given) < 2 or operands.output.size < _FEWEST:
+    if len(given) < 2 or operands.output.size < FEWEST_TO_FIT:
         return []
     try:
         whole = [np.broadcast_to(value, shape).ravel() for value in given]
     except ValueError:
         return []
     energy = None if operands.apart is None else operands.apart.ravel()
-    chosen = places(operands.output.size, _SAMPLE, energy)
+    chosen = places(operands.output.size, LAYER_SAMPLE, energy)
     first, second = (value[chosen].astype(np.float64) for value in whole)
     output = operands.output.ravel()[chosen].astype(np.float64)
     fits = []
@@ -117,7 +115,7 @@ def _called(value: float, known: Mapping[str, Any], setting: str) -> str | None:
 def _same(value: float, said: object) -> bool:
     if isinstance(said, bool) or not isinstance(said, (int, float)):
         return False
-    return abs(value - said) <= _SAME * abs(said)
+    return abs(value - said) <= SAME_NUMBER * abs(said)
 
 
 FITTERS: dict[str, Fitter] = {

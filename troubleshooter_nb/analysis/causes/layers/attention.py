@@ -11,8 +11,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
-    UNLIKE,
     energies,
     formats_for,
     half_width,
@@ -31,11 +29,16 @@ from troubleshooter_nb.metrics.operators.attention import (
     probabilities,
     scores,
 )
+from troubleshooter_nb.thresholds import (
+    ATTENTION_HEADS,
+    ATTENTION_KEYS,
+    ATTENTION_ROWS,
+    FEWEST_OUTPUTS,
+    FITTED_BY_CHANCE,
+    UNLIKE,
+)
 
-_HEADS, _ROWS, _KEYS = 6, 40, 1 << 13
 _CAPS = (math.inf, 50.0, 30.0, 20.0)
-# A usual scale that leaves at most so many times what a fitted one does may be the layer's.
-_FITTED_BY_CHANCE = 3.0
 _SHARED = "neighbours share one"
 
 
@@ -114,15 +117,15 @@ def _cases(
         and value.shape[:3] == key.shape[:3]
         and output.shape == (items, heads, queries, value.shape[-1])
     )
-    if not fits or heads % shared or keys > _KEYS or keys < 2:
+    if not fits or heads % shared or keys > ATTENTION_KEYS or keys < 2:
         return
     energy = apart[0].reshape(items * heads, queries, -1).sum(-1) if apart else None
     for word, group in _head_groups(heads, shared):
-        chosen = places(items * heads, _HEADS, energies(energy, (items * heads, queries)))
+        chosen = places(items * heads, ATTENTION_HEADS, energies(energy, (items * heads, queries)))
         item, head = np.divmod(chosen, heads)
         rows = _some_rows(output, item, head, None if energy is None else energy[chosen])
         target = output[item[:, None], head[:, None], rows].astype(np.float64)
-        if target.size < FEWEST:
+        if target.size < FEWEST_OUTPUTS:
             return
         q = query[item[:, None], head[:, None], rows].astype(np.float64)
         k = key[item, group[head]].astype(np.float64)
@@ -149,7 +152,7 @@ def _some_rows(
 ) -> np.ndarray:
     """Places of queries, and those of the first that are not finite or zero."""
     count = output.shape[2]
-    rows = places(count, _ROWS, energies(energy, (-1, count), 1))
+    rows = places(count, ATTENTION_ROWS, energies(energy, (-1, count), 1))
     first = output[item[0], head[0]]
     odd = np.flatnonzero(~np.isfinite(first).all(axis=-1) | ~np.any(first != 0, axis=-1))
     return np.asarray(np.unique(np.concatenate([rows, odd[:4]])))
@@ -210,7 +213,7 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
         fits += _precision_fits(case, way, scale, said)
     # A fitted scale takes up some of the rounding on the way.
     plain = next((n for n, trial in enumerate(trials) if trial[1] in scales), 0)
-    if plain and best > enough and trials[plain][2] <= _FITTED_BY_CHANCE * best:
+    if plain and best > enough and trials[plain][2] <= FITTED_BY_CHANCE * best:
         way, scale, _ = trials[plain]
         fits += _precision_fits(case, way, scale, fits[plain].settings)
     return fits

@@ -11,8 +11,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
-    UNLIKE,
     Sums,
     coefficient,
     energies,
@@ -33,16 +31,20 @@ from troubleshooter_nb.metrics.operators.convolution import (
     transposed_kernel,
     windows_at,
 )
+from troubleshooter_nb.thresholds import (
+    CONVOLUTION_BORDERED,
+    CONVOLUTION_CHANNELS,
+    CONVOLUTION_GEOMETRIES,
+    CONVOLUTION_ITEMS,
+    CONVOLUTION_LINES,
+    FEWEST_OUTPUTS,
+    LONG_WINDOW,
+    OTHER_KERNEL,
+    UNLIKE,
+)
 
 _STRIDES = (1, 2, 3, 4)
 _DILATIONS = (1, 2, 3, 4)
-# Geometries of one dilation that are tried, and the best of them with other borders.
-_MOST = 60
-_MOST_BORDERED = 12
-_ITEMS, _LINES, _CHANNELS = 2, 8, 24
-_LONG_SUM = 1000
-# Another order of the kernel leaves about 1, another content of the border less than this.
-_OTHER_KERNEL = 0.6
 _SIDES = {"before": "more in front", "after": "more at the end", "even": "even"}
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -125,7 +127,7 @@ def fit_convolution(operands: Operands) -> list[Fit]:
             return []
         ways = _geometries(image, kernels.shape[2:], output, operands.known)
         trials += _search(case, ways, {"kernel": word})
-        if not arrays.thorough or min((trial[3] for trial in trials), default=1.0) < _OTHER_KERNEL:
+        if not arrays.thorough or min((trial[3] for trial in trials), default=1.0) < OTHER_KERNEL:
             break
     trials.sort(key=lambda trial: trial[3])
     if arrays.thorough and trials and trials[0][3] >= UNLIKE:
@@ -215,14 +217,14 @@ def _sampled(
     outputs, _, height, width = kernels.shape
     output, bias = arrays.output, arrays.bias
     # Of long sums fewer prove as much, and rounding them in every format is what costs.
-    long = kernels[0].size > _LONG_SUM
-    items = arrays.places(0, 1 if long else _ITEMS)
-    lines = _LINES // 2 if long else _LINES
+    long = kernels[0].size > LONG_WINDOW
+    items = arrays.places(0, 1 if long else CONVOLUTION_ITEMS)
+    lines = CONVOLUTION_LINES // 2 if long else CONVOLUTION_LINES
     rows, columns = (_with_ends(arrays.places(axis, lines), output.shape[axis]) for axis in (2, 3))
-    channels = arrays.places(1, _CHANNELS)
+    channels = arrays.places(1, CONVOLUTION_CHANNELS)
     grid = np.meshgrid(np.arange(len(items)), rows, columns, indexing="ij")
     seen = Places(*(axis.ravel() for axis in grid))
-    if len(seen.row) * len(channels) < FEWEST:
+    if len(seen.row) * len(channels) < FEWEST_OUTPUTS:
         return None
     item, row, column = items[seen.item], seen.row, seen.column
     taken = output[item[:, None], channels, row[:, None], column[:, None]]
@@ -293,7 +295,9 @@ def _search(case: _Case, ways: list[Geometry], said: dict[str, Any]) -> list[_Ra
     """Rough residuals, by growing dilation until one is the layer's."""
     rated: list[_Rated] = []
     for _, group in itertools.groupby(ways, key=lambda way: way.dilation):
-        rated += [(case, way, said, _rough(case, way)) for way in list(group)[:_MOST]]
+        rated += [
+            (case, way, said, _rough(case, way)) for way in list(group)[:CONVOLUTION_GEOMETRIES]
+        ]
         if min(trial[3] for trial in rated) < UNLIKE:
             break
     return rated
@@ -371,8 +375,8 @@ def _borders(case: _Case) -> Iterator[tuple[str, _Case]]:
 
 def _to_border(trials: list[_Rated]) -> list[_Rated]:
     """The likeliest with a border of zeros, and the plainest: zeros may be far from the border."""
-    plain = [trial for trial in trials[_MOST_BORDERED:] if _is_plain(trial)]
-    return trials[:_MOST_BORDERED] + plain[:_MOST_BORDERED]
+    plain = [trial for trial in trials[CONVOLUTION_BORDERED:] if _is_plain(trial)]
+    return trials[:CONVOLUTION_BORDERED] + plain[:CONVOLUTION_BORDERED]
 
 
 def _is_plain(trial: _Rated) -> bool:
@@ -465,7 +469,7 @@ def _transposed_trials(arrays: _Arrays, groups: int, word: str) -> list[_Rated]:
 
 
 def _few_items(arrays: _Arrays) -> _Arrays:
-    items = arrays.places(0, _ITEMS)
+    items = arrays.places(0, CONVOLUTION_ITEMS)
     apart = arrays.apart
     if apart is not None:
         apart = apart.reshape(arrays.output.shape)[items]

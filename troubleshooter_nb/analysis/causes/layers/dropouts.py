@@ -11,12 +11,14 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
 from troubleshooter_nb.metrics.float_formats import as_stored
+from troubleshooter_nb.thresholds import (
+    CHANCE_SIGMAS,
+    DROPOUT_SAMPLE,
+    FEWEST_UNITS,
+    SIGN_OF_RECTIFIER,
+)
 
-_SAMPLE = 1 << 20  # elements, whole slices of the first axes
-_FEWEST = 16  # units that may be dropped
 _USUAL = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-_LIMIT = 4.0  # standard deviations of a share of random units
-_BY_SIGN = 0.9  # of the zeros at inputs of one sign: a rectifier, not a dropout
 
 
 def fit_dropout(operands: Operands) -> list[Fit]:
@@ -41,7 +43,7 @@ def fit_dropout(operands: Operands) -> list[Fit]:
         return []
     x, y = _sample(x, operands)
     live = np.isfinite(x) & (x != 0) & np.isfinite(y)
-    if np.count_nonzero(live) < _FEWEST:
+    if np.count_nonzero(live) < FEWEST_UNITS:
         return []
     fits = [Fit({**_chance(operands, False), "active": False, "p": 0.0, "scale": 1.0},
                 residual_of(y[live], x[live], operands.roundoff))]  # fmt: skip
@@ -54,8 +56,8 @@ def fit_dropout(operands: Operands) -> list[Fit]:
 def _sample(x: np.ndarray, operands: Operands) -> tuple[np.ndarray, np.ndarray]:
     """Input and output in float64, some of the first axis; channels stay whole."""
     y = operands.output
-    if x.size > _SAMPLE and x.ndim:
-        count = max(2, x.shape[0] * _SAMPLE // x.size)
+    if x.size > DROPOUT_SAMPLE and x.ndim:
+        count = max(2, x.shape[0] * DROPOUT_SAMPLE // x.size)
         rows = places(x.shape[0], count, energies(operands.apart, x.shape))
         x, y = x[rows], y[rows]
     return x.astype(np.float64), y.astype(np.float64)
@@ -69,7 +71,7 @@ def _active(x: np.ndarray, y: np.ndarray, live: np.ndarray, operands: Operands) 
     dropped = live & (y == 0)
     kept = live & ~dropped
     share, units = _share(dropped, live)
-    if not 0.0 < share < 1.0 or units < _FEWEST or _follows_sign(x, dropped, kept):
+    if not 0.0 < share < 1.0 or units < FEWEST_UNITS or _follows_sign(x, dropped, kept):
         return None
     scale = float(x[kept] @ y[kept]) / float(x[kept] @ x[kept])
     residual = _left_over(y, x, live, dropped, scale, operands.roundoff)
@@ -77,7 +79,7 @@ def _active(x: np.ndarray, y: np.ndarray, live: np.ndarray, operands: Operands) 
     width = (width + operands.roundoff) * abs(scale)
     if abs(scale - 1.0) <= width:
         scale = 1.0
-    chance = _LIMIT * math.sqrt(share * (1.0 - share) / units)
+    chance = CHANCE_SIGMAS * math.sqrt(share * (1.0 - share) / units)
     implied = 1.0 - 1.0 / scale if scale > 1.0 else math.nan
     if abs(implied - share) <= chance:
         p, doubt = implied, width / scale**2
@@ -124,7 +126,7 @@ def _share(dropped: np.ndarray, live: np.ndarray) -> tuple[float, int]:
 def _follows_sign(x: np.ndarray, dropped: np.ndarray, kept: np.ndarray) -> bool:
     """Whether the zeros lie where the input has one sign and the rest where it has the other."""
     zeros, rest = x[dropped] < 0, x[kept] < 0
-    return abs(float(zeros.mean()) - float(rest.mean())) > _BY_SIGN
+    return abs(float(zeros.mean()) - float(rest.mean())) > SIGN_OF_RECTIFIER
 
 
 _WORDS = ("dropout", "dropout1d", "dropout2d", "dropout3d")

@@ -11,7 +11,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
     coefficient,
     half_width,
     misfit,
@@ -20,10 +19,7 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     ranked,
 )
 from troubleshooter_nb.metrics.operators.elementwise import combined, weights_of
-
-_ELEMENTS = 1 << 14
-# A tensor that was added instead of another one agrees with it far better than this.
-_LIKE = 0.02
+from troubleshooter_nb.thresholds import ELEMENTWISE_SAMPLE, FEWEST_OUTPUTS
 
 
 def fit_weighted_sum(operands: Operands, sign: float = 1.0) -> list[Fit]:
@@ -117,7 +113,7 @@ def fit_masked_fill(operands: Operands) -> list[Fit]:
         return []
     x, mask = operands.inputs[:2]
     output = operands.output
-    if x is None or mask is None or x.shape != output.shape or output.size < FEWEST:
+    if x is None or mask is None or x.shape != output.shape or output.size < FEWEST_OUTPUTS:
         return []
     try:
         set_ = np.broadcast_to(mask, output.shape).astype(bool)
@@ -162,14 +158,14 @@ def _sampled(operands: Operands, count: int) -> tuple[list[np.ndarray], np.ndarr
     if len(arrays) < count or count == 0 or any(values is None for values in arrays):
         return None
     output = operands.output
-    if output.size < FEWEST or any(values.dtype.kind not in "fiub" for values in arrays):
+    if output.size < FEWEST_OUTPUTS or any(values.dtype.kind not in "fiub" for values in arrays):
         return None
     try:
         wide = [np.broadcast_to(values, output.shape) for values in arrays]
     except ValueError:
         return None
     energy = None if operands.apart is None else operands.apart.ravel()
-    chosen = np.unravel_index(places(output.size, _ELEMENTS, energy), output.shape)
+    chosen = np.unravel_index(places(output.size, ELEMENTWISE_SAMPLE, energy), output.shape)
     taken = [values[chosen].astype(np.float64) for values in wide]
     return taken, output[chosen].astype(np.float64)
 

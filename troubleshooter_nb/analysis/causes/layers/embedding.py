@@ -8,7 +8,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
     coefficient,
     energies,
     half_width,
@@ -19,8 +18,8 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
 )
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, look_up
+from troubleshooter_nb.thresholds import EMBEDDING_IDS, FEWEST_OUTPUTS
 
-_IDS = 2048
 _SHIFTS = (0, 1, -1, 2, -2, 3, -3)
 
 
@@ -102,12 +101,12 @@ def _case(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray] | Non
         return None
     output = operands.output
     ids = next((v for v in whole if output.shape == (*v.shape, table.shape[1])), None)
-    if ids is None or output.size < FEWEST or len(np.unique(ids)) < 2:
+    if ids is None or output.size < FEWEST_OUTPUTS or len(np.unique(ids)) < 2:
         return None
     flat = ids.ravel()
     if flat.min() < 0 or flat.max() >= len(table):
         return None
-    chosen = places(flat.size, _IDS, energies(operands.apart, (flat.size, -1)))
+    chosen = places(flat.size, EMBEDDING_IDS, energies(operands.apart, (flat.size, -1)))
     rows = output.reshape(flat.size, -1)[chosen].astype(np.float64)
     return flat[chosen], table, rows
 

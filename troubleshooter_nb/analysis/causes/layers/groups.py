@@ -11,12 +11,13 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.layers.trials import places
 from troubleshooter_nb.metrics.operators.normalisation import Moments, moments
-
-_ROWS = 2048  # groups that are looked at
-_ROW_ELEMENTS = 1 << 20  # of them together; at least eight groups are taken however long they are
-_BRIEF = (256, 1 << 14)  # groups and elements of the first trial of every way
-FEWEST = 8  # elements of a group set that can tell one way from another
-_SPECIAL = 64  # groups with NaN or without variance, taken beside the sample
+from troubleshooter_nb.thresholds import (
+    FEWEST_TO_FIT,
+    GROUP_ELEMENTS,
+    GROUP_ROWS,
+    GROUPS_FIRST,
+    SPECIAL_GROUPS,
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
     length = x.size // max(count, 1)
     if not count or (length < 2 and not way.stored):
         return None, {}
-    chosen = min(count, _ROWS, max(8, _ROW_ELEMENTS // length))
+    chosen = min(count, GROUP_ROWS, max(8, GROUP_ELEMENTS // length))
     energy = None
     if side.apart is not None:
         # Groups are numbered in the order of the other axes.
@@ -121,7 +122,7 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
     if np.any(flat & usable) and side.gradient is None:
         special["constant_rows"] = "finite" if np.all(finite[flat & usable]) else "not finite"
     keep = usable & finite
-    if np.count_nonzero(keep) * length < FEWEST:
+    if np.count_nonzero(keep) * length < FEWEST_TO_FIT:
         return None, {}
     weight, bias = (take(v)[keep] if v is not None else None for v in (side.weight, side.bias))
     gradient = take(side.gradient.reshape(way.shape))[keep] if side.gradient is not None else None
@@ -146,7 +147,7 @@ def _without_variance(rows: np.ndarray, way: Way) -> np.ndarray:
 def _special(x: np.ndarray, output: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Flat numbers of some groups that are constant or have an output that is not finite."""
     odd = (x.max(axis=axes) == x.min(axis=axes)) | ~np.isfinite(output).all(axis=axes)
-    return np.flatnonzero(odd)[:_SPECIAL]
+    return np.flatnonzero(odd)[:SPECIAL_GROUPS]
 
 
 def _taken(array: np.ndarray, way: Way, rest: tuple[int, ...], picked: np.ndarray) -> np.ndarray:
@@ -162,7 +163,7 @@ def _taken(array: np.ndarray, way: Way, rest: tuple[int, ...], picked: np.ndarra
 
 def brief(rows: Rows) -> Rows:
     """A part of the groups and of their members; the statistics stay those of all members."""
-    count, elements = _BRIEF
+    count, elements = GROUPS_FIRST
     step = -(-len(rows.x) // count)
     length = rows.x.shape[1]
     stride = -(-min(len(rows.x), count) * length // elements)

@@ -8,12 +8,13 @@ from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.layers.ranking import NUMBERS, settings_apart
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.evidence import evidence_word
-
-_ROUNDING = 8.0  # roundoffs an honest kernel may leave: a few operations, float32 inside
-_FAR = 64.0  # roundoffs, and 16 times the other side, from which a kernel is inexact
-_TIMES = 16.0
-_RELATED = 0.3  # above this residual the output is not that of the formula at all
-_BETTER = 0.3  # of the residual: another formula that leaves less explains the side instead
+from troubleshooter_nb.thresholds import (
+    BETTER_FORMULA,
+    FORMULA_FLOORS,
+    INEXACT_KERNEL,
+    INEXACT_OVER_OTHER,
+    UNRELATED_FIT,
+)
 
 
 def kernel_fault(
@@ -50,15 +51,18 @@ def kernel_fault(
     good = 0 if residuals[0] <= residuals[1] else 1
     fits = (left, right)
     exact, faulty = fits[good], fits[1 - good]
-    if exact[0].residual > _ROUNDING * roundoffs[good]:
+    if exact[0].residual > FORMULA_FLOORS * roundoffs[good]:
         return None
     same = next((fit for fit in faulty if _alike(exact[0], fit)), None)
     roundoff = max(roundoffs)
-    if same is None or not _FAR * roundoff < same.residual < _RELATED:
+    if same is None or not INEXACT_KERNEL * roundoff < same.residual < UNRELATED_FIT:
         return None
     others = [fit.residual for fit in faulty if fit is not same]
     rival = min(others, default=before)
-    if same.residual < _TIMES * exact[0].residual or rival < _BETTER * same.residual:
+    if (
+        same.residual < INEXACT_OVER_OTHER * exact[0].residual
+        or rival < BETTER_FORMULA * same.residual
+    ):
         return None
     values = [same.residual, same.residual]
     values[good] = exact[0].residual
@@ -70,7 +74,7 @@ def kernel_fault(
         "factor": float(same.residual / max(exact[0].residual, 0.1 * roundoff)),
         "formula": _text(exact[0]),
     }
-    floor = _ROUNDING * roundoff
+    floor = FORMULA_FLOORS * roundoff
     return Suspicion("kernel_fault", before, exact[0].residual, rival, floor, evidence, pair)
 
 

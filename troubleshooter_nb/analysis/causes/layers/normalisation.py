@@ -11,29 +11,23 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.groups import (
-    FEWEST,
-    Rows,
-    Side,
-    Way,
-    brief,
-    sampled,
-)
+from troubleshooter_nb.analysis.causes.layers.groups import Rows, Side, Way, brief, sampled
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
-from troubleshooter_nb.analysis.causes.layers.trials import UNLIKE
 from troubleshooter_nb.metrics.float_formats import half_format, in_format
 from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
     fit_eps,
     normalise,
 )
-
-_OWN_WAYS = 2  # first ways, the layer's own: with every use of the parameters
-_FINALISTS = 3  # ways that are fitted with all elements
-# Beside more than this the variance is nothing: such a fit multiplies by one number.
-_LARGEST_EPS = 0.2
-_AFFINE_DOUBT = 1e-4  # of scale and shift, relative
-_SAME_DEVIATION = 1e-3
+from troubleshooter_nb.thresholds import (
+    AFFINE_DOUBT,
+    FEWEST_TO_FIT,
+    LARGEST_EPS,
+    NORM_FINALISTS,
+    NORM_OWN_WAYS,
+    SAME_DEVIATION,
+    UNLIKE,
+)
 
 
 def fit_layernorm(operands: Operands, word: str = "layernorm") -> list[Fit]:
@@ -88,7 +82,7 @@ def _affine_fits(side: Side) -> list[Fit]:
     x = side.x
     axes = (0, *range(2, x.ndim))
     rows, _ = sampled(side, Way({}, x.shape, axes), thorough=False)
-    if rows is None or rows.x.shape[1] < FEWEST:
+    if rows is None or rows.x.shape[1] < FEWEST_TO_FIT:
         return []
     distance, mean = rows.x - rows.statistics.mean, rows.output.mean(axis=1, keepdims=True)
     spread = np.maximum(np.square(distance).sum(axis=1, keepdims=True), 1e-300)
@@ -98,11 +92,11 @@ def _affine_fits(side: Side) -> list[Fit]:
     # As in every channel of the batch's deviation: something else was done with its statistics.
     gain = _gain(rows, {})
     ratio = scale * np.sqrt(rows.statistics.variance) / np.where(gain == 0.0, math.inf, gain)
-    if not residual <= UNLIKE or np.ptp(ratio) <= _SAME_DEVIATION * np.abs(ratio).max():
+    if not residual <= UNLIKE or np.ptp(ratio) <= SAME_DEVIATION * np.abs(ratio).max():
         return []
     sizes = {"scale": scale, "shift": shift}
     found = {name: math.sqrt(float(np.square(one).mean())) for name, one in sizes.items()}
-    near = max(_AFFINE_DOUBT, 4.0 * side.roundoff)
+    near = max(AFFINE_DOUBT, 4.0 * side.roundoff)
     height = math.sqrt(float(np.square(rows.output).mean()))
     doubt = {"scale": near * found["scale"], "shift": near * (found["shift"] + height)}
     return [Fit({"statistics": "running", "axes": "batch and places", **found}, residual, doubt)]
@@ -278,20 +272,20 @@ def _group_ways(x: np.ndarray, known: int) -> Iterator[Way]:
 
 def _fits(side: Side, ways: list[Way]) -> list[Fit]:
     """Every way with every use of the parameters: briefly, then the best with all elements."""
-    if side.output.size < FEWEST or not np.any(side.output):
+    if side.output.size < FEWEST_TO_FIT or not np.any(side.output):
         return []
     tried: list[tuple[Fit, Rows, dict[str, Any]]] = []
     for number, way in enumerate(ways):
-        rows, special = sampled(side, way, thorough=number < _OWN_WAYS)
+        rows, special = sampled(side, way, thorough=number < NORM_OWN_WAYS)
         if rows is None:
             continue
-        for use in _uses(side, rows, every=number < _OWN_WAYS):
+        for use in _uses(side, rows, every=number < NORM_OWN_WAYS):
             settings = _settings(way, use, special, backward=side.gradient is not None)
             tried.append((_fit(brief(rows), use, settings, side), rows, use))
     tried = [trial for trial in tried if math.isfinite(trial[0].residual)]
     tried.sort(key=lambda trial: trial[0].residual)
     fits = [fit for fit, _, _ in tried]
-    for place, (fit, rows, use) in enumerate(tried[:_FINALISTS]):
+    for place, (fit, rows, use) in enumerate(tried[:NORM_FINALISTS]):
         fits[place] = _fit(rows, use, dict(fit.settings), side)
         if place == 0 and side.gradient is None:
             fits[0] = _cast_order(fits[0], rows, use, side)
@@ -349,7 +343,7 @@ def _fit(rows: Rows, use: dict[str, Any], settings: dict[str, Any], side: Side) 
     if not size or not np.any(linear):
         return Fit(settings, math.nan)
     found = fit_eps(output, linear, rows.statistics, (1,), side.roundoff, cubic, side.eps)
-    if found.eps > max(_LARGEST_EPS, side.eps or 0.0):
+    if found.eps > max(LARGEST_EPS, side.eps or 0.0):
         return Fit(settings, math.nan)
     residual = found.residual * math.sqrt(float(np.square(output).sum())) / size
     return Fit({**settings, "eps": found.eps}, residual, {"eps": found.half_width})

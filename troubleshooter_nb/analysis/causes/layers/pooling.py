@@ -10,7 +10,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
     coefficient,
     energies,
     misfit,
@@ -26,10 +25,9 @@ from troubleshooter_nb.metrics.operators.pooling import (
     max_pool,
     max_pool_gradient,
 )
+from troubleshooter_nb.thresholds import FEWEST_OUTPUTS, POOLING_CELLS, POOLING_PLANES
 
-_PLANES = 6
 _KERNELS = range(1, 9)
-_CELLS = 1 << 16
 
 
 class _Axis(NamedTuple):
@@ -136,9 +134,9 @@ def _planes(operands: Operands) -> tuple[np.ndarray, np.ndarray] | None:
         # One axis of space: (items, channels, length).
         x, output = x[:, :, None], output[:, :, None]
     lead = x.shape[:-2]
-    if output.shape[:-2] != lead or not x.size or output.size < FEWEST:
+    if output.shape[:-2] != lead or not x.size or output.size < FEWEST_OUTPUTS:
         return None
-    few = max(1, min(_PLANES, _CELLS // max(x.shape[-1] * x.shape[-2], 1)))
+    few = max(1, min(POOLING_PLANES, POOLING_CELLS // max(x.shape[-1] * x.shape[-2], 1)))
     count = int(np.prod(lead, dtype=np.int64))
     chosen = places(count, max(few, 2), energies(operands.apart, (count, -1)))
     planes = x.reshape(-1, *x.shape[-2:])[chosen].astype(np.float64)
@@ -161,7 +159,7 @@ def _gradient_case(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarr
     if arrays[0].shape[:-2] != arrays[1].shape[:-2]:
         return None
     count = int(np.prod(arrays[1].shape[:-2], dtype=np.int64))
-    chosen = places(count, _PLANES, energies(operands.apart, (count, -1)))
+    chosen = places(count, POOLING_PLANES, energies(operands.apart, (count, -1)))
     taken = [a.reshape(-1, *a.shape[-2:])[chosen].astype(np.float64) for a in arrays]
     return taken[0], taken[1], taken[2]
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
     Sums,
     coefficient,
     energies,
@@ -25,11 +24,14 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
 )
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.products import block_products, product
+from troubleshooter_nb.thresholds import (
+    FEWEST_OUTPUTS,
+    LONG_SUM,
+    PRODUCT_COLUMNS,
+    PRODUCT_ITEMS,
+    PRODUCT_ROWS,
+)
 
-_ROWS, _COLUMNS = 64, 64
-# Longer sums are costly to round in every format; fewer of them prove as much.
-_LONG_SUM = 1024
-_ITEMS = 8
 _RANKS = (2, 3, 4, 6, 8, 16, 32)
 _STANDARD = {"product_format": "exact", "operand_dtype": "as stored"}
 
@@ -176,11 +178,11 @@ def _fit_dense(
         return []
     if bias is not None and bias.shape != (weight.shape[0],):
         bias = None
-    fewer = 2 if features > _LONG_SUM else 1
+    fewer = 2 if features > LONG_SUM else 1
     flat = (output.size // len(weight), len(weight))
-    rows = places(flat[0], _ROWS // fewer, energies(operands.apart, flat, 0))
-    columns = places(flat[1], _COLUMNS // fewer, energies(operands.apart, flat, 1))
-    if rows.size * columns.size < FEWEST or not features:
+    rows = places(flat[0], PRODUCT_ROWS // fewer, energies(operands.apart, flat, 0))
+    columns = places(flat[1], PRODUCT_COLUMNS // fewer, energies(operands.apart, flat, 1))
+    if rows.size * columns.size < FEWEST_OUTPUTS or not features:
         return []
     taken = np.asarray(x.reshape(-1, features)[rows], np.float64)
     target = np.asarray(output.reshape(flat)[rows][:, columns], np.float64)
@@ -266,11 +268,11 @@ def _sample_batched(
         return None
     if output.shape != (*lead, a.shape[-2], b.shape[-1]):
         return None
-    rows = places(a.shape[-2], _ROWS // 2, energies(apart, output.shape, -2))
-    columns = places(b.shape[-1], _COLUMNS // 2, energies(apart, output.shape, -1))
+    rows = places(a.shape[-2], PRODUCT_ROWS // 2, energies(apart, output.shape, -2))
+    columns = places(b.shape[-1], PRODUCT_COLUMNS // 2, energies(apart, output.shape, -1))
     count = int(np.prod(lead, dtype=np.int64))
-    items = places(count, _ITEMS, energies(apart, (count, *output.shape[-2:])))
-    if items.size * rows.size * columns.size < FEWEST or not a.shape[-1]:
+    items = places(count, PRODUCT_ITEMS, energies(apart, (count, *output.shape[-2:])))
+    if items.size * rows.size * columns.size < FEWEST_OUTPUTS or not a.shape[-1]:
         return None
     chosen = np.unravel_index(items, lead) if lead else ()
     first = np.broadcast_to(a, (*lead, *a.shape[-2:]))[chosen][..., rows, :]

@@ -11,14 +11,8 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.metrics.float_formats import as_stored
+from troubleshooter_nb.thresholds import FITS_KEPT, LUCKY_RESIDUAL, OPEN_CHOICE, SAME_NUMBER
 
-_KEPT = 16  # fits of one side; the engine looks at the best and its rivals
-# A residual below this share of the roundoff is luck of few elements, not precision.
-_LUCK = 0.1
-# From this uncertainty on the values do not decide a choice: its rival is nearer than four
-# standard errors.
-_OPEN = 0.25
-_SAME_NUMBER = 1e-3
 # Settings that say another one in words.
 _ONLY_SAID = frozenset(("scale_name", "padding_before"))
 # Settings that are fitted as real numbers; the others are choices.
@@ -70,7 +64,7 @@ def ranked(fits: Iterable[Fit], count: int, roundoff: float) -> list[Fit]:
     for fit in ordered:
         choice = tuple((k, repr(v)) for k, v in fit.settings.items() if k not in NUMBERS)
         best.setdefault(choice, fit)
-    kept = list(best.values())[:_KEPT]
+    kept = list(best.values())[:FITS_KEPT]
     if kept:
         sure = _certainty(kept, count, roundoff)
         kept[0] = replace(kept[0], uncertainty={**sure, **kept[0].uncertainty})
@@ -91,8 +85,8 @@ def _alike(left: Fit, right: Fit, name: str) -> bool:
     if name in _ONLY_SAID or a == b:
         return True
     if _is_number(a) and _is_number(b):
-        return bool(abs(a - b) <= max(sum(doubts), _SAME_NUMBER * max(abs(a), abs(b))))
-    return max(doubts) >= _OPEN
+        return bool(abs(a - b) <= max(sum(doubts), SAME_NUMBER * max(abs(a), abs(b))))
+    return max(doubts) >= OPEN_CHOICE
 
 
 def _is_number(value: Any) -> bool:
@@ -100,7 +94,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _projection(first: Fit, rival: Fit, count: int, roundoff: float) -> float:
-    own = max(first.residual, _LUCK * roundoff)
+    own = max(first.residual, LUCKY_RESIDUAL * roundoff)
     gap = rival.residual**2 - first.residual**2
     return own / math.sqrt(count * gap) if gap > 0 else math.inf
 

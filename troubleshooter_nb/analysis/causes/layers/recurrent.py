@@ -10,7 +10,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
     energies,
     misfit,
     places,
@@ -18,9 +17,13 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     tells_apart,
 )
 from troubleshooter_nb.metrics.operators.recurrent import Gates, gru, lstm
+from troubleshooter_nb.thresholds import (
+    FEWEST_OUTPUTS,
+    RECURRENT_ITEMS,
+    RECURRENT_MOST_STEPS,
+    RECURRENT_STEPS,
+)
 
-# Steps within which every way is tried; the best of them goes on.
-_STEPS, _ITEMS, _MOST_STEPS = 48, 4, 2048
 _BIASES = {
     "both": (1, 1),
     "input only": (1, 0),
@@ -115,9 +118,9 @@ def _axis_fits(
     """Fits for one meaning of the first two axes: of the first steps, the best of all steps."""
     given, wanted = (a if steps_first else a.swapaxes(0, 1) for a in (x, operands.output))
     energy = energies(operands.apart, (*x.shape[:2], -1), int(steps_first))
-    items = places(given.shape[1], _ITEMS, energy)
-    given, wanted = (a[:_MOST_STEPS, items].astype(np.float64) for a in (given, wanted))
-    if wanted[:_STEPS].size < FEWEST or len(wanted) < 2:
+    items = places(given.shape[1], RECURRENT_ITEMS, energy)
+    given, wanted = (a[:RECURRENT_MOST_STEPS, items].astype(np.float64) for a in (given, wanted))
+    if wanted[:RECURRENT_STEPS].size < FEWEST_OUTPUTS or len(wanted) < 2:
         return []
     shape = (len(items), gates.hidden.shape[1])
     start = _Start(*(_start(operands, place, items, shape) for place in (1, 2)))
@@ -127,19 +130,19 @@ def _axis_fits(
         residual = misfit(wanted[:steps], formula, operands.roundoff)
         return Fit({**said, "biases": biases, "axes": axes}, residual)
 
-    fits = [tried(said, gates, "both", _STEPS) for said in settings]
+    fits = [tried(said, gates, "both", RECURRENT_STEPS) for said in settings]
     number = min(range(len(fits)), key=lambda n: fits[n].residual)
     best = settings[number]
     used = {"both": gates}
-    plain = run(given[:_STEPS], start, gates, best)
+    plain = run(given[:RECURRENT_STEPS], start, gates, best)
     for word, (first, second) in list(_BIASES.items())[1:]:
         less = gates._replace(
             input_bias=first * gates.input_bias, hidden_bias=second * gates.hidden_bias
         )
-        if tells_apart(run(given[:_STEPS], start, less, best), plain, operands.roundoff):
+        if tells_apart(run(given[:RECURRENT_STEPS], start, less, best), plain, operands.roundoff):
             used[word] = less
-            fits.append(tried(best, less, word, _STEPS))
-    if len(given) > _STEPS:
+            fits.append(tried(best, less, word, RECURRENT_STEPS))
+    if len(given) > RECURRENT_STEPS:
         number = min(range(len(fits)), key=lambda n: fits[n].residual)
         said = {key: fits[number].settings[key] for key in best}
         biases = str(fits[number].settings["biases"])

@@ -10,8 +10,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import misfit, ranked
-
-_AXES = 5  # last axes that are tried
+from troubleshooter_nb.thresholds import LAST_AXES
 
 _REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
     **dict.fromkeys(("mean", "reducemean"), np.mean),
@@ -69,7 +68,7 @@ def _reductions(word: str) -> Iterator[tuple[dict[str, str], Callable[..., np.nd
 
 def _ways(given: tuple[int, ...], made: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Sets of axes that give this shape, kept with size 1 or left out; fewer axes first."""
-    last = range(max(len(given) - _AXES, 0), len(given))
+    last = range(max(len(given) - LAST_AXES, 0), len(given))
     for count in range(1, len(last) + 1):
         for axes in itertools.combinations(last, count):
             kept = tuple(1 if axis in axes else size for axis, size in enumerate(given))

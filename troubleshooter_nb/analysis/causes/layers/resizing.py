@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import (
-    FEWEST,
-    energies,
-    misfit,
-    places,
-    ranked,
-)
+from troubleshooter_nb.analysis.causes.layers.trials import energies, misfit, places, ranked
 from troubleshooter_nb.metrics.operators.resizing import (
     COORDINATES,
     CUBIC_CONSTANTS,
@@ -24,9 +18,7 @@ from troubleshooter_nb.metrics.operators.resizing import (
     nearest_matrix,
     resized,
 )
-
-_PLANES = 4
-_CELLS = 1 << 18
+from troubleshooter_nb.thresholds import FEWEST_OUTPUTS, RESIZING_CELLS, RESIZING_PLANES
 
 
 def fit_resize(operands: Operands) -> list[Fit]:
@@ -49,12 +41,12 @@ def fit_resize(operands: Operands) -> list[Fit]:
         return []
     if x.ndim == 3:
         x, output = x[:, :, None], output[:, :, None]
-    if x.shape[:2] != output.shape[:2] or output.size < FEWEST or x.shape == output.shape:
+    if x.shape[:2] != output.shape[:2] or output.size < FEWEST_OUTPUTS or x.shape == output.shape:
         return []
     cells = x.shape[-1] * x.shape[-2] + output.shape[-1] * output.shape[-2]
     count = x.shape[0] * x.shape[1]
     energy = energies(operands.apart, (count, -1))
-    chosen = places(count, max(2, min(_PLANES, _CELLS // cells)), energy)
+    chosen = places(count, max(2, min(RESIZING_PLANES, RESIZING_CELLS // cells)), energy)
     planes = x.reshape(-1, *x.shape[2:])[chosen].astype(np.float64)
     target = output.reshape(-1, *output.shape[2:])[chosen].astype(np.float64)
     if np.ptp(planes) == 0:

@@ -12,7 +12,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
-    UNLIKE,
     energies,
     is_seen,
     misfit,
@@ -29,24 +28,26 @@ from troubleshooter_nb.metrics.operators.rotary import (
     pair_factors,
     turning_rates,
 )
+from troubleshooter_nb.thresholds import (
+    FEWEST_POSITIONS,
+    LEAST_TURN,
+    ROTARY_COUNTED,
+    ROTARY_HEADS,
+    ROTARY_POSITIONS,
+    ROTARY_REST,
+    TURNED_LENGTH,
+    UNLIKE,
+)
 
-_POSITIONS, _REST = 2048, 4
-_FEWEST_POSITIONS = 4
-_HEADS_AT_MOST = 128
 _PARTS = (1.0, 0.75, 0.5, 0.4, 0.25)
 _USUAL = 10000.0
 _USUAL_THETAS = (_USUAL, 500000.0, 1000000.0)
-_COUNTED = 8  # positions, and pairs, by which the first position is found
 _OFFSETS = np.arange(-64, 8192)
 _LOW_PRECISIONS = tuple(
     f"{name} {what}"
     for name in ("bfloat16", "float16")
     for what in ("positions", "frequencies", "angles")
 )
-# Where the last pairs hardly turn, their rates are noise.
-_LEAST_TURN = 1e-3
-# Length of a pair after, against before; beyond this it was not only turned.
-_NORM = 3e-3
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _cases(x: np.ndarray, operands: Operands) -> Iterator[_Case]:
     # Heads are fewer than positions, but for short texts.
     longest = max(x.shape[axis] for axis in axes)
     for axis in axes:
-        if x.shape[axis] < max(_FEWEST_POSITIONS, min(longest, _HEADS_AT_MOST) // 4):
+        if x.shape[axis] < max(FEWEST_POSITIONS, min(longest, ROTARY_HEADS) // 4):
             continue
         sample = _by_position(x, operands, axis)
         if sample is None:
@@ -126,11 +127,11 @@ def _by_position(
         item = 0 if energy is None else int(np.argmax(energy))
         arrays = [values[item] for values in arrays]
     arrays = [np.moveaxis(values, axis - (x.ndim == 4), 0) for values in arrays]
-    if apart is not None and not is_seen(arrays[2], (slice(_POSITIONS),)):
+    if apart is not None and not is_seen(arrays[2], (slice(ROTARY_POSITIONS),)):
         return None
     energy = None if apart is None else energies(arrays[2], arrays[2].shape, 1)
-    chosen = places(arrays[0].shape[1], _REST, energy)
-    before, after = (np.asarray(v[:_POSITIONS, chosen], np.float64) for v in arrays[:2])
+    chosen = places(arrays[0].shape[1], ROTARY_REST, energy)
+    before, after = (np.asarray(v[:ROTARY_POSITIONS, chosen], np.float64) for v in arrays[:2])
     return before, after
 
 
@@ -145,7 +146,7 @@ def _case_fits(case: _Case) -> list[Fit]:
     sizes = np.abs(factors)
     magnitude = float(np.median(sizes))
     spread_ = float(np.percentile(np.abs(sizes / magnitude - 1), 90)) if magnitude else math.inf
-    kept = spread_ <= max(_NORM, 8 * case.roundoff, 4 * linear)
+    kept = spread_ <= max(TURNED_LENGTH, 8 * case.roundoff, 4 * linear)
     said = {"norm": "kept" if kept else "not kept", **case.settings}
     if not kept:
         # With one value per pair and position any factor fits; several must share one.
@@ -157,7 +158,7 @@ def _turned_fits(
     case: _Case, factors: np.ndarray, magnitude: float, said: dict[str, Any]
 ) -> list[Fit]:
     rates = turning_rates(factors)
-    turning = np.abs(rates) * len(factors) > _LEAST_TURN
+    turning = np.abs(rates) * len(factors) > LEAST_TURN
     if turning.sum() < 2 or not turning[0]:
         return _counted_fits(case, factors, said)
     sign = 1.0 if float(np.median(rates[turning])) > 0 else -1.0
@@ -183,9 +184,9 @@ def _turned_fits(
 def _counted_fits(case: _Case, factors: np.ndarray, said: dict[str, Any]) -> list[Fit]:
     """Positions that a short format counts: some come twice, so that no rate is seen."""
     fits: list[Fit] = []
-    if np.abs(factors - factors[0]).max() < _LEAST_TURN:
+    if np.abs(factors - factors[0]).max() < LEAST_TURN:
         return fits  # nothing turns
-    some, pairs = spread(len(factors), _COUNTED), spread(factors.shape[1], _COUNTED)
+    some, pairs = spread(len(factors), ROTARY_COUNTED), spread(factors.shape[1], ROTARY_COUNTED)
     unit = factors[np.ix_(some, pairs)]
     for theta, name in itertools.product(_USUAL_THETAS, ("bfloat16", "float16")):
         steps = frequencies(theta, case.size)

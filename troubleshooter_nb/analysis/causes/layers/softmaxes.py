@@ -14,7 +14,7 @@ from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.float_formats import half_format
+from troubleshooter_nb.metrics.float_formats import FLOAT32, half_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     Path,
     narrow_softmax,
@@ -22,13 +22,14 @@ from troubleshooter_nb.metrics.operators.softmaxes import (
     softmax_backward,
 )
 from troubleshooter_nb.naming.evidence import evidence_word
+from troubleshooter_nb.thresholds import (
+    FEWEST_TO_FIT,
+    LAST_AXES,
+    LAYER_SAMPLE,
+    NARROW_PATH_EXPLAINS,
+    SOFTMAX_SUM,
+)
 
-_ELEMENTS = 1 << 18  # of a sample of rows
-_FEWEST = 8
-_AXES = 5  # last axes that are tried
-_SUMMED = 1e-2  # how far a row may sum from one where another formula was used
-# A narrow format inside explains an error only if most of it goes with it.
-_EXPLAINS = 0.3
 _PATHS: tuple[Path, ...] = ("output", "input", "input and output", "inside")
 
 
@@ -90,11 +91,11 @@ def fit_softmax_backward(operands: Operands, *, log: bool = False) -> list[Fit]:
 
 
 def _usable(x: np.ndarray, output: np.ndarray) -> bool:
-    return x.shape == output.shape and output.size >= _FEWEST and bool(np.any(output))
+    return x.shape == output.shape and output.size >= FEWEST_TO_FIT and bool(np.any(output))
 
 
 def _axes(output: np.ndarray) -> Iterator[int]:
-    for axis in range(-1, -min(output.ndim, _AXES) - 1, -1):
+    for axis in range(-1, -min(output.ndim, LAST_AXES) - 1, -1):
         if output.shape[axis] > 1:
             yield axis
 
@@ -108,7 +109,7 @@ def _rows(
     moved = [np.moveaxis(array, axis, -1) for array in arrays]
     count = x.size // length
     apart = operands.apart if operands.apart is None else np.moveaxis(operands.apart, axis, -1)
-    picked = places(count, max(_ELEMENTS // length, 4), energies(apart, (count, length)))
+    picked = places(count, max(LAYER_SAMPLE // length, 4), energies(apart, (count, length)))
     index = np.unravel_index(picked, moved[0].shape[:-1]) if moved[0].ndim > 1 else None
     rows = [
         (array[index] if index is not None else array[None]).astype(np.float64) for array in moved
@@ -117,7 +118,7 @@ def _rows(
     good = np.logical_and.reduce([~np.isnan(row).any(-1) & (row < np.inf).all(-1) for row in rows])
     good &= np.isfinite(rows[0]).any(-1)
     rows = [row[good] for row in rows]
-    return rows if rows[0].size >= _FEWEST else None
+    return rows if rows[0].size >= FEWEST_TO_FIT else None
 
 
 def _forward(sample: list[np.ndarray], axis: int, log: bool, roundoff: float) -> Fit:
@@ -139,7 +140,7 @@ def _scale(x: np.ndarray, y: np.ndarray, log: bool, roundoff: float) -> tuple[fl
     about the output.
     """
     seen = np.isfinite(x) & (np.isfinite(y) if log else y > 0)
-    if not log and abs(float(np.median(y.sum(-1))) - 1.0) > _SUMMED:
+    if not log and abs(float(np.median(y.sum(-1))) - 1.0) > SOFTMAX_SUM:
         return math.nan, math.inf
     logs = np.where(seen, y, 0.0) if log else np.log(np.where(seen, y, 1.0))
     weight = np.where(seen, np.exp(np.minimum(logs, 0.0)), 0.0)
@@ -195,7 +196,7 @@ def _narrow(best: Fit, x: np.ndarray, operands: Operands) -> Iterator[Fit]:
             for scale in (float(best.settings["scale"]), 1.0):
                 trial = replace(best, settings={**best.settings, "scale": scale})
                 residual = residual_of(rows[1], _recomputed(rows[0], trial, name, path), 0.0)
-                if residual <= _EXPLAINS * own and own > 4.0 * 2.0**-24:
+                if residual <= NARROW_PATH_EXPLAINS * own and own > 4.0 * FLOAT32.unit_roundoff:
                     said = Message("evidence.format_at", format=name, place=evidence_word(path))
                     settings = {"axis": axis, "log": log, "precision": said}
                     yield Fit({**settings, "scale": scale}, residual, best.uncertainty)

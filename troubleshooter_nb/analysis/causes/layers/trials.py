@@ -19,16 +19,9 @@ from troubleshooter_nb.metrics.float_formats import (
     as_stored,
     in_format,
 )
+from troubleshooter_nb.thresholds import SHARE_SEEN, SHORT_ROUNDOFF, UNLIKE
 
-# Beyond this residual no formula of the layer is the one that was computed. Sums kept in bfloat16
-# leave about 1e-2.
-UNLIKE = 0.03
-# Fewer outputs than this prove nothing.
-FEWEST = 12
-_COARSE = 2.0**-13
 _FLOAT32, _FLOAT16 = FLOAT32.unit_roundoff, FORMATS["float16"].unit_roundoff
-# Of the mean fourth power of the distance, in a part that stands for the whole: 0.7 of distance.
-_SHARE_SEEN = 0.25
 
 
 def spread(size: int, count: int) -> np.ndarray:
@@ -88,7 +81,7 @@ def is_seen(apart: np.ndarray | None, part: tuple[slice, ...]) -> bool:
     if apart is None:
         return True
     seen = float(apart[part].mean(dtype=np.float64)) if apart[part].size else 0.0
-    return seen >= _SHARE_SEEN * float(apart.mean(dtype=np.float64))
+    return seen >= SHARE_SEEN * float(apart.mean(dtype=np.float64))
 
 
 def misfit(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> float:
@@ -104,7 +97,7 @@ def misfit(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> fl
             return math.inf
         target, guess = output[finite], formula[finite]
         left = float(np.linalg.norm(target - guess)) / scale
-        if roundoff > _COARSE:
+        if roundoff > SHORT_ROUNDOFF:
             rounded = as_stored(guess, roundoff)
             left = min(left, float(np.linalg.norm(target - rounded)) / scale)
     return left

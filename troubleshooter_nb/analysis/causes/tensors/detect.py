@@ -54,6 +54,7 @@ from troubleshooter_nb.analysis.causes.tensors.scales import (
     detect_plus_one,
     observed_scale,
 )
+from troubleshooter_nb.thresholds import LAG_TRIED
 
 Detector = Callable[[Sides], list[Suspicion]]
 
@@ -94,7 +95,6 @@ _INPUTS: tuple[Detector, ...] = (
     detect_random,
     detect_resize,
 )
-_SHIFTS = 8  # of a lag that is looked for along an axis
 
 
 def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
@@ -179,7 +179,7 @@ def observed_shift(sides: Sides) -> dict[str, Any]:
     if not sides.same_shape or sides.left.size < 64:
         return {}
     for axis, size in enumerate(sides.left.shape):
-        for lag in range(-_SHIFTS, _SHIFTS + 1):
+        for lag in range(-LAG_TRIED, LAG_TRIED + 1):
             if not lag or abs(lag) * 2 >= size:
                 continue
             ours = slice(max(-lag, 0), size - max(lag, 0))

@@ -20,16 +20,18 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 )
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.initialisers import initialiser_of
+from troubleshooter_nb.thresholds import (
+    CHANCE_SIGMAS,
+    DIGITS_OF_DRAW,
+    DRAWS_SAMPLE,
+    FEWEST_DRAWN,
+    FEWEST_OF_STATISTICS,
+    HUGE_VALUE,
+    TINY_VALUE,
+    TWO_DRAWS_APART,
+)
 
 _CONSTANTS = ("zeros", "ones", "constant")
-_SIGMAS = 4.0
-_FEWEST = 6
-_FEWEST_DRAWN = 256
-_LOOKED_AT = 1 << 17
-# Kolmogorov's two-sample statistic exceeds this, times sqrt(2/n), once in 3,000 pairs of draws.
-_KOLMOGOROV = 2.1
-_HUGE, _TINY = 1e20, 1e-30
-_DIGITS = 6
 
 
 def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]:
@@ -38,13 +40,13 @@ def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]
     A side is untouched where its values are an initialiser's draw or constant and have nothing in
     common with the other side.
     """
-    if not sides.same_shape or sides.left.size < _FEWEST or sides.twin.role == "input":
+    if not sides.same_shape or sides.left.size < FEWEST_OF_STATISTICS or sides.twin.role == "input":
         return []
     drawn = _drawn(sides, others)
     if drawn == [None, None] or _same_values(sides.left, sides.right):
         return []
     common = abs(_cosine(sides.left, sides.right))
-    chance = _SIGMAS / math.sqrt(sides.left.size)
+    chance = CHANCE_SIGMAS / math.sqrt(sides.left.size)
     constant = [one in _CONSTANTS for one in drawn]
     # A constant has a direction in common with anything whose mean is not zero.
     if not any(constant) and common > chance:
@@ -88,13 +90,13 @@ def _cause(drawn: Sequence[str | None], constant: Sequence[bool]) -> str:
 
 def detect_random(sides: Sides) -> list[Suspicion]:
     """rng_differs: inputs drawn from one distribution that have nothing in common."""
-    if not sides.same_shape or sides.left.size < _FEWEST_DRAWN or sides.twin.role == "parameter":
+    if not sides.same_shape or sides.left.size < FEWEST_DRAWN or sides.twin.role == "parameter":
         return []
-    flat = [one.reshape(-1)[:_LOOKED_AT].astype(np.float64) for one in (sides.left, sides.right)]
+    flat = [one.reshape(-1)[:DRAWS_SAMPLE].astype(np.float64) for one in (sides.left, sides.right)]
     if not all(np.isfinite(one).all() for one in flat) or any(map(is_constant, flat)):
         return []
     count = len(flat[0])
-    chance = _SIGMAS / math.sqrt(count)
+    chance = CHANCE_SIGMAS / math.sqrt(count)
     common = abs(correlation(*flat))
     # Data that was not drawn is alike from one element to the next; a shift of it has no
     # correlation either, but its neighbours have.
@@ -103,7 +105,7 @@ def detect_random(sides: Sides) -> list[Suspicion]:
     if sides.integers or max(common, *along) > chance:
         return []
     apart = _apart(*flat)
-    if apart > _KOLMOGOROV * math.sqrt(2.0 / count) or _same_values(*flat):
+    if apart > TWO_DRAWS_APART * math.sqrt(2.0 / count) or _same_values(*flat):
         return []
     evidence = {"correlation": common, "chance": chance, "apart": apart, "form": _form(flat[1])}
     return [_by_chance(sides, "rng_differs", common, chance, evidence)]
@@ -143,7 +145,7 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
         suspicion = sides.suspicion("buffer_uninitialised", residual, evidence)
         if not ordinary.any():
             # No element is of the size of any on the other side, in any of its digits.
-            suspicion = replace(suspicion, independent=_DIGITS * one.size)
+            suspicion = replace(suspicion, independent=DIGITS_OF_DRAW * one.size)
         return [suspicion]
     return []
 
@@ -153,7 +155,9 @@ def _odd(values: np.ndarray, integers: bool) -> np.ndarray:
     size = np.abs(values)
     odd = np.asarray(size > 2.0**40)
     if not integers:
-        odd = np.asarray(~np.isfinite(values) | (size > _HUGE) | ((size > 0.0) & (size < _TINY)))
+        odd = np.asarray(
+            ~np.isfinite(values) | (size > HUGE_VALUE) | ((size > 0.0) & (size < TINY_VALUE))
+        )
     found = values[odd]
     is_mask = len(found) > 1 and bool((found == found[0]).all() and found[0] < 0.0)
     return np.zeros_like(odd) if is_mask else odd

@@ -13,12 +13,15 @@ from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.signatures import values_of
-
-_FEWEST, _FEWEST_TENSORS = 256, 3
-_LEAST, _MOST = 4096, 1 << 14  # values in all, and of one tensor
-_MOST_TENSORS = 24
-_SIGMAS = 5.0
-_UNRELATED = 0.5
+from troubleshooter_nb.thresholds import (
+    DRAW_TENSORS,
+    DRAW_VALUES,
+    DRAWN_SIGMAS,
+    FEWEST_DRAWN,
+    FEWEST_DRAWN_TENSORS,
+    FEWEST_DRAWN_TOGETHER,
+    UNRELATED_WEIGHTS,
+)
 
 
 def stored_in(values: np.ndarray, bits: int) -> np.ndarray:
@@ -36,11 +39,14 @@ def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:
     with the other side's, so that a whole side was drawn.
     """
     weights = [one for one in others if _is_weight(one)]
-    drawn = [one for one in weights if one.rel_l2 > _UNRELATED]
+    drawn = [one for one in weights if one.rel_l2 > UNRELATED_WEIGHTS]
     if not _is_weight(twin) or len(drawn) < 0.75 * len(weights):
         return None
     read = list(_read([twin, *drawn], side))
-    if len(read) <= _FEWEST_TENSORS or sum(len(one) for one, _ in read) < _LEAST:
+    if (
+        len(read) <= FEWEST_DRAWN_TENSORS
+        or sum(len(one) for one, _ in read) < FEWEST_DRAWN_TOGETHER
+    ):
         return None
     for rule, power in (("{:.3g}", 0.0), ("{:.3g}/sqrt(fan_in)", 0.5)):
         scaled = [values * fan_in**power for values, fan_in in read]
@@ -55,16 +61,16 @@ def is_untrained(others: Sequence[Twin], side: int) -> bool:
     found = []
     for other in others:
         source = other.sources[side]
-        if source is None or not _is_weight(other) or math.prod(source.shape) < _FEWEST:
+        if source is None or not _is_weight(other) or math.prod(source.shape) < FEWEST_DRAWN:
             continue
         # Whole rows, so that the number of inputs is the shape's.
         inputs = math.prod(source.shape[1:])
-        rows = min(source.shape[0], max(1, _MOST // inputs))
+        rows = min(source.shape[0], max(1, DRAW_VALUES // inputs))
         values = values_of(source.read(0, rows * inputs)).reshape(rows, *source.shape[1:])
         found.append(initialiser_of(stored_in(values, other.bits[side])) is not None)
-        if len(found) == _MOST_TENSORS:
+        if len(found) == DRAW_TENSORS:
             break
-    return len(found) >= _FEWEST_TENSORS and sum(found) > len(found) / 2
+    return len(found) >= FEWEST_DRAWN_TENSORS and sum(found) > len(found) / 2
 
 
 def _is_weight(twin: Twin) -> bool:
@@ -74,12 +80,12 @@ def _is_weight(twin: Twin) -> bool:
 
 def _read(twins: Sequence[Twin], side: int) -> Iterator[tuple[np.ndarray, int]]:
     """First values of each tensor that is large enough, and its number of inputs."""
-    step = max(1, len(twins) // _MOST_TENSORS)
+    step = max(1, len(twins) // DRAW_TENSORS)
     for twin in [twins[0], *twins[1::step]]:
         source = twin.sources[side]
-        if source is None or source.dtype.kind == "c" or math.prod(source.shape) < _FEWEST:
+        if source is None or source.dtype.kind == "c" or math.prod(source.shape) < FEWEST_DRAWN:
             continue
-        values = values_of(source.read(0, min(math.prod(source.shape), _MOST)))
+        values = values_of(source.read(0, min(math.prod(source.shape), DRAW_VALUES)))
         yield values.astype(np.float64), math.prod(source.shape[1:])
 
 
@@ -93,10 +99,10 @@ def _common_deviation(tensors: Sequence[np.ndarray]) -> float | None:
     # Of so many sums of squares the spread is chi-square's.
     apart = float((counts / 2.0 * np.square(squares / variance - 1.0)).sum())
     freedom = len(tensors) - 1
-    if apart > freedom + _SIGMAS * math.sqrt(2.0 * freedom):
+    if apart > freedom + DRAWN_SIGMAS * math.sqrt(2.0 * freedom):
         return None
     pooled = np.concatenate(tensors) / math.sqrt(variance)
-    error = _SIGMAS / math.sqrt(len(pooled))
+    error = DRAWN_SIGMAS / math.sqrt(len(pooled))
     kurtosis = float((pooled**4).mean())
     normal = abs(kurtosis - 3.0) < math.sqrt(24.0) * error and abs(pooled.mean()) < error
     return math.sqrt(variance) if normal else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-_NEAR = 1e-4
-_LARGEST_COUNT = 64
+from troubleshooter_nb.thresholds import LARGEST_NAMED_COUNT, SAME_FACTOR
+
 _DROPS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 
 
 def named_factor(
-    factor: float, hints: Mapping[str, float] | None = None, *, near: float = _NEAR
+    factor: float, hints: Mapping[str, float] | None = None, *, near: float = SAME_FACTOR
 ) -> str:
     """A name for a factor, or "" where none is near.
 
@@ -56,7 +56,7 @@ def _candidates(hints: Mapping[str, float]) -> Iterator[tuple[float, str]]:
         yield math.sqrt(width), f"sqrt({width})"
     for share in _DROPS:
         yield 1.0 / (1.0 - share), f"(1/(1-{share:g}))"
-    for count in range(17, _LARGEST_COUNT + 1):
+    for count in range(17, LARGEST_NAMED_COUNT + 1):
         yield float(count), str(count)
     for count in (100, 128, 1000, 1024):
         yield float(count), str(count)

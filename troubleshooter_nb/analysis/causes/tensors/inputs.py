@@ -15,13 +15,9 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     error_of,
     is_constant,
 )
+from troubleshooter_nb.thresholds import COUNTED_PER_LEVEL, FILTER_LEFT, LEAST_IMAGE, NOISE_LEFT
 
 _EDGE = 2  # pixels that a filter which turns one resize into another reaches to each side
-# Shares of the error: more is left of noise, from the side that has none; less by a filter that
-# was applied to the image itself.
-_NOISE, _FIXED = 0.9, 0.1
-_LEAST_IMAGE = 16
-_COUNTED = 4
 
 
 def detect_data_order(sides: Sides) -> list[Suspicion]:
@@ -48,7 +44,7 @@ def detect_positions(sides: Sides) -> list[Suspicion]:
         evidence: dict[str, Any] = {"offset": float(offsets[0]), "kind": "constant"}
         # A sequence that counts up on both sides is more than so many values of any kind.
         found = sides.suspicion("position_offset", 0.0, evidence)
-        return [replace(found, independent=_COUNTED * (left.size - 1))]
+        return [replace(found, independent=COUNTED_PER_LEVEL * (left.size - 1))]
     if max(within) == 1:
         per_sample = [float(row[0]) for row in rows[:8]]
         largest = float(np.abs(offsets).max())
@@ -69,13 +65,13 @@ def detect_resize(sides: Sides) -> list[Suspicion]:
     if not sides.same_shape or len(shape) < 3 or sides.twin.role not in ("", "input"):
         return []
     left, right = (_planes(one) for one in (sides.left, sides.right))
-    if min(left.shape[1:]) < _LEAST_IMAGE or is_constant(sides.right):
+    if min(left.shape[1:]) < LEAST_IMAGE or is_constant(sides.right):
         return []
     smooth = correlation(right[:, :, 1:], right[:, :, :-1])
     if not (1e-3 < sides.before < 0.5 and smooth > 0.5 and correlation(left, right) > 0.9):
         return []
     fits = _filter(left, right), _filter(right, left)
-    if max(fit[1] for fit in fits) > _NOISE * sides.before:
+    if max(fit[1] for fit in fits) > NOISE_LEFT * sides.before:
         return []
     kernel, residual = min(fits, key=lambda fit: fit[1])
     total = float(kernel.sum())
@@ -86,7 +82,7 @@ def detect_resize(sides: Sides) -> list[Suspicion]:
     if at_edges < 0.2:
         return []
     evidence = {"filter_sum": total, "edges": at_edges, "centre": float(kernel[0])}
-    rival = residual if residual < _FIXED * sides.before else math.inf
+    rival = residual if residual < FILTER_LEFT * sides.before else math.inf
     found = sides.suspicion(
         "image_resize_library", residual, evidence, rival=rival, fitted=len(kernel)
     )

@@ -19,8 +19,8 @@ from troubleshooter_nb.naming.roles import (
     is_query_or_key,
     is_recurrent,
 )
+from troubleshooter_nb.thresholds import FEWEST_ORDERED
 
-_FEWEST = 8  # elements
 _GATES = {3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}
 
 _ORDERS = ("transpose", "permute", "flip", "blocks", "row_permutation", "repeat")
@@ -30,7 +30,7 @@ Found = tuple[str, dict[str, Any]]
 
 def detect_layout(sides: Sides) -> list[Suspicion]:
     """The cause of an order in which the values of left lie on the right, if one order fits."""
-    if min(sides.left.size, sides.right.size) < _FEWEST:
+    if min(sides.left.size, sides.right.size) < FEWEST_ORDERED:
         return []
     relation, side = None, "left"
     if sides.left.size > sides.right.size:

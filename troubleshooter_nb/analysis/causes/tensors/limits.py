@@ -11,6 +11,7 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
 from troubleshooter_nb.metrics.float_formats import FLOAT32, FORMATS, SHORT_FORMATS
 from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
+from troubleshooter_nb.thresholds import FEWEST_ZEROS, OTHER_ELEMENTS_ERROR
 
 # Largest finite values, beyond which there is inf, of formats that are reached in practice.
 _OVERFLOWS = {name: FORMATS[name].largest for name in ("float16", "float8_e5m2")}
@@ -25,8 +26,6 @@ _LIMITS = {
 _SMALLEST = {
     f"{name}, subnormals flushed": FORMATS[name].smallest_normal for name in ("float32", "float16")
 } | {name: 0.5 * FORMATS[name].smallest for name in reversed(SHORT_FORMATS)}
-_REST = 0.05  # error of the other elements above which the whole is another matter
-_FEWEST_ZEROS = 8
 
 
 def detect_overflow(sides: Sides) -> list[Suspicion]:
@@ -47,7 +46,7 @@ def detect_overflow(sides: Sides) -> list[Suspicion]:
             kept = np.isfinite(one) & np.isfinite(other)
             inside = size[kept].max(initial=0.0) <= limit * (1.0 + near)
             rest = error_of(one[kept], other[kept])
-            if beyond and inside and rest <= _REST:
+            if beyond and inside and rest <= OTHER_ELEMENTS_ERROR:
                 evidence = {
                     "format": name,
                     "side": side,
@@ -74,7 +73,7 @@ def detect_saturation(sides: Sides) -> list[Suspicion]:
                 clipped = np.clip(other, 0.0, limit)
             changed = (clipped != other) & ~np.isnan(other)
             rest = error_of(one, clipped)
-            if changed.any() and rest <= _REST and rest <= 0.5 * sides.before:
+            if changed.any() and rest <= OTHER_ELEMENTS_ERROR and rest <= 0.5 * sides.before:
                 if not (one[changed] == clipped[changed]).all() or _is_mask(other[changed]):
                     continue
                 evidence = {"format": name, "side": side, "count": int(changed.sum())}
@@ -89,7 +88,7 @@ def detect_underflow(sides: Sides) -> list[Suspicion]:
         count = int(lost.sum())
         size = np.abs(other)
         kept = (one != 0.0) & (other != 0.0)
-        if count < _FEWEST_ZEROS or not kept.any():
+        if count < FEWEST_ZEROS or not kept.any():
             continue
         largest_lost, smallest_kept = float(size[lost].max()), float(size[kept].min())
         for name, least in _SMALLEST.items():
@@ -100,7 +99,7 @@ def detect_underflow(sides: Sides) -> list[Suspicion]:
                 continue
             rest = error_of(one[~lost], other[~lost])
             # One-sided zeros are those of a rectifier.
-            if rest <= _REST or not (other[lost] > 0).all():
+            if rest <= OTHER_ELEMENTS_ERROR or not (other[lost] > 0).all():
                 evidence = {
                     "format": name,
                     "side": side,
@@ -131,7 +130,7 @@ def detect_swallowed(sides: Sides) -> list[Suspicion]:
         bound = value == 0.0 or value in (float(finite.min()), float(finite.max()))
         kept = ~lost
         rest = error_of(one[kept], other[kept])
-        if (values == value).all() and bound and rest <= _REST and kept.any():
+        if (values == value).all() and bound and rest <= OTHER_ELEMENTS_ERROR and kept.any():
             # A softmax over a row that is masked altogether is NaN or 0, too.
             rows = lost.reshape(-1, lost.shape[-1]) if lost.ndim > 1 else lost.reshape(-1, 1)
             masked = lost.ndim > 1 and bool((rows.all(1) == rows.any(1)).all())

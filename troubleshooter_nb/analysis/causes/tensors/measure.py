@@ -13,11 +13,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Suspicion, Twin, plain
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
 from troubleshooter_nb.metrics.signatures import remainder_norm, values_of
-
-# An explanation has to leave less than this of what it explains.
-_EXPLAINED = 0.1
-# Larger tensors are looked at in so many elements where all are not needed.
-SAMPLE = 1 << 20
+from troubleshooter_nb.thresholds import EXPLAINED, TENSOR_SAMPLE
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Sides:
         """Whether what is left is near rounding, far below the start and beyond chance."""
         size = min(self.left.size, self.right.size)
         near = residual <= max(4.0 * self.floor, tolerance)
-        return near and residual <= _EXPLAINED * self.before and size >= 4 * fitted + 8
+        return near and residual <= EXPLAINED * self.before and size >= 4 * fitted + 8
 
 
 def sides_of(twin: Twin) -> Sides | None:
@@ -150,6 +146,6 @@ def transform(kind: str, *arguments: int | str) -> dict[str, Any]:
 
 def is_whole(values: np.ndarray) -> bool:
     """Whether the first elements are whole numbers, whatever their dtype."""
-    head = values.reshape(-1)[:SAMPLE]
+    head = values.reshape(-1)[:TENSOR_SAMPLE]
     with np.errstate(invalid="ignore"):
         return bool(np.isfinite(head).all() and (head == np.rint(head)).all())

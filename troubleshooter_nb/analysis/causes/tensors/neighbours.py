@@ -21,18 +21,20 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_embedding, is_head, is_in_a_list, is_product
-
-_FEWEST = 16
-_FEWEST_VALUES = 8
-_PROBE = 256
-_HEAD_VALUES, _HEAD_ERROR = 16, 1e-2  # the error squared, over the square of the values
-_EQUAL = 1e-3  # of a match; two layers of one network are further apart
+from troubleshooter_nb.thresholds import (
+    EQUAL_LAYERS,
+    FEWEST_MOVED,
+    FEWEST_WHOLE,
+    OTHER_HEAD_ERROR,
+    TIED_FIRST,
+    TIED_PROBE,
+)
 
 
 def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     """tied_weights_broken: a head that equals the embedding on one side only."""
     name = sides.twin.name
-    if sides.left.ndim != 2 or sides.left.size < _FEWEST or not sides.same_shape:
+    if sides.left.ndim != 2 or sides.left.size < FEWEST_MOVED or not sides.same_shape:
         return []
     for other in others:
         if other is sides.twin or not (
@@ -62,10 +64,10 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
 
     Of an input: data_order, as it is that of another call.
     """
-    if not sides.same_shape or sides.left.size < _FEWEST or is_constant(sides.left):
+    if not sides.same_shape or sides.left.size < FEWEST_MOVED or is_constant(sides.left):
         return []
     # Masks and flags are alike by chance.
-    if sides.integers and len(np.unique(sides.left)) < _FEWEST_VALUES:
+    if sides.integers and len(np.unique(sides.left)) < FEWEST_WHOLE:
         return []
     matches = []
     for other in others:
@@ -80,7 +82,7 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
                 if theirs is not None:
                     matches.append((error_of(values, values_of(theirs)), side, other.name))
     matches.sort()
-    limit = max(4.0 * sides.floor, _EQUAL)
+    limit = max(4.0 * sides.floor, EQUAL_LAYERS)
     if not matches or matches[0][0] > limit or matches[0][0] > 0.1 * sides.before:
         return []
     residual, side, name = matches[0]
@@ -101,7 +103,7 @@ _SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_bias
 
 def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     """lstm_gate_order: one bias on one side that is the sum of two on the other."""
-    if not sides.same_shape or "bias_ih" not in sides.twin.name or sides.left.size < _FEWEST:
+    if not sides.same_shape or "bias_ih" not in sides.twin.name or sides.left.size < FEWEST_MOVED:
         return []
     wanted = sides.twin.name.replace("bias_ih", "bias_hh")
     for other in others:
@@ -152,12 +154,12 @@ def _likely(values: np.ndarray, source: ArraySource) -> bool:
         return False
     flat = values.reshape(-1)
     # Most differ in the first few already, and so many tensors are asked that nothing else counts.
-    own = flat[:_HEAD_VALUES].astype(np.float64)
+    own = flat[:TIED_FIRST].astype(np.float64)
     error = source.read(0, len(own)).astype(np.float64) - own
-    if error @ error > _HEAD_ERROR * (own @ own):
+    if error @ error > OTHER_HEAD_ERROR * (own @ own):
         return False
     for start in (0, flat.size // 2):
-        stop = min(start + _PROBE, flat.size)
+        stop = min(start + TIED_PROBE, flat.size)
         theirs = values_of(source.read(start, stop))
         if error_of(flat[start:stop], theirs) > 1e-2:
             return False

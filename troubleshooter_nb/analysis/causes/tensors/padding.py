@@ -7,14 +7,13 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
 from troubleshooter_nb.naming.roles import is_embedding
-
-_FEWEST_ROWS = 4
+from troubleshooter_nb.thresholds import FEWEST_TABLE_ROWS
 
 
 def detect_padding_row(sides: Sides) -> list[Suspicion]:
     """padding_idx_row: one row is zero on one side and not on the other; all others agree."""
     left, right = sides.left, sides.right
-    if not sides.same_shape or left.ndim != 2 or len(left) < _FEWEST_ROWS:
+    if not sides.same_shape or left.ndim != 2 or len(left) < FEWEST_TABLE_ROWS:
         return []
     if not is_embedding(sides.twin.name) or sides.twin.role not in ("", "parameter"):
         return []

@@ -19,13 +19,15 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 )
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.roles import is_vocabulary
+from troubleshooter_nb.thresholds import (
+    CHANCE_SIGMAS,
+    FAR_OFF,
+    FULL_BLOCK,
+    MOST_DAMAGED_BLOCKS,
+    NO_ROUNDING,
+)
 
 _ALIGNED = 32  # bytes: the least that devices move at once
-_MOST_BLOCKS = 4
-_FULL = 0.9  # share of a block that has to differ
-_FAR = 20.0  # times the largest other value: no rule of a network makes a whole block that large
-_SIGMAS = 4.0
-_MUCH = 1e-2  # change of an element that is no rounding
 
 
 def differing(sides: Sides) -> np.ndarray:
@@ -157,7 +159,7 @@ def _aligned_blocks(unequal: np.ndarray, itemsize: int) -> list[tuple[int, int]]
     pieces, counts = np.unique(unequal // piece, return_counts=True)
     breaks = np.flatnonzero(np.diff(pieces) != 1) + 1
     runs = np.split(pieces, breaks)
-    if len(runs) > _MOST_BLOCKS or counts.sum() < _FULL * piece * len(pieces):
+    if len(runs) > MOST_DAMAGED_BLOCKS or counts.sum() < FULL_BLOCK * piece * len(pieces):
         return []
     # The first and the last piece are full, too: the ends of the block are aligned.
     ends = {int(run[0]) for run in runs} | {int(run[-1]) for run in runs}
@@ -204,8 +206,8 @@ def _is_garbage(sides: Sides, rest: np.ndarray, start: int, stop: int) -> bool:
         return False
     largest = float(np.abs(sides.right.reshape(-1)[rest]).max(initial=0.0))
     size = max(float(np.median(np.abs(one))) for one in blocks)
-    chance = _SIGMAS / math.sqrt(stop - start)
-    return size > _FAR * largest and abs(correlation(*blocks)) < chance
+    chance = CHANCE_SIGMAS / math.sqrt(stop - start)
+    return size > FAR_OFF * largest and abs(correlation(*blocks)) < chance
 
 
 def _flipped_bit(sides: Sides) -> list[Suspicion]:
@@ -225,7 +227,7 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
     values = float(sides.left.reshape(-1)[place]), float(sides.right.reshape(-1)[place])
     # A sign or a factor of two has other causes.
     named = bit == 8 * width - 1 or 0.0 in values or values[0] / values[1] in (2.0, 0.5)
-    if one ^ other != 1 << bit or named or not abs(values[0] / values[1] - 1.0) > _MUCH:
+    if one ^ other != 1 << bit or named or not abs(values[0] / values[1] - 1.0) > NO_ROUNDING:
         return []
     itemsize = sides.twin.dtypes[0].itemsize if sides.twin.dtypes[0] else width
     evidence = {

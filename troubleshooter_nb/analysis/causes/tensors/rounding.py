@@ -10,7 +10,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import (
-    SAMPLE,
     Sides,
     error_of,
     is_constant,
@@ -21,12 +20,15 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import FLOAT32, FORMATS, SHORT_FORMATS, in_format
 from troubleshooter_nb.metrics.floats import significand_bits
-
-_HELD, _LOOSE = 0.999, 0.5  # shares of elements that a format holds exactly, on either side
-_FEWEST = 16
-_LOOKED_AT = 1 << 16  # elements whose bits are looked at
-_LEAST_UNDONE = 0.5
-_COMPUTED = 4.0  # roundoffs that a few rounded operators before this one add up to
+from troubleshooter_nb.thresholds import (
+    BITS_SAMPLE,
+    CAST_UNDONE,
+    FEWEST_OF_FORMAT,
+    HELD_SHARE,
+    NOT_HELD_SHARE,
+    ROUNDED_BEFORE,
+    TENSOR_SAMPLE,
+)
 
 
 def detect_cast(sides: Sides) -> list[Suspicion]:
@@ -35,13 +37,16 @@ def detect_cast(sides: Sides) -> list[Suspicion]:
     Where more happened than one rounding, as behind several operators in that format, what is
     left is as much as there was; a stored dtype that says the format itself is no news then.
     """
-    if not sides.same_shape or sides.left.size < _FEWEST:
+    if not sides.same_shape or sides.left.size < FEWEST_OF_FORMAT:
         return []
     for side, narrow, wide in _both(sides):
         if is_constant(narrow) or is_whole(narrow):
             continue
         for name in (*SHORT_FORMATS, "tf32"):
-            if _share_held(narrow, name) >= _HELD and _share_held(wide, name) <= _LOOSE:
+            if (
+                _share_held(narrow, name) >= HELD_SHARE
+                and _share_held(wide, name) <= NOT_HELD_SHARE
+            ):
                 return _cast(sides, side, name, narrow, wide)
     return []
 
@@ -59,10 +64,10 @@ def _cast(
     ]
     residual = min(errors)
     best, truncated = ways[errors.index(residual)]
-    exact = residual <= _LEAST_UNDONE * sides.before and residual <= 2.0**-bits
+    exact = residual <= CAST_UNDONE * sides.before and residual <= 2.0**-bits
     known = sides.twin.dtypes[0 if side == "left" else 1]
     stored = known is not None and 0 < significand_bits(known) <= bits
-    if not exact and (stored or not sides.before <= _COMPUTED * 2.0**-bits):
+    if not exact and (stored or not sides.before <= ROUNDED_BEFORE * 2.0**-bits):
         return []
     held = _share_held(narrow, name), _share_held(wide, name)
     evidence: dict[str, Any] = {"format": best, "formats": names, "side": side}
@@ -116,7 +121,9 @@ def detect_reduction(sides: Sides) -> list[Suspicion]:
         return []
     if sides.before > max(sides.floor, 32.0 * FLOAT32.unit_roundoff):
         return []
-    left, right = (one.reshape(-1)[:SAMPLE].astype(np.float64) for one in (sides.left, sides.right))
+    left, right = (
+        one.reshape(-1)[:TENSOR_SAMPLE].astype(np.float64) for one in (sides.left, sides.right)
+    )
     error = (left - right)[np.isfinite(left) & (left != right)]
     if len(error) < 32:
         return []
@@ -140,9 +147,9 @@ def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 def _share_held(values: np.ndarray, name: str) -> float:
     """Share of the finite non-zero elements that a format holds exactly; 0 for too few."""
     flat = values.reshape(-1)
-    flat = flat[:: -(-flat.size // _LOOKED_AT)]
+    flat = flat[:: -(-flat.size // BITS_SAMPLE)]
     flat = flat[np.isfinite(flat) & (flat != 0.0)]
-    if len(flat) < _FEWEST:
+    if len(flat) < FEWEST_OF_FORMAT:
         return 0.0
     return float((in_format(flat, name) == flat).mean())
 

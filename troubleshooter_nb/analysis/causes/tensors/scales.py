@@ -12,11 +12,8 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, is_constant
+from troubleshooter_nb.thresholds import BITS_SAMPLE, IMAGE_TOLERANCE, MOST_IMAGE_CHANNELS
 
-# Images go through eight bits: half a level of the smallest deviation in use.
-_INPUT_TOLERANCE = 1e-2
-_MOST_CHANNELS = 4
-_LOOKED_AT = 1 << 16
 # Mean and deviation per channel of images from 0 to 1, as published with the data sets.
 _RECIPES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "0..1": ((0.0,), (1.0,)),
@@ -98,7 +95,7 @@ def detect_input_scale(sides: Sides) -> list[Suspicion]:
 def _scaled(sides: Sides) -> list[Suspicion]:
     simple: list[Affine] = []
     for fit in _fits(sides):
-        if sides.holds(fit.residual, fitted=fit.fitted, tolerance=_INPUT_TOLERANCE):
+        if sides.holds(fit.residual, fitted=fit.fitted, tolerance=IMAGE_TOLERANCE):
             evidence = _described(fit, extent=_extent(sides.left))
             if fit.axis is None or evidence["recipes"] or fit.residual <= 0.1 * simple[-1].residual:
                 rival = min((one.residual for one in simple), default=math.inf)
@@ -157,14 +154,14 @@ def observed_scale(sides: Sides, hints: Mapping[str, float] | None = None) -> di
 def _fits(sides: Sides, *, channels: bool = False) -> Iterator[Affine]:
     """Simple explanations first."""
     left, right = sides.left, sides.right
-    few = slice(None, None, -(-left.size // _LOOKED_AT))
+    few = slice(None, None, -(-left.size // BITS_SAMPLE))
     for offset in (False, True):
         fit = fit_affine(left.reshape(-1)[few], right.reshape(-1)[few], offset=offset)
         # Most fail in a sample; what is left there is what others are held against.
         yield fit if fit.residual > 0.1 else fit_affine(left, right, offset=offset)
     for axis, size in enumerate(left.shape):
         # Channels are few in an image; the number of images is not a number of channels.
-        image = size <= _MOST_CHANNELS and left.ndim >= 3 and (axis or left.ndim == 3)
+        image = size <= MOST_IMAGE_CHANNELS and left.ndim >= 3 and (axis or left.ndim == 3)
         if size > 1 and (image or channels) and left.size >= 8 * size:
             if channels:
                 yield fit_affine(left, right, axis, offset=False)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.thresholds import SMALLEST_LOSS_SCALE
 
-_SMALLEST_LOSS_SCALE = 2.0**8
 _LOSS_SCALE = Message("evidence_words.loss scale")
 
 # key of the context -> cause, what it is called; the more specific first.
@@ -56,7 +56,7 @@ def names_of(factor: float, precision: float, context: Mapping[str, Any]) -> lis
     is_whole = whole >= 2 and abs(size / whole - 1) <= near and near * whole < 0.05
     power = math.log2(size)
     near_power = abs(power - round(power)) * math.log(2) <= near
-    if near_power and size >= _SMALLEST_LOSS_SCALE:
+    if near_power and size >= SMALLEST_LOSS_SCALE:
         said = Message("evidence.quantity_power", what=_LOSS_SCALE, power=round(power))
         scale = Name("loss_scale_left", said)
         if all(name.cause != "loss_scale_left" for name in names):

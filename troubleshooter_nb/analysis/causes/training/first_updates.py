@@ -14,15 +14,14 @@ from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.evidence import evidence_word
+from troubleshooter_nb.thresholds import (
+    FEWEST_UPDATES,
+    ROUNDINGS_OFF_RATE,
+    SIGNS_TOWARDS_ZERO,
+    UPDATE_FOLLOWS_RATE,
+    UPDATES_OF_RATE,
+)
 
-_FEWEST = 32
-# Share of the updates that are the rate, less a decay, to within a thousandth of it.
-_MOSTLY = 0.3
-_NEAR = 1e-3
-# Changes of sign that have to point at zero, of all.
-_TOWARD = 0.95
-# How many roundings an update has to be off the rate for its gradient to be known.
-_KNOWN = 30.0
 _BETAS = tuple(product((0.9, 0.95, 0.8, 0.5), (0.999, 0.99, 0.98, 0.95, 0.9)))
 _SIDES = ("left", "right")
 
@@ -61,10 +60,10 @@ def detect_first_updates(samples: Sequence[Sampled]) -> list[Suspicion]:
         Of weight_decay_coupling or adam_epsilon_place; at most one.
     """
     left, right = _first(samples, 0), _first(samples, 1)
-    if left is None or right is None or max(left.share, right.share) < _MOSTLY:
+    if left is None or right is None or max(left.share, right.share) < UPDATES_OF_RATE:
         return []
     sides = left, right
-    if min(left.share, right.share) < _MOSTLY:
+    if min(left.share, right.share) < UPDATES_OF_RATE:
         return _place(sides)
     return _coupling(sides) or _correction(samples, sides) or _place(sides)
 
@@ -80,7 +79,7 @@ def _first(samples: Sequence[Sampled], side: int) -> _First | None:
     rounding = np.abs(after) * max(one.roundoff[side] for one in samples)
     sizes = np.abs(updates)
     usual = sizes >= 0.5 * np.quantile(sizes[sizes > 0], 0.9) if sizes.any() else sizes > 0
-    if usual.sum() < _FEWEST:
+    if usual.sum() < FEWEST_UPDATES:
         return None
     kept = usual
     # Where gradients are small updates are, too: those are no part of the fit.
@@ -92,7 +91,7 @@ def _first(samples: Sequence[Sampled], side: int) -> _First | None:
     exact = kept & (rounding <= np.quantile(rounding[kept], 0.25))
     # All fall short of the rate by eps over the gradient: the largest do so least.
     rate = float(np.quantile(np.abs(updates - decay * start)[exact], 0.9)) if rate > 0 else 0.0
-    obeys = rest <= _NEAR * rate + 4 * rounding
+    obeys = rest <= UPDATE_FOLLOWS_RATE * rate + 4 * rounding
     moved = max(int((sizes > 0).sum()), 1)
     share = float((obeys & (sizes > 0)).sum()) / moved if rate > 0 else 0.0
     return _First(updates, start, rounding, rate, -decay, share)
@@ -107,20 +106,23 @@ def _coupling(sides: tuple[_First, _First]) -> list[Suspicion]:
         plain, decayed = sides[coupled], sides[other]
         rate = plain.rate
         typical = float(np.sqrt(np.mean(plain.start**2)))
-        if abs(decayed.rate / rate - 1) > _NEAR or decayed.decay * typical < _NEAR * rate:
+        if (
+            abs(decayed.rate / rate - 1) > UPDATE_FOLLOWS_RATE
+            or decayed.decay * typical < UPDATE_FOLLOWS_RATE * rate
+        ):
             continue
         if abs(plain.decay) > 0.02 * decayed.decay:
             continue
         undecayed = decayed.updates + decayed.decay * decayed.start
         # Of gradients near eps an update is no sign.
-        near = _NEAR * rate + 4 * decayed.rounding
+        near = UPDATE_FOLLOWS_RATE * rate + 4 * decayed.rounding
         signs = np.abs(np.abs(undecayed) - rate) <= near
         signs |= np.abs(undecayed) <= 4 * decayed.rounding
         apart = np.where(signs, undecayed - plain.updates, 0.0)
         turned = np.rint(apart / rate)
         count = int((turned != 0).sum())
         toward = turned * plain.start > 0
-        if count < _FEWEST or toward.sum() < _TOWARD * count:
+        if count < FEWEST_UPDATES or toward.sum() < SIGNS_TOWARDS_ZERO * count:
             continue
         norm = float(np.linalg.norm(sides[1].updates))
         before = float(np.linalg.norm(sides[0].updates - sides[1].updates)) / norm
@@ -151,7 +153,7 @@ def _correction(samples: Sequence[Sampled], sides: tuple[_First, _First]) -> lis
     moved = (second[0][0] != 0) & (second[1][0] != 0)
     for one in sides:
         moved &= np.abs(one.updates) > 0.99 * one.rate
-    if moved.sum() < _FEWEST:
+    if moved.sum() < FEWEST_UPDATES:
         return []
     ratios = second[0][0][moved] / second[1][0][moved]
     # Gradients of the second step agree as far as the first updates did.
@@ -196,9 +198,11 @@ def _place(sides: tuple[_First, _First]) -> list[Suspicion]:
     found = []
     for inside, other in ((0, 1), (1, 0)):
         rate = sides[other].rate
-        decayed = abs(sides[other].decay) * np.abs(sides[other].start).max() > _NEAR * rate
+        decayed = (
+            abs(sides[other].decay) * np.abs(sides[other].start).max() > UPDATE_FOLLOWS_RATE * rate
+        )
         known = _informative(sides, rate)
-        if sides[other].share < _MOSTLY or decayed or known.sum() < _FEWEST:
+        if sides[other].share < UPDATES_OF_RATE or decayed or known.sum() < FEWEST_UPDATES:
             continue
         # Of the other side gradients may be too small for updates of the full rate.
         given, told = (np.abs(sides[side].updates)[known] / rate for side in (other, inside))
@@ -235,7 +239,7 @@ def _informative(sides: tuple[_First, _First], rate: float) -> np.ndarray:
     """Where both updates are off 0 and off the rate by more than rounding, of the same sign."""
     known: np.ndarray = sides[0].updates * sides[1].updates > 0
     for side in sides:
-        least, sizes = _KNOWN * side.rounding, np.abs(side.updates)
+        least, sizes = ROUNDINGS_OFF_RATE * side.rounding, np.abs(side.updates)
         known &= (sizes > least) & (rate - sizes > least)
     return known
 

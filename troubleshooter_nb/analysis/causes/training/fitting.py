@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.training.history import MOST_FITTED, Sampled
+from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.rules import (
     GROUPS,
     Material,
@@ -17,16 +17,14 @@ from troubleshooter_nb.analysis.causes.training.rules import (
     simulate,
     solved,
 )
-
-# How much larger the squared residual of a form has to be, in units of the best one over the
-# number of values, to be given up: 40 is six standard deviations of one constant.
-_SIGNIFICANT = 40.0
-_MOST_COUNTED = 20_000
-# A rule that leaves more than this of the updates has not been recognised.
-RECOGNISED = 0.1
-_ROUNDS = 8
-_EXPLAINED = 1.5
-_HOPELESS = 0.3
+from troubleshooter_nb.thresholds import (
+    CONSTANT_ROUNDS,
+    FORM_GIVEN_UP,
+    RULE_COUNTED,
+    RULE_EXPLAINED,
+    RULE_HOPELESS,
+    TRAINED_FITTED,
+)
 
 
 def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
@@ -34,7 +32,7 @@ def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
     chosen = [one for one in samples if one.gradients[side] is not None]
     if not chosen or len(chosen) < len(samples):
         return None
-    most = max(MOST_FITTED // len(chosen), 64)
+    most = max(TRAINED_FITTED // len(chosen), 64)
     thin = [one.thinned(most) for one in chosen]
     groups, rounding, total = [], 0.0, 0.0
     for name in GROUPS:
@@ -65,9 +63,9 @@ def fit_all(material: Material) -> list[Rule]:
     for form in forms():
         best = min((rule.residual for rule in found), default=math.inf)
         # Nothing is left to explain; or no sgd comes near, and its other forms will not.
-        if best <= _EXPLAINED * material.floor:
+        if best <= RULE_EXPLAINED * material.floor:
             break
-        if form.family == "sgd" and len(found) >= 3 and best > _HOPELESS:
+        if form.family == "sgd" and len(found) >= 3 and best > RULE_HOPELESS:
             continue
         found.append(fit(form, material))
     return found
@@ -81,8 +79,8 @@ def best_of(rules: Sequence[Rule], material: Material) -> Rule:
 
 def is_worse(residual: float, best: float, material: Material) -> bool:
     """Whether a residual is larger than another by more than chance and rounding."""
-    counted = min(material.size, _MOST_COUNTED)
-    allowed = (best**2 + material.floor**2) * _SIGNIFICANT / counted
+    counted = min(material.size, RULE_COUNTED)
+    allowed = (best**2 + material.floor**2) * FORM_GIVEN_UP / counted
     return residual**2 - best**2 > allowed
 
 
@@ -158,7 +156,7 @@ def _refined(rule: Rule, material: Material, free: list[str], fixed: list[int]) 
         return best
     at = np.array([_to_axis(name, _value(best, name)) for name in free])
     damping = 1e-3
-    for _ in range(_ROUNDS):
+    for _ in range(CONSTANT_ROUNDS):
         base = _remainder(best, material)
         slopes = np.stack(
             [

@@ -12,17 +12,12 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.factors import Name, names_of
 from troubleshooter_nb.messages import Message
-
-# Smallest number of tensors that make "all of them" a statement.
-_FEWEST = 2
-# Share of the squared norm of all gradients that may belong to tensors with another factor:
-# biases in front of a normalisation have gradients that are nothing but rounding.
-_STRAY = 1e-6
-# Root mean square of a gradient over the largest of all, below which it is rounding residue.
-_RESIDUE = 1e-5
-# A factor that leaves no more than this of a difference is right, whatever is taken for rounding:
-# a backward pass may add up more of it than one operator does.
-_UNDONE = 1e-4
+from troubleshooter_nb.thresholds import (
+    FEWEST_GRADIENTS,
+    GRADIENT_RESIDUE,
+    GRADIENT_UNDONE,
+    STRAY_GRADIENTS,
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ def detect_gradients(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> 
 
 def _common_factor(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> Suspicion | None:
     usable = [one for one in gradients if math.isfinite(one.factor) and one.size > 0]
-    if len(usable) < _FEWEST:
+    if len(usable) < FEWEST_GRADIENTS:
         return None
     weights = _weights(usable)
     factors = np.array([one.factor for one in usable])
@@ -119,8 +114,8 @@ def _common_factor(gradients: Sequence[Ratio], context: Mapping[str, Any]) -> Su
         math.sqrt(float((weights * values**2).sum())) for values in (left, one, noises)
     )
     # Each tensor by itself obeys, or is too small to say.
-    obeys = left <= np.maximum(4.0 * np.maximum(noises, floor), _UNDONE * one) + 1e-12
-    if float(weights[~obeys].sum()) > _STRAY or obeys.sum() < _FEWEST:
+    obeys = left <= np.maximum(4.0 * np.maximum(noises, floor), GRADIENT_UNDONE * one) + 1e-12
+    if float(weights[~obeys].sum()) > STRAY_GRADIENTS or obeys.sum() < FEWEST_GRADIENTS:
         return None
     if before <= 4.0 * max(floor, residual):
         return None
@@ -282,7 +277,7 @@ def _frozen(gradients: Sequence[Ratio]) -> list[Suspicion]:
         none = [
             one
             for one, value in zip(gradients, rms, strict=True)
-            if not getattr(one, f"{side}_l2") > 0 and value > _RESIDUE * largest
+            if not getattr(one, f"{side}_l2") > 0 and value > GRADIENT_RESIDUE * largest
         ]
         some = [one for one in gradients if getattr(one, f"{side}_l2") > 0]
         part = connected_part([one.name for one in none], [one.name for one in gradients])

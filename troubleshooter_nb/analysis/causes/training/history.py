@@ -10,15 +10,9 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
+from troubleshooter_nb.thresholds import TRAINED_ELEMENTS, TRAINED_PIECES, TRAINED_TENSORS
 
 Sources = Sequence[ArraySource | None]
-
-# What is read at most: of a tensor, and how many tensors.
-MOST_ELEMENTS = 100_000
-MOST_TRACKS = 64
-# Of all tensors together, to fit an optimizer's rule.
-MOST_FITTED = 8_000
-_PIECES = 16
 
 
 @dataclass(frozen=True)
@@ -99,11 +93,11 @@ class Sampled:
         return Sampled(self.track, self.ndim, (left, right), gradients, self.roundoff)
 
 
-def sample(history: History, most_elements: int = MOST_ELEMENTS) -> list[Sampled]:
+def sample(history: History, most_elements: int = TRAINED_ELEMENTS) -> list[Sampled]:
     """A bounded sample of a history; tensors that lack a step on one side are left out."""
     usable = [track for track in history.tracks if _complete(track)]
-    if len(usable) > MOST_TRACKS:
-        chosen = np.unique(np.linspace(0, len(usable) - 1, MOST_TRACKS).astype(int))
+    if len(usable) > TRAINED_TENSORS:
+        chosen = np.unique(np.linspace(0, len(usable) - 1, TRAINED_TENSORS).astype(int))
         usable = [usable[place] for place in chosen]
     found = []
     for track in usable:
@@ -176,6 +170,6 @@ def _ranges(size: int, most: int) -> list[tuple[int, int]]:
     """Pieces spread evenly over a tensor, together at most so many elements."""
     if size <= most:
         return [(0, size)]
-    length = max(most // _PIECES, 1)
-    starts = np.linspace(0, size - length, _PIECES).astype(int)
+    length = max(most // TRAINED_PIECES, 1)
+    starts = np.linspace(0, size - length, TRAINED_PIECES).astype(int)
     return [(int(start), int(start) + length) for start in starts]

@@ -11,7 +11,6 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.fitting import (
-    RECOGNISED,
     best_of,
     fit,
     fit_all,
@@ -27,14 +26,14 @@ from troubleshooter_nb.analysis.causes.training.rules import (
 )
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.evidence import evidence_word
+from troubleshooter_nb.thresholds import (
+    AS_GOOD_UNFITTED,
+    RULE_RECOGNISED,
+    SAME_RATE,
+    SWAPPED_MARGIN,
+)
 
-# How much of the rounding a swapped setting has to add: a fifth in amplitude.
-_MARGIN = 0.05
 _MOST_RATES = 8  # named in the evidence
-# Learning rates closer than this are one.
-_SAME_RATE = 3e-4
-# A rule for which nothing was fitted is as good as a fitted one up to this many times its residual.
-_AS_GOOD = 3.0
 _SETTINGS = (
     *("momentum", "dampening", "nesterov", "beta", "eps", "place", "correction", "start"),
     "decoupled",
@@ -52,7 +51,7 @@ def detect_rules(sides: Sides) -> list[Suspicion]:
         return [chosen]
     rules = _same_form((left, right), sides)
     good = all(
-        rule.residual < min(RECOGNISED, max(1e3 * side.floor, 1e-3))
+        rule.residual < min(RULE_RECOGNISED, max(1e3 * side.floor, 1e-3))
         for rule, side in zip(rules, sides, strict=True)
     )
     if not good or rules[0].family != rules[1].family:
@@ -73,13 +72,13 @@ def _one_choice_apart(best: Rules, sides: Sides) -> Suspicion | None:
     found = []
     for mine, other in ((0, 1), (1, 0)):
         # The other side's constants are known as well as rounding lets them.
-        most = _AS_GOOD * max(sides[mine].floor, best[mine].residual)
+        most = AS_GOOD_UNFITTED * max(sides[mine].floor, best[mine].residual)
         alike = held_against(best[other], sides[mine]).residual
         if alike <= most:
             return None
         for cause, form, rule in switched(best[other]):
             own = held_against(rule, sides[mine])
-            if own.residual <= min(most, alike / _AS_GOOD):
+            if own.residual <= min(most, alike / AS_GOOD_UNFITTED):
                 found.append((own.residual / most, mine, alike, (cause, form, own)))
     if not found:
         return None
@@ -123,7 +122,7 @@ def _without_idle_decay(rule: Rule, side: Material) -> Rule:
 
 def _clearly_worse(residual: float, best: float, side: Material) -> bool:
     excess = residual**2 - best**2
-    return is_worse(residual, best, side) and excess > _MARGIN * (best**2 + side.floor**2)
+    return is_worse(residual, best, side) and excess > SWAPPED_MARGIN * (best**2 + side.floor**2)
 
 
 def _constants(rules: Rules, sides: Sides) -> list[Suspicion]:
@@ -219,7 +218,7 @@ def _rates(rules: Rules, sides: Sides) -> list[Suspicion]:
         found.append(_suspicion("adam_epsilon_place", "correction", meant, sides, (side, rival)))
     left, right = (np.array(rule.rates) for rule in meant)
     tolerance = max(
-        _SAME_RATE,
+        SAME_RATE,
         *(
             20 * rule.residual * math.sqrt(len(rule.rates) / side.size)
             for rule, side in zip(rules, sides, strict=True)

@@ -9,9 +9,10 @@ from itertools import product
 
 import numpy as np
 
+from troubleshooter_nb.thresholds import RULE_ROUNDS
+
 # Parameters of one axis (biases, norms) and the others may have a weight decay of their own.
 GROUPS = ("one_dimensional", "other")
-_ROUNDS = 12
 _PLACES = ("outside", "inside", "before_correction", "inside_before")
 
 
@@ -158,7 +159,7 @@ def solved(rule: Rule, material: Material, held: Collection[int] = ()) -> Rule:
     ]
     decay = np.array(rule.decay if linear else [0.0] * len(grams))
     free = [place for place in range(len(grams)) if place not in held]
-    for _ in range(_ROUNDS if fitted else 0):
+    for _ in range(RULE_ROUNDS if fitted else 0):
         moved = decay.copy()
         moved[free] += _newton(grams, _rates(grams, decay), decay, free)
         # Far from the solution a whole step may lead away: then rates and decay take turns.

@@ -10,8 +10,8 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.history import Sampled
+from troubleshooter_nb.thresholds import FEWEST_RUNNING
 
-_FEWEST = 3
 _SLOTS = ("running_mean", "running_var")
 
 
@@ -36,7 +36,7 @@ def _never_moved(running: Sequence[Sampled]) -> list[Suspicion]:
         moves = [[bool(one.updates[place].any()) for place in (0, 1)] for one in running]
         if not running or any(each[side] for each in moves):
             continue
-        if not all(each[1 - side] for each in moves) or _size(running) < _FEWEST:
+        if not all(each[1 - side] for each in moves) or _size(running) < FEWEST_RUNNING:
             continue
         start = _flat(running, side, 0)
         initial = all(
@@ -55,7 +55,7 @@ def _never_moved(running: Sequence[Sampled]) -> list[Suspicion]:
 
 def _rate(running: Sequence[Sampled]) -> list[Suspicion]:
     """Statistics of both sides that move by other shares towards the same batch statistics."""
-    if not _same_start(running) or _size(running) < _FEWEST:
+    if not _same_start(running) or _size(running) < FEWEST_RUNNING:
         return []
     left, right = (np.concatenate([one.updates[side][0] for one in running]) for side in (0, 1))
     if not left.any() or not right.any():
@@ -179,7 +179,7 @@ def _baked(outputs: Sequence[Sampled]) -> list[Suspicion]:
             if len(still) < 3 or np.diff(still, axis=0).any() or not changes.all():
                 continue
             scale = float(np.linalg.norm(other[0]))
-            if not scale > 0 or one.values[0].shape[1] < _FEWEST:
+            if not scale > 0 or one.values[0].shape[1] < FEWEST_RUNNING:
                 continue
             first = float(np.linalg.norm(still[0] - other[0])) / scale
             later = _relative(still[1:] - other[1:], other[1:])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from troubleshooter_nb.analysis import likeness as module
-from troubleshooter_nb.analysis.likeness import Likeness
+from troubleshooter_nb.naming import closeness as module
+from troubleshooter_nb.naming.closeness import Likeness
 
 
 def table(left, right):
@@ -64,7 +64,7 @@ def test_a_row_can_be_asked_for_some_columns():
 
 
 def test_too_many_different_names_are_not_compared(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_CELLS", 5)
+    monkeypatch.setattr(module, "LIKENESS_CELLS", 5)
     assert (table(["ab", "cd", "ef"], ["ab", "cd"]) == 0).all()
 
 
