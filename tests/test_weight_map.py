@@ -481,7 +481,7 @@ def test_of_several_names_it_is_said_why_nothing_fits_and_what_would_be():
         "192 values (48×4) against 64 values (16×4) + 64 values (16×4)"
     )
     assert "only one dtype is joined, not float32, float16" in QKV.misfit(["sq", "half"], "sum")
-    assert "take one on either side" in QKV.misfit(["sq", "sk"], ["tq", "tk"])
+    assert "choose one on either side" in QKV.misfit(["sq", "sk"], ["tq", "tk"])
     names = ["tq", "tk", "tv"]
     assert QKV.preview_pair("qkv", names, "split(0, 16, 16, 16)") == "48x4 -> 16x4 + 16x4 + 16x4"
     with pytest.raises(WeightMapError, match=r"along axis 0, got 4x1x1, 4x2x3"):

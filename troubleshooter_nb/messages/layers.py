@@ -4,7 +4,6 @@ The English texts are those of `tables/layer_defaults.csv` and `tables/layer_par
 """
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     "evaluates_at_first": ("A new MindSpore layer is in evaluation mode until set_train(): no batch statistics, no dropout. Compare both sides in the same mode", "MindSpore 新建的层在 set_train() 之前处于推理模式：不用批次统计量，不做 dropout。请在同一模式下比较两侧"),
     "same_for_mint": ("Same for mint layers", "mint 的层也是如此"),
