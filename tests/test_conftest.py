@@ -43,11 +43,11 @@ def outcome(tmp_path):
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
 
-    def run(name: str, **switches: str) -> tuple[int, str]:
+    def run(name: str, *options: str, **switches: str) -> tuple[int, str]:
         (tmp_path / name).write_text(CASES[name])
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TNB_")}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", name],
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options, name],
             cwd=tmp_path,
             env=clean | switches,
             capture_output=True,
@@ -70,9 +70,10 @@ def test_the_long_switch_selects_long_tests(outcome):
 
 
 @pytest.mark.parametrize("name", ["test_skip.py", "test_module_skip.py"])
-def test_require_all_turns_a_skip_into_a_failure(outcome, name):
+@pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["here", "in a worker"])
+def test_require_all_turns_a_skip_into_a_failure(outcome, name, options):
     assert "1 skipped" in outcome(name)[1]
-    code, text = outcome(name, TNB_REQUIRE_ALL="1")
+    code, text = outcome(name, *options, TNB_REQUIRE_ALL="1")
     assert code not in (0, 5)
     assert "TNB_REQUIRE_ALL=1 allows no skip" in text
 
