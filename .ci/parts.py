@@ -20,9 +20,19 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 FULL, CORE = ".venv/bin/python", ".venv-core/bin/python"
-# The tests of `make check`: fast, and telling of every room of the package.
+# The tests of `make check`: fast ones that tell most, at least one file of every room.
 CHECKED = """
-tests/test_layers.py tests/test_public_api.py
+    tests/test_layers.py tests/test_public_api.py tests/test_import.py tests/test_environment.py
+    tests/test_notebooks.py tests/messages
+    tests/metrics/test_pairwise.py tests/metrics/test_summary.py tests/metrics/test_verdict.py
+    tests/test_naming.py tests/test_dump.py tests/test_pairing.py tests/test_comparison.py
+    tests/test_weight_map.py tests/test_run_card.py tests/test_report.py
+    tests/formats/test_open_dump.py tests/formats/test_pairing_files.py
+    tests/analysis/test_align.py tests/analysis/test_diagnosis.py
+    tests/analysis/causes/test_normalisation.py tests/analysis/causes/training/test_gradients.py
+    tests/capture/test_saving.py tests/convert/test_parts.py tests/frameworks/test_adapters.py
+    tests/compat/troubleshooter/test_npy_compare.py
+    tests/render/test_reprs.py tests/render/test_chinese.py tests/widgets/test_explorer.py
 """.split()
 # A file stays on one worker, which makes what its tests share once; the folders' order is kept,
 # in which the browsers, slow and few, come early.

@@ -74,7 +74,7 @@ def test_the_long_switch_selects_long_tests(outcome):
 def test_require_all_turns_a_skip_into_a_failure(outcome):
     names = "test_skip.py", "test_module_skip.py"
     assert "2 skipped" in outcome(*names)[1]
-    for workers in (0, 2):
+    for workers in (0, 1):
         code, text = outcome(*names, workers=workers, TNB_REQUIRE_ALL="1")
         assert code not in (0, 5)
         assert "1 failed, 1 error in" in text
