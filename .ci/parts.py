@@ -121,9 +121,10 @@ def main(job: str = "test") -> int:
     print()
     took = [(done.part, done.seconds, "FAILED" if done.code else "ok") for done in outcomes]
     for name, seconds, mark in [*took, (f"make {job}", time.monotonic() - start, "")]:
-        budget = allowed.get(name, math.inf)
-        late = "over budget" if seconds > budget else ""
-        print(f"{name:14}{seconds:8.0f} s of {budget:5} s   {mark} {late}".rstrip())
+        if seconds > allowed.get(name, math.inf):
+            mark = f"{mark}, over budget".removeprefix(", ")
+        budget = f"of {allowed[name]:5} s" if name in allowed else ""
+        print(f"{name:14}{seconds:8.0f} s {budget}   {mark}".rstrip())
     failed = [done.part for done in outcomes if done.code]
     if failed:
         print("failed: " + ", ".join(failed))
