@@ -10,13 +10,14 @@ pin = "$$(grep '^$(1)==' constraints/full.txt)"
 # Jupyter refuses to run as root (a container, say) unless told.
 ALLOW_ROOT = $(shell [ "$$(id -u)" = 0 ] && echo --allow-root)
 
-.PHONY: help demo lab test test-long bench clean distclean
+.PHONY: help demo lab check test test-long bench clean distclean
 help:
 	@echo "make demo       run the demo notebook; prints the verdict and the files it wrote"
 	@echo "make lab        open the template notebooks in JupyterLab"
+	@echo "make check      lint, types and a core set of tests, in two or three minutes"
 	@echo "make test       lint, types and all tests, in both environments"
 	@echo "make test-long  the tests with far more random cases"
-	@echo "make bench      measurements against our bars"
+	@echo "make bench      all measurements against our bars"
 	@echo "make clean      remove caches and builds (distclean: the environments too)"
 
 # A stamp file per environment: installed again only when the project's needs change.
@@ -48,11 +49,20 @@ lab: $(FULL)
 test:
 	@$(PYTHON) .ci/parts.py
 
-test-long: $(FULL)
-	TNB_LONG=1 .venv/bin/python -m pytest
+check: $(FULL)
+	@$(PYTHON) .ci/parts.py check
 
+test-long: $(FULL)
+	@$(PYTHON) .ci/parts.py test-long
+
+# One that misses its bar does not keep the others from being run.
 bench: $(FULL)
-	@for script in benchmarks/*.py; do echo "== $$script"; .venv/bin/python $$script || exit 1; done
+	@failed=; \
+	for script in benchmarks/*.py; do \
+	    echo "== $$script"; .venv/bin/python $$script || failed="$$failed $$script"; \
+	done; \
+	for script in $$failed; do echo "failed: $$script"; done; \
+	[ -z "$$failed" ]
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis rank_0 kernel_meta

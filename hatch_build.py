@@ -26,11 +26,14 @@ class CustomBuildHook(BuildHookInterface):
             return
         folder = Path(self.root) / FOLDER
         source, library = folder / "fused.c", folder / "_fused.so"
-        command = [*compiler.split(), *FLAGS, "-shared", "-fPIC", str(source), "-o", str(library)]
+        # Put in place at once: two environments may be installed from this folder side by side.
+        made = library.with_name(f"_fused_{os.getpid()}.so")
+        command = [*compiler.split(), *FLAGS, "-shared", "-fPIC", str(source), "-o", str(made)]
         done = subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
         if done.returncode:
             self.app.display_warning(f"the optional loop was not compiled: {done.stderr[-500:]}")
             return
+        made.replace(library)
         build_data["artifacts"].append(f"/{FOLDER}/_fused.so")
         # Plain C called through ctypes: any Python 3 of this platform.
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")

@@ -1,4 +1,4 @@
-"""Run the parts of `make test` one after the other, and say at the end what each took.
+"""Run the parts of `make test`, `make check` or `make test-long`; say at the end what each took.
 
 Standard library only: it starts before any environment exists. All parts run although an earlier
 one failed, because one CI run should show everything that is wrong; only a failed installation
@@ -7,16 +7,36 @@ ends the run at once.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 FULL, CORE = ".venv/bin/python", ".venv-core/bin/python"
+# The tests of `make check`: fast ones that tell most, at least one file of every room.
+CHECKED = """
+    tests/test_layers.py tests/test_public_api.py tests/test_import.py tests/test_environment.py
+    tests/test_notebooks.py tests/messages
+    tests/metrics/test_pairwise.py tests/metrics/test_summary.py tests/metrics/test_verdict.py
+    tests/test_naming.py tests/test_dump.py tests/test_pairing.py tests/test_comparison.py
+    tests/test_weight_map.py tests/test_run_card.py tests/test_report.py
+    tests/formats/test_open_dump.py tests/formats/test_pairing_files.py
+    tests/analysis/test_align.py tests/analysis/test_diagnosis.py
+    tests/analysis/causes/test_normalisation.py tests/analysis/causes/training/test_gradients.py
+    tests/capture/test_saving.py tests/convert/test_parts.py tests/frameworks/test_adapters.py
+    tests/compat/troubleshooter/test_npy_compare.py
+    tests/render/test_reprs.py tests/render/test_chinese.py tests/widgets/test_explorer.py
+""".split()
+# A file stays on one worker, which makes what its tests share once; the folders' order is kept,
+# in which the browsers, slow and few, come early.
+SIDE_BY_SIDE = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 PARTS: dict[str, list[str]] = {
     "install full": ["make", "--no-print-directory", ".venv/.installed"],
@@ -24,9 +44,32 @@ PARTS: dict[str, list[str]] = {
     "ruff check": [FULL, "-m", "ruff", "check"],
     "ruff format": [FULL, "-m", "ruff", "format", "--check"],
     "mypy": [FULL, "-m", "mypy"],
-    "pytest full": [FULL, "-m", "pytest"],
-    "pytest core": [CORE, "-m", "pytest"],
+    "pytest full": [FULL, "-m", "pytest", *SIDE_BY_SIDE],
+    "pytest core": [CORE, "-m", "pytest", *SIDE_BY_SIDE],
+    "pytest long": [FULL, "-m", "pytest", *SIDE_BY_SIDE],
+    "pytest check": [FULL, "-m", "pytest", *SIDE_BY_SIDE, *CHECKED],
 }
+SWITCHES = {"pytest core": {"TNB_CORE": "1"}, "pytest long": {"TNB_LONG": "1"}}
+# What runs one after the other; the parts of one stage run at the same time.
+STAGES: dict[str, list[list[str]]] = {
+    "test": [
+        ["install full", "install core"],
+        ["ruff check", "ruff format"],
+        ["pytest full"],
+        ["pytest core", "mypy"],
+    ],
+    "check": [["ruff check", "ruff format"], ["pytest check", "mypy"]],
+    "test-long": [["pytest long"]],
+}
+
+
+class Outcome(NamedTuple):
+    """What came of a part; `counts` are those of pytest's closing line if it printed one."""
+
+    part: str
+    code: int
+    seconds: float
+    counts: Counter[str]
 
 
 def budgets() -> dict[str, int]:
@@ -35,56 +78,62 @@ def budgets() -> dict[str, int]:
     return {part: int(seconds) for part, seconds in rows}
 
 
-def run(command: list[str], environment: dict[str, str]) -> tuple[int, Counter[str]]:
-    """Exit code of a command, and the counts of pytest's closing line if it printed one."""
+def run(part: str, *, alone: bool) -> Outcome:
+    """Run a part; it prints as it goes when it is `alone`, else all at its end."""
+    title = f"\n##### {part}: {' '.join(PARTS[part])}\n"
     counts: Counter[str] = Counter()
+    lines = [title]
+    if alone:
+        print(title, end="", flush=True)
+    start = time.monotonic()
     with subprocess.Popen(
-        command,
-        env=environment,
+        PARTS[part],
+        env=os.environ | SWITCHES.get(part, {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
     ) as process:
         for line in process.stdout or ():
-            print(line, end="", flush=True)
+            lines.append(line)
+            if alone:
+                print(line, end="", flush=True)
             if re.match(r"=+ .* in [\d.]+s.* =+$", line):
-                counts = Counter(
-                    {
-                        word: int(n)
-                        for n, word in re.findall(r"(\d+) (passed|failed|errors?|skipped)", line)
-                    }
-                )
-    return process.returncode, counts
+                found = re.findall(r"(\d+) (passed|failed|error|skipped)", line)
+                counts = Counter({word: int(n) for n, word in found})
+    seconds = time.monotonic() - start
+    if not alone:
+        print("".join(lines), end="", flush=True)
+    return Outcome(part, process.returncode, seconds, counts)
 
 
-def main() -> int:
-    """Run every part; 0 when all of them passed."""
+def main(job: str = "test") -> int:
+    """Run every part of a job; 0 when all of them passed."""
     os.chdir(HERE.parent)
     allowed = budgets()
-    total: Counter[str] = Counter()
-    table, failed = [], []
-    for part, command in PARTS.items():
-        print(f"\n##### {part}: {' '.join(command)}", flush=True)
-        environment = os.environ | ({"TNB_CORE": "1"} if part == "pytest core" else {})
-        start = time.monotonic()
-        code, counts = run(command, environment)
-        seconds = time.monotonic() - start
-        total += counts
-        if code:
-            failed.append(part)
-        mark = ("FAILED" if code else "ok") + (", over budget" if seconds > allowed[part] else "")
-        table.append(f"{part:14}{seconds:8.0f} s of {allowed[part]:5} s   {mark}")
-        if code and part.startswith("install"):
+    outcomes: list[Outcome] = []
+    start = time.monotonic()
+    for stage in STAGES[job]:
+        with ThreadPoolExecutor() as pool:
+            outcomes += pool.map(lambda part: run(part, alone=len(stage) == 1), stage)  # noqa: B023
+        if any(done.code and done.part.startswith("install") for done in outcomes):
             break
-    print("\n" + "\n".join(table))
+    print()
+    took = [(done.part, done.seconds, "FAILED" if done.code else "ok") for done in outcomes]
+    for name, seconds, mark in [*took, (f"make {job}", time.monotonic() - start, "")]:
+        if seconds > allowed.get(name, math.inf):
+            mark = f"{mark}, over budget".removeprefix(", ")
+        budget = f"of {allowed[name]:5} s" if name in allowed else ""
+        print(f"{name:14}{seconds:8.0f} s {budget}   {mark}".rstrip())
+    failed = [done.part for done in outcomes if done.code]
     if failed:
         print("failed: " + ", ".join(failed))
-    # The closing line that CI reads, over both pytest runs.
+    # The closing line that CI reads, over all pytest runs.
+    total = sum((done.counts for done in outcomes), Counter())
     bad = total["failed"] + total["error"]
     print(f"{total['passed']} passed, {bad} failed, {total['skipped']} skipped")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

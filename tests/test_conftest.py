@@ -39,15 +39,17 @@ def test_marked(): raise AssertionError
 
 @pytest.fixture
 def outcome(tmp_path):
-    """Runs one of the cases under the given switches; returns exit code and output."""
+    """Runs some of the cases under the given switches; returns exit code and output."""
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
 
-    def run(name: str, **switches: str) -> tuple[int, str]:
-        (tmp_path / name).write_text(CASES[name])
+    def run(*names: str, workers: int = 0, **switches: str) -> tuple[int, str]:
+        for name in names:
+            (tmp_path / name).write_text(CASES[name])
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TNB_")}
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"-n{workers}"]
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", name],
+            [*command, *names],
             cwd=tmp_path,
             env=clean | switches,
             capture_output=True,
@@ -69,12 +71,14 @@ def test_the_long_switch_selects_long_tests(outcome):
     assert "2 passed, 1 xfailed" in outcome("test_plain.py", TNB_LONG="1")[1]
 
 
-@pytest.mark.parametrize("name", ["test_skip.py", "test_module_skip.py"])
-def test_require_all_turns_a_skip_into_a_failure(outcome, name):
-    assert "1 skipped" in outcome(name)[1]
-    code, text = outcome(name, TNB_REQUIRE_ALL="1")
-    assert code not in (0, 5)
-    assert "TNB_REQUIRE_ALL=1 allows no skip" in text
+def test_require_all_turns_a_skip_into_a_failure(outcome):
+    names = "test_skip.py", "test_module_skip.py"
+    assert "2 skipped" in outcome(*names)[1]
+    for workers in (0, 1):
+        code, text = outcome(*names, workers=workers, TNB_REQUIRE_ALL="1")
+        assert code not in (0, 5)
+        assert "1 failed, 1 error in" in text
+        assert text.count("TNB_REQUIRE_ALL=1 allows no skip; Skipped: ") >= 2
 
 
 def test_the_core_switch_deselects_marked_tests(outcome):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins import MINDSPORE, TORCH
 from troubleshooter_nb.naming import (
     MsprobeCall,
     RowName,
@@ -24,10 +25,10 @@ from troubleshooter_nb.naming import (
 )
 
 DATA = Path(__file__).parent / "data" / "msprobe"
-NAMES = sorted(
-    {name for file in DATA.rglob("d*.json") for name in json.loads(file.read_bytes())["data"]}
-)
-FILES = sorted({file.stem for file in DATA.rglob("dump_tensor_data/*")})
+FOLDERS = DATA, MINDSPORE, TORCH
+JSONS = [json.loads(file.read_bytes()) for folder in FOLDERS for file in folder.rglob("d*.json")]
+NAMES = sorted({name for document in JSONS for name in document["data"]})
+FILES = sorted({file.stem for folder in FOLDERS for file in folder.rglob("dump_tensor_data/*")})
 
 
 @pytest.mark.parametrize(

@@ -583,20 +583,20 @@ def test_twenty_thousand_equal_names_pair_in_seconds():
     assert [m.left for m in pairing.matches()] == [m.right for m in pairing.matches()]
 
 
-def test_three_thousand_nameless_entries_of_few_shapes_cost_little():
+def test_fifteen_hundred_nameless_entries_of_few_shapes_cost_little():
     shapes = [(4,), (8, 4), (8,)]
-    left = saved([(f"grads.{k}", shapes[k % 3]) for k in range(3000)])
-    right = saved([(f"g.x{k}", shapes[k % 3]) for k in range(3000) if k != 1000])
+    left = saved([(f"grads.{k}", shapes[k % 3]) for k in range(1500)])
+    right = saved([(f"g.x{k}", shapes[k % 3]) for k in range(1500) if k != 500])
     tracemalloc.start()
     started = time.process_time()
     pairing = pair_dumps(left, right)
     seconds = time.process_time() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert pairing.matched >= 2998
-    # Measured 2 s (4 s while traced) and 20 MB; a table of 9 million sums would be 72 MB more.
-    assert seconds < 25
-    assert peak < 60e6
+    assert pairing.matched >= 1498
+    # Measured 2.8 s while traced and 8 MB; a table of 2 million sums would be 18 MB more.
+    assert seconds < 10
+    assert peak < 15e6
 
 
 def test_thousands_of_strangers_stay_unmatched_in_seconds():

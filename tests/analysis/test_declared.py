@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import twins
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.dump import ArrayInMemory, Entry
@@ -25,6 +26,7 @@ DATA = Path(__file__).parents[1] / "data"
 MAPS = DATA / "maps"
 S = DATA / "msprobe" / "v26_2_0" / "mindspore"
 T = DATA / "msprobe" / "v26_2_0" / "torch"
+TF = twins.MINDSPORE, twins.TORCH
 
 
 def dump_of(names, label="d", *, step=0):
@@ -62,7 +64,7 @@ def paired(matches):
 )
 @pytest.mark.parametrize("swapped", [False, True])
 def test_case_52_all_leaves_of_the_twins_pair(file, swapped):
-    dumps = [open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")]
+    dumps = [open_dump(TF[0]), open_dump(TF[1])]
     left, right = dumps[::-1] if swapped else dumps
     notes: list[str] = []
     matches = declared_pairs(left, right, MAPS / file, notes=notes)
@@ -81,7 +83,7 @@ def test_case_52_all_leaves_of_the_twins_pair(file, swapped):
 
 
 def test_a_note_says_which_lines_renamed_a_leaf():
-    left, right = open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")
+    left, right = open_dump(TF[0]), open_dump(TF[1])
     matches = declared_pairs(left, right, MAPS / "maps_layer_tf.yaml")
     notes = {left.names[m.left]: m.note for m in matches}
     assert notes["Cell.blocks.1.up.Dense.forward.0.input.0"] == "maps_layer_tf.yaml, lines 3, 11"
@@ -289,7 +291,7 @@ def test_rows_may_have_the_spelling_of_another_release_or_a_suffix(tmp_path):
 
 
 def test_the_peers_own_mapping_is_taken_at_its_word():
-    left, right = open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")
+    left, right = open_dump(TF[0]), open_dump(TF[1])
     matches = declared_pairs(left, right, MAPS / "data_mapping_20261127211307.yaml")
     assert len(paired(matches)) == 86
     assert sum(m.expected for m in matches) == 39
@@ -306,7 +308,6 @@ def test_the_earlier_of_two_files_wins(tmp_path):
 
 MLP = S / "m_mlp_L0_tensor", T / "t_mlp_L0_tensor"
 OPS = S / "m_mlp_L1_tensor", T / "t_mlp_L1_tensor"
-TF = S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor"
 LOSS = "ms_api: Functional.cross_entropy\npt_api: Functional.cross_entropy\n"
 
 
@@ -386,23 +387,23 @@ def test_a_row_that_meets_nothing_is_a_warning_of_pair_dumps(tmp_path):
     file = tmp_path / "typo.yaml"
     file.write_text(text.replace("input_norm: ln1", "input_norms: ln1"))
     with pytest.raises(MappingFileError, match=r"line \d+, 'input_norms'.*closest: 'input_norm'"):
-        pair_dumps(S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor", mapping=file)
+        pair_dumps(*TF, mapping=file)
     # An attribute that is there, but elsewhere.
     file.write_text("TopLayer:\n  blocks: layers\nDecoderCell:\n  lm_head: up\n")
     with pytest.warns(TroubleshooterWarning, match=r"typo.yaml, line 4, 'lm_head': not used"):
-        pair_dumps(S / "m_tfr_L0_tensor", T / "t_tf_L0_tensor", mapping=file)
+        pair_dumps(*TF, mapping=file)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_an_unknown_attribute_is_named_on_either_side(tmp_path, swapped):
-    dumps = [open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")]
+    dumps = [open_dump(TF[0]), open_dump(TF[1])]
     for text in ("Cell:\n  nix: emb\n", "Cell:\n  word_emb: nix\n"):
         with pytest.raises(MappingFileError, match=r"m.yaml, line 2, .*is called"):
             declared(*(dumps[::-1] if swapped else dumps), text, tmp_path)
 
 
 def test_a_data_mapping_of_which_nothing_applies_is_an_error():
-    dumps = open_dump(S / "m_tfr_L0_tensor"), open_dump(T / "t_tf_L0_tensor")
+    dumps = open_dump(TF[0]), open_dump(TF[1])
     said = r"line 1: 0 of 5 rows used \('Primitive.relu.ReLU.0.forward.input.0' not used"
     with pytest.raises(MappingFileError, match=said):
         declared_pairs(*dumps, MAPS / "maps_data.yaml")

@@ -10,10 +10,16 @@ pytest.importorskip("mindspore")
 from tests.analysis import pairing_truth as truth
 
 VARIATIONS = {title: (left, right) for title, left, right in truth.variations()}
+# Every variation on both nets and both levels; the other two combinations are for a long run.
+RUNS = [
+    ("gpt", "module"),
+    ("resnet", "api"),
+    pytest.param("gpt", "api", marks=pytest.mark.long),
+    pytest.param("resnet", "module", marks=pytest.mark.long),
+]
 
 
-@pytest.mark.parametrize("level", ["module", "api"])
-@pytest.mark.parametrize("net", ["gpt", "resnet"])
+@pytest.mark.parametrize(("net", "level"), RUNS)
 @pytest.mark.parametrize("variation", VARIATIONS)
 def test_true_pairs_are_found_and_no_wrong_one_is_certain(net, level, variation):
     result = truth.measure(net, level, *VARIATIONS[variation])

@@ -12,6 +12,7 @@ pytest.importorskip("jupyter_client")
 import nbformat
 from nbformat.v4 import new_output
 
+from tests import twins
 from tests.browser import harness, scenes
 
 HERE = Path(__file__).parent
@@ -287,7 +288,7 @@ def steps(name):
     entries = [Entry(name, site, ArrayInMemory(np.ones(2)), order=k, step=k) for k in range(2)]
     return Dump.from_entries(entries)
 mixed = edit(opened("m_mlp_mix_tensor", "t_mlp_mix_tensor"))
-layers = edit(opened("m_tfr_L0_tensor", "t_tf_L0_tensor"))
+layers = edit(tnb.pair_dumps({mindspore!r}, {torch!r}))
 stepped = edit(tnb.pair_dumps(steps("one"), steps("another"), method="name"))
 """
 
@@ -295,7 +296,8 @@ stepped = edit(tnb.pair_dumps(steps("one"), steps("another"), method="name"))
 @pytest.mark.long
 def test_a_pairing_is_saved_as_every_kind_that_can_say_it(server, page):
     data = str(HERE.parents[0] / "data" / "msprobe" / "v26_2_0")
-    server.write("kinds.ipynb", [PAIRINGS.format(data=data), "mixed", "layers", "stepped"])
+    code = PAIRINGS.format(data=data, mindspore=str(twins.MINDSPORE), torch=str(twins.TORCH))
+    server.write("kinds.ipynb", [code, "mixed", "layers", "stepped"])
     with harness.opened(server, page, "kinds.ipynb") as notebook:
         notebook.run_all()
         roots = page.locator(".tsnb-w[data-revision]")

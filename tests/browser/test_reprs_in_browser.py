@@ -14,6 +14,7 @@ import troubleshooter_nb as tnb
 pytest.importorskip("playwright")
 pytest.importorskip("jupyter_client")
 
+from tests import twins
 from tests.analysis.runs import chain
 from tests.browser import harness
 
@@ -56,15 +57,14 @@ def others(tmp_path_factory):
         tnb.save_dump(arrays, root / name)
         for arrays, name in ((source, "a.safetensors"), (target, "b.safetensors"))
     )
-    twins = [MSPROBE / "mindspore" / "m_tfr_L0_tensor", MSPROBE / "torch" / "t_tf_L0_tensor"]
     explained = tnb.compare(chain(changed={"act1": np.tanh}), chain())
     assert explained.findings
     statistics = [MSPROBE / "torch" / f"t_mlp_mix_statistics{end}" for end in ("B", "")]
     return [
         tnb.diff_checkpoints(left, right),
         tnb.draft_weight_map(left, right),
-        tnb.open_dump(twins[0]),
-        tnb.pair_dumps(*twins),
+        tnb.open_dump(twins.MINDSPORE),
+        tnb.pair_dumps(twins.MINDSPORE, twins.TORCH),
         tnb.compare(*statistics),
         explained,
         explained.explain(),

@@ -99,8 +99,8 @@ def test_case_1_a_torch_dump_of_modules_and_operators():
         (TORCH / "t_mlp_L1_tensor", (4, 4, 0), 24),
         (MINDSPORE / "m_mlp_mix_tensor", (13, 10, 2), 59),  # case 3
         (MINDSPORE / "m_mlp_L1_tensor", (10, 7, 0), 40),
-        (DATA / "v1_2_2/torch/t_mlp_mix_tensor", (15, 8, 2), 66),  # case 4
-        (DATA / "v8_3_3/torch/t_mlp_mix_tensor", (10, 8, 2), 51),
+        (DATA / "v1_2_2/torch/t_mlp_mix_tensor", (5, 4, 2), 29),  # case 4
+        (DATA / "v8_3_3/torch/t_mlp_mix_tensor", (4, 4, 2), 26),
         (DATA / "v26_2_0/msadapter_like", (7, 7, 2), 43),  # case 15
     ],
 )
@@ -120,7 +120,7 @@ def test_case_3_two_steps():
         assert orders == list(range(len(orders)))
 
 
-@pytest.mark.parametrize(("release", "called"), [("v1_2_2", 15), ("v8_3_3", 10)])
+@pytest.mark.parametrize(("release", "called"), [("v1_2_2", 5), ("v8_3_3", 4)])
 def test_case_4_older_releases_have_the_sites_and_stacks_of_the_newest(release, called):
     old, new = open_dump(DATA / release / "torch/t_mlp_mix_tensor"), open_dump(MLP)
     assert old.card.facts["msprobe_layout"] == release[1:].replace("_", ".")
@@ -277,7 +277,7 @@ def test_case_11_nested_inputs_shared_modules_and_parents_in_both_directions():
 
 
 def test_case_12_save_points():
-    dump = open_dump(TORCH / "t_save_tensor").select(step=0)
+    dump = open_dump(TORCH / "t_save_tensor")
     assert dump.card.facts["level"] == "debug"
     assert [row(dump, f"h.{n}.debug")["shape"] for n in (0, 1)] == [(4, 6), (4, 3)]
     found = row(dump, "h_grad.1.debug")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.twins import MINDSPORE, TORCH
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.dump import ArrayInMemory, Entry
@@ -245,10 +246,7 @@ def test_attributes_are_renamed_by_what_contains_them(path, new):
 
 
 def twins():
-    return (
-        open_dump(MSPROBE / "mindspore" / "m_tfr_L0_tensor"),
-        open_dump(MSPROBE / "torch" / "t_tf_L0_tensor"),
-    )
+    return open_dump(MINDSPORE), open_dump(TORCH)
 
 
 def rows_of(matches):
@@ -466,7 +464,7 @@ def test_steps_that_are_paired_differently_are_no_data_mapping(tmp_path):
 @pytest.mark.parametrize(
     ("left", "right", "kind"),
     [
-        ("mindspore/m_tfr_L0_tensor", "torch/t_tf_L0_tensor", "cell"),
+        (MINDSPORE, TORCH, "cell"),
         ("mindspore/m_mlp_mix_tensor", "torch/t_mlp_mix_tensor", "cell"),
         ("mindspore/m_mlp_mix_tensor", "torch/t_mlp_mix_tensor", "api"),
         ("mindspore/m_mlp_L1_tensor", "torch/t_mlp_L1_tensor", "api"),

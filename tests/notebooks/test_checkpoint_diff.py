@@ -55,7 +55,7 @@ def test_the_example_finds_the_statistics_that_no_gradient_shows(run_demo, tmp_p
 
 @pytest.mark.torch
 @pytest.mark.mindspore
-@pytest.mark.parametrize("net", ["resnet", "gpt"])
+@pytest.mark.parametrize("net", [pytest.param("resnet", marks=pytest.mark.long), "gpt"])
 def test_a_faithful_port_makes_the_same_step(run_demo, net):
     notebook = run_demo.execute(TEMPLATE, {"net": net, "fault": "none"})
     assert run_demo.verdict(notebook).startswith("✓ ")

@@ -1,3 +1,4 @@
+import functools
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 AGREE = 1e-5
 # The smallest that a backward-only fault makes in a gradient it spoils: 4.4e-02.
 SPOILED = 1e-2
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
 
 
 def relative_l2(actual, benchmark):
@@ -21,11 +23,20 @@ def relative_l2(actual, benchmark):
     return np.linalg.norm(difference) / np.linalg.norm(benchmark.astype(np.float64))
 
 
+# The functions below give the same at every call, and a net's first step costs most.
+@functools.cache
+def torch_step(net, seed):
+    from example_nets import step_torch
+
+    return step_torch.run_step(step_torch.build(net, seed), net, seed)
+
+
+@functools.cache
 def run_both(net, fault, seed):
     """Losses, {torch name: rel L2 of the gradients} and MindSpore's gradients by torch name."""
-    from example_nets import step_mindspore, step_torch
+    from example_nets import step_mindspore
 
-    torch_loss, expected = step_torch.run_step(step_torch.build(net, seed), net, seed)
+    torch_loss, expected = torch_step(net, seed)
     model = step_mindspore.build(net, fault, seed)
     loss, gradients = step_mindspore.run_step(model, net, seed)
     got = {step_mindspore.torch_name(name): value for name, value in gradients.items()}
@@ -34,6 +45,7 @@ def run_both(net, fault, seed):
     return (loss, torch_loss), errors, got
 
 
+@functools.cache
 def module_outputs(net, fault, seed):
     """[((module name, call), MindSpore output, torch output)] in MindSpore's order of calls."""
     import torch
@@ -82,7 +94,7 @@ def run_python(code):
 
 @pytest.mark.torch
 @pytest.mark.mindspore
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_faithful_gpts_agree(seed):
     (loss, torch_loss), errors, _ = run_both("gpt", "none", seed)
     assert abs(loss - torch_loss) < 1e-5
@@ -91,7 +103,7 @@ def test_the_faithful_gpts_agree(seed):
 
 @pytest.mark.torch
 @pytest.mark.mindspore
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_faithful_resnets_agree(seed):
     (loss, torch_loss), errors, _ = run_both("resnet", "none", seed)
     assert abs(loss - torch_loss) < 1e-5
@@ -145,7 +157,7 @@ def test_a_hidden_fault_changes_neither_an_output_nor_the_loss(net, fault):
 
 @pytest.mark.torch
 @pytest.mark.mindspore
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_detached_norm_spoils_every_gradient_upstream_of_the_norm_and_no_other(seed):
     _, errors, _ = run_both("gpt", "detached_norm", seed)
     upstream = ("tok.", "pos.", "blocks.0.", "blocks.1.", "blocks.2.ln1.", "blocks.2.attn.")
@@ -252,15 +264,19 @@ def test_without_mindspore_the_bundled_gradients_are_served_with_a_warning(tmp_p
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("arguments", ["net='resnet', fault='none'", "fault='mask'", "seed=1"])
-def test_without_mindspore_another_setting_is_refused(tmp_path, arguments):
+def test_without_mindspore_another_setting_is_refused(tmp_path):
     run = run_python(
         "import sys; sys.modules['mindspore'] = None\n"
         "from example_nets import make_gradients\n"
-        f"make_gradients({str(tmp_path)!r}, {arguments})\n"
+        "for other in ({'net': 'resnet', 'fault': 'none'}, {'fault': 'mask'}, {'seed': 1}):\n"
+        "    try:\n"
+        f"        make_gradients({str(tmp_path)!r}, **other)\n"
+        "    except ImportError as error:\n"
+        "        print(error)\n"
     )
-    assert run.returncode == 1
-    assert "only the bundled gradients of net='gpt', fault='detached_norm', seed=0" in run.stderr
+    assert run.returncode == 0, run.stderr
+    said = "only the bundled gradients of net='gpt', fault='detached_norm', seed=0"
+    assert run.stdout.count(said) == 3
 
 
 def test_without_torch_the_error_says_what_to_install(tmp_path):
