@@ -416,7 +416,7 @@ class Comparison:
         # A name may be given by its end alone.
         ends = [name for name in names if name.endswith((f".{key}", f"/{key}"))]
         near = list(dict.fromkeys([*ends, *close_names(key, names)]))[:3]
-        hint = Message("list.closest", names=near) if near else ""
+        hint = Message("lists.closest", names=near) if near else ""
         raise EntryNotFoundError(
             Message("comparisons.no_pair_named", name=repr(key), count=len(self), closest=hint)
         )

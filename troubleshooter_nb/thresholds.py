@@ -19,8 +19,7 @@ ATTENTION_FLOORS = 16.0
 FROZEN_MASK_FLOORS = 16.0
 # Residuals within this many floors are rounding, whatever they explain. By hand.
 ROUNDING_FLOORS = 4.0
-# Times rounding: from here on the formula or the kernel errs. By hand.
-BEYOND_ROUNDING = 4.0
+BEYOND_ROUNDING = 4.0  # Times rounding: from here on the formula or the kernel errs. By hand.
 # A sum or product of earlier values that is worse than this many floors in a sample is no
 # candidate. By hand.
 CANDIDATE_FLOORS = 12.0
@@ -29,8 +28,7 @@ CLEARLY_WORSE = 3.0
 # Times: sides that are both off their common formula, one at most so much further than the other,
 # did the same. By hand.
 BADLY_CONDITIONED = 10.0
-# Residual above which the output is not that of the formula at all. By hand.
-UNRELATED_FIT = 0.3
+UNRELATED_FIT = 0.3  # Residual above which the output is not that of the formula at all. By hand.
 # Beyond this residual no formula of the layer is the one that was computed: sums kept in bfloat16
 # leave about 1e-2. By hand.
 UNLIKE = 0.03
@@ -40,37 +38,29 @@ SHORT_ROUNDOFF = 2.0**-20
 # Roundoffs of a short format that the right formula leaves, rounded likewise: few elements round
 # otherwise. By hand.
 LEFT_OF_SHORT = 0.05
-# Roundoffs that a few rounded operators before this one add up to. By hand.
-ROUNDED_BEFORE = 4.0
-# Bits that values lose on their way through a short format, at least. By hand.
-LOST_BITS = 8
+ROUNDED_BEFORE = 4.0  # Roundoffs that a few rounded operators before this one add up to. By hand.
+LOST_BITS = 8  # Bits that values lose on their way through a short format, at least. By hand.
 # Roundoffs of the short format by which values differ that passed through it. By hand.
 LOST_FORMAT_ROUNDOFFS = (0.05, 8.0)
 # Shares of elements that a format holds exactly: of the side that was rounded to it, at least; of
 # the other, at most. By hand.
 HELD_SHARE, NOT_HELD_SHARE = 0.999, 0.5
-# Share of the difference that a cast leaves at most. By hand.
-CAST_UNDONE = 0.5
+CAST_UNDONE = 0.5  # Share of the difference that a cast leaves at most. By hand.
 # Error of the elements that did not overflow or vanish, above which the whole is another matter.
 # By hand.
 OTHER_ELEMENTS_ERROR = 0.05
-# tanh and exp of MindSpore on the CPU are this inexact. Measured.
-INEXACT_FUNCTIONS = 1e-4
+INEXACT_FUNCTIONS = 1e-4  # tanh and exp of MindSpore on the CPU are this inexact. Measured.
 # Squares smaller than this, relative to what they are left of, are float64's rounding. Derived.
 CANCELLED_SQUARES = 1e-11
-# Residuals of float32 rounding do not tell explanations apart. Derived.
-NEGLIGIBLE_RESIDUAL = 1e-7
-# Roundings within which values are called equal before a run. By hand.
-EQUAL_ROUNDINGS = 8.0
-# Of the few operations that fold a bias. By hand.
-FOLDED_BIAS_ROUNDINGS = 16.0
+NEGLIGIBLE_RESIDUAL = 1e-7  # Residuals of float32 rounding do not tell explanations apart. Derived.
+EQUAL_ROUNDINGS = 8.0  # Roundings within which values are called equal before a run. By hand.
+FOLDED_BIAS_ROUNDINGS = 16.0  # Of the few operations that fold a bias. By hand.
 # Relative error of a product of matrices over the roundoff of the format both were rounded to,
 # see `narrower_format`. Measured.
 PRODUCT_OVER_ROUNDOFF = 0.6
 # An error of so many roundoffs, all of one sign, is no rounding. By hand.
 SYSTEMATIC_ROUNDOFFS = 16.0
-# Values of which `SYSTEMATIC_ROUNDOFFS` says something. By hand.
-FEWEST_SYSTEMATIC = 64
+FEWEST_SYSTEMATIC = 64  # Values of which `SYSTEMATIC_ROUNDOFFS` says something. By hand.
 # Times what calls of an operator differ from themselves: few of them may all have been lucky. By
 # hand.
 SELF_NOISE_MARGIN = 2.0
@@ -82,10 +72,8 @@ SELF_NOISE_MARGIN = 2.0
 OPEN_CHOICE = 0.25
 # A residual below this share of the roundoff is luck of few elements, not precision. By hand.
 LUCKY_RESIDUAL = 0.1
-# Relative distance within which a fitted number is the other one. By hand.
-SAME_NUMBER = 1e-3
-# Relative distance within which a factor has a name. By hand.
-SAME_FACTOR = 1e-4
+SAME_NUMBER = 1e-3  # Relative distance within which a fitted number is the other one. By hand.
+SAME_FACTOR = 1e-4  # Relative distance within which a factor has a name. By hand.
 # A usual scale that leaves at most so many times what a fitted one does may be the layer's. By
 # hand.
 FITTED_BY_CHANCE = 3.0
@@ -93,36 +81,28 @@ FITTED_BY_CHANCE = 3.0
 SAME_THETA = 1e-5
 # Of a formula whose values were rounded to bfloat16, in a table of sines. Derived.
 ROUNDED_FREQUENCIES = 2e-2
-# Where the last pairs hardly turn, their rates are noise. By hand.
-LEAST_TURN = 1e-3
+LEAST_TURN = 1e-3  # Where the last pairs hardly turn, their rates are noise. By hand.
 # Length of a pair after, against before; beyond this it was not only turned. By hand.
 TURNED_LENGTH = 3e-3
 # Beside more than this the variance is nothing: such a fit multiplies by one number. By hand.
 LARGEST_EPS = 0.2
-# As `LARGEST_EPS`, of a normalisation folded into weights. By hand.
-LARGEST_FOLDED_EPS = 0.1
-# Of a fitted scale and shift, relative. By hand.
-AFFINE_DOUBT = 1e-4
+LARGEST_FOLDED_EPS = 0.1  # As `LARGEST_EPS`, of a normalisation folded into weights. By hand.
+AFFINE_DOUBT = 1e-4  # Of a fitted scale and shift, relative. By hand.
 # Relative spread within which deviations of channels are one number. By hand.
 SAME_DEVIATION = 1e-3
 # Residual in a few columns above which rows are no multiples of each other. By hand.
 NO_MULTIPLE = 0.1
-# How far a row may sum from one where another formula was used. By hand.
-SOFTMAX_SUM = 1e-2
+SOFTMAX_SUM = 1e-2  # How far a row may sum from one where another formula was used. By hand.
 # A narrow format inside explains an error only if no more than this share is left. By hand.
 NARROW_PATH_EXPLAINS = 0.3
-# A cap bends scores away from any multiple of them by less than this. By hand.
-BENT_SCORES = 0.5
-# Soft caps of scores in use are 20 to 50. Convention.
-LEAST_CAP, LARGEST_CAP = 0.5, 500.0
+BENT_SCORES = 0.5  # A cap bends scores away from any multiple of them by less than this. By hand.
+LEAST_CAP, LARGEST_CAP = 0.5, 500.0  # Soft caps of scores in use are 20 to 50. Convention.
 # A score this far down is masked, by whatever value; masks in use are -1e4 and below. Convention.
 MASKED_SCORE = -1e3
-# What hides a place where the mask is ours to make. Convention.
-HIDDEN_SCORE = -1e4
+HIDDEN_SCORE = -1e4  # What hides a place where the mask is ours to make. Convention.
 # Heads that share nothing with the true ones leave about all of the output. By hand.
 OTHER_HEADS = 0.9
-# Residual from which on the softmax may have been over another axis. By hand.
-OTHER_SOFTMAX = 0.1
+OTHER_SOFTMAX = 0.1  # Residual from which on the softmax may have been over another axis. By hand.
 # Another order of the kernel leaves about 1, another content of the border less than this.
 # By hand.
 OTHER_KERNEL = 0.6
@@ -152,134 +132,87 @@ TWO_DRAWS_APART = 2.1
 # Kolmogorov's statistic times sqrt(n) exceeds this once in 1,500 draws of the distribution
 # itself. Derived.
 DRAW_APART = 2.0
-# exp(-20): so seldom a uniform draw stays further below its bound. Derived.
-BOUND_GAP = 20.0
-# Standard errors: one draw in two million lies further off. Derived.
-DRAWN_SIGMAS = 5.0
-# Standard errors: one draw in 16,000 lies further off. Derived.
-CHANCE_SIGMAS = 4.0
-# Values of a draw; fewer look like many a distribution. By hand.
-FEWEST_DRAWN = 256
-# As `FEWEST_DRAWN`, to tell normal distributions that were cut. By hand.
-FEWEST_NORMAL = 20_000
-# Tensors of one side that say by what rule it was drawn. By hand.
-FEWEST_DRAWN_TENSORS = 3
-# Values of those tensors in all. By hand.
-FEWEST_DRAWN_TOGETHER = 4096
+BOUND_GAP = 20.0  # exp(-20): so seldom a uniform draw stays further below its bound. Derived.
+DRAWN_SIGMAS = 5.0  # Standard errors: one draw in two million lies further off. Derived.
+CHANCE_SIGMAS = 4.0  # Standard errors: one draw in 16,000 lies further off. Derived.
+FEWEST_DRAWN = 256  # Values of a draw; fewer look like many a distribution. By hand.
+FEWEST_NORMAL = 20_000  # As `FEWEST_DRAWN`, to tell normal distributions that were cut. By hand.
+FEWEST_DRAWN_TENSORS = 3  # Tensors of one side that say by what rule it was drawn. By hand.
+FEWEST_DRAWN_TOGETHER = 4096  # Values of those tensors in all. By hand.
 # Relative difference from which weights of two sides have nothing in common. By hand.
 UNRELATED_WEIGHTS = 0.5
 # Student's t of a correlation: of 16 independent values, one pair in a million has as much.
 # Derived.
 CORRELATED_T = 8.0
-# Least correlation of tensors that are alike. By hand.
-CORRELATED_COSINE = 0.1
-# Of the spread: what `find_relation` takes for the same values. By hand.
-SAME_VALUES_NOISE = 1e-2
-# Of the zeros at inputs of one sign: a rectifier, not a dropout. By hand.
-SIGN_OF_RECTIFIER = 0.9
+CORRELATED_COSINE = 0.1  # Least correlation of tensors that are alike. By hand.
+SAME_VALUES_NOISE = 1e-2  # Of the spread: what `find_relation` takes for the same values. By hand.
+SIGN_OF_RECTIFIER = 0.9  # Of the zeros at inputs of one sign: a rectifier, not a dropout. By hand.
 
 # Fewest values that say something
 
-# Elements of an output that can tell one formula from another. By hand.
-FEWEST_TO_FIT = 8
-# As `FEWEST_TO_FIT`, of layers with more settings. By hand.
-FEWEST_OUTPUTS = 12
-# Units that a dropout may drop. By hand.
-FEWEST_UNITS = 16
-# Slopes that can be told to be random. By hand.
-FEWEST_SLOPES = 48
-# Positions that can be told to be turned. By hand.
-FEWEST_POSITIONS = 4
+FEWEST_TO_FIT = 8  # Elements of an output that can tell one formula from another. By hand.
+FEWEST_OUTPUTS = 12  # As `FEWEST_TO_FIT`, of layers with more settings. By hand.
+FEWEST_UNITS = 16  # Units that a dropout may drop. By hand.
+FEWEST_SLOPES = 48  # Slopes that can be told to be random. By hand.
+FEWEST_POSITIONS = 4  # Positions that can be told to be turned. By hand.
 # Channels that a normalisation can be told by that was folded into them. By hand.
 FEWEST_CHANNELS = 4
-# Elements of a value made of earlier ones. By hand.
-FEWEST_BETWEEN = 24
-# Scores that an attention can be told by. By hand.
-FEWEST_SCORES = 64
-# Positions, and frequencies, of a table of angles. By hand.
-FEWEST_ANGLES = 3
-# Values of a table of frequencies. By hand.
-FEWEST_FREQUENCIES = 3
-# One attention may have a factor for any reason. By hand.
-FEWEST_ATTENTIONS = 2
-# Elements of an output in which a fault can be local. By hand.
-FEWEST_TO_BE_LOCAL = 64
-# Elements that all have few bits: a format, no chance. By hand.
-FEWEST_OF_FORMAT = 16
-# Zeros that say that small values vanish. By hand.
-FEWEST_ZEROS = 8
-# Elements of a tensor that can be told to be another one. By hand.
-FEWEST_MOVED = 16
-# Different whole numbers of such a tensor. By hand.
-FEWEST_WHOLE = 8
-# Elements that can be told to be in another order. By hand.
-FEWEST_ORDERED = 8
-# Elements of a tensor whose distribution is asked for. By hand.
-FEWEST_OF_STATISTICS = 6
-# Elements of a tensor that may hold a later value. By hand.
-FEWEST_OVERWRITTEN = 32
-# Elements at a bound that say that it is one. By hand.
-FEWEST_CLIPPED = 4
-# Rows of a table in which one can be the padding. By hand.
-FEWEST_TABLE_ROWS = 4
-# Pixels along the shorter side of an image. By hand.
-LEAST_IMAGE = 16
-# Independent values that a scaled image proves, per element. By hand.
-COUNTED_PER_LEVEL = 4
+FEWEST_BETWEEN = 24  # Elements of a value made of earlier ones. By hand.
+FEWEST_SCORES = 64  # Scores that an attention can be told by. By hand.
+FEWEST_ANGLES = 3  # Positions, and frequencies, of a table of angles. By hand.
+FEWEST_FREQUENCIES = 3  # Values of a table of frequencies. By hand.
+FEWEST_ATTENTIONS = 2  # One attention may have a factor for any reason. By hand.
+FEWEST_TO_BE_LOCAL = 64  # Elements of an output in which a fault can be local. By hand.
+FEWEST_OF_FORMAT = 16  # Elements that all have few bits: a format, no chance. By hand.
+FEWEST_ZEROS = 8  # Zeros that say that small values vanish. By hand.
+FEWEST_MOVED = 16  # Elements of a tensor that can be told to be another one. By hand.
+FEWEST_WHOLE = 8  # Different whole numbers of such a tensor. By hand.
+FEWEST_ORDERED = 8  # Elements that can be told to be in another order. By hand.
+FEWEST_OF_STATISTICS = 6  # Elements of a tensor whose distribution is asked for. By hand.
+FEWEST_OVERWRITTEN = 32  # Elements of a tensor that may hold a later value. By hand.
+FEWEST_CLIPPED = 4  # Elements at a bound that say that it is one. By hand.
+FEWEST_TABLE_ROWS = 4  # Rows of a table in which one can be the padding. By hand.
+LEAST_IMAGE = 16  # Pixels along the shorter side of an image. By hand.
+COUNTED_PER_LEVEL = 4  # Independent values that a scaled image proves, per element. By hand.
 # Decimal digits of float32: independent values that an equal draw proves, per element. Derived.
 DIGITS_OF_DRAW = 6
 # Values below which correlation and the pattern of rounding are chance. By hand.
 FEWEST_TO_CORRELATE = 16
-# Values that can be told to have been stored in a narrower format. By hand.
-FEWEST_STORED = 64
+FEWEST_STORED = 64  # Values that can be told to have been stored in a narrower format. By hand.
 # Values that can be told to have been computed in one, see `narrower_format`. Measured.
 FEWEST_COMPUTED = 1024
-# Rows that say with which precision a side computes. By hand.
-FEWEST_ROWS_OF_PRECISION = 4
+FEWEST_ROWS_OF_PRECISION = 4  # Rows that say with which precision a side computes. By hand.
 # Fewer values than these are alike by chance: the ones and zeros of norms, a handful of biases.
 # By hand.
 FEWEST_RELATED = 16
-# Values of a row of a weight map that say something. By hand.
-FEWEST_OF_ROW = 8
-# Elements; among many parts two add up to fewer by chance. By hand.
-FEWEST_ADDED = 8
+FEWEST_OF_ROW = 8  # Values of a row of a weight map that say something. By hand.
+FEWEST_ADDED = 8  # Elements; among many parts two add up to fewer by chance. By hand.
 # Elements; fewer round numbers are often one multiple of others. By hand.
 FEWEST_ELEMENTS_FITTED = 4
-# Elements that carry the spread; a single one has no order. By hand.
-FEWEST_PARTICIPANTS = 1.1
-# Rows of so few elements are not unique enough to be placed one by one. By hand.
-SHORT_ROW = 4
-# Steps of which a series can be told to part. By hand.
-FEWEST_STEPS_OF_SERIES = 4
-# Increments that say how much a series fluctuates. By hand.
-FEWEST_BENDS = 16
+FEWEST_PARTICIPANTS = 1.1  # Elements that carry the spread; a single one has no order. By hand.
+SHORT_ROW = 4  # Rows of so few elements are not unique enough to be placed one by one. By hand.
+FEWEST_STEPS_OF_SERIES = 4  # Steps of which a series can be told to part. By hand.
+FEWEST_BENDS = 16  # Increments that say how much a series fluctuates. By hand.
 
 # What one explanation does to a tensor
 
-# An explanation has to leave less than this of what it explains. By hand.
-EXPLAINED = 0.1
+EXPLAINED = 0.1  # An explanation has to leave less than this of what it explains. By hand.
 # Images go through eight bits: half a level of the smallest deviation in use. Derived.
 IMAGE_TOLERANCE = 1e-2
-# Channels of an image. Convention.
-MOST_IMAGE_CHANNELS = 4
+MOST_IMAGE_CHANNELS = 4  # Channels of an image. Convention.
 # Shares of the error: more is left of noise, from the side that has none; less by a filter that
 # was applied to the image itself. By hand.
 NOISE_LEFT, FILTER_LEFT = 0.9, 0.1
-# Share of an overwritten block that has to differ. By hand.
-FULL_BLOCK = 0.9
+FULL_BLOCK = 0.9  # Share of an overwritten block that has to differ. By hand.
 # Times the largest other value: no rule of a network makes a whole block that large. By hand.
 FAR_OFF = 20.0
-# Change of an element that is no rounding. By hand.
-NO_ROUNDING = 1e-2
-# Beyond these a value is what memory held by chance. By hand.
-HUGE_VALUE, TINY_VALUE = 1e20, 1e-30
-# Of a match; two layers of one network are further apart. By hand.
-EQUAL_LAYERS = 1e-3
+NO_ROUNDING = 1e-2  # Change of an element that is no rounding. By hand.
+HUGE_VALUE, TINY_VALUE = 1e20, 1e-30  # Beyond these a value is what memory held by chance. By hand.
+EQUAL_LAYERS = 1e-3  # Of a match; two layers of one network are further apart. By hand.
 # The error of the first values of a head squared, over their square, from which it is no copy. By
 # hand.
 OTHER_HEAD_ERROR = 1e-2
-# Largest whole number that a factor is named after. By hand.
-LARGEST_NAMED_COUNT = 64
+LARGEST_NAMED_COUNT = 64  # Largest whole number that a factor is named after. By hand.
 # A tensor that was added instead of another one agrees with it far better than this. By hand.
 ADDEND_ERROR = 0.02
 # Of a part, relative to itself: no part is so small that it fits anywhere. By hand.
@@ -293,33 +226,25 @@ FEW_BLOCKS = 4
 
 # Relative distance from the rate, less a decay, within which updates are it. By hand.
 UPDATE_FOLLOWS_RATE = 1e-3
-# Share of the updates that are the rate to within that. By hand.
-UPDATES_OF_RATE = 0.3
-# Changes of sign that have to point at zero, of all. By hand.
-SIGNS_TOWARDS_ZERO = 0.95
+UPDATES_OF_RATE = 0.3  # Share of the updates that are the rate to within that. By hand.
+SIGNS_TOWARDS_ZERO = 0.95  # Changes of sign that have to point at zero, of all. By hand.
 # Roundings an update has to be off the rate for its gradient to be known. By hand.
 ROUNDINGS_OFF_RATE = 30.0
-# Updates that obey a rule. By hand.
-FEWEST_UPDATES = 32
-# Running statistics of which a rule is said. By hand.
-FEWEST_RUNNING = 3
-# Elements whose steps are compared without gradients. By hand.
-FEWEST_TRAINED = 8
-# Steps of a warming rate. By hand.
-FEWEST_WARM = 3
+FEWEST_UPDATES = 32  # Updates that obey a rule. By hand.
+FEWEST_RUNNING = 3  # Running statistics of which a rule is said. By hand.
+FEWEST_TRAINED = 8  # Elements whose steps are compared without gradients. By hand.
+FEWEST_WARM = 3  # Steps of a warming rate. By hand.
 # Copies of earlier values are copies: at most this share of what a step moves is left. By hand.
 COPIED_VALUES = 1e-3
 # Two updates whose angle has a larger sine were not made by the same batch. By hand.
 OTHER_BATCH = 0.3
-# Shares of one average are equal to this, relative. By hand.
-SAME_AVERAGE_SHARE = 1e-2
+SAME_AVERAGE_SHARE = 1e-2  # Shares of one average are equal to this, relative. By hand.
 # How much larger the squared residual of a form has to be, in units of the best one over the
 # number of values, to be given up: six standard deviations of one constant. Derived.
 FORM_GIVEN_UP = 40.0
 # A rule that leaves more than this of the updates has not been recognised. By hand.
 RULE_RECOGNISED = 0.1
-# Floors within which a rule needs no more forms to be tried. By hand.
-RULE_EXPLAINED = 1.5
+RULE_EXPLAINED = 1.5  # Floors within which a rule needs no more forms to be tried. By hand.
 # Residual of the plain forms of a family above which its others are not tried. By hand.
 RULE_HOPELESS = 0.3
 # A rule for which nothing was fitted is as good as a fitted one up to this many times its
@@ -327,12 +252,9 @@ RULE_HOPELESS = 0.3
 AS_GOOD_UNFITTED = 3.0
 # How much of the rounding a swapped setting has to add, squared: a fifth in amplitude. Derived.
 SWAPPED_MARGIN = 0.05
-# Learning rates closer than this are one. By hand.
-SAME_RATE = 3e-4
-# Scales of a loss in use are 2^8 and more. Convention.
-SMALLEST_LOSS_SCALE = 2.0**8
-# Smallest number of tensors that make "all of them" a statement. By hand.
-FEWEST_GRADIENTS = 2
+SAME_RATE = 3e-4  # Learning rates closer than this are one. By hand.
+SMALLEST_LOSS_SCALE = 2.0**8  # Scales of a loss in use are 2^8 and more. Convention.
+FEWEST_GRADIENTS = 2  # Smallest number of tensors that make "all of them" a statement. By hand.
 # Share of the squared norm of all gradients that may belong to tensors with another factor:
 # biases in front of a normalisation have gradients that are nothing but rounding. By hand.
 STRAY_GRADIENTS = 1e-6
@@ -361,22 +283,18 @@ WORTH_A_LOOK = 3.0
 GROWTH_BY_ORDER = 20.0
 # A norm takes a large mean away, and what rounding left of it becomes large. By hand.
 GROWTH_OF_NORMS = 200.0
-# Calls after an operator within which its results are used. By hand.
-USED_SOON = 8
-# Share of a difference below which it is gone, and not diluted by a residual. By hand.
-GONE = 1e-3
+USED_SOON = 8  # Calls after an operator within which its results are used. By hand.
+GONE = 1e-3  # Share of a difference below which it is gone, and not diluted by a residual. By hand.
 # What agrees is closer than the bound of rounding, which a difference reaches as it fades. By
 # hand.
 CLOSE_TYPICAL, CLOSE_NOISE = 2.0, 0.1
-# The precision of a side is that of most of its rows. By hand.
-ROWS_OF_PRECISION = 0.6
+ROWS_OF_PRECISION = 0.6  # The precision of a side is that of most of its rows. By hand.
 # Bits of a half format at most, and those of float32 that computed values use. Derived.
 HALF_BITS, FULL_BITS = 11, 20
 
 # How sure a finding is
 
-# Confidence that no finding exceeds. Measured: calibrated with seeded faults.
-MOST_SURE = 0.98
+MOST_SURE = 0.98  # Confidence that no finding exceeds. Measured: calibrated with seeded faults.
 # Values that a coincidence would have to hit: with fewer, a fit proves little. Measured, likewise.
 FEW_VALUES, FEW_EXACT_VALUES = 12.0, 2.0
 # Confidence below which a finding is not told, and from which it is likely. By hand.
@@ -390,10 +308,8 @@ SAME_NUMBERS_BONUS, SAME_END_BONUS = 0.25, 0.25
 # What a pair that names alone make needs at least, and by how much it has to be the best. By
 # hand.
 LEAST_CLOSENESS, CLEARLY_CLOSER = 0.5, 0.02
-# Share of letters that a slip leaves in place. By hand.
-SLIP = 0.4
-# Likeness of names below which nothing speaks for a pair. By hand.
-BARELY_ALIKE = 0.3
+SLIP = 0.4  # Share of letters that a slip leaves in place. By hand.
+BARELY_ALIKE = 0.3  # Likeness of names below which nothing speaks for a pair. By hand.
 # A name is recognised without help from the order when it is this alike and nothing else nearly
 # so. By hand.
 ALIKE, ALIKE_MARGIN = 0.5, 0.1
@@ -402,10 +318,8 @@ SURE_UNLIKE, SURE_OTHER_NUMBER = 0.5, 0.45
 # Confidence of each reason for a pair of calls. No guess is above SUREST: a wrong pair must never
 # look certain. By hand.
 NAMED, RENAMED, UNIQUE, STEADY, SUREST, DOUBTFUL = 0.98, 0.95, 0.93, 0.9, 0.9, 0.5
-# What order, shape and likeness say is never as sure as an equal name. By hand.
-SUREST_GUESS = 0.9
-# Confidence of calls that nothing but their names puts together. By hand.
-NAMES_ALONE = 0.85
+SUREST_GUESS = 0.9  # What order, shape and likeness say is never as sure as an equal name. By hand.
+NAMES_ALONE = 0.85  # Confidence of calls that nothing but their names puts together. By hand.
 # Confidence where a call has several values and the file says nothing of their order. By hand.
 SUPPOSED = 0.9
 # Below this confidence the names alone do not prove a pair of a checkpoint, see `pair_dumps`. By
@@ -435,13 +349,11 @@ SAME_SHORT_FIGURES = {"float16": 1e-3, "bfloat16": 8e-3}
 # Below this share of related rows, what two sides have in common are tables such as sines, and a
 # row that differs is no finding. By hand.
 RELATED_ROWS = 0.2
-# Cosine from which a row is a multiple of another. By hand.
-SAME_DIRECTION = 0.999
+SAME_DIRECTION = 0.999  # Cosine from which a row is a multiple of another. By hand.
 # Relative l2 differences of joined ranks. Runs in bfloat16 agree to 0.01, unrelated values differ
 # by 1.4; half of the rows of one tensor in the wrong place make 1.0. By hand.
 RANKS_AGREE = 0.1
-# Times closer than the next way of joining. By hand.
-RANKS_CLEARLY = 4.0
+RANKS_CLEARLY = 4.0  # Times closer than the next way of joining. By hand.
 # Operators of form between two members of a chain: more than these and it is another place. By
 # hand.
 MOST_BETWEEN_FUSED = 4
@@ -450,20 +362,17 @@ MOST_BETWEEN_FUSED = 4
 
 # Elements of which figures are made at once; merging them gives the same bytes in any order.
 FIGURES_BLOCK = 1 << 17
-# Elements of which signatures are made at once.
-SIGNATURES_BLOCK = 1 << 20
+SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
-# Elements of ranks compared at once.
-RANKS_BLOCK = 1 << 19
+RANKS_BLOCK = 1 << 19  # Elements of ranks compared at once.
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 SLICE_BLOCKS = 32
 # Small pairs travel together until a task is worth its overhead.
 BATCH_ELEMENTS, BATCH_PAIRS = 1 << 20, 256
 # Longest axis whose profile is kept element by element; a longer one is summed into bins.
 LONGEST_PROFILE = 1 << 20
-# Values looked at before all of them are.
-FIRST_VALUES = 1024
+FIRST_VALUES = 1024  # Values looked at before all of them are.
 # Tables of more pairs than this are not made, of one shape or of a stretch without a unique call.
 TABLE_CELLS = 4_000_000
 # Beyond this many different pairs of names a table of them is not worth its memory.
@@ -474,103 +383,73 @@ LIKENESS_CELLS = 16_000_000
 # Elements of the largest tensor that is read whole to look for a cause, or for what it is part
 # of.
 LARGEST_READ = 1 << 22
-# An initialiser is asked for in tensors up to this many elements.
-LARGEST_JUDGED = 1 << 22
+LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this many elements.
 # Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
 LARGEST_BY_VALUES = 2 * 1024**3
-# Bytes that are read for one look at a row.
-LARGEST_LOOK = 1 << 26
+LARGEST_LOOK = 1 << 26  # Bytes that are read for one look at a row.
 # Values are read to break ties where a dump records no statistics, up to so much in all.
 TIES_BYTES = 1 << 26
 # Of a tensor that no statistics describe at most so many values are read, from its beginning.
 TIES_SAMPLE = 1 << 16
-# Checksums of constant tensors are known in advance up to this size.
-CONSTANT_BYTES = 1 << 20
+CONSTANT_BYTES = 1 << 20  # Checksums of constant tensors are known in advance up to this size.
 # Larger tensors are looked at in so many elements where all are not needed.
 TENSOR_SAMPLE = 1 << 20
-# Elements whose bits, or factors, are looked at.
-BITS_SAMPLE = 1 << 16
-# Elements whose distribution is looked at.
-DRAWS_SAMPLE = 1 << 17
+BITS_SAMPLE = 1 << 16  # Elements whose bits, or factors, are looked at.
+DRAWS_SAMPLE = 1 << 17  # Elements whose distribution is looked at.
 # Values of one tensor, and tensors, that say by what rule a side was drawn.
 DRAW_VALUES, DRAW_TENSORS = 1 << 14, 24
-# Values that are sorted to be held against a distribution.
-SORTED_VALUES = 1 << 14
-# Elements that are held against later values.
-OVERWRITTEN_SAMPLE = 1 << 15
+SORTED_VALUES = 1 << 14  # Values that are sorted to be held against a distribution.
+OVERWRITTEN_SAMPLE = 1 << 15  # Elements that are held against later values.
 # First values of a tensor that may be tied, and those of its beginning and middle.
 TIED_FIRST, TIED_PROBE = 16, 256
-# Elements of an output that stand for all.
-LAYER_SAMPLE = 1 << 18
-# As `LAYER_SAMPLE`, whole slices of the first axes.
-DROPOUT_SAMPLE = 1 << 20
-# As `LAYER_SAMPLE`, for many functions.
-ACTIVATION_SAMPLE = 1 << 16
-# As `LAYER_SAMPLE`, of sums and products.
-ELEMENTWISE_SAMPLE = 1 << 14
+LAYER_SAMPLE = 1 << 18  # Elements of an output that stand for all.
+DROPOUT_SAMPLE = 1 << 20  # As `LAYER_SAMPLE`, whole slices of the first axes.
+ACTIVATION_SAMPLE = 1 << 16  # As `LAYER_SAMPLE`, for many functions.
+ELEMENTWISE_SAMPLE = 1 << 14  # As `LAYER_SAMPLE`, of sums and products.
 # Elements of a value made of earlier ones, and of the first look at every pair of them.
 BETWEEN_SAMPLE, BETWEEN_PROBES = 1 << 13, 192
-# Elements by which earlier values are told from each other.
-SCENE_PROBES = 64
+SCENE_PROBES = 64  # Elements by which earlier values are told from each other.
 # Rows, columns and items of a product that are computed again.
 PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_ITEMS = 64, 64, 8
-# Longer sums are costly to round in every format; fewer of them prove as much.
-LONG_SUM = 1024
+LONG_SUM = 1024  # Longer sums are costly to round in every format; fewer of them prove as much.
 # Items, lines and channels of a convolution that are computed again.
 CONVOLUTION_ITEMS, CONVOLUTION_LINES, CONVOLUTION_CHANNELS = 2, 8, 24
-# As `LONG_SUM`, of the values below a kernel.
-LONG_WINDOW = 1000
-# Planes, and elements of them, that are pooled again.
-POOLING_PLANES, POOLING_CELLS = 6, 1 << 16
+LONG_WINDOW = 1000  # As `LONG_SUM`, of the values below a kernel.
+POOLING_PLANES, POOLING_CELLS = 6, 1 << 16  # Planes, and elements of them, that are pooled again.
 # Planes, and elements of them, that are resized again.
 RESIZING_PLANES, RESIZING_CELLS = 4, 1 << 18
-# Numbers that are looked up again.
-EMBEDDING_IDS = 2048
+EMBEDDING_IDS = 2048  # Numbers that are looked up again.
 # Heads, rows and keys of an attention that are computed again.
 ATTENTION_HEADS, ATTENTION_ROWS, ATTENTION_KEYS = 6, 40, 1 << 13
 # Groups of a normalisation, and their elements together; at least eight groups are taken however
 # long they are.
 GROUP_ROWS, GROUP_ELEMENTS = 2048, 1 << 20
-# Groups and elements of the first trial of every way.
-GROUPS_FIRST = (256, 1 << 14)
-# Groups with NaN or without variance, taken beside the sample.
-SPECIAL_GROUPS = 64
-# Columns in which most weights are seen not to be multiples of each other.
-FOLDING_PROBE = 256
+GROUPS_FIRST = (256, 1 << 14)  # Groups and elements of the first trial of every way.
+SPECIAL_GROUPS = 64  # Groups with NaN or without variance, taken beside the sample.
+FOLDING_PROBE = 256  # Columns in which most weights are seen not to be multiples of each other.
 # Positions, other indices and heads of rotated values.
 ROTARY_POSITIONS, ROTARY_REST, ROTARY_HEADS = 2048, 4, 128
-# Positions, and pairs, by which the first position is found.
-ROTARY_COUNTED = 8
+ROTARY_COUNTED = 8  # Positions, and pairs, by which the first position is found.
 # Steps within which every way is tried, and items; the best of them goes on.
 RECURRENT_STEPS, RECURRENT_ITEMS, RECURRENT_MOST_STEPS = 48, 4, 2048
 # What is read of a training at most: of a tensor, and how many tensors.
 TRAINED_ELEMENTS, TRAINED_TENSORS = 100_000, 64
-# Elements of all tensors together, to fit an optimizer's rule.
-TRAINED_FITTED = 8_000
-# Pieces of a tensor that they are read in.
-TRAINED_PIECES = 16
-# Values that count when forms of a rule are told apart.
-RULE_COUNTED = 20_000
+TRAINED_FITTED = 8_000  # Elements of all tensors together, to fit an optimizer's rule.
+TRAINED_PIECES = 16  # Pieces of a tensor that they are read in.
+RULE_COUNTED = 20_000  # Values that count when forms of a rule are told apart.
 # Pieces of a tensor, and values of each, by which a row of a weight map is looked at.
 MAP_PIECES, MAP_PIECE = 4, 1024
-# Values that tell tensors apart before all are read.
-KEY_VALUES = 64
+KEY_VALUES = 64  # Values that tell tensors apart before all are read.
 # Elements that searches for relations look at, about 70 ns each; what is left is said.
 SEARCHED_ELEMENTS = 1 << 30
-# Elements by which explanations of a tensor are ranked.
-RELATION_SAMPLE = 1024
-# Short rows that are looked at for an order.
-SHORT_ROWS = 1 << 16
-# Rows by which a regular order is found.
-ARRANGEMENT_SAMPLE = 512
-# Values of a tensor that tell it from others.
-FINGERPRINT_SAMPLE = 64
-# Elements of a row that enter its signature at most.
-SIGNATURE_COLUMNS = 4096
+RELATION_SAMPLE = 1024  # Elements by which explanations of a tensor are ranked.
+SHORT_ROWS = 1 << 16  # Short rows that are looked at for an order.
+ARRANGEMENT_SAMPLE = 512  # Rows by which a regular order is found.
+FINGERPRINT_SAMPLE = 64  # Values of a tensor that tell it from others.
+SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
 # Distances computed one by one at most; more rows are searched in sorted order.
 SIGNATURE_DISTANCES = 1 << 26
-# Neighbours in that order that are compared.
-SIGNATURE_WINDOW = 32
+SIGNATURE_WINDOW = 32  # Neighbours in that order that are compared.
 # Pieces, and elements of each, by which ways of joining ranks are told apart.
 RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 
@@ -579,80 +458,58 @@ RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 # Calls that are computed again, roots and other rows whose values are searched for a cause, peers
 # of a row, and calls without a layer.
 MOST_CALLS, MOST_ROOTS, MOST_ROWS, MOST_PEERS, MOST_SEARCHED_BETWEEN = 64, 24, 12, 24, 24
-# Findings that are told.
-MOST_FINDINGS = 12
+MOST_FINDINGS = 12  # Findings that are told.
 # What is harmless explains nothing that comes later, which may then be an origin itself: so often
 # is asked.
 ORIGIN_PASSES = 3
-# Fits of one side; the engine looks at the best and its rivals.
-FITS_KEPT = 16
-# Last axes that are tried.
-LAST_AXES = 5
+FITS_KEPT = 16  # Fits of one side; the engine looks at the best and its rivals.
+LAST_AXES = 5  # Last axes that are tried.
 # First ways, the layer's own, with every use of the parameters; ways that are fitted with all
 # elements.
 NORM_OWN_WAYS, NORM_FINALISTS = 2, 3
 # Geometries of one dilation that are tried, and the best of them with other borders.
 CONVOLUTION_GEOMETRIES, CONVOLUTION_BORDERED = 60, 12
-# Attentions whose gradients are asked for a common factor.
-ATTENTION_PEERS = 8
-# Layouts of earlier values that may have been rotated.
-TURNED_TRIES = 6
+ATTENTION_PEERS = 8  # Attentions whose gradients are asked for a common factor.
+TURNED_TRIES = 6  # Layouts of earlier values that may have been rotated.
 # Calls before a value that are asked where no container says what belongs together, and values of
 # them.
 CALLS_BEFORE, MOST_SOURCES = 40, 24
-# Pairs of earlier values that are added in full.
-PAIRS_OF_TERMS = 16
-# Caps that are tried, and half the steps that narrow the best.
-CAP_STEPS = 25
-# Calls that make up a normalisation.
-NORM_STEPS = 3
+PAIRS_OF_TERMS = 16  # Pairs of earlier values that are added in full.
+CAP_STEPS = 25  # Caps that are tried, and half the steps that narrow the best.
+NORM_STEPS = 3  # Calls that make up a normalisation.
 # Parts that a value is split into, and the largest pool, between calls.
 MOST_PARTS, MOST_POOL = 4, 4
 # Places of an attention that is searched, of one decoded token by token, and of one over another
 # axis.
 LONGEST_ATTENTION, LONGEST_DECODED, LONGEST_TURNED = 4096, 512, 160
-# Sizes of heads, from and to. Convention.
-HEAD_SIZES = (4, 256)
+HEAD_SIZES = (4, 256)  # Sizes of heads, from and to. Convention.
 # Structures of an attention that get a first look, are fitted in full, and are tried over another
 # axis.
 STRUCTURES, STRUCTURES_FITTED, STRUCTURES_TURNED = 160, 2, 32
-# Rows of the first look, and fits that are kept.
-TRIAL_ROWS, HEADS_FITS = 12, 12
-# Of a lag that is looked for along an axis.
-LAG_TRIED = 8
-# Blocks that a fault of memory may have.
-MOST_DAMAGED_BLOCKS = 4
+TRIAL_ROWS, HEADS_FITS = 12, 12  # Rows of the first look, and fits that are kept.
+LAG_TRIED = 8  # Of a lag that is looked for along an axis.
+MOST_DAMAGED_BLOCKS = 4  # Blocks that a fault of memory may have.
 # Rounds in which the constants of a rule, and of one of its forms, are fitted.
 RULE_ROUNDS, CONSTANT_ROUNDS = 12, 8
-# Measures of a series that are compared.
-MOST_MEASURES = 256
+MOST_MEASURES = 256  # Measures of a series that are compared.
 # What is tried to be in front of all names of a side, and parts of that.
 MOST_PREFIXES, MOST_PREFIX_PARTS = 6, 12
-# Parts of a name that a renaming is looked for in.
-DEEPEST_RENAMING = 12
-# Rounds of guesses, each helped by those before.
-GUESS_ROUNDS = 3
+DEEPEST_RENAMING = 12  # Parts of a name that a renaming is looked for in.
+GUESS_ROUNDS = 3  # Rounds of guesses, each helped by those before.
 # Candidates of an entry without a partner, and entries that get some: nobody reads more.
 NEAR_MISSES, NEAR_MISS_ROWS = 3, 200
-# Entries of one role of a call whose values are looked at.
-TIED_LEAVES = 4
-# Neighbours that could change places and are looked at.
-MOST_IN_A_RUN = 6
-# Pairs of a declaration that are tried.
-DECLARED_TRIES = 1000
+TIED_LEAVES = 4  # Entries of one role of a call whose values are looked at.
+MOST_IN_A_RUN = 6  # Neighbours that could change places and are looked at.
+DECLARED_TRIES = 1000  # Pairs of a declaration that are tried.
 # The tensors of a large checkpoint are large: only that of the first difference is read twice.
 # Any other is located when it is asked for.
 DRILL_DOWNS = 1
 # Two unrelated networks are told from a few rows of each shape, the small ones first.
 PROBED_PER_SHAPE, MOST_PROBED = 2, 32
-# Tensors of equal values that a row is told of.
-MOST_DUPLICATES = 8
-# Parts that a tensor is tried to be joined of.
-MOST_JOINED = 64
-# Explanations that are held against all elements.
-MOST_VERIFIED = 6
-# Blocks of rows whose order is looked for.
-MOST_BLOCKS = 1024
+MOST_DUPLICATES = 8  # Tensors of equal values that a row is told of.
+MOST_JOINED = 64  # Parts that a tensor is tried to be joined of.
+MOST_VERIFIED = 6  # Explanations that are held against all elements.
+MOST_BLOCKS = 1024  # Blocks of rows whose order is looked for.
 # Axes of a tensor all orders of which are tried, and flips.
 MOST_ORDERED_AXES, MOST_FLIPPED_AXES = 5, 4
 # Of the rough and of the fine search for eps; each makes the step a tenth.

@@ -24,25 +24,25 @@ from troubleshooter_nb.messages import (
 )
 from troubleshooter_nb.options import option_context
 
-MORE = Message("list.more", shown="a", count=1234)
+MORE = Message("lists.more", shown="a", count=1234)
 
 
 def test_a_message_is_english_text_that_knows_its_id():
     assert MORE == "a and 1,234 more"
     assert str(MORE) == "a and 1,234 more"
-    assert MORE.id == "list.more"
+    assert MORE.id == "lists.more"
     assert MORE.told("zh") == "a，另有 1,234 项"
 
 
 def test_an_unknown_id_and_a_missing_value_are_errors():
-    with pytest.raises(KeyError, match=r"list\.nothing"):
-        Message("list.nothing")
+    with pytest.raises(KeyError, match=r"lists\.nothing"):
+        Message("lists.nothing")
     with pytest.raises(KeyError, match="count"):
-        Message("list.more", shown="a")
+        Message("lists.more", shown="a")
 
 
 def test_numbers_of_numpy_and_messages_fill_gaps():
-    message = Message("list.more", shown=MORE, count=np.int64(3))
+    message = Message("lists.more", shown=MORE, count=np.int64(3))
     assert message == "a and 1,234 more and 3 more"
     assert message.told("zh") == "a，另有 1,234 项，另有 3 项"
     assert type(message.values["count"]) is int
@@ -83,13 +83,13 @@ def test_what_is_joined_can_be_taken_apart():
     assert both == "a and 1,234 more; typed by hand; File exists"
     assert told(both, "zh") == "a，另有 1,234 项；typed by hand；已有同名文件"
     assert [str(part) for part in parts_of(both)] == [MORE, "typed by hand", "File exists"]
-    assert ids_of(both) == ["list.more", "system.exists"]
+    assert ids_of(both) == ["lists.more", "system.exists"]
     assert joined(["", MORE]) is MORE
     assert joined([]) == ""
 
 
 def test_messages_travel_as_json_pickle_and_copies():
-    message = joined([Message("list.more", shown=MORE, count=2), "by hand"])
+    message = joined([Message("lists.more", shown=MORE, count=2), "by hand"])
     back = restored(json.loads(json.dumps(plain(message))))
     for one in (back, pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
         assert one == message
@@ -99,9 +99,9 @@ def test_messages_travel_as_json_pickle_and_copies():
 
 
 def test_a_message_of_another_version_is_shown_by_its_text():
-    stored = {"message": "list.of_tomorrow", "values": {}, "text": "something new"}
+    stored = {"message": "lists.of_tomorrow", "values": {}, "text": "something new"}
     assert restored(stored) == "something new"
-    assert restored({**stored, "message": "list.more"}) == "something new"
+    assert restored({**stored, "message": "lists.more"}) == "something new"
 
 
 def test_errors_are_shown_in_the_language_in_force():
@@ -111,7 +111,7 @@ def test_errors_are_shown_in_the_language_in_force():
         assert str(error) == "a，另有 1,234 项"
         assert str(EntryNotFoundError(MORE)) == "a，另有 1,234 项"
         assert str(ReadError(MORE)) == "a，另有 1,234 项"
-    assert pickle.loads(pickle.dumps(error)).args[0].id == "list.more"
+    assert pickle.loads(pickle.dumps(error)).args[0].id == "lists.more"
 
 
 def test_an_exception_stands_for_what_it_says(tmp_path):
@@ -120,4 +120,4 @@ def test_an_exception_stands_for_what_it_says(tmp_path):
         (tmp_path / "nothing").read_bytes()
     assert told(message_of(caught.value), "zh") == "没有该文件或文件夹"
     assert isinstance(message_of(ValueError("of numpy")), Foreign)
-    assert Message("list.more", shown=ValueError("of numpy"), count=2) == "of numpy and 2 more"
+    assert Message("lists.more", shown=ValueError("of numpy"), count=2) == "of numpy and 2 more"

@@ -99,7 +99,7 @@ def some_of(said: Sequence[str]) -> str:
     """The first few of what is said, and how many more there are."""
     first = joined(said[:_MOST_NAMED])
     more = len(said) - _MOST_NAMED
-    return Message("list.more", shown=first, count=more) if more > 0 else first
+    return Message("lists.more", shown=first, count=more) if more > 0 else first
 
 
 def _rows(dump: Dump) -> list[_Row]:

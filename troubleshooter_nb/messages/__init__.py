@@ -17,7 +17,7 @@ from troubleshooter_nb.messages.catalogue import CATALOGUE
 
 Language = str  # "en" or "zh"
 
-_JOINED = {";": "list.semicolon", ",": "list.comma", " ": "list.blank"}
+_JOINED = {";": "lists.semicolon", ",": "lists.comma", " ": "lists.blank"}
 # Set by `options`; here because an error asks for the language that is in force.
 options_in_force: ContextVar[Mapping[str, object] | None] = ContextVar(
     "troubleshooter_nb_options", default=None
@@ -102,7 +102,7 @@ def of_one_class(texts: Sequence[str]) -> list[str]:
     """Texts of a column; where one is a message, all are: netcdf takes values of one class only."""
     if not any(isinstance(text, Message) for text in texts):
         return list(texts)
-    plain = {text: Message("list.plain", text=text) for text in {*texts}}
+    plain = {text: Message("lists.plain", text=text) for text in {*texts}}
     return [text if isinstance(text, Message) else plain[text] for text in texts]
 
 
@@ -208,7 +208,9 @@ class _Names:
         text = between.get(form, (", ", "、"))[chinese].join(shown)
         if len(shown) == len(names):
             return text
-        return _told("list.more", {"shown": text, "count": len(names) - len(shown)}, self._language)
+        return _told(
+            "lists.more", {"shown": text, "count": len(names) - len(shown)}, self._language
+        )
 
 
 def _plain_value(value: Any) -> Any:

@@ -41,43 +41,16 @@ from troubleshooter_nb.messages import (
     zips,
 )
 
+# fmt: off
+_SUBJECTS = (
+    alignment, arguments, calls, capture, checkpoints, ckpt, comparisons, compat, dumps, editor,
+    evidence, evidence_words, explanations, explorer, facts, files, frameworks, hooks, layers,
+    lists, mappings, msprobe, npy, pages, pairings, pth, safetensors, series, system, values,
+    verdicts, weight_maps, widgets, zips,
+)
+# fmt: on
 CATALOGUE: Mapping[str, tuple[str, str]] = {
-    f"{subject}.{key}": both
-    for subject, messages in {
-        "alignment": alignment.MESSAGES,
-        "arguments": arguments.MESSAGES,
-        "calls": calls.MESSAGES,
-        "capture": capture.MESSAGES,
-        "checkpoints": checkpoints.MESSAGES,
-        "ckpt": ckpt.MESSAGES,
-        "comparisons": comparisons.MESSAGES,
-        "compat": compat.MESSAGES,
-        "dumps": dumps.MESSAGES,
-        "editor": editor.MESSAGES,
-        "evidence": evidence.MESSAGES,
-        "evidence_words": evidence_words.MESSAGES,
-        "explanations": explanations.MESSAGES,
-        "explorer": explorer.MESSAGES,
-        "facts": facts.MESSAGES,
-        "files": files.MESSAGES,
-        "frameworks": frameworks.MESSAGES,
-        "hooks": hooks.MESSAGES,
-        "layers": layers.MESSAGES,
-        "list": lists.MESSAGES,
-        "mappings": mappings.MESSAGES,
-        "msprobe": msprobe.MESSAGES,
-        "npy": npy.MESSAGES,
-        "pages": pages.MESSAGES,
-        "pairings": pairings.MESSAGES,
-        "pth": pth.MESSAGES,
-        "safetensors": safetensors.MESSAGES,
-        "series": series.MESSAGES,
-        "system": system.MESSAGES,
-        "values": values.MESSAGES,
-        "verdicts": verdicts.MESSAGES,
-        "weight_maps": weight_maps.MESSAGES,
-        "widgets": widgets.MESSAGES,
-        "zips": zips.MESSAGES,
-    }.items()
-    for key, both in messages.items()
+    f"{subject.__name__.rpartition('.')[2]}.{key}": both
+    for subject in _SUBJECTS
+    for key, both in subject.MESSAGES.items()
 }

@@ -46,7 +46,7 @@ BY_SHAPE_ALONE = "pairings.only_of_shape"
 def closest(name: str, known: Iterable[str]) -> str:
     """``; closest: 'a', 'b'``, to end a sentence about a name that is not known; or nothing."""
     names = close_names(name, known)
-    return Message("list.closest", names=names) if names else ""
+    return Message("lists.closest", names=names) if names else ""
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
