@@ -4,20 +4,11 @@
 MESSAGES: dict[str, tuple[str, str]] = {
     # Both sides are right and yet not the same thing: what compares them asks for this id.
     "defined_differently": ("defined differently: {what}", "定义不同：{what}"),
-    "inner_crossentropy": (
-        "torch records the gradient of the log-softmax, MindSpore that of the logits",
-        "torch 记录的是 log-softmax 的梯度，MindSpore 记录的是 logits 的梯度",
-    ),
-    "inner_linear": (
-        "torch records [bias, input, weight transposed], or of more than two axes that of a node inside",
-        "torch 记录 [bias, input, 转置的 weight]，超过两轴时记录的是内部节点的梯度",
-    ),
+    "inner_crossentropy": ("torch records the gradient of the log-softmax, MindSpore that of the logits", "torch 记录的是 log-softmax 的梯度，MindSpore 记录的是 logits 的梯度"),
+    "inner_linear": ("torch records [bias, input, weight transposed], or of more than two axes that of a node inside", "torch 记录 [bias, input, 转置的 weight]，超过两轴时记录的是内部节点的梯度"),
     "inner_addmm": ("torch records the gradients of a node inside", "torch 记录的是内部节点的梯度"),
     "inner_biasadd": ("MindSpore records [bias, input]", "MindSpore 记录 [bias, input]"),
-    "inner_batchnorm": (
-        "the two record the gradients of input, weight and bias in other orders",
-        "两侧记录 input、weight、bias 梯度的顺序不同",
-    ),
+    "inner_batchnorm": ("the two record the gradients of input, weight and bias in other orders", "两侧记录 input、weight、bias 梯度的顺序不同"),
     "other_gradients": ("the gradients of these operators are not the same", "这两个算子的梯度不是同一个量"),
     "fused_gradients": ("gradients of fused operators", "融合算子的梯度"),
     "turned": ("one side's operator takes it transposed", "其中一侧的算子以转置形式使用它"),
@@ -37,14 +28,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "only_ones": ("the only ones left in their layer", "所在层中仅剩这一对"),
     "beside_decided": ("beside calls that values decide", "其相邻调用由数值决定"),
     "by_values": ("values decide between {count} equal candidates", "由数值在 {count} 个相同的候选中决定"),
-    "by_values_barely": (
-        "values decide between {count} equal candidates, though only just",
-        "由数值在 {count} 个相同的候选中决定，但差距很小",
-    ),
-    "outvalued": (
-        "one of {many} equal calls against {few}; the values fit the others better",
-        "{many} 个相同的调用对应 {few} 个，此为其一；其他调用的数值更吻合",
-    ),
+    "by_values_barely": ("values decide between {count} equal candidates, though only just", "由数值在 {count} 个相同的候选中决定，但差距很小"),
+    "outvalued": ("one of {many} equal calls against {few}; the values fit the others better", "{many} 个相同的调用对应 {few} 个，此为其一；其他调用的数值更吻合"),
     # Samples that a dump keeps of its tensors.
     "sample_alone": ("sample of a tensor that has no partner", "所属张量没有对应项的样本"),
     "no_such_part": ("the other side keeps no such part of this tensor", "另一侧没有保存该张量的这一部分"),
@@ -53,9 +38,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "other_part": ("the other side keeps another part of the tensor", "另一侧保存的是该张量的另一部分"),
     "no_values": ("the other side keeps no values of this tensor", "另一侧没有保存该张量的数值"),
     "random_rows": ("rows drawn at random: which of the tensor's they are is not recorded", "随机抽取的行：未记录是张量的哪些行"),
-    "first_values": (
-        "the first values of {count} tensors are entries of their own, to compare with the samples of the other side",
-        "{count} 个张量的前几个值单独成项，用于与另一侧的样本比较",
-    ),
+    "first_values": ("the first values of {count} tensors are entries of their own, to compare with the samples of the other side", "{count} 个张量的前几个值单独成项，用于与另一侧的样本比较"),
     "row_without_values": ("entry {row} has no values", "第 {row} 项没有数值"),
 }

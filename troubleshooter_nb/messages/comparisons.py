@@ -6,19 +6,10 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "interrupted": ("interrupted: {count} of {total} pairs were not measured", "已中断：共 {total} 对，{count} 对未测量"),
     "no_values": ("this row has no values to compare", "该行没有可比较的数值"),
     "pairing_and_mapping": ("give either a finished pairing or a mapping, not both", "已有配对与映射只能给出其一"),
-    "other_dump_left": (
-        "the pairing was made for another left dump ({label}); compare(pairing.left, pairing.right, pairing=pairing) uses its own",
-        "该配对的左侧是另一份数据（{label}）；请用 compare(pairing.left, pairing.right, pairing=pairing) 比较配对自身的数据",
-    ),
-    "other_dump_right": (
-        "the pairing was made for another right dump ({label}); compare(pairing.left, pairing.right, pairing=pairing) uses its own",
-        "该配对的右侧是另一份数据（{label}）；请用 compare(pairing.left, pairing.right, pairing=pairing) 比较配对自身的数据",
-    ),
+    "other_dump_left": ("the pairing was made for another left dump ({label}); compare(pairing.left, pairing.right, pairing=pairing) uses its own", "该配对的左侧是另一份数据（{label}）；请用 compare(pairing.left, pairing.right, pairing=pairing) 比较配对自身的数据"),
+    "other_dump_right": ("the pairing was made for another right dump ({label}); compare(pairing.left, pairing.right, pairing=pairing) uses its own", "该配对的右侧是另一份数据（{label}）；请用 compare(pairing.left, pairing.right, pairing=pairing) 比较配对自身的数据"),
     "no_noise": ("these two runs differ by more than noise, first at {name}", "这两次运行的差异超出噪声，首个为 {name}"),
-    "no_pair": (
-        "no pair {number}; there are {count}, numbered from {first} to {last}; or use a name",
-        "没有编号为 {number} 的配对；共 {count} 对，编号从 {first} 到 {last}；也可以用名称",
-    ),
+    "no_pair": ("no pair {number}; there are {count}, numbered from {first} to {last}; or use a name", "没有编号为 {number} 的配对；共 {count} 对，编号从 {first} 到 {last}；也可以用名称"),
     "no_pair_of_none": ("no pair {number}; there are 0, numbered none; or use a name", "没有编号为 {number} 的配对；共 0 对"),
     "no_pair_named": ("no pair named {name} among {count}{closest}", "{count} 对中没有名为 {name} 的配对{closest}"),
     "ambiguous": ("{name!r} belongs to {count} pairs: use a pair number, {places:8}", "{name!r} 对应 {count} 对：请使用配对编号，{places:8}"),

@@ -55,10 +55,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "proof_undone": ("Undone, the relative error {before} becomes {residual}.", "消除后相对误差由 {before} 降到 {residual}。"),
     # Parts of `Comparison.explain`.
     "part_check": ("Can the runs be compared?", "两次运行可以比较吗？"),
-    "part_origin": ("Where", "在哪里"),
-    "part_cause": ("Why", "为什么"),
-    "part_repair": ("What to do", "怎么办"),
-    "part_findings": ("Findings", "发现"),
+    "part_origin": ("Where", "在哪里"), "part_cause": ("Why", "为什么"),
+    "part_repair": ("What to do", "怎么办"), "part_findings": ("Findings", "发现"),
     "no_checks": ("Not checked.", "未检查。"),
     "finding_figures": ("relative error {before}; undone {residual}; best other explanation {rival}", "相对误差 {before}；消除后 {residual}；最佳的其他解释 {rival}"),
     "comparable": ("comparable?", "可比性："),

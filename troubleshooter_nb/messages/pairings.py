@@ -8,8 +8,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "same_name": ("same name", "名称相同"),
     "closest_names": ("closest names ({closeness:.2f}), same numbers", "名称最接近（{closeness:.2f}），编号相同"),
     "only_of_shape": ("the only ones of this shape", "此形状仅此一对"),
-    "names_alike": ("names alike", "名称相近"),
-    "same_layer": ("same layer", "同一层"),
+    "names_alike": ("names alike", "名称相近"), "same_layer": ("same layer", "同一层"),
     # Entries without a partner.
     "expected": ("expected to be missing", "预期无对应"),
     "expected_by": ("expected to be missing ({where})", "预期无对应（{where}）"),
@@ -18,14 +17,12 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "nothing_of_place": ("the other side has nothing of this step and rank", "另一侧没有此步和进程的条目"),
     # What another entry has for or against it.
     "candidate": ("{name} ({why})", "{name}（{why}）"),
-    "same_shape": ("same shape", "形状相同"),
-    "of_shape": ("shape {shape}", "形状 {shape}"),
+    "same_shape": ("same shape", "形状相同"), "of_shape": ("shape {shape}", "形状 {shape}"),
     "unknown_shape": ("shape not known", "形状未知"),
     "other_operator": ("another operator", "算子不同"),
     "paired_with": ("paired with {name}", "已与 {name} 配对"),
     "alone_as_well": ("without a partner as well", "同样没有对应"),
-    "at_step": ("step {number}", "步 {number}"),
-    "at_rank": ("rank {number}", "进程 {number}"),
+    "at_step": ("step {number}", "步 {number}"), "at_rank": ("rank {number}", "进程 {number}"),
     # What a call cannot do.
     "place": ("step {step}, rank {rank}", "步 {step}、进程 {rank}"),
     "other_place": ("{left!r} is of {here} and {right!r} of {there}; only entries of the same are paired", "{left!r} 属于{here}，{right!r} 属于{there}；只有同一步、同一进程的条目可以配对"),

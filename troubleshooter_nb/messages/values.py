@@ -3,11 +3,8 @@
 # fmt: off
 
 MESSAGES: dict[str, tuple[str, str]] = {
-    "left": ("left", "左侧"),
-    "right": ("right", "右侧"),
-    "the_source": ("the source", "源"),
-    "the_target": ("the target", "目标"),
-    "it": ("it", "它"),
+    "left": ("left", "左侧"), "right": ("right", "右侧"), "the_source": ("the source", "源"),
+    "the_target": ("the target", "目标"), "it": ("it", "它"),
     # How right comes of left.
     "identical": ("{right} is identical to {left}", "{right}与{left}完全相同"),
     "cast": ("{side} is the other one rounded to {dtype}", "{side}是另一侧舍入为 {dtype} 的结果"),
