@@ -140,10 +140,12 @@ def test_a_tie_that_float32_would_make_is_none(make):
     np.testing.assert_array_equal(make(values), [1.0078125, 1.0, -1.0078125, np.nan, np.inf])
 
 
+@pytest.mark.torch
 def test_frameworks_round_a_float64_twice():
+    import torch
+
     values = np.array([1 + 2**-8 + 2**-40])
     assert stored_by_way(values, BFLOAT16).astype(float) == 1.0
-    torch = pytest.importorskip("torch")
     assert float(torch.tensor(values, dtype=torch.float64).to(torch.bfloat16)) == 1.0
 
 
