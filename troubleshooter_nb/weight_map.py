@@ -731,14 +731,15 @@ class WeightMap:
         fitting = [proven] if proven is not None else []
         why: str = Message("weight_maps.suggested_by", transform=proven)
         if not fitting and (self.target is None or not self.source):
-            fitting, why = [Transform()], Message("weight_maps.shape_not_known")
+            fitting, why = [Transform()], Message("pairings.unknown_shape")
         if not fitting:
             fitting = self.fitting(*pair)
             why = self.misfit(*pair)
             if fitting:
                 first = fitting[0]
-                id = f"weight_maps.{'same_shape' if first.kind == 'copy' else 'fits_by'}"
-                why = Message(id, transform=first)
+                why = Message("weight_maps.fits_by", transform=first)
+                if first.kind == "copy":
+                    why = Message("pairings.same_shape")
         goes = ""
         if owner is not None:
             partner = owner.sources if other in owner.targets else owner.targets

@@ -129,7 +129,7 @@ def _of_this_source(weight_map: WeightMap, dump: Dump) -> WeightMap:
         for name in row.sources:
             if name in reasons and name not in specs:
                 said = {"name": name, "label": dump.label, "reason": reasons[name]}
-                raise WeightMapError(Message("weight_maps.unreadable_because", **said))
+                raise WeightMapError(Message("dumps.cannot_be_read", **said))
     if not specs:
         raise WeightMapError(Message("weight_maps.nothing_readable", label=dump.label))
     return replace(weight_map, source=specs, source_label=dump.label)

@@ -27,7 +27,7 @@ def refusal(path: Path) -> str | None:
     if path.is_file():
         return None if _parsed(path.name) else Message("hooks.async_name")
     if not path.is_dir():
-        return Message("dumps.neither")
+        return Message("files.neither")
     names = [name for name in _names(path) if name.endswith(".npy")][:_HOW_MANY]
     known = sum(_parsed(name) is not None for name in names)
     if not known or 2 * known < len(names):

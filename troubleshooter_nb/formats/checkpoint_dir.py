@@ -246,4 +246,4 @@ def _numbered(
 
 def _note_others(children: Iterable[Path], notes: list[str]) -> None:
     if names := [child.name for child in children]:
-        notes.append(Message("checkpoints.left_aside", names=names))
+        notes.append(Message("files.left_aside", names=names))

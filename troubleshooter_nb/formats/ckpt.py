@@ -207,7 +207,8 @@ def _records(file: BinaryIO, end: int) -> tuple[list[_Record], list[str]]:
             what = Message("ckpt.no_checkpoint", what=error)
         raise FormatError(joined([what, COPY_OR_SAVE])) from None
     if not records:
-        raise FormatError(joined([Message("ckpt.no_tensors"), Message("files.save_network_again")]))
+        advice = Message("files.save_network_again")
+        raise FormatError(joined([Message("files.no_tensors"), advice]))
     return records, texts
 
 

@@ -69,7 +69,7 @@ def refusal(path: Path) -> str | None:
             return Message("hooks.none")
         return _several(places)
     if not path.is_file():
-        return Message("dumps.neither")
+        return Message("files.neither")
     return _refusal_of_file(path)
 
 

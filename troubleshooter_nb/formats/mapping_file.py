@@ -20,7 +20,16 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
 from troubleshooter_nb.formats.yaml_nodes import whole
-from troubleshooter_nb.messages import Foreign, Message, ids_of, message_of, plain, restored, told
+from troubleshooter_nb.messages import (
+    Foreign,
+    Message,
+    ids_of,
+    joined,
+    message_of,
+    plain,
+    restored,
+    told,
+)
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, miscounted
 
 _LARGEST = 64 * 1024**2  # bytes
@@ -197,8 +206,9 @@ def peer_rows(parts: object) -> list[WeightRow]:
         raise FormatError(Message("mappings.strange_functions", names=strangers[:4]))
     for source, function in functions.items():
         if function != _PEER_FUNCTION:
-            said = {"source": source, "function": function[:120], "known": _PEER_FUNCTION}
-            raise FormatError(Message("mappings.not_called", **said))
+            said = {"source": source, "function": function[:120]}
+            known = Message("mappings.called", known=_PEER_FUNCTION)
+            raise FormatError(joined([Message("mappings.not_called", **said), known]))
     return [
         WeightRow(
             (source,),
@@ -226,7 +236,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         name = whole(key)
         if name in found:
-            raise FormatError(Message("mappings.name_twice", name=name))
+            twice = Message("mappings.name_twice", name=name)
+            raise FormatError(joined([twice, Message("mappings.keep_one")]))
         found[name] = whole(value) if isinstance(value, str) else value
     return found
 
@@ -267,11 +278,13 @@ def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
 
 def _row(number: int, row: Any) -> WeightRow:
     if not isinstance(row, dict) or "from" not in row or set(row) - set(_KEYS):
-        raise FormatError(Message("mappings.no_row", number=number, row=str(row)[:80]))
+        wrong = Message("mappings.no_row", number=number, row=str(row)[:80])
+        raise FormatError(joined([wrong, Message("mappings.row_keys")]))
     sources, targets = (_listed(number, row.get(key)) for key in ("from", "to"))
     where = {"number": number, "names": list(sources)}
     if "to" not in row:
-        raise FormatError(Message("mappings.row_without_to", **where))
+        wrong = Message("mappings.row_without_to", **where)
+        raise FormatError(joined([wrong, Message("mappings.write_to_null")]))
     text = row.get("transform", "copy" if targets else "drop")
     try:
         transform = Transform.parse(str(text))
@@ -303,8 +316,8 @@ def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str
 def _listed(number: int, names: Any) -> tuple[str, ...]:
     listed = [] if names is None else names if isinstance(names, list) else [names]
     if not all(isinstance(name, str) for name in listed):
-        said = {"number": number, "names": str(names)[:80]}
-        raise FormatError(Message("mappings.no_names", **said))
+        wrong = Message("mappings.no_names", number=number, names=str(names)[:80])
+        raise FormatError(joined([wrong, Message("mappings.quote")]))
     return tuple(map(whole, listed))
 
 

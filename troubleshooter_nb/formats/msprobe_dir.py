@@ -73,7 +73,7 @@ def refusal(path: Path) -> str | None:
         is_ours = path.name in DOCUMENTS and is_rank_folder(path.parent)
         return None if is_ours or has_header(path) else Message("msprobe.without_header")
     if not path.is_dir():
-        return Message("dumps.neither")
+        return Message("files.neither")
     try:
         if places_of(path, []):
             return None

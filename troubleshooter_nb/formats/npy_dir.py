@@ -55,7 +55,7 @@ def refusal(path: Path) -> str | None:
     if path.is_file():
         return None if path.suffix == ".npy" else Message("dumps.not_npy")
     if not path.is_dir():
-        return Message("dumps.neither")
+        return Message("files.neither")
     for folder in [path, *_coordinate_folders(path)]:
         for file, tool in _FOREIGN.items():
             if os.path.exists(folder / file):

@@ -8,7 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import NoReturn, get_args
 
-from troubleshooter_nb.errors import ArgumentTypeError, FormatError, MappingFileError
+from troubleshooter_nb.errors import (
+    ArgumentTypeError,
+    FormatError,
+    MappingFileError,
+    PathNotFoundError,
+)
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.pairing_rules import (
@@ -29,7 +34,7 @@ from troubleshooter_nb.formats.yaml_nodes import (
     read_nodes,
     shown,
 )
-from troubleshooter_nb.messages import Message, message_of, told
+from troubleshooter_nb.messages import Message, message_of
 from troubleshooter_nb.naming import parse_row_name
 from troubleshooter_nb.naming.closeness import closest
 
@@ -84,7 +89,7 @@ def read_mapping(path: str | PathLike[str], *, kind: MappingKind | None = None) 
         raise ArgumentTypeError(Message("mappings.no_path", got=type(path).__name__))
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(told(Message("mappings.not_there", why=not_there(path))))
+        raise PathNotFoundError(Message("mappings.not_there", why=not_there(path)))
     try:
         with opened(path) as (stream, (size, _)):
             if size > _LARGEST:

@@ -200,7 +200,7 @@ def _cells(found: Any) -> tuple[list[Cell], list[str]]:
     else:
         raise FormatError(Message("dumps.json_neither"))
     if not cells:
-        raise FormatError(joined([Message("dumps.json_no_tensors"), Message("files.save_again")]))
+        raise FormatError(joined([Message("files.no_tensors"), Message("files.save_again")]))
     return _ordered(cells), notes
 
 

@@ -110,7 +110,8 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     metadata = _metadata(header.pop(_METADATA, {}))
     records = [_record(name, facts) for name, facts in header.items()]
     if not records:
-        raise FormatError(joined([Message("ckpt.no_tensors"), Message("files.save_network_again")]))
+        advice = Message("files.save_network_again")
+        raise FormatError(joined([Message("files.no_tensors"), advice]))
     notes = _check_layout(records, stamp[0] - base)
     stored = [_stored(path, record, base, stamp, metadata) for record in records]
     tied = _tied(stored, metadata)

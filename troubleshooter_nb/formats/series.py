@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.errors import FormatError, PathNotFoundError
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
 from troubleshooter_nb.formats.missing_path import not_there
@@ -118,14 +118,14 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
 
     Raises
     ------
-    FileNotFoundError
+    PathNotFoundError
         If the path does not exist.
     FormatError
         If it holds no series; the message says what was looked for.
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(not_there(path))
+        raise PathNotFoundError(not_there(path))
     label = label or os.path.basename(os.path.abspath(path))
     if path.is_dir():
         return _open_checkpoints(path, label)
@@ -480,7 +480,7 @@ def _places(folder: Path) -> tuple[list[tuple[int, Path]], list[str]]:
     chosen = groups.most_common(1)[0][0]
     places = [(step, path) for key, step, path in keyed if key == chosen]
     others = [path.name for _, path in named if path not in {one for _, one in places}]
-    notes: list[str] = [Message("series.aside", names=others)] if others else []
+    notes: list[str] = [Message("files.left_aside", names=others)] if others else []
     if "\n" in chosen:
         longest = max(step % _BASE for step, _ in places)
         places = [((step // _BASE - 1) * longest + step % _BASE, path) for step, path in places]

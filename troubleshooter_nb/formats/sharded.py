@@ -29,7 +29,7 @@ def refusal(path: Path) -> str | None:
         is_index = path.name.endswith(_INDEX)
         return None if is_index else Message("checkpoints.not_called", suffix=_INDEX)
     if not path.is_dir():
-        return Message("checkpoints.nothing")
+        return Message("files.neither")
     try:
         _chosen(path)
     except (FormatError, OSError) as error:

@@ -19,7 +19,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "field_for_record": ("field {number} where a record is expected", "应为记录之处是字段 {number}"),
     "damaged_behind": ("damaged or truncated behind {name!r}: {what}", "在 {name!r} 之后已损坏或被截断：{what}"),
     "no_checkpoint": ("not a MindSpore checkpoint: {what}", "不是 MindSpore 的权重文件：{what}"),
-    "no_tensors": ("no tensors in it", "其中没有张量"),
     "record_without_name": ("the record at byte {begin:,} has no name", "第 {begin:,} 字节处的记录没有名称"),
     "record_without_tensor": ("the record at byte {begin:,} has no tensor", "第 {begin:,} 字节处的记录没有张量"),
     "axes": ("{name!r} has more than {most} axes", "{name!r} 的轴数超过 {most}"),

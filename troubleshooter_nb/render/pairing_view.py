@@ -44,7 +44,7 @@ def pairing_text(table: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Pairing."""
     language = facts["language"]
     names = {side: repr(facts[f"{side}_label"]) for side in ("left", "right")}
-    title = sentence("pairing_title", language, **names)
+    title = sentence("pages.pairing_title", language, **names)
     lines = [title, f"  {pairing_headline(table, language)}"]
     columns = table_of(table)
     alone = np.flatnonzero(columns["method"] == "unmatched").tolist()
@@ -68,9 +68,9 @@ def _text_line(columns: Table, i: int, language: str) -> str:
         sure = f"{columns['confidence'][i]:.2f} {columns['method'][i]}"
         return f"    {left} -> {right}  {sure}  {told(columns['note'][i], language)}".rstrip()
     near = told(columns["candidates"][i], language)
-    what = spaced(sentence("closest", language), near) if near else ""
+    what = spaced(sentence("pages.closest", language), near) if near else ""
     if columns["expected"][i]:
-        what = sentence("expected_word", language)
+        what = sentence("pages.expected_word", language)
     return f"  {glyph('missing', ascii_only=True)} {left} -> {right}  {what}".rstrip()
 
 
@@ -140,16 +140,16 @@ def _pools(
         rows = np.flatnonzero(alone & (columns[f"{side}_entry"] >= 0))
         if not len(rows):
             continue
-        title = sentence("pool", language, count=f"{len(rows):,}", label=label)
+        title = sentence("pages.pool", language, count=f"{len(rows):,}", label=label)
         lines = []
         if len(rows) > most:  # what was declared so is not left out
             rows = rows[np.argsort(~columns["expected"][rows], kind="stable")]
         for i in rows[:most]:
             near = told(columns["candidates"][i], language)
-            closest = sentence("closest", language)
+            closest = sentence("pages.closest", language)
             note: object = join([closest, gap(closest), samp(near)]) if near else "–"
             if columns["expected"][i]:
-                note = told(columns["note"][i], language) or sentence("missing_expected", language)
+                note = told(columns["note"][i] or Message("verdicts.missing_expected"), language)
             mark = tone("warn", glyph("missing"))
             shape = shape_text(columns[f"{side}_shape"][i], "×")
             lines.append(
@@ -196,7 +196,7 @@ def _certain(
         shape = ", ".join(shapes[:3]) + (" …" if len(shapes) > 3 else "")
         least = f"{min(columns['confidence'][i] for i in found):.2f}"
         lines.append(_row(left, right, f" × {len(found):,}", shape, method, least, ""))
-    summary = sentence("certain", language, count=f"{len(rows):,}")
+    summary = sentence("pages.certain", language, count=f"{len(rows):,}")
     more = _more(len(patterns) - most, language)
     return details([summary], table(_titles(labels), lines), *more)
 

@@ -226,7 +226,7 @@ def _notes(facts: Mapping[str, Any]) -> Markup | None:
     notes = facts["notes"]
     if not notes:
         return None
-    title = sentence("series.notes", language, count=len(notes))
+    title = sentence("pages.notes", language, count=len(notes))
     return details([title], *(paragraph(told(note, language)) for note in notes[:20]))
 
 

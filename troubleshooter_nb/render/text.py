@@ -103,7 +103,7 @@ def pairing_headline(table: xr.Dataset, language: str = "en") -> str:
     counts = {
         "pages.unmatched_left": left & ~right,
         "pages.unmatched_right": right & ~left,
-        "pages.other_shape": left & right & others,
+        "pages.structure_shape": left & right & others,
         "pages.unsure_pairs": table["confidence"].values < 0.5,
     }
     matched = "pages.matched_how" if how else "pages.matched"

@@ -56,10 +56,10 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     count = len(columns)
     language = facts["language"]
     names = {side: repr(facts[f"{side}_label"]) for side in ("source", "target")}
-    size = sentence("map_row" if count == 1 else "map_rows", language, count=f"{count:,}")
-    lines = [f"{sentence('map_title', language, **names)} · {size}"]
+    size = sentence("pages.map_rows", language, count=count)
+    lines = [f"{sentence('pages.map_title', language, **names)} · {size}"]
     lines += [f"  {mark} {text}" for mark, _, text in _answers(columns, facts)]
-    lines += note_lines(facts, _MOST_NOTES, f"{sentence('colon', language)}weight_map.notes")
+    lines += note_lines(facts, _MOST_NOTES, f"{sentence('pages.colon', language)}weight_map.notes")
     # What a person did comes first, however far down it is.
     edited, changing = _edited(columns), _changing(columns)
     shown = [*edited, *changing] or list(range(count))
@@ -70,7 +70,7 @@ def weight_map_text(rows: xr.Dataset, facts: Mapping[str, Any]) -> str:
     width = min(max((len(columns["source"][i]) for i in kept), default=0), 40)
     for i in kept:
         arrow = "->" if columns["target"][i] else "  "
-        target = columns["target"][i] or sentence("dropped_word", language)
+        target = columns["target"][i] or sentence("pages.dropped_word", language)
         how = columns["transform"][i] if columns["transform"][i] not in ("copy", "drop") else ""
         remark = _remark(columns, i, language)
         text = f"  {padded(columns['source'][i], width)} {arrow} {target}  {how}  {remark}"
@@ -92,7 +92,7 @@ def _html(columns: Table, facts: Mapping[str, Any], most: int) -> str:
     troubled = [i for i, problem in enumerate(columns["problem"]) if problem]
     edited, changing = _edited(columns), _changing(columns)
     first, listed = edited[: most // 2], changing[: min(most, _MOST_CHANGING)]
-    title = sentence("map_changing", language, shown=len(listed), count=len(changing))
+    title = sentence("pages.map_changing", language, shown=len(listed), count=len(changing))
     if edited:
         title = _counted("else_changing", language, listed, changing)
     return fragment(
@@ -102,10 +102,10 @@ def _html(columns: Table, facts: Mapping[str, Any], most: int) -> str:
             for mark, name, text in _answers(columns, facts)
         ),
         _notes(facts["notes"], language),
-        *_section(sentence("map_problems", language), columns, troubled[:most], language),
+        *_section(sentence("pages.map_problems", language), columns, troubled[:most], language),
         *_section(_counted("edited_rows", language, first, edited), columns, first, language),
         *_section(title, columns, listed, language),
-        heading(sentence("map_all", language)),
+        heading(sentence("pages.map_all", language)),
         *_blocks(columns, facts, most - len(first)),
     )
 
@@ -114,7 +114,7 @@ def _notes(notes: Sequence[str], language: str) -> Markup | None:
     """Notes under a line that counts them: there is one for each default that differs."""
     if not notes:
         return None
-    summary = sentence("notes", language, count=len(notes))
+    summary = sentence("pages.notes", language, count=len(notes))
     lines = (paragraph(small(told(note, language))) for note in notes)
     return details([summary], *lines, opened=len(notes) < 4)
 
@@ -131,19 +131,20 @@ def _answers(columns: Table, facts: Mapping[str, Any]) -> list[tuple[str, str, s
     contradicted = any(map(is_contradicted, columns["note"])) or bool(facts["suggestions"])
     contradicted |= any(not _UNRELATED.isdisjoint(ids_of(note)) for note in facts["notes"])
     counts = {"renamed": f"{renamed:,}", "changed": f"{changed:,}", "dropped": f"{dropped:,}"}
-    text = sentence("map_coverage", language, share=percent(facts["coverage"]), **counts)
+    text = sentence("pages.map_coverage", language, share=percent(facts["coverage"]), **counts)
     if not facts["known"]:
-        text = sentence("map_unknown", language, count=len(columns))
+        text = sentence("pages.map_unknown", language, count=len(columns))
     fine = complete and not contradicted and facts["known"] and not any(columns["problem"])
     answers = [("✓", "ok", text) if fine else ("▲", "warn", text)]
     for key in ("unmatched_sources", "unmatched_targets"):
         if names := facts[key]:
             listed = _listed(names)
-            answers.append(("○", "warn", sentence(key, language, count=len(names), names=listed)))
+            text = sentence(f"pages.{key}", language, count=len(names), names=listed)
+            answers.append(("○", "warn", text))
     if problems := sum(bool(problem) for problem in columns["problem"]):
-        answers.append(("!", "bad", sentence("map_problem_count", language, count=problems)))
+        answers.append(("!", "bad", sentence("pages.map_problem_count", language, count=problems)))
     if suggestions := facts["suggestions"]:
-        text = sentence("map_suggestions", language, count=suggestions)
+        text = sentence("pages.map_suggestions", language, count=suggestions)
         answers.append(("▲", "warn", text))
     return answers
 
@@ -152,7 +153,7 @@ def _remark(columns: Table, i: int, language: str) -> str:
     """The problem of a row, else its note; and what is suggested."""
     said = columns["problem"][i] or columns["note"][i]
     suggestion = columns["suggestion"][i]
-    suggested = sentence("suggested", language, how=suggestion) if suggestion else ""
+    suggested = sentence("pages.suggested", language, how=suggestion) if suggestion else ""
     return told(joined([suggested, said]), language)
 
 
@@ -203,7 +204,7 @@ def _blocks(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]
         changing = sum(_changes(columns, i) for i in numbers)
         summary = [
             samp(title),
-            f" · {sentence('map_block', language, count=len(numbers), changing=changing)}",
+            f" · {sentence('pages.map_block', language, count=len(numbers), changing=changing)}",
         ]
         body = table(_TITLES, [_row(columns, i, language) for i in kept])
         sections.append(details(summary, body, opened=total <= _MOST_LISTED))
@@ -222,7 +223,7 @@ def _row(columns: Table, i: int, language: str) -> Markup:
     problem, note = (told(columns[name][i], language) for name in ("problem", "note"))
     transform = columns["transform"][i]
     suggestion = columns["suggestion"][i]
-    suggested = sentence("suggested", language, how=suggestion)
+    suggested = sentence("pages.suggested", language, how=suggestion)
     remarks = [tone("warn", suggested, bold=True)] if suggestion else []
     # A relation found from values explains a problem, so both are shown.
     remarks += [tone("bad", problem)] if problem else []

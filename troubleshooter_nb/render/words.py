@@ -51,17 +51,7 @@ _FIGURES = {
 
 def sentence(id: str, language: str = "en", **values: object) -> str:
     """A sentence of the catalogue by its id."""
-    return Message(_whole(id), **values).told(language)
-
-
-def has_sentence(id: str) -> bool:
-    """Whether there is a sentence of this id."""
-    return _whole(id) in CATALOGUE
-
-
-def _whole(id: str) -> str:
-    subject = "pages" if f"pages.{id}" in CATALOGUE else "verdicts"
-    return id if "." in id else f"{subject}.{id}"
+    return Message(id, **values).told(language)
 
 
 def glyph(verdict: str, *, ascii_only: bool = False) -> str:

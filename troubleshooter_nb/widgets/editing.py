@@ -31,11 +31,11 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.formats.mapping_file import write_weight_map
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
 from troubleshooter_nb.history import History
-from troubleshooter_nb.messages import Message, joined, message_of, parts_of, told
+from troubleshooter_nb.messages import Message, ids_of, joined, message_of, parts_of, told
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.options import option_context
-from troubleshooter_nb.pairing import Pairing, places_of
+from troubleshooter_nb.pairing import Pairing, of_shape, places_of
 from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.thresholds import LARGEST_LOOK
@@ -291,7 +291,7 @@ class Session(ABC, Generic[Value]):
             "former": self.former(side, number),
             "fits": self.fits(side, number),
             "candidates": [
-                [self._number(_SIDES[side == "left"], one), self.said(one.why), one.fits]
+                [self._number(_SIDES[side == "left"], one), self.said(one.why), _how_well(one)]
                 for one in self.candidates(side, number)
             ],
         }
@@ -726,7 +726,7 @@ class WeightMapSession(Session[WeightMap]):
         """Why nothing makes these targets of these sources."""
         if len(sources) > 1 and len(targets) > 1:
             return Message("weight_maps.several_of_several")
-        return self.value.misfit(sources, targets) or Message("weight_maps.shape_not_known")
+        return self.value.misfit(sources, targets) or Message("pairings.unknown_shape")
 
     def details(self, key: str) -> dict[str, Any]:
         """Transforms that fit, and what the values say."""
@@ -912,7 +912,7 @@ class PairingSession(Session[Pairing]):
             return said
         own, theirs = self._names[0][1][left[0]], self._names[1][1][right[0]]
         if _UNKNOWN in (own, theirs):
-            return said | {"ok": True, "text": "", "evidence": self.word("unknown_shape")}
+            return said | {"ok": True, "text": "", "evidence": self.said(of_shape(None))}
         return said | {"ok": own == theirs, "text": f"{own} -> {theirs}"}
 
     def paired_with(self, left: str, right: str) -> Pairing:
@@ -1050,6 +1050,13 @@ def _from_home(path: str) -> Path:
     except RuntimeError as error:  # of a user that is not there
         said = Message("editor.not_saved", file=path, reason=Message("editor.no_home"))
         raise ArgumentError(said) from error
+
+
+def _how_well(candidate: Candidate) -> str:
+    """Of a name: whether it ``fits``, does ``not``, or is free while a shape is not known."""
+    if not candidate.fits:
+        return "not"
+    return "open" if "pairings.unknown_shape" in ids_of(candidate.why) else "fits"
 
 
 def _shape(spec: Spec) -> str:

@@ -7,6 +7,8 @@ const SPARE = 2; // rows drawn beyond the visible ones
 const PATIENCE = 4000; // milliseconds until a kernel that has not answered is said to be silent
 const LATE = 2000; // milliseconds until a table that was drawn must have come into the page
 const SILENCE = 5000; // the same for a question of an editor that had its rows
+// How well a name fits, as the kernel says it: the class, and what stands in front of the reason.
+const TONES = { fits: ["tsnb-w-ok", " ✓ "], open: ["tsnb-w-note", " "], not: ["tsnb-w-warn", " ▲ "] };
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -932,12 +934,14 @@ class Editor {
       make("samp", {}, this.names[side][number]))];
     const found = answer ? answer.candidates : [];
     if (answer && !found.length) parts.push(make("p", { class: "tsnb-w-note" }, this.words.no_candidates));
-    for (const [candidate, why, fits] of found)
+    for (const [candidate, why, fits] of found) {
+      const [tone, mark] = TONES[fits];
       parts.push(make("p", { class: "tsnb-w-candidate" },
         this.button("pair_with", () => this.send_pair(...(side ? [candidate, number] : [number, candidate])),
           { "data-do": "c" + candidate, "aria-label": `${this.words.pair_with} ${this.names[1 - side][candidate]}: ${why}` }),
         " ", make("samp", {}, this.names[1 - side][candidate]),
-        make("span", { class: this.tone(fits, why) }, (this.tone(fits, why) === "tsnb-w-ok" ? " ✓ " : fits ? " " : " ▲ ") + why)));
+        make("span", { class: tone }, mark + why)));
+    }
     const actions = make("p", { class: "tsnb-w-actions" });
     if (other !== null)
       actions.append(this.button("pair_with", () => this.pair(), { class: "tsnb-w-pair", "data-do": "pair" }),
@@ -995,12 +999,6 @@ class Editor {
     });
     return make("p", { class: "tsnb-w-actions" }, make("label", {}, `${words.target_name} `, field),
       this.button("pair_with", send, { "data-do": "name", "aria-label": `${words.pair_with}: ${words.target_name}` }));
-  }
-
-  // A name that is free is not called fitting where its shape is not known.
-  tone(fits, why) {
-    if (fits && why.startsWith(this.words.unknown_shape)) return "tsnb-w-note";
-    return fits ? "tsnb-w-ok" : "tsnb-w-warn";
   }
 
   row_detail() {

@@ -235,7 +235,7 @@ def _range(
     ends = dict(zip(("start", "stop", "length"), span, strict=True))
     if single:
         return explorer_word("value_range", language, **ends)
-    return sentence("range", language, **ends)
+    return sentence("pages.range", language, **ends)
 
 
 def _say_exactly(

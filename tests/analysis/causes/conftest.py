@@ -29,8 +29,6 @@ TERMS = set(
 _NEUTRAL = re.compile(
     r"-?[\d.]\S*|-?inf|(?:bfloat|float|uint|int|tf|hf)\d\w*|CIFAR-10|1?/?sqrt\(.*\)"
 )
-# These modules are about to go.
-UNUSED = ("tokens agree", "tokens differ", "unequal micro-batches")
 MADE: list[Suspicion] = []
 SETTINGS: dict[tuple[str, str], None] = {}
 
@@ -68,7 +66,7 @@ def _told() -> Iterator[None]:
         facts = [value for value in facts if not isinstance(value, Mapping)]
         texts = [cause_proof(finding, "zh"), cause_repair(finding, "zh")]
         texts += [shown_value(value, "zh") for value in facts]
-        assert [text for text in texts if english_in(text) and not _is_unused(text)] == []
+        assert [text for text in texts if english_in(text)] == []
     words = [*SETTINGS, *(word for one in MADE for word in _words(one.evidence))]
     assert [(name, word) for name, word in words if not _has_chinese(name, word)] == []
     for _, word in words:
@@ -88,11 +86,7 @@ def _words(facts: Mapping) -> Iterator[tuple[str, str]]:
 
 
 def _has_chinese(name: str, word: str) -> bool:
-    if isinstance(word, Message) or word in WORDS or name in NAMES or _is_unused(word):
+    if isinstance(word, Message) or word in WORDS or name in NAMES:
         return True
     parts = re.split(r"[ ,*]+", word)
     return all(part in TERMS or not part or _NEUTRAL.fullmatch(part) for part in parts)
-
-
-def _is_unused(text: str) -> bool:
-    return any(word in text for word in UNUSED)
