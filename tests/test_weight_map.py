@@ -701,6 +701,6 @@ def test_a_map_says_everything_in_chinese():
 def test_the_table_of_messages_goes_to_netcdf(tmp_path):
     pytest.importorskip("netCDF4")
     rows = (WeightRow(("q",), ("own",), note=SAID), WeightRow(("k",), ("qk",)))
-    table = WeightMap(rows, {}).table
+    table = WeightMap(rows, {}).to_dataset()
     table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     assert [type(note) for note in table["note"].values] == [Message, Message]

@@ -217,9 +217,9 @@ def test_fits_are_told_before_a_drop(session):
     answer = session.answer({"op": "fits", "side": "left", "number": 0})
     said = dict(zip(session._all_shapes, answer["fits"], strict=True))
     assert (said["2x4"], said["4"], said["3x3"]) == ("transpose", "!8 ≠ 4 values", "!8 ≠ 9 values")
-    assert answer["candidates"][0] == [0, "fits by transpose", True]
+    assert answer["candidates"][0] == [0, "fits by transpose", "fits"]
     back = session.answer({"op": "fits", "side": "right", "number": 1})
-    assert back["candidates"][0] == [1, "same shape", True]
+    assert back["candidates"][0] == [1, "same shape", "fits"]
 
 
 def test_transforms_are_changed_previewed_and_refused(session):
@@ -250,7 +250,7 @@ def test_a_map_of_which_nothing_is_known_is_edited_as_well():
     session.answer({"op": "unpair", "key": "0>0"})
     assert len(session.value) == 0
     fits = session.answer({"op": "fits", "side": "left", "number": 0})
-    assert fits["candidates"] == [[0, "shape not known", True]]
+    assert fits["candidates"] == [[0, "shape not known", "open"]]
     assert fits["fits"] == ["?"]
     assert session.answer({"op": "pair", "left": 0, "right": 0})["type"] == "rows"
 
@@ -313,7 +313,7 @@ def test_one_step_on_either_side_is_the_same_step_whatever_its_number():
     session = open_session(tnb.pair_dumps(of_steps("a", [0]), of_steps("b", [5]), method="name"))
     assert session.answer({"op": "ready"})["places"] == []
     fits = session.answer({"op": "fits", "side": "right", "number": 0})
-    assert fits["candidates"] == [[0, "same shape", True]]
+    assert fits["candidates"] == [[0, "same shape", "fits"]]
     assert session.answer({"op": "pair", "left": 0, "right": 0})["type"] == "rows"
     assert session.answer({"op": "unpair", "key": "0>0"})["gone"] == ["0>0"]
 
@@ -420,7 +420,7 @@ def test_unknown_shapes_are_not_called_the_same_and_names_are_offered_all_the_sa
     for side in ("left", "right"):
         fits = session.answer({"op": "fits", "side": side, "number": 1})
         assert set(fits["fits"]) == {"?"}
-        assert fits["candidates"][0] == [1, "shape not known", True]
+        assert fits["candidates"][0] == [1, "shape not known", "open"]
         assert "shape not known; paired with" in fits["candidates"][1][1]
     answer = session.answer({"op": "pair", "left": 1, "right": 1})
     assert [row[0] for row in answer["put"]] == ["1>1"]
@@ -438,7 +438,7 @@ def test_entries_of_unknown_shape_are_not_called_the_same():
     session.answer({"op": "ready"})
     fits = session.answer({"op": "fits", "side": "left", "number": 1})
     assert set(fits["fits"]) == {"?"}
-    assert fits["candidates"][0] == [1, "shape not known", True]
+    assert fits["candidates"][0] == [1, "shape not known", "open"]
 
 
 def test_a_map_from_a_file_takes_names_and_shapes_from_the_files_of_both_sides(tmp_path):
@@ -453,7 +453,7 @@ def test_a_map_from_a_file_takes_names_and_shapes_from_the_files_of_both_sides(t
     assert state["rows"][0][6] == "bad"  # a copy of 4x3 is no 3x4
     assert session.summary()[1:3] == ["1 unmatched left", "1 unmatched right"]
     fits = session.answer({"op": "fits", "side": "left", "number": 2})
-    assert fits["candidates"][0] == [2, "same shape", True]
+    assert fits["candidates"][0] == [2, "same shape", "fits"]
     assert session.answer({"op": "row", "key": "1>1"})["evidence"].startswith("values are equal")
     # What is assigned later is completed as well; what the map says itself stays.
     session.replace(read, "set")
@@ -505,7 +505,7 @@ def test_what_the_session_says_is_said_in_chinese_too(tmp_path):
     session.answer({"op": "ready"})
     assert session.summary()[0] == "已匹配 0 / 4"
     fits = session.answer({"op": "fits", "side": "left", "number": 0})
-    assert fits["candidates"][0] == [0, "经 transpose 后匹配", True]
+    assert fits["candidates"][0] == [0, "经 transpose 后匹配", "fits"]
     assert "!8 ≠ 9 个值" in fits["fits"]
     refused = session.answer({"op": "pair", "left": 0, "right": 3})
     assert refused["text"].startswith("net.0.fc.weight 无法变为 head：8 个值（4×2） ≠ 9 个值")
@@ -880,11 +880,11 @@ def test_what_values_suggest_is_the_first_candidate_and_how_it_is_paired():
     session.answer({"op": "ready"})
     session.answer({"op": "unpair", "key": "0>0"})
     fits = session.answer({"op": "fits", "side": "left", "number": 0})
-    expected = [1, "values suggest it by transpose; paired with k", False]
+    expected = [1, "values suggest it by transpose; paired with k", "not"]
     assert fits["candidates"][0] == expected
     # Of the other side as well: q is in the source too, and is meant as a target here.
     fits = session.answer({"op": "fits", "side": "right", "number": 0})
-    assert fits["candidates"][0] == [1, "values suggest it by copy; paired with k", False]
+    assert fits["candidates"][0] == [1, "values suggest it by copy; paired with k", "not"]
     together = session.answer({"op": "together", "left": [0], "right": [1]})
     assert together["transforms"] == ["transpose", "copy"]
     session.answer({"op": "pair", "left": 0, "right": 1})

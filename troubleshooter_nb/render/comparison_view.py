@@ -587,7 +587,7 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
         [
             tone(
                 "warn",
-                f"{glyph('missing')} {sentence('pages.unmatched', language, count=unexpected)}",
+                f"{glyph('missing')} {sentence('pages.without_partner', language, count=unexpected)}",
             ),
             small(f" · {sentence('pages.structure_expected', language, count=expected_count)}")
             if (expected_count := count - unexpected)

@@ -109,7 +109,7 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
         ),
         *_chosen(columns, first, len(chosen), labels, language),
         *_pools(columns, alone, labels, language, most),
-        *_section("check_these", columns, [*other_shape, *uncertain], labels, language, most),
+        *_section("pages.check_these", columns, [*other_shape, *uncertain], labels, language, most),
         _certain(columns, certain, labels, language, most),
     )
 

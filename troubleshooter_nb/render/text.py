@@ -143,7 +143,7 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     lines += [_pair_line(pairs, i, facts) for i in shown]
     unmatched = int((~facts["unmatched"]["expected"].values).sum())
     if unmatched:
-        lines.append(f"  {sentence('pages.unmatched', language, count=unmatched)}")
+        lines.append(f"  {sentence('pages.without_partner', language, count=unmatched)}")
     explain = "cmp.explain() · " if pairs.first is not None else ""
     calls = f"{explain}cmp[name or #] · cmp.to_dataframe() · tnb.export(cmp, 'record.html')"
     lines.append(f"  {spaced(sentence('pages.next', language), calls)}")
