@@ -73,8 +73,7 @@ def pytest_configure():
                 UNSAID.append(f"{raised_in}: {args[0].id} has English in Chinese: {words!r}")
 
     TroubleshooterError.__init__ = __init__
-    if os.environ.get("TNB_CHECK_MESSAGES"):
-        look_at_dumps()
+    look_at_dumps()
 
 
 def look_at_dumps():
@@ -103,8 +102,7 @@ def look_at_dumps():
 def pytest_runtest_call():
     UNSAID.clear()
     result = yield
-    if os.environ.get("TNB_CHECK_MESSAGES"):
-        assert UNSAID == []
+    assert UNSAID == []
     return result
 
 

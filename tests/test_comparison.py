@@ -363,7 +363,7 @@ def test_a_reason_is_a_message_with_what_it_is_made_of():
 
 def test_the_table_goes_to_netcdf_with_its_reasons(tmp_path):
     pytest.importorskip("netCDF4")
-    table = of_verdicts("identical", "unreadable", "missing", "differs").result
+    table = of_verdicts("identical", "unreadable", "missing", "differs").to_dataset()
     table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     with xr.open_dataset(tmp_path / "x.nc", engine="netcdf4") as back:
         for name in ("reason", "detail", "reason_id"):

@@ -219,7 +219,7 @@ def test_reading_is_bounded(monkeypatch):
     # 8 and 6 entries, 64 Ki values of four bytes of each, once.
     assert Counted.bytes_read == 14 * 4 * (1 << 16)
     Counted.bytes_read = 0
-    monkeypatch.setattr("troubleshooter_nb.analysis.align._MOST_BYTES_FOR_TIES", 1 << 20)
+    monkeypatch.setattr("troubleshooter_nb.analysis.align.TIES_BYTES", 1 << 20)
     pair_dumps(run(longer, make=Counted), run(values, make=Counted))
     assert Counted.bytes_read == 0
 

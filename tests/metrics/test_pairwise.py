@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.metrics.blocks import pair_blocks
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.pairwise import (
     PAIR_FIGURES,
     absolute_errors,
-    pair_blocks,
     pair_figures,
     pair_partial,
 )

@@ -70,7 +70,7 @@ WORDS: dict[str, str] = {
     "one that passes the gradient on": "原样传递梯度",
     "parameters that a side lacks": "一侧缺少的参数",
     "float32, subnormals flushed": "float32，次正规数置零",
-    "float16, subnormals flushed": "float16，次正规数置零", "gelu, tanh form": "gelu，tanh 形式",
+    "identity": "恒等", "float16, subnormals flushed": "float16，次正规数置零", "gelu, tanh form": "gelu，tanh 形式",
     "leaky relu, slope 0.01": "leaky relu，斜率 0.01",
     "leaky relu, slope 0.1": "leaky relu，斜率 0.1",
     "leaky relu, slope 0.2": "leaky relu，斜率 0.2", "scale and offset": "缩放与偏移",

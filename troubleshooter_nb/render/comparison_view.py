@@ -567,10 +567,8 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
     for i in order[:_MOST_UNMATCHED]:
         side = "left" if columns["left_entry"][i] >= 0 else "right"
         note = told(columns["note"][i], language)
-        word, closest = (
-            sentence("pages.expected_word", language),
-            sentence("pages.closest", language),
-        )
+        word = sentence("pages.expected_word", language)
+        closest = sentence("pages.closest", language)
         said = sentence("pages.colon", language).join(filter(None, [word, note]))
         expected = said if columns["expected"][i] else ""
         near = told(columns["candidates"][i], language)
@@ -583,12 +581,10 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
             )
         )
     more = count - len(rows)
+    alone = sentence("pages.without_partner", language, count=unexpected)
     return details(
         [
-            tone(
-                "warn",
-                f"{glyph('missing')} {sentence('pages.without_partner', language, count=unexpected)}",
-            ),
+            tone("warn", f"{glyph('missing')} {alone}"),
             small(f" · {sentence('pages.structure_expected', language, count=expected_count)}")
             if (expected_count := count - unexpected)
             else None,
