@@ -213,8 +213,6 @@ EQUAL_LAYERS = 1e-3  # Of a match; two layers of one network are further apart. 
 # hand.
 OTHER_HEAD_ERROR = 1e-2
 LARGEST_NAMED_COUNT = 64  # Largest whole number that a factor is named after. By hand.
-# A tensor that was added instead of another one agrees with it far better than this. By hand.
-ADDEND_ERROR = 0.02
 # Of a part, relative to itself: no part is so small that it fits anywhere. By hand.
 PART_ERROR = 0.5
 # Share of rows that a regular order explains; the others may have been mistaken. By hand.

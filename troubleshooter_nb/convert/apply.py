@@ -160,13 +160,7 @@ class TransformedSource(SizedByShape):
         return files_of(self.sources)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Values of the flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If a source cannot be read.
-        """
+        """Values of the flat C-order range; see `ArraySource.read`."""
         if self.transform.keeps_order:
             return self.sources[0].read(start, stop, into)
         made: tuple[TransformedSource, np.ndarray] | None = getattr(_made, "last", None)

@@ -157,13 +157,7 @@ class ArchiveSource(SizedByShape):
         return (self.path,)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If the file is gone, not the one that was opened any more, or the member is damaged.
-        """
+        """Stored values; as `ArraySource.read`, also where the member is damaged."""
         with reopened(self.path, self.stamp) as file:
             if self.fortran:
                 whole = self._values(file, 0, math.prod(self.shape))

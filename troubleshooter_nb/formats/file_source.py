@@ -61,19 +61,7 @@ class FileSource(SizedByShape):
         return (self.path,)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat C-order range, shape (stop - start,).
-
-        Parameters
-        ----------
-        start, stop : int
-        into : ndarray of `dtype`, shape (stop - start,), contiguous, optional
-            Memory to read into, which is returned; strided tensors ignore it.
-
-        Raises
-        ------
-        ReadError
-            If the file is gone, or not the one that was opened any more.
-        """
+        """Stored values of a range; see `ArraySource.read`."""
         with reopened(self.path, self.stamp) as file:
             if self.strides is None:
                 return self._read_contiguous(file, start, stop, into)

@@ -40,13 +40,7 @@ class GridSource(SizedByShape):
         return files_of(source for _, source in self.parts)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If one of the files is gone or changed.
-        """
+        """Stored values of a range; see `ArraySource.read`."""
         values = np.empty(stop - start, self.dtype) if into is None else into
         if start < stop:
             for offsets, source in self.parts:

@@ -81,13 +81,7 @@ class LineSource:
         return (self.path,)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Values of the flat C-order range as float32, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If the file changed since it was opened, or what stands there is no list of numbers.
-        """
+        """Values as float32; as `ArraySource.read`, also where there is no list of numbers."""
         if stop <= start:
             return np.empty(0, np.float32)
         # Value k stands behind comma k, where commas are counted from 1.

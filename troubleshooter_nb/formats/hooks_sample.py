@@ -43,11 +43,5 @@ class FirstValues:
         return self.source.files()
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of the flat range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If the tensor cannot be read.
-        """
+        """Stored values of the flat range; see `ArraySource.read`."""
         return self.source.read(start, min(stop, self.count), into if stop <= self.count else None)

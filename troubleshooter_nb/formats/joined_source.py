@@ -47,13 +47,7 @@ class JoinedSource(SizedByShape):
         return files_of(self.parts)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If a part cannot be read.
-        """
+        """Stored values of a range; see `ArraySource.read`."""
         values = np.empty(max(stop - start, 0), self.dtype) if into is None else into
         inner = math.prod(self.shape[self.axis + 1 :])
         row = self.shape[self.axis] * inner
@@ -200,13 +194,7 @@ class SummedSource:
         return files_of(self.parts)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Values of a flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If a part cannot be read, or a sum of integers lies outside the dtype.
-        """
+        """Sums; as `ArraySource.read`, also where one of integers lies outside the dtype."""
         values = np.empty(max(stop - start, 0), self.dtype) if into is None else into
         for low in range(start, stop, _BLOCK):
             high = min(low + _BLOCK, stop)

@@ -46,14 +46,7 @@ class DumpedTensor(SizedByShape):
         return (os.path.join(self.folder, self.file),)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If the file is gone, damaged, holds no tensor or another one than ``dump.json`` says,
-            or changed since its first read.
-        """
+        """Stored values; as `ArraySource.read`, also for another tensor than ``dump.json`` says."""
         return self._stored.read(start, stop, into)
 
     @cached_property

@@ -74,13 +74,7 @@ class Base64Source(SizedByShape):
         return (self.path,)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of the flat C-order range, shape (stop - start,).
-
-        Raises
-        ------
-        ReadError
-            If the file changed since it was opened, or the text is no base64.
-        """
+        """Stored values; as `ArraySource.read`, also where the text is no base64."""
         if self.fortran:
             with reopened(self.path, self.stamp):
                 return _in_c_order(self)[start:stop]

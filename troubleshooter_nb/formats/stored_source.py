@@ -85,13 +85,7 @@ class StoredSource(FileSource):
     covered: _Covered = field(default_factory=_Covered, compare=False, repr=False)
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat C-order range, as `FileSource.read`.
-
-        Raises
-        ------
-        ReadError
-            Also where all values were read and the CRC-32 is not that of the member.
-        """
+        """Stored values; as `ArraySource.read`, also where the CRC-32 of all of them is wrong."""
         self._refuse_damaged()
         values = super().read(start, stop, into)
         if self.covered.sound is None:
