@@ -36,24 +36,7 @@ _DATE = 0x21  # 1 January 1980: the same values give the same file
 def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     """Write a state dict; the file appears whole or not at all.
 
-    Parameters
-    ----------
-    path : Path
-        Its folder exists. A file of that name is replaced.
-    items : sequence of Item
-        In the order of writing; one block of one tensor is in memory at a time.
-
-    Returns
-    -------
-    list of (str, str)
-        Names that were left out, and why: torch has no such dtype.
-
-    Raises
-    ------
-    ValueError
-        If two items have one name, or an item gives more or fewer values than its shape has.
-    OSError
-        If it cannot be written. Nothing is left behind by either.
+    Takes, returns and raises what `ckpt.write_ckpt` does; torch lacks the dtypes that are left out.
     """
     left_out: list[tuple[str, str]] = []
     kept = []

@@ -325,26 +325,9 @@ def _keeps_saving_order(records: Sequence[_Record]) -> bool:
 def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     """Write a file that the safetensors package and MindSpore load; it appears whole or not.
 
-    Parameters
-    ----------
-    path : Path
-        Its folder exists. A file of that name is replaced.
-    items : sequence of Item
-        Kept in this order where that leaves every tensor at a multiple of its dtype's size, as
-        torch needs it; otherwise those of larger dtypes come first. One chunk of one tensor is
-        in memory at a time; big-endian values are converted.
-
-    Returns
-    -------
-    list of (str, str)
-        Names that were left out, and why: dtypes the format does not have, such as complex128.
-
-    Raises
-    ------
-    ValueError
-        If two items have one name, or chunks do not make up the shape; nothing is left behind.
-    OSError
-        If it cannot be written; nothing is left behind then.
+    Takes, returns and raises what `ckpt.write_ckpt` does; the format lacks the dtypes that are left
+    out. Items keep their order where that leaves every tensor at a multiple of its dtype's size, as
+    torch needs it; otherwise those of larger dtypes come first. Big-endian values are converted.
     """
     left_out = [(item.name, reason) for item in items if (reason := _not_storable(item))]
     kept = [item for item in items if not _not_storable(item)]
