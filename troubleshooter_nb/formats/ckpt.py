@@ -313,10 +313,8 @@ def write_ckpt(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
 
     Raises
     ------
-    ArgumentError
-        If an item gives more or fewer values than its shape has, or two have one name.
     OSError
-        If it cannot be written. Nothing is left behind by either.
+        If it cannot be written; nothing is left behind then.
     """
     left_out = []
     with written_whole(path) as stream:

@@ -36,7 +36,8 @@ _DATE = 0x21  # 1 January 1980: the same values give the same file
 def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     """Write a state dict; the file appears whole or not at all.
 
-    Takes, returns and raises what `ckpt.write_ckpt` does; torch lacks the dtypes that are left out.
+    Takes, returns and raises what `ckpt.write_ckpt` does, and `ArgumentError` where two items have
+    one name or values do not make up a shape; torch lacks the dtypes that are left out.
     """
     left_out: list[tuple[str, str]] = []
     kept = []

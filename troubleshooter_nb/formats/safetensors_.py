@@ -325,8 +325,8 @@ def _keeps_saving_order(records: Sequence[_Record]) -> bool:
 def write_safetensors(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     """Write a file that the safetensors package and MindSpore load; it appears whole or not.
 
-    Takes, returns and raises what `ckpt.write_ckpt` does; the format lacks the dtypes that are left
-    out. Items keep their order where that leaves every tensor at a multiple of its dtype's size, as
+    Takes, returns and raises what `write_pth` does; the format lacks the dtypes that are left out.
+    Items keep their order where that leaves every tensor at a multiple of its dtype's size, as
     torch needs it; otherwise those of larger dtypes come first. Big-endian values are converted.
     """
     left_out = [(item.name, reason) for item in items if (reason := _not_storable(item))]
