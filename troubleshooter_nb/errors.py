@@ -8,7 +8,8 @@ from troubleshooter_nb.messages import told
 class TroubleshooterError(Exception):
     """Base of every error this package raises on purpose.
 
-    Raised with a `Message`, and shown in the language in force when it is shown.
+    Raised with a `Message`, and shown in the language in force where it is shown; another thread
+    has its own, see `options.set_options`.
     """
 
     def __str__(self) -> str:

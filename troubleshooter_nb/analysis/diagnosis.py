@@ -342,8 +342,9 @@ class _Inquiry:
             noise = self.model.self_noise.get(str(self.flow.result["right"][row]), 0.0)
             error, floor = float(without.error[row]), float(without.typical[row])
             if noise > 0 and math.isfinite(error):
-                # No more than that noise leaves: nothing of the difference is left over.
-                figures = (error, floor, error, floor, {"self_noise": noise})
+                # Two runs of one side are two draws of its noise, as are the two sides.
+                left = math.sqrt(max(error**2 - 2.0 * noise**2, 0.0))
+                figures = (error, left, error, floor, {"self_noise": noise})
                 size = math.prod(self.flow.shape(row))
                 self._add(row, [Suspicion("nondeterministic", *figures, independent=size)])
 

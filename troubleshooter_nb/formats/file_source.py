@@ -242,21 +242,22 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, tuple[int, int]]]:
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
+def named(path: Path, otherwise: str = COPY_OR_SAVE) -> Iterator[None]:
     """Put the file's name in front of what is wrong with it, and behind it what to do."""
     try:
         yield
     except FormatError as error:
-        raise FormatError(advised(error, "files.in_file", file=path.name)) from None
+        said = advised(error, "files.in_file", otherwise, file=path.name)
+        raise FormatError(said) from None
 
 
-def advised(error: FormatError, id: str, **values: object) -> str:
+def advised(error: FormatError, id: str, otherwise: str = COPY_OR_SAVE, **values: object) -> str:
     """What an error says in the gap ``what`` of a message, and what to do as a part behind it.
 
-    That is what the error advises, its parts but the first, or else to copy or save the file again.
+    That is what the error advises, its parts but the first, or else what is said `otherwise`.
     """
     what, *advice = parts_of(message_of(error))
-    return joined([Message(id, what=what, **values), *(advice or [COPY_OR_SAVE])])
+    return joined([Message(id, what=what, **values), *(advice or [otherwise])])
 
 
 def head_of(path: Path, count: int) -> bytes:

@@ -15,10 +15,12 @@ import yaml
 from troubleshooter_nb.errors import (
     ArgumentError,
     FormatError,
+    PathNotFoundError,
     TroubleshooterWarning,
     WeightMapError,
 )
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
+from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_nodes import whole
 from troubleshooter_nb.messages import (
     Foreign,
@@ -61,11 +63,15 @@ def read_weight_map(
     FormatError
         If the file is no weight map, or names a function or transform that is not in the closed
         list; the message names the row. No function of a file is ever called.
+    PathNotFoundError
+        If it does not exist.
     OSError
         If it cannot be opened.
     """
     path = Path(path)
-    with named(path):
+    if not path.exists():
+        raise PathNotFoundError(not_there(path))
+    with named(path, otherwise=""):  # a map is written by hand: no copy mends it
         with opened(path) as (file, (size, _)):
             if size > _LARGEST:
                 raise FormatError(Message("mappings.map_too_large", size=size))

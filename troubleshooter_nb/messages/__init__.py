@@ -1,7 +1,7 @@
 """Sentences as values: an id and what fills its gaps, told in English or Chinese from one catalogue.
 
-To change or add a sentence, go to the file of its subject in this folder: ``zip.truncated`` is the
-key ``truncated`` of ``zip.py``. `tests/messages` holds the rules.
+To change or add a sentence, go to the file of its subject in this folder: ``zips.ends_before`` is
+the key ``ends_before`` of ``zips.py``. `tests/messages` holds the rules.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Message(str):
     It travels wherever a string does (a column, a note, an error), and code asks for its `id`,
     never how the text begins. A string made of it, as by an f-string, is a plain string and only
     English: put messages into the gaps of a message, or use `joined`.
+    yaml's safe dumper takes plain strings only: give it ``str(message)``.
 
     Parameters
     ----------

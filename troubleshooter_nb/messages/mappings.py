@@ -127,7 +127,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "keep_one": ("keep one of the two", "请只保留一个"),
     "key_twice": ("the key {key!r} stands twice, again in line {line}", "键 {key!r} 出现两次，第二次在第 {line} 行"),
     "no_row": ("row {number} of the weights is {row}", "weights 第 {number} 行为 {row}"),
-    "row_keys": ("expected from, to, transform, note", "应为 from、to、transform、note"),
+    "row_keys": ("expected from, to, transform, note, said", "应为 from、to、transform、note、said"),
     "row_without_to": ("row {number} of the weights ({names}) has no 'to'", "weights 第 {number} 行（{names}）缺少 'to'"),
     "write_to_null": ("write 'to: null' to drop the tensor", "若要丢弃该张量请写 'to: null'"),
     "wrong_row": ("row {number} of the weights ({names}): {why}", "weights 第 {number} 行（{names}）：{why}"),
