@@ -1,56 +1,40 @@
-"""All sentences by id: the subject, a dot and the key in the subject's file."""
+"""All sentences by id: the subject, a dot and the key in the subject's file, read at its first use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
 
-from troubleshooter_nb.messages import (
-    alignment,
-    arguments,
-    calls,
-    capture,
-    checkpoints,
-    ckpt,
-    comparisons,
-    compat,
-    dumps,
-    editor,
-    evidence,
-    evidence_words,
-    explanations,
-    explorer,
-    facts,
-    files,
-    frameworks,
-    hooks,
-    layers,
-    lists,
-    mappings,
-    msprobe,
-    npy,
-    pages,
-    pairings,
-    pth,
-    safetensors,
-    series,
-    system,
-    values,
-    verdicts,
-    weight_maps,
-    widgets,
-    zips,
-)
+_HERE = Path(__file__).parent
 
-# fmt: off
-_SUBJECTS = (
-    alignment, arguments, calls, capture, checkpoints, ckpt, comparisons, compat, dumps, editor,
-    evidence, evidence_words, explanations, explorer, facts, files, frameworks, hooks, layers,
-    lists, mappings, msprobe, npy, pages, pairings, pth, safetensors, series, system, values,
-    verdicts, weight_maps, widgets, zips,
-)
-# fmt: on
-CATALOGUE: Mapping[str, tuple[str, str]] = {
-    f"{subject.__name__.rpartition('.')[2]}.{key}": both
-    for subject in _SUBJECTS
-    for key, both in subject.MESSAGES.items()
-}
+
+class _Catalogue(Mapping[str, tuple[str, str]]):
+    """English and Chinese by id."""
+
+    def __getitem__(self, id: str) -> tuple[str, str]:
+        subject, _, key = id.partition(".")
+        try:
+            return _subject(subject)[key]
+        except (KeyError, ModuleNotFoundError, AttributeError):
+            raise KeyError(id) from None
+
+    def __iter__(self) -> Iterator[str]:
+        for file in sorted(_HERE.glob("*.py")):
+            if file.stem not in ("__init__", Path(__file__).stem):
+                yield from (f"{file.stem}.{key}" for key in _subject(file.stem))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@cache
+def _subject(name: str) -> Mapping[str, tuple[str, str]]:
+    if not name.isidentifier():
+        raise KeyError(name)
+    return MappingProxyType(import_module(f"troubleshooter_nb.messages.{name}").MESSAGES)
+
+
+CATALOGUE = _Catalogue()
