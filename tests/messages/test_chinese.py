@@ -266,6 +266,18 @@ def test_weight_maps_and_conversions(tmp_path):
     assert english([*drawn, *problems, *(note for one in drawn for note in one.notes)]) == set()
 
 
+@pytest.mark.torch
+def test_maps_of_a_net_whose_layers_have_other_defaults():
+    from torch import nn
+
+    layers = [nn.Embedding(5, 4), nn.LayerNorm(4), nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4)]
+    layers += [nn.Dropout(), nn.LSTM(4, 4, proj_size=2), nn.MultiheadAttention(4, 2), nn.GELU()]
+    for some in (layers, layers[:1], layers[4:]):
+        drawn = tnb.draft_weight_map(nn.Sequential(*some), "mindspore")
+        assert english([drawn, *drawn.notes]) == set()
+        assert "的默认值" in tnb.messages.joined(drawn.notes).told("zh")
+
+
 def test_differences_of_checkpoints(tmp_path):
     left = {f"l.{i}.w": np.full((2, 2), i, F4) for i in range(4)}
     right = {**left, "l.1.w": left["l.1.w"] + 1, "x": np.ones(3, F4), "l.2.w": np.ones(5, F4)}

@@ -186,7 +186,7 @@ class _Names:
     """A list in a gap.
 
     ``{names}`` puts commas between, ``{names:r}`` quotes each, ``{names:;}`` puts semicolons,
-    ``{names:+}`` plus signs, ``{names:&}`` "and", ``{names: }`` blanks, a newline as format newlines;
+    ``{names:+}`` plus signs, ``{names:&}`` "and", ``{names:/}`` slashes, ``{names: }`` blanks, a newline as format newlines;
     ``{names:3}`` and ``{names:r3}`` show the first three and how many more there are.
     """
 
@@ -201,6 +201,7 @@ class _Names:
         between = {
             ";": ("; ", "；"),
             "+": (" + ", " + "),
+            "/": (" / ", " / "),
             "&": (" and ", "、"),
             " ": (" ", " "),
             "\n": ("\n", "\n"),

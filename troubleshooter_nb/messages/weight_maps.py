@@ -110,7 +110,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "guessed_from_before": ("guessed from the layers before: {counts}", "由前一层推测：{counts}"),
     "one_axis_alone": ("a weight of one axis alone may be of a PReLU, which calls it w in mindspore.nn, or of a norm, which calls it gamma: {names:4}", "只有一个轴且没有 bias 的 weight 可能属于 PReLU（在 mindspore.nn 中名为 w），也可能属于归一化层（名为 gamma）：{names:4}"),
     "target_has_part": ("target: {name!r} is {cure}, and set it up again after loading", "目标：{name!r} 是{cure}，加载后再重新设置"),
-    "default_differs": ("{kind} ({count}): {argument} is {ours} in torch, {theirs} in {their_kind} by default: {effect}", "{kind}（{count}）：{argument} 的默认值在 torch 中为 {ours}，在 {their_kind} 中为 {theirs}：{effect}"),
+    "default_differs": ("{kind} ({count}): {arguments:/} is {ours} in torch, {theirs} in {their_kind} by default: {effect}", "{kind}（{count}）：{arguments:/} 的默认值在 torch 中为 {ours}，在 {their_kind} 中为 {theirs}：{effect}"),
     "more_defaults": ("{count} more defaults differ: convert.rules.default_differences()", "另有 {count} 个默认值不同：convert.rules.default_differences()"),
     "no_place_for": ("{name!r} has no place in the target ({transform})", "{name!r} 在目标中没有位置（{transform}）"),
     "no_target": ("unknown target {target!r}; known: {known}", "未知的目标 {target!r}；可用：{known}"),
