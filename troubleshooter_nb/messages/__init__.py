@@ -67,6 +67,10 @@ class Message(str):
         """The sentence in a language."""
         return str(self) if language == "en" else _told(self.id, self.values, language)
 
+    def __repr__(self) -> str:
+        """Quoted in the language in force, as in the repr of what holds it."""
+        return repr(told(self))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled and copied as id and values."""
         return _again, (self.id, dict(self.values))

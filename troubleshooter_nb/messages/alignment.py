@@ -3,8 +3,8 @@
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
     # Numbers of ranks, steps and axes.
-    "rank": ("rank {numbers}", "{numbers} 号 rank"),
-    "ranks": ("ranks {numbers}", "{numbers} 号 rank"),
+    "rank": ("rank {numbers}", "rank {numbers}"),
+    "ranks": ("ranks {numbers}", "rank {numbers}"),
     "step": ("step {numbers}", "第 {numbers} 步"),
     "steps": ("steps {numbers}", "第 {numbers} 步"),
     "axis": ("axis {numbers}", "第 {numbers} 轴"), "axes": ("axes {numbers}", "第 {numbers} 轴"),
@@ -16,7 +16,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "merged": ("{ranks} ranks merged: {parts}", "已合并 {ranks} 个 rank：{parts}"),
     "count_how": ("{count:,} {how}", "{count:,} 项{how}"),
     "count_alone": ("{count:,} held by one rank only ({of})", "{count:,} 项仅由一个 rank 持有（{of}）"),
-    "count_of_rank": ("{count:,} of rank {rank}", "{rank} 号 rank {count:,} 项"),
+    "count_of_rank": ("{count:,} of rank {rank}", "rank {rank} 的 {count:,} 项"),
     "count_left": ("{count:,} left under their ranks", "{count:,} 项保留在各自的 rank 下"),
     "in_steps": (" in {steps}", "（{steps}）"),
     "left_because": ("left under their ranks{where}: {reason}: {names:4}", "保留在各自的 rank 下{where}：{reason}：{names:4}"),
@@ -30,8 +30,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "unreadable": ("unreadable on {ranks}: {reason}", "{ranks} 无法读取：{reason}"),
     "a_tensor": ("a tensor", "张量"), "other_value": ("another value", "其他值"),
     "without_values": ("a tensor without values", "没有数值的张量"),
-    "other_kinds": ("{left} on rank {left_rank}, but {right} on rank {right_rank}", "{left_rank} 号 rank 上为{left}，{right_rank} 号 rank 上为{right}"),
-    "other_dtypes": ("dtypes differ: {left} on rank {left_rank}, {right} on rank {right_rank}", "dtype 不同：{left_rank} 号 rank 为 {left}，{right_rank} 号 rank 为 {right}"),
+    "other_kinds": ("{left} on rank {left_rank}, but {right} on rank {right_rank}", "rank {left_rank} 上为{left}，rank {right_rank} 上为{right}"),
+    "other_dtypes": ("dtypes differ: {left} on rank {left_rank}, {right} on rank {right_rank}", "dtype 不同：rank {left_rank} 上为 {left}，rank {right_rank} 上为 {right}"),
     "other_values": ("values that are no tensors differ", "非张量的值不同"),
     "not_the_same": ("declared to be the same, but they differ", "声明为相同，但实际不同"),
     "no_statistics_sum": ("no statistics tell those of a sum", "由统计量无法得出和的统计量"),
@@ -57,7 +57,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_axis_fits": ("no axis fits; declare another way, or a narrower pattern", "没有可行的轴；请声明其他方式，或使用更窄的模式"),
     # Steps and ranks of two dumps.
     "step_with": ("step {left} on the left is compared with step {right} on the right", "左侧第 {left} 步与右侧第 {right} 步比较"),
-    "rank_with": ("rank {left} on the left is compared with rank {right} on the right", "左侧 {left} 号 rank 与右侧 {right} 号 rank 比较"),
+    "rank_with": ("rank {left} on the left is compared with rank {right} on the right", "左侧 rank {left} 与右侧 rank {right} 比较"),
     "only_left": ("{which} only on the left", "仅左侧有{which}"),
     "only_right": ("{which} only on the right", "仅右侧有{which}"),
     "missing_left": ("{ranks} {count:is|are} missing in {steps} on the left", "左侧{steps}缺少 {ranks}（共 {count} 个）"),

@@ -6,7 +6,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     # Columns.
     "number": ("#", "#"), "verdict": ("verdict", "结论"), "health": ("health", "状态"),
     "origin": ("origin", "来源"), "names": ("left → right", "左 → 右"), "name": ("name", "名称"),
-    "step": ("step", "步"), "rank": ("rank", "进程"), "role": ("role", "角色"),
+    "step": ("step", "步"), "rank": ("rank", "rank"), "role": ("role", "角色"),
     "direction": ("direction", "方向"), "layer": ("layer", "层类型"), "dtype": ("dtype", "类型"),
     "shape": ("shape", "形状"), "max_abs_error": ("max |Δ|", "最大 |Δ|"),
     "rel_l2_error": ("rel L2", "相对 L2"), "one_minus_cosine": ("1 − cos", "1 − cos"),

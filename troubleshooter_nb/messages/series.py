@@ -2,6 +2,7 @@
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
+    "shown": ("{label}: {count} {count:step|steps} ({steps:4}) · {names:8}", "{label}：{count} 步（{steps:4}）· {names:8}"),
     "no_series": ("{file}: no series; looked for json lines, for a csv with a column {columns}, and for lines such as 'step 10 loss 2.31'", "{file}：不含序列；查找过逐行的 json、带有 {columns} 列的 csv，以及形如 'step 10 loss 2.31' 的行"),
     "too_large": ("{file}: {size:,} bytes are too many for a log", "{file}：{size:,} 字节，对日志来说过大"),
     "binary": ("{file}: a binary file, no log", "{file}：是二进制文件，不是日志"),
@@ -24,7 +25,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "largest": ("largest difference {difference}, noise there {noise}", "最大差 {difference}，该处噪声 {noise}"),
     "alone": ("{count} steps have no partner (only left: {left}, only right: {right})", "{count} 步没有对应（仅左侧 {left}，仅右侧 {right}）"),
     "infinite": ("one side is not finite there", "该处有一侧不是有限数"),
-    "power": ("then the difference grows like steps^{growth}", "此后差值按 steps^{growth} 增长"),
+    "power": ("then the difference grows like steps^{growth}", "此后差值按步数的 {growth} 次方增长"),
     "constant": ("then the difference stays as large", "此后差值大致不变"),
     "exponential": ("then the difference grows by the factor {factor} per step", "此后差值每步增长 {factor} 倍"),
     "along": ("Difference over the steps", "差值随步数的变化"),
