@@ -241,7 +241,7 @@ def _strict(value: Any) -> Any:
 
 
 def _harmless(table: pd.DataFrame, language: str | None = None) -> pd.DataFrame:
-    """Sentences in a language; a cell of a file's name that is like a formula is not one."""
+    """Sentences in a language; a cell that starts like a formula, of some name, made none."""
 
     def quoted(value: object) -> object:
         text = told(value, language) if isinstance(value, str) else ""

@@ -12,4 +12,12 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "side": ("side", "一侧"), "size": ("size", "元素数"), "start": ("start", "起"),
     "step": ("step", "差"), "stop": ("stop", "止"), "text": ("text", "关系"),
     "what": ("what", "内容"),
+    "forms": ("forms", "候选形式"), "needs": ("needs", "需要"), "left": ("left", "左侧"),
+    "right": ("right", "右侧"), "pairs": ("pairs", "配对"), "order": ("order", "次序"),
+    "elements": ("elements", "元素数"), "tensors": ("tensors", "张量数"), "values": ("values", "数值个数"),
+    "names": ("names", "名称"), "channels": ("channels", "通道"), "exact": ("exact", "精确"),
+    "correlation": ("correlation", "相关系数"), "chance": ("chance", "偶然概率"), "first": ("first", "最初"),
+    "later": ("later", "之后"), "initial": ("initial", "初始值"), "clipped": ("clipped", "截断个数"),
+    "scale": ("scale", "缩放系数"), "formula": ("formula", "公式"), "function": ("function", "函数"),
+    "axes": ("axes", "轴次序"), "ratio": ("ratio", "比值"), "value": ("value", "取值"),
 }
