@@ -115,7 +115,7 @@ def _text(obj: Reportable, path: Path) -> None:
 
 
 def _csv(obj: _Tabular, path: Path) -> None:
-    _harmless(_table(obj)).to_csv(path, index=False)
+    _harmless(_table(obj), "en").to_csv(path, index=False)
 
 
 def _json(obj: _Tabular, path: Path) -> None:
@@ -240,17 +240,18 @@ def _strict(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _harmless(table: pd.DataFrame) -> pd.DataFrame:
-    """Names come from files: a cell that starts like a formula must not become one."""
+def _harmless(table: pd.DataFrame, language: str | None = None) -> pd.DataFrame:
+    """Sentences in a language; a cell that starts like a formula, of some name, made none."""
 
     def quoted(value: object) -> object:
-        return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+        text = told(value, language) if isinstance(value, str) else ""
+        return f"'{text}" if text.startswith(_FORMULA) else text or value
 
     return pd.DataFrame({name: column.map(quoted) for name, column in table.items()})
 
 
-def _markdown_cell(value: object) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+def _markdown_cell(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else told(value)
     return _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.messages.rules import english_left
 from troubleshooter_nb import frameworks
 from troubleshooter_nb.convert import rules
 from troubleshooter_nb.convert.rules import (
@@ -530,7 +531,15 @@ def test_conv1d_lacks_bias_and_padding_by_default():
 
 
 def test_what_the_tables_say_to_a_user_has_its_chinese():
-    effects = [difference.effect for difference in rules._differences() if difference.cause]
-    assert len(effects) > 50
-    notes = [rules.said_of_layers(r.note) for r in rules._rows() if r.transform == "unsupported"]
-    assert all(isinstance(said, Message) for said in [*effects, *notes])
+    differences = rules._differences()
+    assert len([one for one in differences if one.effect]) > 80
+    texts = [text for one in differences for text in vars(one).values()]
+    texts += [row.note for row in rules._rows() if row.transform == "unsupported"]
+    prose = [text for text in texts if " " in text and text[0] != "("]  # (1, 2) is a value
+    assert [text for text in prose if not isinstance(text, Message)] == []
+    assert [text for text in prose if english_left(text)] == []
+
+
+def test_a_table_cannot_name_a_message_that_is_not_there():
+    with pytest.raises(KeyError):
+        rules._said("layers.nothing")

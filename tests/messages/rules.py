@@ -66,7 +66,7 @@ def catalogue_faults() -> list[str]:
             faults.append(f"{id}: gaps {gaps_of(english)} and {gaps_of(chinese)}")
         if CHINESE.search(english):
             faults.append(f"{id}: Chinese in the English text")
-        letters = re.sub(r"\{[^}]*\}", "", chinese)
+        letters = re.sub(r"\{[^}]*\}|\brank\b", "", chinese)  # which Chinese has no word for
         if (
             re.search(r"[A-Za-z]{2}", letters)
             and not CHINESE.search(letters)
@@ -156,6 +156,8 @@ def ids_used(path: Path) -> tuple[list[str], set[str], set[str]]:
 def source_faults(only: tuple[str, ...] = ()) -> list[str]:
     """What is wrong in the package's files, those whose path holds one of the texts."""
     faults, named, begun = [], set(), set()
+    for path in PACKAGE.glob("tables/layer_*.csv"):
+        named |= set(re.findall(r"layers\.\w+", path.read_text(encoding="utf-8")))
     for path in sorted(PACKAGE.rglob("*.py")):
         wrong, names, starts = ids_used(path)
         if path.parent.name != "messages" or path.name == "__init__.py":

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import troubleshooter_nb as tnb
@@ -26,7 +27,9 @@ from troubleshooter_nb.metrics.verdict import of_both
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import option_context
 from troubleshooter_nb.render.causes import WORDS
+from troubleshooter_nb.render.explanation import finding_parts
 from troubleshooter_nb.render.words import reason_of
+from troubleshooter_nb.weight_map import WeightRow
 
 DATA = Path(__file__).parents[1] / "data"
 F4 = np.float32
@@ -264,6 +267,56 @@ def test_weight_maps_and_conversions(tmp_path):
     drawn = list(maps(tmp_path))
     problems = [text for one in drawn[:-1] for text in one.problems()]
     assert english([*drawn, *problems, *(note for one in drawn for note in one.notes)]) == set()
+
+
+@pytest.mark.torch
+def test_maps_of_a_net_whose_layers_have_other_defaults():
+    from torch import nn
+
+    layers = [nn.Embedding(5, 4), nn.LayerNorm(4), nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4)]
+    layers += [nn.Dropout(), nn.LSTM(4, 4, proj_size=2), nn.MultiheadAttention(4, 2), nn.GELU()]
+    for some in (layers, layers[:1], layers[4:]):
+        drawn = tnb.draft_weight_map(nn.Sequential(*some), "mindspore")
+        assert english([drawn, *drawn.notes]) == set()
+        assert "的默认值" in tnb.messages.joined(drawn.notes).told("zh")
+
+
+def test_tables_are_written_in_chinese_where_a_person_reads_them(tmp_path):
+    pytest.importorskip("openpyxl")
+    left, right = {"a": np.ones(3, F4), "b": np.ones(2, F4)}, {"a": np.full(3, np.nan, F4)}
+    drawn = [tnb.compare(left, right), tnb.diff_checkpoints(left, right), *maps(tmp_path)]
+    for one in drawn[:5]:
+        text = tnb.export(one, tmp_path / "t.md").read_text("utf-8")
+        sheet = pd.read_excel(tnb.export(one, tmp_path / "t.xlsx"))
+        cells = [str(cell) for row in sheet.itertuples(index=False) for cell in row]
+        assert [found for found in map(english_in, [*text.splitlines(), *cells]) if found] == []
+    reasons = pd.read_csv(tnb.export(drawn[0], tmp_path / "t.csv"))["reason"]
+    assert "nan" in reasons[0].lower()
+    assert not re.search("[\u4e00-\u9fff]", "".join(map(str, reasons)))
+
+
+def test_what_holds_a_sentence_shows_it_in_chinese():
+    row = WeightRow(("a",), ("b",), note=Message("layers.no_bias"))
+    assert "note='除非 has_bias=True，否则没有 bias 参数'" in repr(row)
+
+
+def test_what_is_listed_is_set_apart_as_in_chinese():
+    shown = {"form": "gelu", "forms": ["gelu, tanh form", "none"], "other": ["last", "x"]}
+    finding = {"cause": "x", "pair": 1, "confidence": 1.0, "evidence": shown}
+    assert (
+        finding_parts(finding, "zh")[2] == "形式 gelu；候选形式 gelu，tanh 形式、无；另一项 last、x"
+    )
+    assert (
+        finding_parts(finding, "en")[2] == "form gelu; forms gelu, tanh form, none; other last, x"
+    )
+
+
+def test_a_series_says_what_it_is(tmp_path):
+    (tmp_path / "a.csv").write_text("step,loss\n1,2\n2,3\n2,4\n")
+    series = tnb.open_series(tmp_path / "a.csv")
+    assert repr(series).startswith("a.csv：2 步（1、2）· loss\n说明：1 行的步数重复")
+    with option_context(language="en"):
+        assert repr(series).startswith("a.csv: 2 steps (1, 2) · loss\nnote: 1 lines repeat")
 
 
 def test_differences_of_checkpoints(tmp_path):

@@ -22,7 +22,7 @@ from troubleshooter_nb.widgets.words import editor_word
 
 F4 = np.dtype("f4")
 # What stays as it is: names of transforms, of kinds of files and of parts, and code.
-_KEPT = {*KINDS, *("api cell data layer yaml json dtype scalar".split())}
+_KEPT = {*KINDS, *("api cell data layer rank yaml json dtype scalar".split())}
 _CODE = re.compile(r"'[^']*'|[\w.]+\([^()]*\)|\w+\.\w[\w.]*|\w+=\S*|float\d+|int\d+|~\S+")
 TRANSFORMS = (
     "concat(0) concat(5) add permute(0) permute(0,0) permute(0,9) permute(a) reshape reshape(3) "

@@ -27,7 +27,6 @@ from troubleshooter_nb.convert.rules import (
     counterparts,
     default_differences,
     rules_for,
-    said_of_layers,
 )
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
@@ -358,7 +357,7 @@ def _by_rules(
         if rule.transform == "unsupported":
             why = Message("weight_maps.no_counterpart", kind=kind, flavour=flavour)
             if rule.note:
-                why = Message("weight_maps.in_brackets", said=why, note=said_of_layers(rule.note))
+                why = Message("weight_maps.in_brackets", said=why, note=rule.note)
             unsupported.setdefault(why, []).append(name)
         elif rule.target_leaf is None:
             rows.append(WeightRow((name,), (), Transform("drop"), kind, note=note))
@@ -584,7 +583,7 @@ def _default_notes(side: _Side, target: _Side | None, flavour: Target) -> list[s
             defaults = {
                 "kind": kind,
                 "count": count,
-                "argument": " / ".join(arguments),
+                "arguments": [*arguments],
                 "ours": difference.torch_default,
                 "theirs": difference.mindspore_default,
                 "their_kind": difference.mindspore_kind,

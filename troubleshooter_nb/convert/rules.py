@@ -17,8 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
-from troubleshooter_nb.messages import Foreign, Message
-from troubleshooter_nb.messages.layers import MESSAGES
+from troubleshooter_nb.messages import Message
 
 Target = Literal["mindspore.nn", "mindspore.mint", "torch"]
 _TARGETS = [*get_args(Target)]
@@ -197,12 +196,10 @@ class _Row:
     note: str
 
 
-_KEYS = {english: key for key, (english, _) in MESSAGES.items()}
-
-
-def said_of_layers(text: str) -> str:
-    """What a table says, as the message that it is; a text without one as words of others."""
-    return Message(f"layers.{_KEYS[text]}") if text in _KEYS else Foreign(text)
+def _said(cell: str) -> str:
+    """A cell of a table: a message where it holds an id, with what fills its gap behind a colon."""
+    id, _, name = cell.partition(":")
+    return Message(id, name=name) if id.startswith("layers.") else cell
 
 
 def _table(name: str) -> Iterable[dict[str, str]]:
@@ -228,7 +225,7 @@ def _rows() -> tuple[_Row, ...]:
                 record["ms_param"],
                 record["transform"],
                 record["verified"] == "yes",
-                record["note"],
+                _said(record["note"]),
             )
         )
     return (*rows, *_rows_of_siblings(rows))
@@ -303,11 +300,7 @@ def _backward(row: _Row) -> Rule | None:
 
 @functools.cache
 def _differences() -> tuple[DefaultDifference, ...]:
-    return tuple(
-        _difference(record)
-        for record in _table("layer_defaults.csv")
-        if "(no difference)" not in record["argument"]
-    )
+    return tuple(map(_difference, _table("layer_defaults.csv")))
 
 
 def _difference(record: dict[str, str]) -> DefaultDifference:
@@ -315,10 +308,10 @@ def _difference(record: dict[str, str]) -> DefaultDifference:
     return DefaultDifference(
         record["torch_layer"],
         record["ms_layer"],
-        "" if of_torch == "-" else of_torch,
-        "" if of_mindspore == "-" else of_mindspore,
-        record["torch_default"],
-        record["ms_default"],
-        said_of_layers(record["effect"]),
+        "" if of_torch == "-" else _said(of_torch),
+        "" if of_mindspore == "-" else _said(of_mindspore),
+        _said(record["torch_default"]),
+        _said(record["ms_default"]),
+        record["effect"] and Message(record["effect"]),
         record["cause_id"],
     )

@@ -24,7 +24,7 @@ from troubleshooter_nb.errors import FormatError, PathNotFoundError
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
 from troubleshooter_nb.formats.missing_path import not_there
-from troubleshooter_nb.messages import Foreign, Message, joined
+from troubleshooter_nb.messages import Foreign, Message, joined, told
 from troubleshooter_nb.naming import natural_key
 
 NAME = "series"
@@ -61,7 +61,7 @@ _ROWS = Message("series.json_rows")
 Record = dict[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Series:
     """Numbers of a run over its steps.
 
@@ -94,6 +94,13 @@ class Series:
     def __len__(self) -> int:
         """Number of steps."""
         return int(self.table.sizes["step"])
+
+    def __repr__(self) -> str:
+        """Label, steps, measures and notes."""
+        steps = [int(step) for step in self.steps]
+        shown = {"label": self.label, "count": len(self), "steps": steps, "names": self.measures}
+        notes = (Message("pages.note", text=note) for note in self.notes)
+        return "\n".join(map(told, (Message("series.shown", **shown), *notes)))
 
 
 def open_series(path: str | PathLike[str], *, label: str | None = None) -> Series | Dump:

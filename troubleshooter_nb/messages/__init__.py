@@ -68,6 +68,10 @@ class Message(str):
         """The sentence in a language."""
         return str(self) if language == "en" else _told(self.id, self.values, language)
 
+    def __repr__(self) -> str:
+        """Quoted in the language in force, as in the repr of what holds it."""
+        return repr(told(self))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled and copied as id and values."""
         return _again, (self.id, dict(self.values))
@@ -187,7 +191,7 @@ class _Names:
     """A list in a gap.
 
     ``{names}`` puts commas between, ``{names:r}`` quotes each, ``{names:;}`` puts semicolons,
-    ``{names:+}`` plus signs, ``{names:&}`` "and", ``{names: }`` blanks, a newline as format newlines;
+    ``{names:+}`` plus signs, ``{names:&}`` "and", ``{names:/}`` slashes, ``{names: }`` blanks, a newline as format newlines;
     ``{names:3}`` and ``{names:r3}`` show the first three and how many more there are.
     """
 
@@ -202,6 +206,7 @@ class _Names:
         between = {
             ";": ("; ", "；"),
             "+": (" + ", " + "),
+            "/": (" / ", " / "),
             "&": (" and ", "、"),
             " ": (" ", " "),
             "\n": ("\n", "\n"),

@@ -97,7 +97,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "below_dump": ("{folder} is a dump with others below it: {names:4}; open one of these, or format={format!r} for what is no part of them", "{folder} 是 dump 数据，其下还有其他 dump 数据：{names:4}；请打开其中一个，或用 format={format!r} 读取不属于它们的部分"),
     "below_one": ("{folder} lies above a dump: open {name}", "{folder} 的下层有一份 dump 数据：请打开 {name}"),
     "below_several": ("{folder} holds {count} dumps: {names:4}; open one of them, or compare two of them", "{folder} 含有 {count} 份 dump 数据：{names:4}；请打开其中一份，或比较其中两份"),
-    "name_twice": ("{count} entries of step {step}, rank {rank} are called {name!r}", "step {step}、rank {rank} 中有 {count} 项都名为 {name!r}"),
+    "name_twice": ("{count} entries of step {step}, rank {rank} are called {name!r}", "第 {step} 步、rank {rank} 中有 {count} 项都名为 {name!r}"),
     "cannot_be_read": ("{name!r} of {label!r} cannot be read: {reason}", "无法读取 {label!r} 的 {name!r}：{reason}"),
     "ambiguous": ("{name!r} means {count} entries of {label!r}; choose one: {advice}", "{name!r} 在 {label!r} 中对应 {count} 项；请选择其一：{advice}"),
     "no_entry": ("no entry {name} in {label!r} ({count} entries){closest}", "{label!r} 中没有 {name}（共 {count} 项）{closest}"),

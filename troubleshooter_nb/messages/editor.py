@@ -41,8 +41,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "help_several": ("To split or join: Ctrl+click or Space chooses several names, in their order.", "拆分或拼接：按顺序用 Ctrl+单击或空格选择多个名称。"),
     "kind": ("Kind of mapping file", "映射文件类型"),
     "by_name": ("kind by file name", "类型由文件名决定"),
-    "step": ("step", "步"), "rank": ("rank", "进程"),
-    "another_place": ("another step or rank", "步或进程不同"),
+    "step": ("step", "步"), "rank": ("rank", "rank"),
+    "another_place": ("another step or rank", "步或 rank 不同"),
     "silent": ("the kernel does not answer: run the cell again (or wait where it is busy)", "内核没有响应：请重新运行单元格（若内核正忙，请稍候）"),
     # Before the kernel has answered.
     "waiting": ("Waiting for the kernel …", "正在等待内核……"),
@@ -85,7 +85,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     # What cannot be done.
     "cannot": ("{source} cannot become {target}: {why}", "{source} 无法变为 {target}：{why}"),
     "only_sources": ("a target that nothing fills keeps what it has; only a source can be dropped", "没有来源的目标保持原值；只能丢弃源参数"),
-    "other_place": ("{left} is of {first} and {right} of {second}; only entries of the same step and rank are paired", "{left} 属于{first}，{right} 属于{second}；只有同一步、同一进程的条目可以配对"),
+    "other_place": ("{left} is of {first} and {right} of {second}; only entries of the same step and rank are paired", "{left} 属于{first}，{right} 属于{second}；只有同一步、同一 rank 的条目可以配对"),
     "one_each": ("a pair has one entry on each side; choose one of each", "一对在每侧只有一个条目；请每侧各选一个"),
     "choose_one": ("choose a name on the {side} first", "请先在{side}选择名称"),
     "no_transforms": ("pairs have no transforms", "配对没有变换"),

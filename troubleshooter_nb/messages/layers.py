@@ -1,6 +1,7 @@
 """What the tables say of layers whose defaults or tensors differ between the frameworks.
 
-The English texts are those of `tables/layer_defaults.csv` and `tables/layer_parameters.csv`.
+`tables/layer_defaults.csv` and `tables/layer_parameters.csv` hold their ids, with what fills the gap
+behind a colon.
 """
 
 # fmt: off
@@ -35,13 +36,48 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "loss_per_sample": ("One loss per sample; summed gradient is batch size times larger", "每个样本一个损失；梯度相加后放大批次大小倍"),
     "nearest_scale": ("Nearest with a scale factor raises ValueError in MindSpore unless recompute_scale_factor=True", "MindSpore 中按比例的 nearest 除非 recompute_scale_factor=True，否则抛出 ValueError"),
     "unfold": ("nn.Unfold takes 4-element lists and gives (N, C*k*k, H, W), torch (N, C*k*k, L); no CPU kernel (looked up only)", "nn.Unfold 接受 4 元素列表，输出 (N, C*k*k, H, W)，torch 输出 (N, C*k*k, L)；无 CPU 算子（仅查文档）"),
-    "no_decay": ("No decay unless given", "不给出则没有衰减"),
-    "next_row": ("See the next row", "见下一条"),
+    "no_decay": ("No decay unless given", "不给出则没有衰减"), "next_row": ("See the next row", "见下一条"),
     "first_steps": ("First steps about three times as long even with equal eps and decay; use the AdamW of mindspore.experimental.optim (agrees, run)", "即使 eps 和衰减相同，最初几步也约长三倍；请用 mindspore.experimental.optim 的 AdamW（实测一致）"),
-    "outside_root": ("Added outside the root in torch", "torch 在根号外相加"),
-    "no_layer": ("no MindSpore layer", "MindSpore 没有此层"),
+    "outside_root": ("Added outside the root in torch", "torch 在根号外相加"), "no_layer": ("no MindSpore layer", "MindSpore 没有此层"),
     "own_cell": ("no MindSpore layer; user-written cell decides the name", "MindSpore 没有此层；名称由用户自写的 Cell 决定"),
     "no_proj_size": ("MindSpore nn.LSTM has no proj_size", "MindSpore 的 nn.LSTM 没有 proj_size"),
     "fold_first": ("no MindSpore counterpart; fold to a plain weight before mapping; peer: keeps the torch names", "MindSpore 没有对应；映射前请合并为普通权重；同类工具保留 torch 名称"),
     "fold_first_too": ("as above; peer additionally emits a value-map entry for the absent weight of a Conv1d", "同上；同类工具还会为 Conv1d 并不存在的权重写出取值函数"),
+    "no_output_padding": ("No output_padding in MindSpore", "MindSpore 没有 output_padding"),
+    "passes_through": ("A forgotten kernel size does not raise in MindSpore: the layer passes its input through", "MindSpore 中忘记给出核大小并不报错：该层原样输出其输入"),
+    "several_axes": ("A normalized_shape of several axes raises ValueError until begin_norm_axis and begin_params_axis are set to the first of them", "normalized_shape 含多个轴时抛出 ValueError，除非 begin_norm_axis 和 begin_params_axis 设为其中第一个轴"),
+    "int_is_refused": ("LayerNorm(6) raises TypeError in MindSpore", "LayerNorm(6) 在 MindSpore 中抛出 TypeError"),
+    "lrn_constants": ("Other formula constants: size against radius (size = 2 * radius + 1), and torch divides alpha by size", "公式常数不同：一方为 size，另一方为 radius（size = 2 * radius + 1），且 torch 将 alpha 除以 size"),
+    "axis_left_out": ("Left out, torch takes axis 0 for 1-D and 3-D (with a warning), else 1; MindSpore the last axis", "省略时，torch 对 1 维和 3 维取轴 0（并告警），否则取轴 1；MindSpore 取最后一个轴"),
+    "selu_backward": ("Backward of SeLU on the CPU of MindSpore 2.10 disagrees with the closed form; forward agrees", "MindSpore 2.10 在 CPU 上 SeLU 的反向与解析式不符；前向一致"),
+    "other_alpha": ("Same default, but any other alpha raises ValueError on CPU", "默认值相同，但其他 alpha 在 CPU 上抛出 ValueError"),
+    "max_norm": ("Only mint.nn.Embedding and EmbeddingLookup have max_norm", "只有 mint.nn.Embedding 和 EmbeddingLookup 有 max_norm"),
+    "sparse_labels": ("Labels as class numbers need sparse=True", "标签为类别编号时需要 sparse=True"),
+    "other_places": ("Positional arguments land in other places", "按位置给出的参数会落到别的参数上"),
+    "sets_norm": ("TripletMarginLoss(0.5) sets the norm in MindSpore", "TripletMarginLoss(0.5) 在 MindSpore 中设置的是范数"),
+    "target_probabilities": ("Target must be probabilities in MindSpore", "MindSpore 中目标必须是概率"),
+    "all_pairs": ("Same name, other thing: all pairs, diagonal set to zero; use ops.cosine_similarity", "同名不同义：计算所有两两组合，对角线置零；请用 ops.cosine_similarity"),
+    "no_projection": ("No projected LSTM", "没有带投影的 LSTM"),
+    "steps_larger": ("Left out, steps are a hundred times larger; given, the rule is the same (plain, momentum, dampening, Nesterov, decay: run)", "省略时步长大一百倍；给出时规则相同（普通、动量、阻尼、Nesterov、衰减：均已实测）"),
+    "sgd_with_momentum": ("Same rule as SGD with momentum", "规则与带动量的 SGD 相同"),
+    "two_betas": ("Two numbers instead of a pair; same rule, same eps (run)", "两个数而不是一对；规则相同，eps 相同（实测）"),
+    "first_steps_shorter": ("Equal alpha and eps still differ: the first steps of MindSpore are shorter", "alpha 和 eps 相等时仍不同：MindSpore 最初几步更短"),
+    "agrees_with_tenth": ("With 0.1 on both sides the rule agrees (run)", "两侧均为 0.1 时规则一致（实测）"),
+    "second_is_accum": ("Second positional is accum in MindSpore, not the learning rate", "MindSpore 中第二个位置参数是 accum，而不是学习率"),
+    "same_rule": ("Same rule (run)", "规则相同（实测）"),
+    # Arguments and values.
+    "first_positional": ("{name} (first positional)", "{name}（第一个位置参数）"),
+    "number_copied": ("{name} (number copied)", "{name}（照抄数值）"), "gradient_of": ("{name} (gradient)", "{name}（梯度）"),
+    "init_of": ("{name} init", "{name} 的初始化"), "shape_of": ("{name} shape", "{name} 的形状"),
+    "in_evaluation": ("evaluation behaviour", "推理行为"), "gradient": ("gradient", "梯度"),
+    "classes_by_dtype": ("class indices or probabilities by dtype", "按 dtype 判断是类别编号还是概率"),
+    "row_by_row": ("{name}, row by row", "{name}，逐行"), "bias_correction": ("bias correction", "偏差修正"),
+    "square_at_start": ("square average at start", "平方均值的初值"), "absent": ("absent", "无此参数"), "required": ("required", "必须给出"),
+    "buffer": ("buffer", "缓冲区"), "zeros": ("zeros", "全零"), "yes": ("yes", "有"), "no": ("no", "无"),
+    "int_allowed": ("int allowed", "可为 int"), "tuple_or_list": ("tuple or list", "tuple 或 list"),
+    "fixed_slope": ("fixed slope (lower + upper) / 2", "固定斜率 (lower + upper) / 2"), "still_random": ("still random", "仍带随机性"),
+    "exact": ("exact", "精确"), "wrong_below_zero": ("wrong for x < 0 on CPU", "CPU 上 x < 0 时有误"),
+    "normal": ("normal, std {name}", "正态分布，标准差 {name}"), "uniform": ("uniform, +-{name}", "均匀分布，±{name}"),
+    "no_row_gradient": ("row never gets a gradient", "该行从不得到梯度"), "row_gradient": ("row gets a gradient", "该行得到梯度"),
+    "from_target": ("decided from the target", "由目标决定"), "vector": ("vector of n values", "n 个值的向量"), "matrix": ("n x n matrix", "n x n 矩阵"),
 }

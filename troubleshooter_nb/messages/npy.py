@@ -13,7 +13,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "raw_bytes": ("holds raw bytes ({dtype}); if they are bfloat16 or float8, say so in the file name, as in x_bfloat16_0.npy", "其中是原始字节（{dtype}）；若为 bfloat16 或 float8，请在文件名中注明，如 x_bfloat16_0.npy"),
     "no_archive": ("no zip archive, and not called .npz", "不是 zip 压缩包，后缀也不是 .npz"),
     "not_listed": ("a zip archive that cannot be listed: {why}", "是 zip 压缩包，但无法列出其内容：{why}"),
-    "of_other_things": ("a zip archive of other things than arrays: {names:4}", "是 zip 压缩包，但其中有数组以外的内容：{names:4}"),
+    "of_other_things": ("a zip archive of other things than arrays: {names:4}", "是 zip 压缩包，内容不是数组：{names:4}"),
     "empty_archive": ("a zip archive of other things than arrays: it is empty", "是 zip 压缩包，但其中没有数组：它是空的"),
     "not_zip": ("not a zip archive, which every .npz file is", "不是 zip 压缩包，而 .npz 文件都是"),
     "save_arrays_again": ("save the arrays again", "请重新保存这些数组"),

@@ -2,6 +2,7 @@
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
+    "shown": ("{label}: {count} {count:step|steps} ({steps:4}) · {names:8}", "{label}：{count} 步（{steps:4}）· {names:8}"),
     "no_series": ("{file}: no series; looked for json lines, for a csv with a column {columns}, and for lines such as 'step 10 loss 2.31'", "{file}：不含序列；查找过逐行的 json、带有 {columns} 列的 csv，以及形如 'step 10 loss 2.31' 的行"),
     "too_large": ("{file}: {size:,} bytes are too many for a log", "{file}：{size:,} 字节，对日志来说过大"),
     "binary": ("{file}: a binary file, no log", "{file}：是二进制文件，不是日志"),
@@ -24,7 +25,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "largest": ("largest difference {difference}, noise there {noise}", "最大差 {difference}，该处噪声 {noise}"),
     "alone": ("{count} steps have no partner (only left: {left}, only right: {right})", "{count} 步没有对应（仅左侧 {left}，仅右侧 {right}）"),
     "infinite": ("one side is not finite there", "该处有一侧不是有限数"),
-    "power": ("then the difference grows like steps^{growth}", "此后差值按 steps^{growth} 增长"),
+    "power": ("then the difference grows like steps^{growth}", "此后差值按步数的 {growth} 次方增长"),
     "constant": ("then the difference stays as large", "此后差值大致不变"),
     "exponential": ("then the difference grows by the factor {factor} per step", "此后差值每步增长 {factor} 倍"),
     "along": ("Difference over the steps", "差值随步数的变化"),
@@ -33,8 +34,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "rows": ("Steps around it", "附近的步"), "last": ("Last steps", "最后几步"),
     "noise": ("noise", "噪声"), "first": ("first: {step}", "首个：{step}"),
     "not_compared": ("{count} more measures were not compared", "另有 {count} 项指标未比较"),
-    "at_step": ("{name} at step {step}", "{name}（第 {step} 步）"),
-    "also_part": ("also part: {names:4}", "同样分开：{names:4}"),
+    "at_step": ("{name} at step {step}", "{name}（第 {step} 步）"), "also_part": ("also part: {names:4}", "同样分开：{names:4}"),
     "also_together": ("also compared, stay together: {names:4}", "其他已比较且保持一致：{names:4}"),
     "no_common_step": ("{left} and {right} have no step of {measure} in common", "{left} 与 {right} 没有共同的 {measure} 步"),
     "returns_for_good": ("later steps return to the noise; none of the later ones stays outside", "之后的步回到噪声内；此后没有一步持续超出噪声"),

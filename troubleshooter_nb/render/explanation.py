@@ -144,10 +144,7 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
         for name, value in evidence.items()
         if name not in _ERRORS and isinstance(value, str | int | float) and value != ""
     }
-    facts = ", ".join(
-        f"{told(fact_name(name), language)} {_shown_fact(name, value, language)}"
-        for name, value in [*known.items()][:_MOST_FACTS]
-    )
+    facts = _listed(dict([*known.items()][:_MOST_FACTS]), language, ", ")
     brackets = "\uff08{}\uff09" if language == "zh" else " ({})"
     return f"{said}{brackets.format(facts)}" if facts else said
 
@@ -324,7 +321,8 @@ def explanation_text(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
         for finding in facts["findings"]:
             title, figures, rest = finding_parts(finding, language)
             lines += wrapped(title, facts, indent=2)
-            lines += wrapped("; ".join(filter(None, (figures, rest))), facts, indent=6)
+            both = Message("lists.semicolon", parts=[*filter(None, (figures, rest))])
+            lines += wrapped(both.told(language), facts, indent=6)
     return "\n".join(lines)
 
 
@@ -376,16 +374,24 @@ def finding_parts(finding: Mapping[str, Any], language: str) -> tuple[str, str, 
     figures = _told(
         "finding_figures", language, **{n: gaps[n] for n in ("before", "residual", "rival")}
     )
-    others = [
-        f"{name} {_shown_fact(name, value, language)}"
+    others = {
+        name: value
         for name, value in evidence.items()
         if name not in ("before", "residual", "rival") and not isinstance(value, Mapping)
-    ]
-    return title, figures, "; ".join(others)
+    }
+    return title, figures, _listed(others, language)
 
 
-def shown_value(value: Any, language: str = "en") -> str:
-    """A number of the evidence in a few digits, anything else as text."""
+def _listed(facts: Mapping[str, Any], language: str, between: str = "; ") -> str:
+    return ("\uff1b" if language == "zh" else between).join(
+        f"{told(fact_name(name), language)} {_shown_fact(name, value, language)}"
+        for name, value in facts.items()
+    )
+
+
+def shown_value(value: Any, language: str = "en", *, is_name: bool = False) -> str:
+    """A number of the evidence in a few digits, anything else as text; a name as it is."""
+    comma = "、" if language == "zh" else ", "
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, bool):
@@ -393,18 +399,21 @@ def shown_value(value: Any, language: str = "en") -> str:
     if isinstance(value, float):
         return _short(f"{value:.4g}") if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {shown_value(item, language)}" for name, item in value.items())
+        return comma.join(
+            f"{key} {_shown_fact(key, item, language)}" for key, item in value.items()
+        )
     if isinstance(value, list | tuple):
-        shown = ", ".join(shown_value(item, language) for item in value[:6])
+        shown = comma.join(shown_value(item, language, is_name=is_name) for item in value[:6])
         return shown + (" …" if len(value) > 6 else "")
     if not _is_known(value):
         return _UNKNOWN
-    return told(evidence_word(value), language) if isinstance(value, str) else str(value)
+    word = value if is_name or not isinstance(value, str) else evidence_word(value)
+    return told(word, language)
 
 
 def _shown_fact(name: str, value: Any, language: str) -> str:
     """A value of the evidence by its name; names of tensors are the same in all languages."""
-    return shown_value(value, "en" if name in _NAMES else language)
+    return shown_value(value, language, is_name=name in _NAMES)
 
 
 def _is_known(value: Any) -> bool:

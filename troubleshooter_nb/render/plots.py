@@ -1,4 +1,7 @@
-"""matplotlib pictures of a comparison, for papers and slides; every method returns its axes."""
+"""matplotlib pictures of a comparison, for papers and slides; every method returns its axes.
+
+Their words are English in every language: the fonts of matplotlib have no Chinese.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,7 @@ class ComparisonPlots:
         for tone, mark in _MARKS.items():
             rows = np.flatnonzero(shown & (tones == tone))
             if len(rows):
-                names = {word(str(s), self.facts["language"]) for s in self.pairs.states[rows]}
-                label = ", ".join(sorted(names))
+                label = ", ".join(sorted({word(str(s)) for s in self.pairs.states[rows]}))
                 ax.plot(rows, values[rows], mark, color=INKS[tone], label=label)
         if shown.any():
             ax.set_yscale("log")
