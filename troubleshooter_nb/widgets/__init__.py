@@ -53,10 +53,9 @@ def edit(
     from troubleshooter_nb.pairing import Pairing
     from troubleshooter_nb.widgets.mapping_editor import make_editor
 
-    given = [word for word, one in (("source", source), ("target", target)) if one is not None]
+    given = [word for word, one in (("source=", source), ("target=", target)) if one is not None]
     if isinstance(value, Pairing) and given:
-        id = f"editor.pairing_takes_no_{'_'.join(given)}"
-        raise ArgumentTypeError(Message(id))
+        raise ArgumentTypeError(Message("editor.pairing_takes_no", given=given))
     return make_editor(value, source=source, target=target, height=height)
 
 
