@@ -53,9 +53,10 @@ def edit(
     from troubleshooter_nb.pairing import Pairing
     from troubleshooter_nb.widgets.mapping_editor import make_editor
 
-    given = [word for word, one in (("source=", source), ("target=", target)) if one is not None]
+    given = [word for word, one in (("source", source), ("target", target)) if one is not None]
     if isinstance(value, Pairing) and given:
-        raise ArgumentTypeError(Message("editor.pairing_takes_no", given=given))
+        id = f"editor.pairing_takes_no_{given[0] if len(given) == 1 else 'source_target'}"
+        raise ArgumentTypeError(Message(id))
     return make_editor(value, source=source, target=target, height=height)
 
 
