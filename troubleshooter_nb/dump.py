@@ -527,7 +527,7 @@ class Dump:
 
     def to_dataset(self) -> xr.Dataset:
         """The table of entries, a copy of `index` in which shapes are text, such as 64x128."""
-        return with_shape_texts(self.index.copy(deep=True))
+        return with_shape_texts(self.index).copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""

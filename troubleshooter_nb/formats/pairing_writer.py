@@ -429,10 +429,7 @@ def _same_parts(pairing: Pairing, modules: dict[str, str]) -> Iterator[tuple[int
 
 def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
     """Paths and rows of paired entries of modules."""
-    sides = [
-        {name: dump.index[name].values.tolist() for name in ("kind", "path")}
-        for dump in (pairing.left, pairing.right)
-    ]
+    sides = [dump.columns.lists("kind", "path") for dump in (pairing.left, pairing.right)]
     entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
     for a, b in zip(*entries, strict=True):
         if a >= 0 and b >= 0 and sides[0]["kind"][a] == sides[1]["kind"][b] == "module":
@@ -441,10 +438,8 @@ def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
 
 def _module_pairs(pairing: Pairing) -> tuple[dict[str, str], dict[str, str]]:
     """Paths of modules that are paired, and the classes of all on the left."""
-    left, right = (
-        {name: dump.index[name].values.tolist() for name in ("kind", "path", "layer")}
-        for dump in (pairing.left, pairing.right)
-    )
+    names = ("kind", "path", "layer")
+    left, right = (dump.columns.lists(*names) for dump in (pairing.left, pairing.right))
     counts: dict[str, dict[str, int]] = {}
     entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
     for a, b in zip(*entries, strict=True):
