@@ -21,6 +21,7 @@ from troubleshooter_nb.errors import (
     EntryNotFoundError,
     FormatError,
     ReadError,
+    check_kind,
 )
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, of_one_class
@@ -323,6 +324,7 @@ class Dump:
         label : str
             Label of the dump.
         """
+        check_kind("arrays", arrays, Mapping)
         entries = []
         for order, (name, value) in enumerate(arrays.items()):
             site = replace(site_of_npy_stem(str(name)), kind="memory")

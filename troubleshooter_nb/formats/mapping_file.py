@@ -17,6 +17,8 @@ from troubleshooter_nb.errors import (
     FormatError,
     TroubleshooterWarning,
     WeightMapError,
+    check_kind,
+    path_of,
 )
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
 from troubleshooter_nb.formats.yaml_nodes import whole
@@ -64,7 +66,7 @@ def read_weight_map(
     OSError
         If it cannot be opened.
     """
-    path = Path(path)
+    path = path_of(path)
     with named(path):
         with opened(path) as (file, (size, _)):
             if size > _LARGEST:
@@ -106,7 +108,8 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
     of, as ``said``: so it is read in either language. It counts only while the note stands as it
     was written, and may be taken out.
     """
-    path = Path(path)
+    check_kind("weight_map", weight_map, WeightMap)
+    path = path_of(path)
     if path.suffix not in (".json", ".yaml", ".yml"):
         raise ArgumentError(not_written_as("weight_map", path))
     for row in weight_map.rows:

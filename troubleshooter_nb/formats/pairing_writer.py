@@ -12,7 +12,7 @@ from typing import get_args
 
 import yaml
 
-from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning
+from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning, path_of
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.mapping_file import not_written_as
@@ -92,7 +92,7 @@ def write_mapping(
     such a file does not make, and entries declared expected, for which it has no word. What a layer
     mapping renames no part of is paired as without it, no surer than it was.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix not in (".yaml", ".yml"):
         raise ArgumentError(not_written_as("mapping", path))
     made = _lines_of(kind)(pairing)
