@@ -203,7 +203,7 @@ class CheckpointDiff:
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy of `table` in which shapes are text, such as 64x128."""
-        return with_shape_texts(self.table.copy(deep=True))
+        return with_shape_texts(self.table).copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair or entry without partner."""

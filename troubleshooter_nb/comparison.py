@@ -336,7 +336,7 @@ class Comparison:
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy of `result` in which shapes are text, such as 64x128."""
-        return with_shape_texts(self.result.copy(deep=True))
+        return with_shape_texts(self.result).copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair, without the histogram."""

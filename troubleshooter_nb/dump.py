@@ -21,6 +21,7 @@ from troubleshooter_nb.errors import (
     EntryNotFoundError,
     FormatError,
     ReadError,
+    check_kind,
 )
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, of_one_class
@@ -323,6 +324,7 @@ class Dump:
         label : str
             Label of the dump.
         """
+        check_kind("arrays", arrays, Mapping)
         entries = []
         for order, (name, value) in enumerate(arrays.items()):
             site = replace(site_of_npy_stem(str(name)), kind="memory")
@@ -527,7 +529,7 @@ class Dump:
 
     def to_dataset(self) -> xr.Dataset:
         """The table of entries, a copy of `index` in which shapes are text, such as 64x128."""
-        return with_shape_texts(self.index.copy(deep=True))
+        return with_shape_texts(self.index).copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""

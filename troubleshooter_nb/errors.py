@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from troubleshooter_nb.messages import told
+import os
+from pathlib import Path
+
+from troubleshooter_nb.messages import Message, told
 
 
 class TroubleshooterError(Exception):
@@ -87,3 +90,17 @@ class TroubleshooterWarning(UserWarning):
 
 class IncompleteWarning(TroubleshooterWarning):
     """Work was interrupted; what was finished is kept and the rest is marked."""
+
+
+def check_kind(name: str, value: object, wanted: type) -> None:
+    """Refuse an argument that is no `wanted`."""
+    if not isinstance(value, wanted):
+        said = {"name": name, "wanted": wanted.__name__, "kind": type(value).__name__}
+        raise ArgumentTypeError(Message("arguments.kind", **said))
+
+
+def path_of(path: str | os.PathLike[str]) -> Path:
+    """The path that an argument means; what can be none is refused."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentTypeError(Message("arguments.no_path", kind=type(path).__name__))
+    return Path(path)

@@ -373,7 +373,7 @@ class Pairing:
 
     def to_dataset(self) -> xr.Dataset:
         """The table, a copy in which shapes are text, such as 64x128."""
-        return with_shape_texts(self.table.copy(deep=True))
+        return with_shape_texts(self.table).copy(deep=True)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The table with one row per pair or unmatched entry."""

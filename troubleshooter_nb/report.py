@@ -17,7 +17,7 @@ from troubleshooter_nb.analysis.series import SeriesComparison
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ExtraMissingError
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ExtraMissingError, path_of
 from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.options import get_options
@@ -72,7 +72,7 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
         If an optional package is needed and missing.
     """
     suffixes = _suffixes_of(obj)
-    path = Path(path)
+    path = path_of(path)
     suffix = path.suffix.lower()
     if suffix not in suffixes:
         what = repr(path.suffix) if path.suffix else Message("pages.no_suffix")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,8 @@ def with_shape_texts(table: xr.Dataset) -> xr.Dataset:
     kinds: dict[str, Callable[[Any], str]]
     kinds = {**dict.fromkeys(_OF_ONE, shape_text), **dict.fromkeys(_OF_SEVERAL, shapes_text)}
     cells = {name: table.variables[name].values for name in kinds if name in table.data_vars}
-    texts = {name: [kinds[name](cell) for cell in found] for name, found in cells.items()}
+    # Shapes repeat: each is written once.
+    texts = {name: [*map(cache(kinds[name]), found)] for name, found in cells.items()}
     return _with_columns(table, texts)
 
 

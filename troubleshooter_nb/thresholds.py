@@ -58,6 +58,16 @@ FOLDED_BIAS_ROUNDINGS = 16.0  # Of the few operations that fold a bias. By hand.
 # Relative error of a product of matrices over the roundoff of the format both were rounded to,
 # see `narrower_format`. Measured.
 PRODUCT_OVER_ROUNDOFF = 0.6
+# Roundoffs of the narrower format, as the relative error of values that were stored in it and that
+# were computed in it; of the largest error, relative to the largest value. By hand.
+STORED_ROUNDOFFS, COMPUTED_ROUNDOFFS, FARTHEST_ROUNDOFFS = (0.125, 4.0), (0.25, 2.0), 32
+# Roundoffs between neighbours of a format, whichever way a value goes. Derived. The error of all
+# relative to the largest, of rounding: it varies, as that of a factor does not. By hand.
+NEIGHBOUR_ROUNDOFFS, VARYING_ROUNDING = 2, 0.75
+# How far noise leans to one sign and follows the reference, beside chance (2 sigma): a tanh GELU
+# against the exact one leans by 0.10 and follows by 0.22 or more. Measured.
+NOISE_LEAN, NOISE_SIGMAS = 0.1, 2.0
+FOLLOWING = 0.9  # Cosine of error and reference from which the error is a factor. By hand.
 # An error of so many roundoffs, all of one sign, is no rounding. By hand.
 SYSTEMATIC_ROUNDOFFS = 16.0
 FEWEST_SYSTEMATIC = 64  # Values of which `SYSTEMATIC_ROUNDOFFS` says something. By hand.
@@ -178,6 +188,11 @@ COUNTED_PER_LEVEL = 4  # Independent values that a scaled image proves, per elem
 DIGITS_OF_DRAW = 6
 # Values below which correlation and the pattern of rounding are chance. By hand.
 FEWEST_TO_CORRELATE = 16
+# Correlation that chance reaches, in sigmas and at most, and the relative error of tensors that
+# have nothing in common. By hand.
+CHANCE_SIGMAS, MOST_CHANCE, UNRELATED_ERROR = 4.0, 0.25, 0.5
+# Times rtol: a tensor that differs by more as a whole passed by atol alone. By hand.
+BLIND_TOLERANCES = 10.0
 FEWEST_STORED = 64  # Values that can be told to have been stored in a narrower format. By hand.
 # Values that can be told to have been computed in one, see `narrower_format`. Measured.
 FEWEST_COMPUTED = 1024
@@ -316,6 +331,14 @@ SURE_UNLIKE, SURE_OTHER_NUMBER = 0.5, 0.45
 # Confidence of each reason for a pair of calls. No guess is above SUREST: a wrong pair must never
 # look certain. By hand.
 NAMED, RENAMED, UNIQUE, STEADY, SUREST, DOUBTFUL = 0.98, 0.95, 0.93, 0.9, 0.9, 0.5
+# Where all fits but one thing, where little more than kind or place agrees, where a renaming leads
+# elsewhere, and where only order or shape speaks for a pair. By hand.
+FITTING, LOOSE, STRAYED, VAGUE = 0.85, 0.7, 0.6, 0.4
+LIKENESS_WORTH = 0.5  # What full likeness of names adds to `VAGUE`. By hand.
+# At most, where the numbers in the names of one side are among the other's, of calls and of
+# entries; where they are not, or shapes differ. By hand.
+CALLS_AMONG, NAMES_AMONG, APART = 0.9, 0.95, 0.8
+SAME_SHAPE, OTHER_SHAPE = 0.6, 0.2  # Of pairs that shape or order alone makes. By hand.
 SUREST_GUESS = 0.9  # What order, shape and likeness say is never as sure as an equal name. By hand.
 NAMES_ALONE = 0.85  # Confidence of calls that nothing but their names puts together. By hand.
 # Confidence where a call has several values and the file says nothing of their order. By hand.

@@ -9,6 +9,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
+from itertools import product
 from pathlib import Path
 from string import Formatter
 
@@ -20,9 +22,47 @@ PACKAGE = Path(troubleshooter_nb.__file__).parent
 # Commands are typed as they stand in every language.
 COMMANDS = re.compile(r"git lfs pull|pip install [\w.\[\]']+|git lfs install")
 ENGLISH = re.compile(r"(?<![\w.`/\"'=(-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w`(=])")
+SUBJECTS = {id.partition(".")[0] for id in CATALOGUE}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
-# Functions of a sentence's id, beside Message itself.
-BY_ID = {"Message", "sentence", "editor_word", "explorer_word", "word", "self.word"}
+# Functions of an id: what they put before it, and which argument it is. A dot before a method.
+BY_ID = {
+    "Message": ("", 0),
+    "sentence": ("", 0),
+    "_list": ("", 0),
+    "advised": ("", 1),
+    "_told": ("explanations.", 0),
+    "_has": ("explanations.", 0),
+    "editor_word": ("editor.", 0),
+    "explorer_word": ("explorer.", 0),
+    "front_end_note": ("widgets.", 0),
+    ".word": ("editor.", 0),
+    ".refuse": ("editor.", 0),
+    ".fail": ("mappings.", 2),
+}
+# Of these the arguments by name, but the language, are the gaps.
+WITH_GAPS = {"Message", "sentence", "_told", "editor_word", "explorer_word", ".word", ".refuse"}
+# Subjects that are looked up by what stands in evidence or rows: words of any file of the package.
+LOOKED_UP = {"evidence_words", "facts", "verdicts"}
+# Subjects that a page gets whole, and the page.
+PAGES = {"editor": "widgets/mapping_editor.js", "explorer": "widgets/explorer.js"}
+# Files whose f-strings may be ids without their beginning, which it is; files whose words they use.
+COMPLETED = {
+    "analysis/causes/layers/rotary.py": ("evidence_words.", ()),
+    "analysis/causes/tensors/limits.py": ("evidence_words.", ()),
+    "analysis/causes/tensors/places.py": ("explanations.place_", ()),
+    "analysis/declared/side.py": ("", ("analysis/declared/pairs.py",)),
+    "analysis/engine.py": ("verdicts.", ()),
+    "analysis/recorded.py": ("verdicts.", ()),
+    "analysis/shards/ranks.py": ("", ("analysis/shards/layouts.py",)),
+    "formats/mapping_file.py": ("", ("formats/pairing_writer.py",)),
+    "metrics/relations.py": ("", ("metrics/arrangements.py", "metrics/explanations.py")),
+    "metrics/verdict.py": ("verdicts.", ()),
+    "render/explanation.py": (
+        "explanations.",
+        ("analysis/origin.py", "analysis/preflight.py", "analysis/causes/tensors/places.py"),
+    ),
+}
+IDS = " ".join(CATALOGUE)
 
 
 def english_in(text: str) -> str:
@@ -130,46 +170,113 @@ def raised_texts(path: Path) -> list[str]:
     return faults
 
 
-def ids_used(path: Path) -> tuple[list[str], set[str], set[str]]:
-    """Faults of a file's calls by id, the ids it names, and the beginnings of ids it completes."""
-    faults, named, begun = [], set(), set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named.add(node.value)
-        elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
-            begun.add(node.values[0].value)
-        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Message"):
-            continue
-        if not node.args or not isinstance(node.args[0], ast.Constant):
-            continue
-        id = node.args[0].value
-        where = f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        if id not in CATALOGUE:
-            faults.append(f"{where}: no message {id!r}")
-        elif all(keyword.arg for keyword in node.keywords):
-            given = {keyword.arg for keyword in node.keywords}
-            if given != gaps_of(CATALOGUE[id][0]):
-                faults.append(f"{where}: {id} is given {given}, wants {gaps_of(CATALOGUE[id][0])}")
-    return faults, named, begun
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
+@cache
+def _literals(path: Path) -> set[str]:
+    """The texts of a file that stand whole, none that an f-string goes on from."""
+    pieces = {
+        id(v) for node in _nodes(path) if isinstance(node, ast.JoinedStr) for v in node.values
+    }
+    return {
+        node.value
+        for node in _nodes(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in pieces
+    }
+
+
+def _patterns(node: ast.expr, words: str) -> list[str]:
+    """What an expression may be; what is not said on the spot is one of the words of the file."""
+    if isinstance(node, ast.Constant):
+        return [re.escape(str(node.value))]
+    if isinstance(node, ast.IfExp):
+        return _patterns(node.body, words) + _patterns(node.orelse, words)
+    if isinstance(node, ast.JoinedStr):
+        return ["".join(one) for one in product(*(_patterns(v, words) for v in node.values))]
+    return _patterns(node.value, words) if isinstance(node, ast.FormattedValue) else [words]
+
+
+def _called(call: ast.Call) -> tuple[str, str, ast.expr | None]:
+    """The function of an id that is called, what it puts before the id, and the id."""
+    method = getattr(call.func, "attr", "")
+    name = f".{method}" if f".{method}" in BY_ID else method or getattr(call.func, "id", "")
+    before, position = BY_ID.get(name, ("", 99))
+    return name, before, call.args[position] if len(call.args) > position else None
+
+
+def ids_used(path: Path) -> tuple[list[str], set[str]]:
+    """Faults of a file's calls by id, and the ids that it names or completes."""
+    file = path.relative_to(PACKAGE).as_posix()
+    literals = _literals(path)
+    named = literals & CATALOGUE.keys()
+    faults = [f"{file}: no message {one!r}" for one in literals if is_wrong(one)]
+    begin, others = COMPLETED.get(file, ("", ()))
+    texts = literals.union(*(_literals(PACKAGE / other) for other in others))
+    keys = {one.replace(" ", "_") for one in texts}
+    words = "|".join(one for one in keys if re.fullmatch(r"[\w.]*", one) and one in IDS)
+    words = f"(?:{words})"
+    for node in _nodes(path):
+        before, id = "", None
+        if isinstance(node, ast.Call):
+            name, before, id = _called(node)
+            if path.parent.name == "messages":
+                id = None
+            if name in WITH_GAPS and isinstance(id, ast.Constant):
+                faults += wrong_gaps(f"{file}:{node.lineno}", f"{before}{id.value}", node)
+        elif isinstance(node, ast.JoinedStr):
+            first = node.values[0]
+            begun = first.value if isinstance(first, ast.Constant) else ""
+            is_whole = begun.partition(".")[0] in SUBJECTS and "." in begun
+            before, id = ("", node) if is_whole else (begin, node if begin else None)
+        for pattern in _patterns(id, words) if id else ():
+            found = set(filter(re.compile(re.escape(before) + pattern).fullmatch, CATALOGUE))
+            named |= found
+            is_any = pattern.endswith(words) and pattern.removesuffix(words)[-2:] in ("", r"\.")
+            if not found and not is_any and (before != begin or not begin):
+                faults.append(f"{file}:{node.lineno}: no message {before}{ast.unparse(id)}")
+    return faults, named
+
+
+def is_wrong(text: str) -> bool:
+    """Whether a text is written as an id, but there is no such message."""
+    subject, _, key = text.partition(".")
+    shaped = subject in SUBJECTS and re.fullmatch(r"\w+", key) and key not in ("js", "css")
+    return bool(shaped) and text not in CATALOGUE
+
+
+def wrong_gaps(where: str, id: str, call: ast.Call) -> list[str]:
+    """Whether a call gives other gaps than the message has."""
+    given = {keyword.arg for keyword in call.keywords} - {"language"}
+    if id not in CATALOGUE or None in given or given == gaps_of(CATALOGUE[id][0]):
+        return []
+    return [f"{where}: {id} is given {given}, wants {gaps_of(CATALOGUE[id][0])}"]
 
 
 def source_faults(only: tuple[str, ...] = ()) -> list[str]:
     """What is wrong in the package's files, those whose path holds one of the texts."""
-    faults, named, begun = [], set(), set()
+    faults, named, literals = [], set[str](), set[str]()
     for path in PACKAGE.glob("tables/layer_*.csv"):
         named |= set(re.findall(r"layers\.\w+", path.read_text(encoding="utf-8")))
     for path in sorted(PACKAGE.rglob("*.py")):
-        wrong, names, starts = ids_used(path)
-        if path.parent.name != "messages" or path.name == "__init__.py":
-            named |= names
-            begun |= {start for start in starts if "." in start}
+        if path.parent.name == "messages" and path.name != "__init__.py":
+            continue
+        wrong, names = ids_used(path)
+        named |= names
+        literals |= _literals(path)
         if not only or any(part in str(path) for part in only):
             faults += wrong + raised_texts(path)
-    begun = {start for start in begun if re.fullmatch(r"[a-z_]+\.\w*", start)}
-    for id in CATALOGUE:
-        if id not in named and not any(id.startswith(start) for start in begun):
-            faults.append(f"{id}: never said")
-    return faults
+    for subject, page in PAGES.items():
+        keys = re.findall(r"\w+", (PACKAGE / page).read_text(encoding="utf-8"))
+        named |= {f"{subject}.{key}" for key in keys}
+    named |= {f"{subject}.{text}" for subject in LOOKED_UP for text in literals}
+    # What the tables of layers say is looked up by its English.
+    tables = "".join(one.read_text(encoding="utf-8") for one in PACKAGE.glob("tables/*.csv"))
+    tables = tables.replace('""', '"')
+    named |= {id for id, both in CATALOGUE.items() if id[:7] == "layers." and both[0] in tables}
+    return faults + [f"{id}: never said" for id in CATALOGUE if id not in named]
 
 
 if __name__ == "__main__":

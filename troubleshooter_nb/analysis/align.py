@@ -376,15 +376,15 @@ class _RowsByName:
 
     def __init__(self, dump: Dump, side: str) -> None:
         self.where = Message(f"mappings.{side}_dump", label=dump.label)
-        index = {name: dump.index[name].values for name in ("name", "path", "step", "rank")}
+        index = dump.columns.lists("name", "path", "step", "rank")
         self.names: dict[str, dict[_Place, int]] = defaultdict(dict)
         paths: dict[str, dict[_Place, int]] = defaultdict(dict)
         repeated = set()
         for row, (name, path, step, rank) in enumerate(zip(*index.values(), strict=True)):
-            self.names[str(name)][int(step), int(rank)] = row
-            if (int(step), int(rank)) in paths[str(path)]:
-                repeated.add(str(path))
-            paths[str(path)][int(step), int(rank)] = row
+            self.names[name][step, rank] = row
+            if (step, rank) in paths[path]:
+                repeated.add(path)
+            paths[path][step, rank] = row
         self.paths = {path: rows for path, rows in paths.items() if path not in repeated}
 
     def of(self, name: str | None, number: int) -> dict[_Place, int]:

@@ -11,7 +11,7 @@ from troubleshooter_nb.analysis.visit_order import in_order
 from troubleshooter_nb.analysis.visit_pairs import VisitPair, order_confidence, unpaired
 from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.naming import parse_msprobe_call
-from troubleshooter_nb.thresholds import DOUBTFUL, NAMED
+from troubleshooter_nb.thresholds import DOUBTFUL, FITTING, LOOSE, NAMED, SUREST
 
 _Sequences = list[tuple[list[Visit], list[Visit]]]
 
@@ -46,7 +46,7 @@ def pair_calls(
         pairs += _aligned(mine, theirs)
     rest = unpaired(left, right, pairs)
     leftover = _aligned(*rest) if rest[0] and rest[1] else []
-    return pairs + [replace(p, confidence=min(p.confidence, 0.7)) for p in leftover]
+    return pairs + [replace(p, confidence=min(p.confidence, LOOSE)) for p in leftover]
 
 
 def _same_calls(
@@ -65,7 +65,7 @@ def _same_calls(
         same = all(a.signature == b.signature for a, b in zip(left, right, strict=True))
         sure = 1.0 if same else 0.9
         return [
-            VisitPair(a, b, "name", sure) if a.call == b.call else VisitPair(a, b, "order", 0.9)
+            VisitPair(a, b, "name", sure) if a.call == b.call else VisitPair(a, b, "order", SUREST)
             for a, b in zip(left, right, strict=True)
         ]
     # Save points and kernels have names of their own, not numbers that shift.
@@ -134,8 +134,8 @@ def _taken_apart(visits: Sequence[Visit], apart: set[int]) -> list[Visit]:
 
 def _call_pair(left: Visit, right: Visit, confidence: float) -> VisitPair:
     if left.members or right.members:
-        return VisitPair(left, right, "api", min(confidence, 0.85))
+        return VisitPair(left, right, "api", min(confidence, FITTING))
     same_name = (left.path, left.layer) == (right.path, right.layer)
     if same_name and left.call == right.call and confidence > DOUBTFUL:
-        return VisitPair(left, right, "name", max(confidence, 0.9))
+        return VisitPair(left, right, "name", max(confidence, SUREST))
     return VisitPair(left, right, "order" if same_name else "api", confidence)

@@ -39,6 +39,7 @@ from troubleshooter_nb.errors import (
     IncompleteWarning,
     PairingError,
     ReadError,
+    check_kind,
 )
 from troubleshooter_nb.formats import DumpLike, as_dumps
 from troubleshooter_nb.messages import Message, ids_of, message_of, of_one_class, told
@@ -181,6 +182,8 @@ def compare(
     tolerance = Tolerance(rtol, atol, equal_nan)
     check_fuzzy(fuzzy)
     _check_options(walk, executor, progress)
+    if noise is not None:
+        check_kind("noise", noise, NoiseModel)
     left, right = as_dumps(left, right)
     if isinstance(pairing, Pairing):
         _check_pairing(pairing, left, right, mapping)

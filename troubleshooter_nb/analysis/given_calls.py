@@ -11,7 +11,7 @@ from troubleshooter_nb.analysis.search import Item
 from troubleshooter_nb.analysis.visit_pairs import VisitPair
 from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.thresholds import NAMED
+from troubleshooter_nb.thresholds import FITTING, NAMED
 
 # Insertion keeps the order of the mapping.
 _Partners = dict[Visit, dict[Visit, None]]
@@ -113,4 +113,4 @@ def _forced(left: list[Visit], right: list[Visit]) -> VisitPair:
         side[0] if len(side) == 1 else drawn_together(side, other[0].op, "chain")
         for side, other in (sides, sides[::-1])
     ]
-    return VisitPair(wholes[0], wholes[1], "api", 0.85)
+    return VisitPair(wholes[0], wholes[1], "api", FITTING)

@@ -17,11 +17,15 @@ from troubleshooter_nb.thresholds import (
     ALIKE,
     ALIKE_MARGIN,
     BARELY_ALIKE,
+    DOUBTFUL,
     GUESS_ROUNDS,
+    LIKENESS_WORTH,
+    LOOSE,
     SURE_OTHER_NUMBER,
     SURE_UNLIKE,
     SUREST_GUESS,
     TABLE_CELLS,
+    VAGUE,
 )
 
 
@@ -71,7 +75,7 @@ def _by_alignment(
 
     def confidence(a: Item, b: Item) -> float:
         mine, theirs = (count[a.shape] for count in counts)
-        base = 0.7 if mine == theirs else 0.4
+        base = LOOSE if mine == theirs else VAGUE
         if same_sequence or mine == theirs == 1:
             base = SUREST_GUESS
         if both_tell and alike[a.row] < ALIKE:
@@ -157,17 +161,17 @@ def _by_layers(search: Search) -> None:
 def _by_what_is_left(search: Search) -> None:
     """Pairs that break the order of the others: somewhat alike, or the only ones of their shape."""
     pairs = _aligned(search, search.left, search.right, 0, BARELY_ALIKE)
-    search.add([(a, b) for a, b, _ in pairs], "order", lambda *_: 0.4)
+    search.add([(a, b) for a, b, _ in pairs], "order", lambda *_: VAGUE)
 
     def place(item: Item) -> Hashable:
         return item.spelled, "" if item.leaf else item.direction, item.slot
 
-    search.add(equal(search, place), "name", lambda *_: 0.5)
+    search.add(equal(search, place), "name", lambda *_: DOUBTFUL)
     # That both are the only number left says nothing.
     left, right = ([i for i in side if i.shape != ()] for side in (search.left, search.right))
     if left and right:
         only = _only_ones(_Fitting(search, left, right))
-        search.add([(left[i], right[j]) for i, j in only], "shape", lambda *_: 0.4)
+        search.add([(left[i], right[j]) for i, j in only], "shape", lambda *_: VAGUE)
 
 
 class _Fitting:
@@ -259,8 +263,8 @@ def _guess_of_names(left: Item, right: Item, likeness: float) -> float:
 
 
 def _guess(likeness: float) -> float:
-    """Confidence from the likeness of two names, 0.4 to 0.9."""
-    return min(SUREST_GUESS, 0.4 + 0.5 * likeness)
+    """Confidence from the likeness of two names."""
+    return min(SUREST_GUESS, VAGUE + LIKENESS_WORTH * likeness)
 
 
 def _gaps(search: Search) -> Iterator[tuple[list[Item], list[Item]]]:

@@ -19,7 +19,7 @@ from troubleshooter_nb.analysis.visits import Visit, torch_leaf
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.shapes import Shape
-from troubleshooter_nb.thresholds import DOUBTFUL
+from troubleshooter_nb.thresholds import APART, DOUBTFUL, FITTING, SUREST
 
 _ROLES = ("input", "parameter", "output", "gradient", "buffer", "")
 _Found = tuple[Item, Item, Match]
@@ -111,7 +111,7 @@ def _by_shape(pair: VisitPair, left: Sequence[Item], right: Sequence[Item]) -> I
     for item in left:
         others = waiting.get(item.shape)
         if item.shape is not None and others:
-            sure = 0.85 if item.shape in only else DOUBTFUL
+            sure = FITTING if item.shape in only else DOUBTFUL
             yield _found(pair, item, others.pop(0), "shape", sure)
 
 
@@ -175,7 +175,7 @@ def _of_split(pair: VisitPair) -> Iterator[_Found]:
     """What goes into layers side by side goes into the one as wide as all of them."""
     mine, theirs = pair.left.outer_inputs[:1], pair.right.outer_inputs[:1]
     for a, b in zip(mine, theirs, strict=False):
-        yield _found(pair, a, b, sure=0.9, note=_fused_note(pair))
+        yield _found(pair, a, b, sure=SUREST, note=_fused_note(pair))
 
 
 def _of_chain(pair: VisitPair) -> Iterator[_Found]:
@@ -274,7 +274,7 @@ def _found(
     confidence = min(pair.confidence, sure)
     texts = [note, pair.note]
     if shapes_differ(left, right):
-        confidence = min(confidence, 0.8)
+        confidence = min(confidence, APART)
         texts.append(Message("calls.other_shape"))
     if not method:
         method = pair.method

@@ -20,7 +20,16 @@ from troubleshooter_nb.analysis.search import (
     shapes_differ,
 )
 from troubleshooter_nb.analysis.sequence import shape_edit_distance
-from troubleshooter_nb.thresholds import SUREST_GUESS
+from troubleshooter_nb.thresholds import (
+    APART,
+    DOUBTFUL,
+    FITTING,
+    NAMED,
+    NAMES_AMONG,
+    OTHER_SHAPE,
+    SAME_SHAPE,
+    SUREST_GUESS,
+)
 
 _DIGITS = re.compile(r"[0-9]+")
 _Certainty = Callable[[Item, Item], float]
@@ -34,11 +43,11 @@ def by_name(search: Search) -> None:
 def by_order(search: Search) -> None:
     """First with first."""
     _unordered_by_name(search)
-    surest = SUREST_GUESS if len(search.left) == len(search.right) else 0.5
+    surest = SUREST_GUESS if len(search.left) == len(search.right) else DOUBTFUL
     search.add(
         list(zip(search.left, search.right, strict=False)),
         "order",
-        lambda a, b: surest if a.shape is not None and a.shape == b.shape else 0.2,
+        lambda a, b: surest if a.shape is not None and a.shape == b.shape else OTHER_SHAPE,
     )
 
 
@@ -50,7 +59,7 @@ def by_shape(search: Search) -> None:
     search.add(
         [(left[i], right[j]) for i, j in pairs],
         "shape",
-        lambda a, b: 0.6 if a.shape == b.shape else 0.2,
+        lambda a, b: SAME_SHAPE if a.shape == b.shape else OTHER_SHAPE,
     )
 
 
@@ -63,7 +72,7 @@ def by_everything(search: Search) -> None:
 def by_names(search: Search) -> None:
     """Equal paths, then parameter names in either framework's spelling."""
     _by_equal_paths(search)
-    _by_parameter_names(search, lambda item: item.spelled, 0.98)
+    _by_parameter_names(search, lambda item: item.spelled, NAMED)
     _by_parameter_names(search, lambda item: item.likely, SUREST_GUESS)
 
 
@@ -102,7 +111,9 @@ def _by_parameter_names(search: Search, spelling: Callable[[Item], str], confide
             # "weight" behind "conv1." here and "conv2." there need not be the same layer's.
             is_whole = not rest.prefix or SEPARATOR.search(rest(a))
             is_parameter = a.leaf or b.leaf
-            return min(sure(a, b), 1.0 if is_whole else 0.85, 1.0 if is_parameter else SUREST_GUESS)
+            return min(
+                sure(a, b), 1.0 if is_whole else FITTING, 1.0 if is_parameter else SUREST_GUESS
+            )
 
         for method, wanted in (("parameter", True), ("name", False)):
             search.add(
@@ -174,11 +185,11 @@ def _sure(
         mine, theirs = counted[0][a], counted[1][b]
         if mine == theirs:
             return confidence
-        return min(confidence, 0.95 if mine <= theirs or theirs <= mine else 0.8)
+        return min(confidence, NAMES_AMONG if mine <= theirs or theirs <= mine else APART)
 
     def of_pair(a: Item, b: Item) -> float:
         if shapes_differ(a, b):
-            return min(confidence, 0.8)
+            return min(confidence, APART)
         return of_patterns(pattern(a, left(a)), pattern(b, right(b)))
 
     return of_pair

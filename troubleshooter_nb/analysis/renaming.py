@@ -15,11 +15,16 @@ from troubleshooter_nb.analysis.visit_pairs import VisitPair, order_confidence, 
 from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import (
+    APART,
+    CALLS_AMONG,
     DEEPEST_RENAMING,
     DOUBTFUL,
+    FITTING,
+    LOOSE,
     NAMED,
     RENAMED,
     RENAMING_SHARE,
+    STRAYED,
     SUREST,
 )
 
@@ -69,7 +74,7 @@ def _equal_paths(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPai
     for pattern in numbers[0].keys() & numbers[1].keys():
         mine, others = numbers[0][pattern], numbers[1][pattern]
         # With blocks 0 to 11 here and 0 to 12 there, the additional one need not be the last.
-        one_more = 0.9 if mine <= others or others <= mine else 0.8
+        one_more = CALLS_AMONG if mine <= others or others <= mine else APART
         sure_of[pattern] = 1.0 if mine == others else one_more
     pairs = []
     for a in left:
@@ -103,7 +108,7 @@ def _doubting_crossed(pairs: list[VisitPair]) -> list[VisitPair]:
             if before[k] > places[k] or behind[k] < places[k]
         )
     return [
-        replace(pair, confidence=min(pair.confidence, 0.85)) if id(pair) in crossed else pair
+        replace(pair, confidence=min(pair.confidence, FITTING)) if id(pair) in crossed else pair
         for pair in pairs
     ]
 
@@ -228,7 +233,7 @@ def _by_renaming(
         elif pair.confidence <= DOUBTFUL:
             dropped.append(pair)
         else:
-            checked.append(replace(pair, confidence=min(pair.confidence, 0.6)))
+            checked.append(replace(pair, confidence=min(pair.confidence, STRAYED)))
     rest = unpaired(leaves[0], leaves[1], checked)
     theirs = {(v.path, v.call): v for v in rest[1]}
     taken: set[_Key] = set()
@@ -237,7 +242,7 @@ def _by_renaming(
         other = theirs.get((path, visit.call))
         if other and (path, visit.call) not in taken and not _contradict(visit, other):
             same = visit.signature == other.signature and count > 1
-            checked.append(VisitPair(visit, other, "renamed", SUREST if same else 0.7))
+            checked.append(VisitPair(visit, other, "renamed", SUREST if same else LOOSE))
             taken.add((path, visit.call))
     rest = unpaired(rest[0], rest[1], checked)
     mine, theirs_left = set(map(id, rest[0])), set(map(id, rest[1]))
@@ -259,7 +264,7 @@ def _only_ones(rest: tuple[list[Visit], list[Visit]], layers: dict[str, str]) ->
     for visit in rest[1]:
         sides[1][key(visit, visit.path.rpartition(".")[0])].append(visit)
     return [
-        VisitPair(mine[0], sides[1][k][0], "site", 0.7, Message("calls.only_ones"))
+        VisitPair(mine[0], sides[1][k][0], "site", LOOSE, Message("calls.only_ones"))
         for k, mine in sides[0].items()
         if len(mine) == 1 and len(sides[1].get(k, ())) == 1
     ]
@@ -312,7 +317,7 @@ def _containers(
             continue
         agrees = mirrored.get(path) == visit.path and counts[0][visit.path] == counts[1][path]
         same = visit.outputs == other.outputs
-        sure = RENAMED if agrees and same else 0.7
+        sure = RENAMED if agrees and same else LOOSE
         found.append(VisitPair(visit, other, "renamed", DOUBTFUL if visit.path in shaky else sure))
         taken.add(id(other))
     return found

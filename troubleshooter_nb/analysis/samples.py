@@ -196,11 +196,11 @@ def _obstacle(
 
 
 def _text(dump: Dump, column: str, row: int) -> str:
-    return str(dump.index[column].values[row])
+    return str(dump.columns[column][row])
 
 
 def _size(dump: Dump, row: int) -> int:
-    return int(dump.index["size"].values[row])
+    return int(dump.columns["size"][row])
 
 
 def _extended(dump: Dump, views: Sequence[tuple[int, int]]) -> Dump:

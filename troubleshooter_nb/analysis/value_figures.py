@@ -52,8 +52,7 @@ class Figures:
     def __init__(self, dump: Dump, budget: ReadingBudget) -> None:
         self.budget = budget
         self._dump = dump
-        names = (*_RECORDED, "dtype", "size", "crc32", "digest")
-        self._columns = {name: dump.index[name].values for name in names}
+        self._columns = dump.columns
         self._read: dict[int, np.ndarray] = {}
 
     def cost(self, rows: Iterable[int]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_order import interchangeable
 from troubleshooter_nb.analysis.visits import Visit
-from troubleshooter_nb.thresholds import DOUBTFUL, STEADY, UNIQUE
+from troubleshooter_nb.thresholds import DOUBTFUL, FITTING, LOOSE, STEADY, UNIQUE
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ def order_confidence(
             values[1][a.fingerprint] == 1 or values[0][b.fingerprint] == 1
         )
         if a.signature != b.signature:
-            sure = 0.85 if a.core == b.core else 0.7
+            sure = FITTING if a.core == b.core else LOOSE
             sure = sure if is_steady else DOUBTFUL
         elif proved:
             sure = UNIQUE
         elif not is_steady or elsewhere:
             sure = DOUBTFUL
         elif free[0][i] or free[1][j]:
-            sure = 0.85 if mine == theirs else DOUBTFUL
+            sure = FITTING if mine == theirs else DOUBTFUL
         elif mine == theirs == 1:
             sure = UNIQUE
         else:
-            sure = STEADY if mine == theirs else 0.85
+            sure = STEADY if mine == theirs else FITTING
         found.append(sure)
     return found
 

@@ -118,9 +118,9 @@ def by_values(relation: Relation, row: WeightRow) -> Message:
     return Message("weight_maps.by_values", relation=said, residual=relation.residual)
 
 
-def said_of_row(relation: Relation, row: WeightRow, source: str = "the_source") -> Message:
-    """What a relation says of the target; `source` is the word for what it was made of."""
-    sides = {"left": Message(f"values.{source}"), "right": Message("values.the_target")}
+def said_of_row(relation: Relation, row: WeightRow, source: str = "values.the_source") -> Message:
+    """What a relation says of the target; `source` is the id of what it was made of."""
+    sides = {"left": Message(source), "right": Message("values.the_target")}
     packed = _of_packed(relation, row, sides)
     return packed or relation_said(relation.kind, relation.arguments, **sides)
 

@@ -36,7 +36,7 @@ from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
 from troubleshooter_nb.naming.closeness import closest
-from troubleshooter_nb.thresholds import LEAST_DRAFTED
+from troubleshooter_nb.thresholds import LEAST_DRAFTED, PROVED_BY_NAMES
 from troubleshooter_nb.weight_map import (
     Parts,
     Spec,
@@ -515,7 +515,7 @@ def _fitted(drafted: WeightMap) -> WeightMap:
         target = pairing.right.names[match.right]
         row = named[name]
         note: str = Message(GUESSED, method=match.method, confidence=match.confidence)
-        note = row.note if match.confidence > 0.9 else joined([row.note, note])
+        note = row.note if match.confidence > PROVED_BY_NAMES else joined([row.note, note])
         sure.append(replace(row, targets=(target,), note=note))
     return drafted.with_rows(sure)
 

@@ -304,7 +304,7 @@ class _Search:
             return Message("weight_maps.values_related", relation=said, residual=residual)
         how = Message("weight_maps.exactly")
         if finding.relation.kind != "identical":
-            said = said_of_row(finding.relation, pair.row, "it")
+            said = said_of_row(finding.relation, pair.row, "values.it")
             how = Message("weight_maps.by_relation", relation=said, residual=residual)
         owner, also = self.pairs.get(finding.source), ""
         if owner is not None and not owner.differs:

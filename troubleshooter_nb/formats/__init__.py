@@ -17,6 +17,7 @@ from troubleshooter_nb.errors import (
     FormatError,
     PathNotFoundError,
     UnknownFormatError,
+    path_of,
 )
 from troubleshooter_nb.formats import (
     api_dump,
@@ -120,9 +121,9 @@ def open_dump(
         If the reader asked for by `format` finds nothing it can read. If the file is one that is
         often taken for a dump: a pointer of Git LFS, a web page, msprobe's configuration.
     """
-    if not os.fspath(path):
+    if path == "":
         raise PathNotFoundError(Message("files.path_empty"))
-    path = Path(path)
+    path = path_of(path)
     if not path.exists():
         raise PathNotFoundError(not_there(path))
     # abspath also takes "." and "..", whose own names say nothing.
@@ -259,7 +260,7 @@ def save_dump(
         If arrays of an earlier save stay in the folder; or with the names of tensors that the
         checkpoint's format cannot hold, which were left out.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix.lower() in checkpoint_save.WRITERS:
         if card is not None:
             raise ArgumentError(Message("files.no_run_card", file=path.name))

@@ -18,6 +18,8 @@ from troubleshooter_nb.errors import (
     PathNotFoundError,
     TroubleshooterWarning,
     WeightMapError,
+    check_kind,
+    path_of,
 )
 from troubleshooter_nb.formats.file_source import named, opened, written_whole
 from troubleshooter_nb.formats.missing_path import not_there
@@ -68,7 +70,7 @@ def read_weight_map(
     OSError
         If it cannot be opened.
     """
-    path = Path(path)
+    path = path_of(path)
     if not path.exists():
         raise PathNotFoundError(not_there(path))
     with named(path, otherwise=""):  # a map is written by hand: no copy mends it
@@ -112,7 +114,8 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
     of, as ``said``: so it is read in either language. It counts only while the note stands as it
     was written, and may be taken out.
     """
-    path = Path(path)
+    check_kind("weight_map", weight_map, WeightMap)
+    path = path_of(path)
     if path.suffix not in (".json", ".yaml", ".yml"):
         raise ArgumentError(not_written_as("weight_map", path))
     for row in weight_map.rows:

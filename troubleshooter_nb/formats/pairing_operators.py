@@ -103,7 +103,7 @@ def some_of(said: Sequence[str]) -> str:
 
 
 def _rows(dump: Dump) -> list[_Row]:
-    columns = {name: dump.index[name].values.tolist() for name in _COLUMNS}
+    columns = dump.columns.lists(*_COLUMNS)
     rows = [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
     ]

@@ -12,7 +12,7 @@ from typing import get_args
 
 import yaml
 
-from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning
+from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning, path_of
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.mapping_file import not_written_as
@@ -92,7 +92,7 @@ def write_mapping(
     such a file does not make, and entries declared expected, for which it has no word. What a layer
     mapping renames no part of is paired as without it, no surer than it was.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix not in (".yaml", ".yml"):
         raise ArgumentError(not_written_as("mapping", path))
     made = _lines_of(kind)(pairing)
@@ -429,10 +429,7 @@ def _same_parts(pairing: Pairing, modules: dict[str, str]) -> Iterator[tuple[int
 
 def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
     """Paths and rows of paired entries of modules."""
-    sides = [
-        {name: dump.index[name].values.tolist() for name in ("kind", "path")}
-        for dump in (pairing.left, pairing.right)
-    ]
+    sides = [dump.columns.lists("kind", "path") for dump in (pairing.left, pairing.right)]
     entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
     for a, b in zip(*entries, strict=True):
         if a >= 0 and b >= 0 and sides[0]["kind"][a] == sides[1]["kind"][b] == "module":
@@ -441,10 +438,8 @@ def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
 
 def _module_pairs(pairing: Pairing) -> tuple[dict[str, str], dict[str, str]]:
     """Paths of modules that are paired, and the classes of all on the left."""
-    left, right = (
-        {name: dump.index[name].values.tolist() for name in ("kind", "path", "layer")}
-        for dump in (pairing.left, pairing.right)
-    )
+    names = ("kind", "path", "layer")
+    left, right = (dump.columns.lists(*names) for dump in (pairing.left, pairing.right))
     counts: dict[str, dict[str, int]] = {}
     entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
     for a, b in zip(*entries, strict=True):

@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import FormatError, PathNotFoundError
+from troubleshooter_nb.errors import FormatError, PathNotFoundError, path_of
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
 from troubleshooter_nb.formats.missing_path import not_there
@@ -130,7 +130,7 @@ def open_series(path: str | PathLike[str], *, label: str | None = None) -> Serie
     FormatError
         If it holds no series; the message says what was looked for.
     """
-    path = Path(path)
+    path = path_of(path)
     if not path.exists():
         raise PathNotFoundError(not_there(path))
     label = label or os.path.basename(os.path.abspath(path))

@@ -76,6 +76,10 @@ class Message(str):
         """Pickled and copied as id and values."""
         return _again, (self.id, dict(self.values))
 
+    def __deepcopy__(self, memo: object) -> Message:
+        """Itself, as of any text."""
+        return self
+
 
 class Foreign(str):
     """Words that are not ours, of a file, another library or the system: shown as they are."""

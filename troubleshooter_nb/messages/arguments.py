@@ -19,6 +19,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "progress": ("progress takes True, False or a function of (done, total), got {value}", "progress 应为 True、False 或参数为 (done, total) 的函数，得到 {value}"),
     "no_column": ("no column {name!r}; columns: {columns}", "没有列 {name!r}；已有的列：{columns}"),
     "no_comparison": ("measure_noise() takes what compare() returns, got {kind}", "measure_noise() 的参数应为 compare() 的返回值，得到 {kind}"),
+    "no_path": ("a path is a str or path-like, got {kind}", "路径应为 str 或 PathLike，得到 {kind}"),
+    "kind": ("{name} takes a {wanted}, got {kind}", "{name} 应为 {wanted}，得到 {kind}"),
     "no_axis": ("no axis {axis}: the tensor has {count}", "没有第 {axis} 轴：该张量共 {count} 轴"),
     "no_option": ("unknown option {name!r}; known options: {known}", "没有选项 {name!r}；已有的选项：{known}"),
     "option_integer": ("option {name!r} takes a positive integer, got {value}", "选项 {name!r} 应为正整数，得到 {value}"),

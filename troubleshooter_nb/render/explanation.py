@@ -110,11 +110,11 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
         return _told("origin_smaller", language, **shown)
     if basis in ("", "inputs"):
         basis = "backward" if row["direction"] == "backward" else "inputs"
-    key = f"origin_{basis}"
     # NaN and shapes are counted, not measured: the reason of the row says how many.
     measured = math.isfinite(error) and row["verdict"] not in ("nan", "shape")
     variant = "_unmeasured" if not measured else "_equal" if source == 0 else ""
-    return _told(key + variant if _has(key + variant) else key, language, **shown)
+    key = f"origin_{basis}{variant}"
+    return _told(key if _has(key) else f"origin_{basis}", language, **shown)
 
 
 def cause_title(cause: str, language: str) -> str:
@@ -224,16 +224,16 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
     kind = next((k for k in ("scale", "relation", "shift", "moments") if k in observed), None)
     if kind is None:
         return []
-    key, shown = f"observed_{kind}", dict(observed[kind])
+    shown = dict(observed[kind])
     if kind == "scale":
         is_whole = shown["axis"] is None
-        key += "" if is_whole else "_per_index"
+        kind = "scale" if is_whole else "scale_per_index"
         offset = float(shown["offset"][0]) if is_whole else 0.0
         shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
         shown |= {"offset": f" {offset:+.6g}" if offset else ""}
     if "residual" in shown:
         shown["residual"] = scientific(float(shown["residual"]))
-    return [Said("cause", "", _told(key, language, **shown))]
+    return [Said("cause", "", _told(f"observed_{kind}", language, **shown))]
 
 
 def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> str:
@@ -245,10 +245,11 @@ def place_sentence(observed: Mapping[str, Any], number: int, language: str) -> s
     if not place or observed.get("pair") != number:
         return ""
     shown = {**place, "share": percent(float(place["share"]))}
-    key = f"place_{place['kind'].replace(' ', '_')}"
+    kind = place["kind"].replace(" ", "_")
+    key = f"place_{kind}"
     if "start" in place:
         shown |= {"count": place["stop"] - place["start"], "last": place["stop"] - 1}
-        key = key.replace("indices", "index") if shown["count"] == 1 else key
+        key = f"place_index{kind.removeprefix('indices')}" if shown["count"] == 1 else key
     return _told(key, language, **shown) if _has(key) else ""
 
 

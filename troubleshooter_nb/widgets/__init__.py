@@ -55,7 +55,7 @@ def edit(
 
     given = [word for word, one in (("source", source), ("target", target)) if one is not None]
     if isinstance(value, Pairing) and given:
-        id = f"editor.pairing_takes_no_{'_'.join(given)}"
+        id = f"editor.pairing_takes_no_{given[0] if len(given) == 1 else 'source_target'}"
         raise ArgumentTypeError(Message(id))
     return make_editor(value, source=source, target=target, height=height)
 

@@ -21,7 +21,7 @@ from troubleshooter_nb.analysis.shards.notes import Report, numbered
 from troubleshooter_nb.analysis.shards.statistics import combined, same_statistics
 from troubleshooter_nb.analysis.shards.table import Reference, Rules, Table
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.errors import FormatError, PairingError, ReadError
+from troubleshooter_nb.errors import FormatError, PairingError, ReadError, check_kind
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import same_dtype
@@ -350,6 +350,8 @@ def missing_places(left: Dump, right: Dump) -> list[str]:
         every step that both have; ``rank 7 is missing in step 2 on the right``, or ``on both
         sides`` if it is there in other steps. Empty if both have the same.
     """
+    check_kind("left", left, Dump)
+    check_kind("right", right, Dump)
     places = places_of(left, right)
     said: list[str] = []
     for name, (numbers, paired_as) in places.items():
