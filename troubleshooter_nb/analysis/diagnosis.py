@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.between.suspect import between_suspicions
 from troubleshooter_nb.analysis.causes.between.unknown import unknown_layer_suspicions
 from troubleshooter_nb.analysis.causes.case import Suspicion
@@ -37,16 +38,6 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.noise import NoiseModel
-from troubleshooter_nb.thresholds import (
-    LEAST_SURE,
-    LIKELY,
-    MOST_CALLS,
-    MOST_FINDINGS,
-    MOST_PEERS,
-    MOST_ROOTS,
-    MOST_ROWS,
-    MOST_SEARCHED_BETWEEN,
-)
 
 _Answer = TypeVar("_Answer")
 _NONE: list[Suspicion] = []
@@ -113,7 +104,7 @@ class _Inquiry:
             return
         places = [n for n, (_, one) in enumerate(layers) if "weight" in one]
         places = [n for n in places if layers[n][1]["weight"].differs]
-        for number in places[:MOST_CALLS]:
+        for number in places[: thresholds.MOST_CALLS]:
             layer = layers[number][1]
             norms = [*layers[number + 1 :], *layers[:number]]
             found = _read(detect_folding, layer, norms, otherwise=None)
@@ -140,7 +131,7 @@ class _Inquiry:
             return
         arguments = self.operators.arguments()
         others = [self.operators.root(row) for row in [*self.flow.roots, *arguments]]
-        for row in sorted(rows, key=origins.time)[:MOST_ROOTS]:
+        for row in sorted(rows, key=origins.time)[: thresholds.MOST_ROOTS]:
             twin = self.operators.root(row)
             alike = [t for t in others if t.role == twin.role and t.pair != twin.pair]
             self._add(row, _read(detect_root, twin, alike, otherwise=_NONE))
@@ -156,7 +147,7 @@ class _Inquiry:
 
     def _ask_calls(self, nodes: Sequence[Node]) -> None:
         """Compute calls again; what one formula explains on both sides created nothing."""
-        chosen = sorted(nodes, key=lambda n: self.origins.time(n.position))[:MOST_CALLS]
+        chosen = sorted(nodes, key=lambda n: self.origins.time(n.position))[: thresholds.MOST_CALLS]
         for node in chosen:
             self._ask_call(node)
             self._ask_weight(node)
@@ -164,7 +155,7 @@ class _Inquiry:
         causes = {s.cause for s in self.suspicions}
         words = {node.word for node in chosen if self._is_suspected(node) and node.word and causes}
         peers = [n for n in self._known() if n.word in words and n not in set(chosen)]
-        for node in peers[:MOST_PEERS]:
+        for node in peers[: thresholds.MOST_PEERS]:
             self._ask_call(node, known=causes)
 
     def _is_suspected(self, node: Node) -> bool:
@@ -205,7 +196,7 @@ class _Inquiry:
             found = _read(replay, call, typical, WEIGHT_FITTERS, otherwise=Replay("unknown"))
             if found.outcome == "same":
                 self.origins.state[row] = "carried"
-            elif found.suspicion and confidence(found.suspicion) >= LEAST_SURE:
+            elif found.suspicion and confidence(found.suspicion) >= thresholds.LEAST_SURE:
                 self._add(row, [found.suspicion])
 
     def _absent(self, node: Node, typical: float) -> list[Suspicion]:
@@ -226,7 +217,7 @@ class _Inquiry:
 
     def _is_credible(self, node: Node, suspicion: Suspicion) -> bool:
         """Whether a cause is worth being told, and what the forward call did does not belie it."""
-        if confidence(suspicion) < LEAST_SURE:
+        if confidence(suspicion) < thresholds.LEAST_SURE:
             return False
         forward = node.forward
         if forward is None or suspicion.cause not in _OF_BOTH_WAYS or not forward.outputs:
@@ -256,7 +247,7 @@ class _Inquiry:
     def _ask_between(self) -> None:
         """Look for what unrecorded work between calls did, and calls of unknown classes."""
         origins, asked = self.origins, set[Node]()
-        for row in self._unexplained()[:MOST_SEARCHED_BETWEEN]:
+        for row in self._unexplained()[: thresholds.MOST_SEARCHED_BETWEEN]:
             node = self.flow.node_of[row]
             if self.flow.is_value[row]:
                 continue
@@ -286,13 +277,13 @@ class _Inquiry:
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
-        for row in self._unexplained()[:MOST_ROWS]:
+        for row in self._unexplained()[: thresholds.MOST_ROWS]:
             found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
             # NaN is swallowed where it went in; else the call made it on the other side.
             proved = ("nan_swallowed",) if self._is_given_nan(row) else ()
             self._add(row, _without_rival(found, proved))
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
-        for row in [r for r in vanishing if r in self.flow.node_of][:MOST_ROWS]:
+        for row in [r for r in vanishing if r in self.flow.node_of][: thresholds.MOST_ROWS]:
             found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
             # What uses the value agrees: an activation that is missing would have been seen.
             whole = [replace(s, share=1.0) if s.cause == "recorder_inplace" else s for s in found]
@@ -324,7 +315,7 @@ class _Inquiry:
         values = [row for row in later if row in self.flow.node_of]
         for rank in sorted({self.flow.place(row)[1] for row in later}):
             here = [row for row in values if self.flow.place(row)[1] == rank]
-            history = history_of(self.operators, rank, here[:MOST_ROWS])
+            history = history_of(self.operators, rank, here[: thresholds.MOST_ROWS])
             found = _read(detect_updates, history, otherwise=_NONE)
             if roots and self.origins.vanishing[roots].all():
                 # The layers agree: what was recorded is not what they computed with.
@@ -391,7 +382,9 @@ class _Inquiry:
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""
         number = int(self.flow.result["order"][row])
-        likely = {n for f in findings if f.confidence >= LIKELY for n in f.evidence["pairs"]}
+        likely = {
+            n for f in findings if f.confidence >= thresholds.LIKELY for n in f.evidence["pairs"]
+        }
         if number in likely:
             return {}
         none: dict[str, Any] = {}
@@ -450,7 +443,7 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
         if len(places) > 1:
             together = sum(s.independent for s in places.values())
         sure = max([confidence(replace(best, independent=together)), *(c for c, _ in proofs)])
-        if sure < LEAST_SURE:
+        if sure < thresholds.LEAST_SURE:
             continue
         evidence = {
             **{name: value for name, value in best.evidence.items() if _says_something(value)},
@@ -462,7 +455,7 @@ def findings_of(suspicions: Sequence[Suspicion], first: int | None) -> tuple[Fin
         found.append(Finding(cause, best.pair, round(sure, 3), evidence, advice=cause))
     # What explains the first difference comes before what may follow from it.
     found.sort(key=lambda f: (-f.confidence * (1.0 if f.pair == first else 0.8), f.pair, f.cause))
-    return tuple(found[:MOST_FINDINGS])
+    return tuple(found[: thresholds.MOST_FINDINGS])
 
 
 def _says_something(value: Any) -> bool:

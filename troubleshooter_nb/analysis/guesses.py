@@ -9,24 +9,11 @@ from itertools import product
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, directed, equal, prefixes
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Likeness
-from troubleshooter_nb.thresholds import (
-    ALIKE,
-    ALIKE_MARGIN,
-    BARELY_ALIKE,
-    DOUBTFUL,
-    GUESS_ROUNDS,
-    LIKENESS_WORTH,
-    LOOSE,
-    SURE_OTHER_NUMBER,
-    SURE_UNLIKE,
-    SUREST_GUESS,
-    TABLE_CELLS,
-    VAGUE,
-)
 
 
 def guess_pairs(search: Search) -> None:
@@ -46,7 +33,7 @@ def guess_pairs(search: Search) -> None:
 
 def _by_alike_names(search: Search) -> None:
     """Names that are each other's likest by far, in any order."""
-    for _ in range(GUESS_ROUNDS):
+    for _ in range(thresholds.GUESS_ROUNDS):
         left, right = search.left, search.right
         if not left or not right:
             return
@@ -75,11 +62,11 @@ def _by_alignment(
 
     def confidence(a: Item, b: Item) -> float:
         mine, theirs = (count[a.shape] for count in counts)
-        base = LOOSE if mine == theirs else VAGUE
+        base = thresholds.LOOSE if mine == theirs else thresholds.VAGUE
         if same_sequence or mine == theirs == 1:
-            base = SUREST_GUESS
-        if both_tell and alike[a.row] < ALIKE:
-            return min(base, SURE_UNLIKE)
+            base = thresholds.SUREST_GUESS
+        if both_tell and alike[a.row] < thresholds.ALIKE:
+            return min(base, thresholds.SURE_UNLIKE)
         return max(base, _guess_of_names(a, b, alike[a.row]))
 
     search.add([(a, b) for a, b, _ in pairs], "order", confidence, note)
@@ -160,18 +147,18 @@ def _by_layers(search: Search) -> None:
 
 def _by_what_is_left(search: Search) -> None:
     """Pairs that break the order of the others: somewhat alike, or the only ones of their shape."""
-    pairs = _aligned(search, search.left, search.right, 0, BARELY_ALIKE)
-    search.add([(a, b) for a, b, _ in pairs], "order", lambda *_: VAGUE)
+    pairs = _aligned(search, search.left, search.right, 0, thresholds.BARELY_ALIKE)
+    search.add([(a, b) for a, b, _ in pairs], "order", lambda *_: thresholds.VAGUE)
 
     def place(item: Item) -> Hashable:
         return item.spelled, "" if item.leaf else item.direction, item.slot
 
-    search.add(equal(search, place), "name", lambda *_: DOUBTFUL)
+    search.add(equal(search, place), "name", lambda *_: thresholds.DOUBTFUL)
     # That both are the only number left says nothing.
     left, right = ([i for i in side if i.shape != ()] for side in (search.left, search.right))
     if left and right:
         only = _only_ones(_Fitting(search, left, right))
-        search.add([(left[i], right[j]) for i, j in only], "shape", lambda *_: VAGUE)
+        search.add([(left[i], right[j]) for i, j in only], "shape", lambda *_: thresholds.VAGUE)
 
 
 class _Fitting:
@@ -219,7 +206,7 @@ class _Fitting:
 def _only_ones(fitting: _Fitting) -> Iterator[tuple[int, int]]:
     """Positions that fit each other and nothing else."""
     for left, right in fitting.same_shape():
-        if len(left) * len(right) > TABLE_CELLS:
+        if len(left) * len(right) > thresholds.TABLE_CELLS:
             continue
         fits = np.array([fitting.row(i, right) for i in left])
         alone = (fits.sum(axis=1) == 1)[:, None] & (fits.sum(axis=0) == 1)[None, :]
@@ -231,12 +218,12 @@ def _mutual_best(fitting: _Fitting) -> list[tuple[int, int, float]]:
     """Positions whose names are alike, and clearly more so than with any other that fits."""
     found = []
     for left, right in fitting.same_shape():
-        if len(left) * len(right) > TABLE_CELLS:
+        if len(left) * len(right) > thresholds.TABLE_CELLS:
             continue  # the order tells more about so many of one shape
         likeness = np.array([fitting.likeness_where_fits(i, right) for i in left])
         rivals = _second(likeness, 1)[:, None], _second(likeness, 0)[None, :]
         lead = likeness - np.maximum(*rivals)
-        for i, j in np.argwhere((likeness >= ALIKE) & (lead >= ALIKE_MARGIN)):
+        for i, j in np.argwhere((likeness >= thresholds.ALIKE) & (lead >= thresholds.ALIKE_MARGIN)):
             found.append((int(left[i]), int(right[j]), float(likeness[i, j])))
     return found
 
@@ -259,12 +246,12 @@ def _guess_of_names(left: Item, right: Item, likeness: float) -> float:
     """Confidence from likeness; low where the names are the same but for their numbers."""
     texts = [re.sub(r"\d+", "*", item.path) for item in (left, right)]
     other_number = texts[0] == texts[1] and left.path != right.path
-    return SURE_OTHER_NUMBER if other_number else _guess(likeness)
+    return thresholds.SURE_OTHER_NUMBER if other_number else _guess(likeness)
 
 
 def _guess(likeness: float) -> float:
     """Confidence from the likeness of two names."""
-    return min(SUREST_GUESS, VAGUE + LIKENESS_WORTH * likeness)
+    return min(thresholds.SUREST_GUESS, thresholds.VAGUE + thresholds.LIKENESS_WORTH * likeness)
 
 
 def _gaps(search: Search) -> Iterator[tuple[list[Item], list[Item]]]:

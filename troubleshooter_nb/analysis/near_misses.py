@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.api_names import bare_name, op_class, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.search import Item
@@ -15,13 +16,6 @@ from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.naming.hooks import sampled_slot
 from troubleshooter_nb.pairing import Match, of_shape
-from troubleshooter_nb.thresholds import (
-    BARELY_ALIKE,
-    NEAR_MISS_ROWS,
-    NEAR_MISSES,
-    SAME_FAMILY_WORTH,
-    SAME_SHAPE_WORTH,
-)
 
 
 def near_misses(
@@ -56,11 +50,13 @@ def near_misses(
         alike, same = likeness.row(i), shapes == numbers.get(item.shape, -1)
         family, other_family = families.same(item), families.differs(item)
         fits = ~directions.differs(item) & ~roles.differs(item)
-        fits &= same | ((alike >= BARELY_ALIKE) & ~other_family)
-        score = np.round(alike + SAME_SHAPE_WORTH * same + SAME_FAMILY_WORTH * family, 3)
+        fits &= same | ((alike >= thresholds.BARELY_ALIKE) & ~other_family)
+        score = np.round(
+            alike + thresholds.SAME_SHAPE_WORTH * same + thresholds.SAME_FAMILY_WORTH * family, 3
+        )
         ranked = np.lexsort((np.abs(places - place), -score))
         found = []
-        for j in ranked[fits[ranked]][:NEAR_MISSES]:
+        for j in ranked[fits[ranked]][: thresholds.NEAR_MISSES]:
             other = others[j]
             why = [] if same[j] else [of_shape(other.shape)]
             why += [Message("pairings.other_operator")] if other_family[j] else []
@@ -81,7 +77,7 @@ def from_elsewhere(matches: Sequence[Match], left: Dump, right: Dump) -> list[Ma
             for number, match in enumerate(found)
             for row, other in ((match.left, match.right)[:: 1 - 2 * side],)
             if other < 0 <= row and not match.candidates and not match.expected
-        ][:NEAR_MISS_ROWS]
+        ][: thresholds.NEAR_MISS_ROWS]
         if not rows:
             continue
         names = mine.index["name"].values

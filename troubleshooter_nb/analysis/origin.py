@@ -10,26 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.flow import Flow, Node, Place
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel, noise_bound
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import Table
-from troubleshooter_nb.thresholds import (
-    CLOSE_NOISE,
-    CLOSE_TYPICAL,
-    CREATED_GROWTH,
-    FEWEST_ROWS_OF_PRECISION,
-    FULL_BITS,
-    GONE,
-    GROWTH_BY_ORDER,
-    GROWTH_OF_NORMS,
-    HALF_BITS,
-    ORIGIN_PASSES,
-    ROWS_OF_PRECISION,
-    USED_SOON,
-    WORTH_A_LOOK,
-)
 
 _RANGE = ("min", "max")
 
@@ -110,7 +96,9 @@ class Origins:
 
         Only the first output was computed again; others are acquitted that differ about as much.
         """
-        limit = CREATED_GROWTH * max(self.error[node.outputs[0]], self.typical[node.outputs[0]])
+        limit = thresholds.CREATED_GROWTH * max(
+            self.error[node.outputs[0]], self.typical[node.outputs[0]]
+        )
         for row in node.outputs:
             # New NaN come from somewhere, whatever the finite values say.
             is_carried = math.isfinite(self.error[row]) and self.error[row] <= limit
@@ -170,7 +158,7 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
     model = model or NoiseModel()
     origins = Origins(flow, _errors(flow), *_noise(flow, model))
     nodes = sorted(flow.nodes, key=_execution)
-    for _ in range(ORIGIN_PASSES):
+    for _ in range(thresholds.ORIGIN_PASSES):
         origins.forget()
         _judge_roots(origins)
         by_order = _Before()
@@ -324,7 +312,7 @@ def _judge_results(origins: Origins, node: Node, before: _Before) -> None:
         by_order = math.isnan(error)
         given = before.error(node.place) if by_order else error
         _judge(origins, row, given, "order" if by_order else "inputs")
-        if not node.children and _ratio(origins, row) > WORTH_A_LOOK:
+        if not node.children and _ratio(origins, row) > thresholds.WORTH_A_LOOK:
             origins.doubtful.add(node)
     for row in [*node.outputs, *node.gradients]:
         if row not in origins.harmless:
@@ -335,13 +323,15 @@ def _judge(origins: Origins, row: int, source_error: float, basis: str) -> None:
     origins.basis[row] = basis
     origins.source_error[row] = 0.0 if math.isnan(source_error) else source_error
     if origins.differs(row):
-        limit = _by_order(origins.flow.node_of[row]) if basis == "order" else CREATED_GROWTH
+        limit = (
+            _by_order(origins.flow.node_of[row]) if basis == "order" else thresholds.CREATED_GROWTH
+        )
         origins.state[row] = "created" if _ratio(origins, row) > limit else "carried"
 
 
 def _by_order(node: Node) -> float:
     """How much an error may grow over those before it in order."""
-    return GROWTH_OF_NORMS if "norm" in node.word else GROWTH_BY_ORDER
+    return thresholds.GROWTH_OF_NORMS if "norm" in node.word else thresholds.GROWTH_BY_ORDER
 
 
 def _ratio(origins: Origins, row: int) -> float:
@@ -416,7 +406,7 @@ class _Harmless:
         # all: what unrecorded work may have made of a result.
         self._inside: dict[tuple[Node, str], _Uses] = defaultdict(_Uses)
         self._soon: dict[tuple[Place, str], deque[_Uses]] = defaultdict(
-            lambda: deque(maxlen=USED_SOON)
+            lambda: deque(maxlen=thresholds.USED_SOON)
         )
         # Those among them that hold differences.
         self._differing: dict[Place, list[_Uses]] = defaultdict(list)
@@ -493,7 +483,7 @@ class _Harmless:
         """Whether nothing is left of a difference in what the call around it gives."""
         around = [] if node.parent is None else node.parent.outputs
         left = [float(self.origins.error[other]) for other in around]
-        gone = all(error < GONE * self.origins.error[row] for error in left)
+        gone = all(error < thresholds.GONE * self.origins.error[row] for error in left)
         return bool(left) and gone and not any(map(self.origins.differs, around))
 
     def _is_origin(self, row: int) -> bool:
@@ -541,7 +531,10 @@ class _Harmless:
         """Rows by whether they agree, or see nothing themselves; nearly apart is neither."""
         uses, origins = _Uses(), self.origins
         for row in rows:
-            close = max(CLOSE_TYPICAL * origins.typical[row], CLOSE_NOISE * origins.noise[row])
+            close = max(
+                thresholds.CLOSE_TYPICAL * origins.typical[row],
+                thresholds.CLOSE_NOISE * origins.noise[row],
+            )
             if row in self._harmless or origins.error[row] <= close:
                 uses.agree += 1
             elif origins.differs(row):
@@ -648,9 +641,9 @@ def _turns_coarse(flow: Flow, row: int) -> bool:
         sources = [*node.inputs, *node.parameters]
     bits = [flow.result[f"{side}_significand_bits"] for side in ("left", "right")]
     for own, other in (bits, bits[::-1]):
-        if 1 < own[row] <= HALF_BITS and other[row] >= FULL_BITS:
+        if 1 < own[row] <= thresholds.HALF_BITS and other[row] >= thresholds.FULL_BITS:
             known = [int(own[source]) for source in sources if own[source] > 1]
-            return bool(known) and min(known) >= FULL_BITS
+            return bool(known) and min(known) >= thresholds.FULL_BITS
     return False
 
 
@@ -665,9 +658,9 @@ def _precision(flow: Flow, side: str, rows: Collection[int]) -> float:
     among = np.zeros(flow.count, bool)
     among[list(rows)] = True
     chosen = bits[floats & among]
-    if len(chosen) < FEWEST_ROWS_OF_PRECISION:
+    if len(chosen) < thresholds.FEWEST_ROWS_OF_PRECISION:
         return 0.0
-    return float(2.0 ** -int(np.quantile(chosen, ROWS_OF_PRECISION)))
+    return float(2.0 ** -int(np.quantile(chosen, thresholds.ROWS_OF_PRECISION)))
 
 
 def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.series import Series, open_series
@@ -19,14 +20,6 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import FLOAT32
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.series_view import plot_series, series_html, series_text
-from troubleshooter_nb.thresholds import (
-    FEWEST_BENDS,
-    FEWEST_STEPS_OF_SERIES,
-    LOSS_ROUNDINGS,
-    MOST_MEASURES,
-    SERIES_SIGMAS,
-    SERIES_WINDOW,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,7 +142,7 @@ def compare_series(
     found = [_compared(one, other, pairs[0], self_noise)]
     # The numbers of a run without losses are alike; a float is in the unit of each.
     alike = "loss" not in pairs[0][0]
-    for names in pairs[1:MOST_MEASURES]:
+    for names in pairs[1 : thresholds.MOST_MEASURES]:
         noise = self_noise
         if isinstance(noise, (int, float)) and not alike:
             noise = None
@@ -165,8 +158,8 @@ def compare_series(
         parted = [each for each in found if each.first >= 0]
         chief = min(parted, key=lambda each: each.first_step or 0, default=chief)
     others = _of_others([each for each in found if each is not chief])
-    if len(pairs) > MOST_MEASURES:
-        others.append(Message("series.not_compared", count=len(pairs) - MOST_MEASURES))
+    if len(pairs) > thresholds.MOST_MEASURES:
+        others.append(Message("series.not_compared", count=len(pairs) - thresholds.MOST_MEASURES))
     return replace(chief, notes=(*others, *chief.notes))
 
 
@@ -306,7 +299,7 @@ def _noise(
     """What |left - right| may be at each step without a cause."""
     scale = np.maximum(np.abs(left), np.abs(right))
     scale[~np.isfinite(scale)] = 0.0
-    least = quantum * (1 + 1e-9) + LOSS_ROUNDINGS * _FLOAT32 * scale
+    least = quantum * (1 + 1e-9) + thresholds.LOSS_ROUNDINGS * _FLOAT32 * scale
     if isinstance(repeat, (int, float)):
         flat: np.ndarray = np.maximum(least, float(repeat))
         return flat
@@ -318,7 +311,7 @@ def _noise(
     else:
         own = np.hypot(_fluctuation(left), _fluctuation(right))
         level = np.minimum(own, _roughness(left - right))
-    noise: np.ndarray = np.maximum(least, SERIES_SIGMAS * level)
+    noise: np.ndarray = np.maximum(least, thresholds.SERIES_SIGMAS * level)
     return noise
 
 
@@ -326,14 +319,14 @@ def _fluctuation(values: np.ndarray) -> np.ndarray:
     """Standard deviation of the increments around each step, from their median magnitude."""
     steps = np.abs(np.diff(values))
     steps = np.where(np.isfinite(steps), steps, 0.0)
-    if len(steps) < FEWEST_STEPS_OF_SERIES:
+    if len(steps) < thresholds.FEWEST_STEPS_OF_SERIES:
         return np.zeros(len(values))
     padded = np.pad(
         steps,
-        (SERIES_WINDOW, SERIES_WINDOW),
-        mode="reflect" if len(steps) > SERIES_WINDOW else "edge",
+        (thresholds.SERIES_WINDOW, thresholds.SERIES_WINDOW),
+        mode="reflect" if len(steps) > thresholds.SERIES_WINDOW else "edge",
     )
-    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * SERIES_WINDOW + 1)
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * thresholds.SERIES_WINDOW + 1)
     local = np.median(around, axis=1) * 1.4826
     # There is one increment less than there are values; an independent pair has sqrt(2) of one.
     level: np.ndarray = np.append(local, local[-1]) / math.sqrt(2)
@@ -348,9 +341,9 @@ def _roughness(apart: np.ndarray) -> float:
     """
     bends = np.abs(np.diff(apart, 2))
     bends = bends[np.isfinite(bends)]
-    if len(bends) < FEWEST_BENDS:
+    if len(bends) < thresholds.FEWEST_BENDS:
         return 0.0
-    parts = [bends[: max(len(bends) // part, FEWEST_BENDS)] for part in (4, 3, 2, 1)]
+    parts = [bends[: max(len(bends) // part, thresholds.FEWEST_BENDS)] for part in (4, 3, 2, 1)]
     return min(float(np.median(part)) for part in parts) * 1.4826 / math.sqrt(6)
 
 
@@ -358,7 +351,7 @@ def _first(apart: np.ndarray, noise: np.ndarray) -> int:
     """Place of the first difference that leaves the noise and stays outside; -1 for none."""
     outside = ~(np.abs(apart) <= noise)
     for place in np.flatnonzero(outside):
-        following = outside[place : place + 2 * SERIES_WINDOW]
+        following = outside[place : place + 2 * thresholds.SERIES_WINDOW]
         if following.mean() >= 0.5:
             return int(place)
     return -1
@@ -392,7 +385,7 @@ def _growth(apart: np.ndarray, first: int, noise: np.ndarray) -> tuple[float, st
     rest, level = apart[first:], noise[first:]
     use = np.isfinite(rest) & (rest > level)
     time = np.arange(1, len(rest) + 1, dtype=float)[use]
-    if len(time) < FEWEST_STEPS_OF_SERIES:
+    if len(time) < thresholds.FEWEST_STEPS_OF_SERIES:
         return math.nan, ""
     height = np.log(rest[use])
     fits = []

@@ -9,19 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.relations import is_rounded
 from troubleshooter_nb.metrics.signatures import searchable, values_of
-from troubleshooter_nb.thresholds import (
-    CORRELATED_COSINE,
-    CORRELATED_T,
-    KEY_VALUES,
-    MAP_PIECE,
-    MAP_PIECES,
-    SAME_VALUES_NOISE,
-    SIGNATURES_BLOCK,
-)
 
 Kind = Literal["equal", "rounded", "near", "similar", "other", "constant"]
 
@@ -74,13 +66,13 @@ def likeness(left: ArraySource, right: ArraySource) -> Likeness:
     spreads = [float(np.linalg.norm(side)) for side in centred]
     apart = float(np.linalg.norm(ours - theirs))
     residual = apart / spreads[1] if spreads[1] else (math.inf if apart else 0.0)
-    if residual <= 4.0 * SAME_VALUES_NOISE:
+    if residual <= 4.0 * thresholds.SAME_VALUES_NOISE:
         if equal_values(left, right):
             return Likeness("equal", 0.0, 1.0)
         if (dtype := _narrower(left, right)) is not None and _equal_rounded(left, right, dtype):
             return Likeness("rounded", residual, 1.0, dtype.name)
         residual = _residual(left, right)
-        if residual <= SAME_VALUES_NOISE:
+        if residual <= thresholds.SAME_VALUES_NOISE:
             return Likeness("near", residual, 1.0)
     if not all(spreads):
         return Likeness("constant", residual, math.nan)
@@ -104,13 +96,13 @@ def _equal_rounded(left: ArraySource, right: ArraySource, dtype: np.dtype) -> bo
 
 def _correlated(cosine: float, count: int) -> bool:
     rest = max(1.0 - cosine**2, 1e-12)
-    beyond_chance = abs(cosine) * math.sqrt((count - 2) / rest) >= CORRELATED_T
-    return abs(cosine) >= CORRELATED_COSINE and beyond_chance
+    beyond_chance = abs(cosine) * math.sqrt((count - 2) / rest) >= thresholds.CORRELATED_T
+    return abs(cosine) >= thresholds.CORRELATED_COSINE and beyond_chance
 
 
 def key_of(source: ArraySource) -> bytes:
     """Equal for tensors of equal values in flat order, and seldom for others; b"" if constant."""
-    values = _sample(source, KEY_VALUES)
+    values = _sample(source, thresholds.KEY_VALUES)
     if not len(values) or (values == values[0]).all():
         return b""
     return values.tobytes() + str(math.prod(source.shape)).encode()
@@ -123,12 +115,14 @@ def equal_values(left: ArraySource, right: ArraySource) -> bool:
     return all(_equal(*pair) for pair in _blocks(left, right))
 
 
-def _sample(source: ArraySource, piece: int = MAP_PIECE) -> np.ndarray:
+def _sample(source: ArraySource, piece: int = thresholds.MAP_PIECE) -> np.ndarray:
     size = math.prod(source.shape)
-    if size <= MAP_PIECES * piece:
+    if size <= thresholds.MAP_PIECES * piece:
         read = [source.read(0, size)]
     else:
-        starts = [i * (size - piece) // (MAP_PIECES - 1) for i in range(MAP_PIECES)]
+        starts = [
+            i * (size - piece) // (thresholds.MAP_PIECES - 1) for i in range(thresholds.MAP_PIECES)
+        ]
         read = [source.read(start, start + piece) for start in starts]
     values = [searchable(values_of(np.asarray(part))).astype(np.float64) for part in read]
     return np.concatenate(values)
@@ -136,8 +130,8 @@ def _sample(source: ArraySource, piece: int = MAP_PIECE) -> np.ndarray:
 
 def _blocks(left: ArraySource, right: ArraySource) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     size = math.prod(left.shape)
-    for start in range(0, size, SIGNATURES_BLOCK):
-        stop = min(start + SIGNATURES_BLOCK, size)
+    for start in range(0, size, thresholds.SIGNATURES_BLOCK):
+        stop = min(start + thresholds.SIGNATURES_BLOCK, size)
         yield left.read(start, stop), right.read(start, stop)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import COMPUTE_FORMATS
@@ -18,25 +19,6 @@ from troubleshooter_nb.metrics.floats import (
     unit_roundoff,
 )
 from troubleshooter_nb.metrics.noise import TYPICAL_LENGTH, noise_bound
-from troubleshooter_nb.thresholds import (
-    BLIND_TOLERANCES,
-    CHANCE_SIGMAS,
-    COMPUTED_ROUNDOFFS,
-    FARTHEST_ROUNDOFFS,
-    FEWEST_COMPUTED,
-    FEWEST_STORED,
-    FEWEST_TO_CORRELATE,
-    FOLLOWING,
-    MOST_CHANCE,
-    NEIGHBOUR_ROUNDOFFS,
-    NOISE_LEAN,
-    NOISE_SIGMAS,
-    PRODUCT_OVER_ROUNDOFF,
-    STORED_ROUNDOFFS,
-    SYSTEMATIC_ROUNDOFFS,
-    UNRELATED_ERROR,
-    VARYING_ROUNDING,
-)
 
 VerdictName = Literal[
     "identical",
@@ -303,8 +285,15 @@ def _undecided(
 def is_unrelated(figures: Mapping[str, float], finite: int) -> bool:
     """Whether two tensors correlate no more than chance and differ as a whole."""
     # In small tensors chance reaches so far that real relations lie inside: they only differ.
-    chance = min(CHANCE_SIGMAS / finite**0.5, MOST_CHANCE) if finite >= FEWEST_TO_CORRELATE else 0.0
-    return figures["rel_l2_error"] > UNRELATED_ERROR and abs(figures["correlation"]) < chance
+    chance = (
+        min(thresholds.CHANCE_SIGMAS / finite**0.5, thresholds.MOST_CHANCE)
+        if finite >= thresholds.FEWEST_TO_CORRELATE
+        else 0.0
+    )
+    return (
+        figures["rel_l2_error"] > thresholds.UNRELATED_ERROR
+        and abs(figures["correlation"]) < chance
+    )
 
 
 def narrower_format(
@@ -331,7 +320,7 @@ def narrower_format(
     if not formats or not 0 < error < 1:
         return ""
     found = _stored_format(figures, formats, finite) or _computed_format(figures, formats, finite)
-    if figures["max_abs_error"] > FARTHEST_ROUNDOFFS * 2.0**-found * _scale(figures):
+    if figures["max_abs_error"] > thresholds.FARTHEST_ROUNDOFFS * 2.0**-found * _scale(figures):
         return ""
     return "/".join(name for name, bits in COMPUTE_FORMATS.items() if bits == found)
 
@@ -340,23 +329,23 @@ def _stored_format(figures: Mapping[str, float], formats: list[int], finite: int
     used = sorted((figures["left_significand_bits"], figures["right_significand_bits"]))
     bits = next((bits for bits in formats if used[0] <= bits < used[1]), 0)
     roundoff = 2.0**-bits
-    least, most = (many * roundoff for many in STORED_ROUNDOFFS)
+    least, most = (many * roundoff for many in thresholds.STORED_ROUNDOFFS)
     size_fits = least <= figures["rel_l2_error"] <= most
-    if not bits or finite < FEWEST_STORED or not size_fits:
+    if not bits or finite < thresholds.FEWEST_STORED or not size_fits:
         return 0
     # Rounding to nearest or towards 0 explains every element; scaling alone would not vary.
     largest = figures["max_rel_error"]
-    varies = figures["rel_l2_error"] <= VARYING_ROUNDING * largest
-    neighbours = largest <= NEIGHBOUR_ROUNDOFFS * roundoff and varies
+    varies = figures["rel_l2_error"] <= thresholds.VARYING_ROUNDING * largest
+    neighbours = largest <= thresholds.NEIGHBOUR_ROUNDOFFS * roundoff and varies
     return bits if neighbours or _is_noise(figures, finite) else 0
 
 
 def _computed_format(figures: Mapping[str, float], formats: list[int], finite: int) -> int:
-    error_bits = -np.log2(figures["rel_l2_error"] / PRODUCT_OVER_ROUNDOFF)
+    error_bits = -np.log2(figures["rel_l2_error"] / thresholds.PRODUCT_OVER_ROUNDOFF)
     bits = min(formats, key=lambda bits: abs(bits - error_bits))
-    least, most = COMPUTED_ROUNDOFFS
+    least, most = thresholds.COMPUTED_ROUNDOFFS
     size_fits = least <= figures["rel_l2_error"] * 2.0**bits <= most
-    enough = finite >= FEWEST_COMPUTED
+    enough = finite >= thresholds.FEWEST_COMPUTED
     return bits if enough and size_fits and _is_noise(figures, finite) else 0
 
 
@@ -368,7 +357,7 @@ def _passed(
     noise: float,
 ) -> Verdict:
     # Values smaller than atol pass whatever they are; say so when the tensor as a whole differs.
-    if figures["rel_l2_error"] > max(BLIND_TOLERANCES * tolerance.rtol, noise):
+    if figures["rel_l2_error"] > max(thresholds.BLIND_TOLERANCES * tolerance.rtol, noise):
         return verdict("pass", "pass_blind")
     if not same_dtype(left_dtype, right_dtype):
         return verdict("pass", "pass_dtypes")
@@ -388,12 +377,15 @@ def _is_systematic(
     An error of a few roundoffs is left alone: the largest values alone may decide where it leans.
     """
     roundoff = max(unit_roundoff(left_dtype), unit_roundoff(right_dtype))
-    enough = finite >= FEWEST_STORED and figures["rel_l2_error"] > SYSTEMATIC_ROUNDOFFS * roundoff
-    return enough and abs(_follows(figures)) > FOLLOWING
+    enough = (
+        finite >= thresholds.FEWEST_STORED
+        and figures["rel_l2_error"] > thresholds.SYSTEMATIC_ROUNDOFFS * roundoff
+    )
+    return enough and abs(_follows(figures)) > thresholds.FOLLOWING
 
 
 def _is_noise(figures: Mapping[str, float], finite: int) -> bool:
-    allowed = NOISE_LEAN + NOISE_SIGMAS / finite**0.5
+    allowed = thresholds.NOISE_LEAN + thresholds.NOISE_SIGMAS / finite**0.5
     mean_error = figures["mean_abs_error"]
     lean = abs(figures["left_mean"] - figures["right_mean"]) / mean_error if mean_error else 1.0
     return bool(lean < allowed and abs(_follows(figures)) < allowed)

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import (
     Call,
     Fit,
@@ -28,18 +29,6 @@ from troubleshooter_nb.analysis.causes.layers.table import (
     cause_of,
 )
 from troubleshooter_nb.analysis.causes.operands import operands
-from troubleshooter_nb.thresholds import (
-    BADLY_CONDITIONED,
-    CLEARLY_WORSE,
-    FEWEST_TO_BE_LOCAL,
-    FORMULA_FLOORS,
-    LAYER_SAMPLE,
-    LEFT_OF_SHORT,
-    LOCAL_SHARE,
-    LOCAL_TIMES,
-    SHORT_ROUNDOFF,
-    UNRELATED_FIT,
-)
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
 
@@ -85,7 +74,7 @@ def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = No
         floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
     found = _fitted(call, fitter, sides, floors)
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
-    if worse > CLEARLY_WORSE * better and _is_local(call, fitter, sides, floors, worse):
+    if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, fitter, sides, floors, worse):
         return Replay("one_side", None, found.left_over)
     return found
 
@@ -97,7 +86,7 @@ def _fitted(
     if call.word in PLAIN_FIRST:
         plain = [_fits(fitter, replace(one, thorough=False)) for one in sides]
         # As good as any other way can make it: trying them would change nothing.
-        if all(plain) and _common(plain, floors) <= CLEARLY_WORSE:
+        if all(plain) and _common(plain, floors) <= thresholds.CLEARLY_WORSE:
             return _compared(call, sides, plain, floors)
     fits = [_fits(fitter, one) for one in sides]
     return _compared(call, sides, fits, floors)
@@ -119,15 +108,20 @@ def _is_local(
         return False
     rest = [_without(one, loud) for one in sides]
     found = _fitted(call, fitter, rest, floors)
-    return found.outcome == "same" and max(found.left_over) <= worse / CLEARLY_WORSE
+    return found.outcome == "same" and max(found.left_over) <= worse / thresholds.CLEARLY_WORSE
 
 
 def _loud(apart: np.ndarray | None) -> np.ndarray | None:
     """Mask of the elements that are much further apart than most; None where many are or none."""
-    if apart is None or apart.size < FEWEST_TO_BE_LOCAL:
+    if apart is None or apart.size < thresholds.FEWEST_TO_BE_LOCAL:
         return None
-    usual = float(np.quantile(apart.ravel()[:: -(-apart.size // LAYER_SAMPLE)], 1.0 - LOCAL_SHARE))
-    mask = apart > max(LOCAL_TIMES**4 * usual, np.finfo(np.float32).tiny)
+    usual = float(
+        np.quantile(
+            apart.ravel()[:: -(-apart.size // thresholds.LAYER_SAMPLE)],
+            1.0 - thresholds.LOCAL_SHARE,
+        )
+    )
+    mask = apart > max(thresholds.LOCAL_TIMES**4 * usual, np.finfo(np.float32).tiny)
     if not mask.any():
         return None
     # All of a block, a row or a channel, with the elements in it that happen to be alike.
@@ -135,9 +129,9 @@ def _loud(apart: np.ndarray | None) -> np.ndarray | None:
         mask.any(tuple(other for other in range(mask.ndim) if other != axis))
         for axis in range(mask.ndim)
     ]
-    if math.prod(float(one.mean()) for one in touched) <= LOCAL_SHARE:
+    if math.prod(float(one.mean()) for one in touched) <= thresholds.LOCAL_SHARE:
         mask[np.ix_(*touched)] = True
-    return mask if mask.mean() <= LOCAL_SHARE else None
+    return mask if mask.mean() <= thresholds.LOCAL_SHARE else None
 
 
 def _without(one: Operands, loud: np.ndarray) -> Operands:
@@ -151,7 +145,9 @@ def _floor(roundoff: float, typical: float = 0.0) -> float:
     """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
     # Formulas are float64, so that even integers are not reproduced more exactly than that.
     return (
-        LEFT_OF_SHORT * roundoff if roundoff > SHORT_ROUNDOFF else max(roundoff, typical, 2.0**-53)
+        thresholds.LEFT_OF_SHORT * roundoff
+        if roundoff > thresholds.SHORT_ROUNDOFF
+        else max(roundoff, typical, 2.0**-53)
     )
 
 
@@ -175,20 +171,20 @@ def _compared(
         return Replay("unknown", None, units)
     best = fits[0][0], fits[1][0]
     own, together = max(units), _common(fits, floors)
-    explained = [residual <= FORMULA_FLOORS for residual in units]
+    explained = [residual <= thresholds.FORMULA_FLOORS for residual in units]
     differing = settings_apart(best[0], best[1])
     # Rounding may make one side look better with other settings: only a clear lead counts.
-    if together <= CLEARLY_WORSE * max(own, 1.0):
+    if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
         if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
             return Replay("different", _random(call, best, max(floors)), units)
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
-        if all(explained) or own <= BADLY_CONDITIONED * max(min(units), 1.0):
-            related = max(f.residual for f in best) < UNRELATED_FIT
+        if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
+            related = max(f.residual for f in best) < thresholds.UNRELATED_FIT
             return Replay("same" if related else "unknown", None, units)
     if (
         differing
-        and together > CLEARLY_WORSE * own
-        and max(f.residual for f in best) < UNRELATED_FIT
+        and together > thresholds.CLEARLY_WORSE * own
+        and max(f.residual for f in best) < thresholds.UNRELATED_FIT
     ):
         floor = _reached(best, floors, sides)
         given = argument_order(best, call.settings, call.outputs[0].rel_l2, floor)
@@ -215,7 +211,7 @@ def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Ope
 def _is_random(call: Call, floors: Sequence[float]) -> bool:
     """Whether outputs differ although the inputs agree and both sides do the same."""
     given = max((twin.rel_l2 for twin in call.inputs), default=math.inf)
-    return given <= FORMULA_FLOORS * max(floors) and call.outputs[0].differs
+    return given <= thresholds.FORMULA_FLOORS * max(floors) and call.outputs[0].differs
 
 
 def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.layers.attention import fit_attention
@@ -18,20 +19,6 @@ from troubleshooter_nb.analysis.causes.layers.trials import half_width, misfit, 
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.operators.attention import causal, probabilities
 from troubleshooter_nb.naming.evidence import evidence_word
-from troubleshooter_nb.thresholds import (
-    HEAD_SIZES,
-    HEADS_FITS,
-    HIDDEN_SCORE,
-    LONGEST_ATTENTION,
-    LONGEST_DECODED,
-    LONGEST_TURNED,
-    OTHER_HEADS,
-    OTHER_SOFTMAX,
-    STRUCTURES,
-    STRUCTURES_FITTED,
-    STRUCTURES_TURNED,
-    TRIAL_ROWS,
-)
 
 # Softmaxes over another axis than the keys, and the longest sequences in which they are tried.
 _OTHER_AXES = {"queries": -2, "heads": -3}
@@ -61,21 +48,28 @@ def attention_fits(scene: Scene) -> list[Fit]:
         Empty where the target is no sequence.
     """
     target = scene.target
-    if target.ndim != 3 or not 4 <= target.shape[1] <= LONGEST_ATTENTION or target.shape[2] < 8:
+    if (
+        target.ndim != 3
+        or not 4 <= target.shape[1] <= thresholds.LONGEST_ATTENTION
+        or target.shape[2] < 8
+    ):
         return []
     if not np.isfinite(target).any() or not np.any(np.nan_to_num(target)):
         return []
-    structures = itertools.islice(_all(scene), STRUCTURES)
-    first = [(s, _first_look(scene, s, n < STRUCTURES_TURNED)) for n, s in enumerate(structures)]
-    first = [pair for pair in first if pair[1] < OTHER_HEADS]
+    structures = itertools.islice(_all(scene), thresholds.STRUCTURES)
+    first = [
+        (s, _first_look(scene, s, n < thresholds.STRUCTURES_TURNED))
+        for n, s in enumerate(structures)
+    ]
+    first = [pair for pair in first if pair[1] < thresholds.OTHER_HEADS]
     first.sort(key=lambda pair: pair[1])
     fits: list[Fit] = []
-    for structure, _ in first[:STRUCTURES_FITTED]:
+    for structure, _ in first[: thresholds.STRUCTURES_FITTED]:
         found = _fits(scene, structure)
         fits += found
         if found and found[0].residual <= 4.0 * scene.floor:
             break
-    return sorted(ranked(fits, 0.5), key=lambda fit: fit.residual)[:HEADS_FITS]
+    return sorted(ranked(fits, 0.5), key=lambda fit: fit.residual)[: thresholds.HEADS_FITS]
 
 
 def _all(scene: Scene) -> Iterator[Structure]:
@@ -95,7 +89,7 @@ def _all(scene: Scene) -> Iterator[Structure]:
 
 
 def _counts(width: int) -> list[int]:
-    low, high = HEAD_SIZES
+    low, high = thresholds.HEAD_SIZES
     counts = [n for n in range(1, width + 1) if width % n == 0 and low <= width // n <= high]
     # Sizes of heads are multiples of 8 nearly always.
     return sorted(counts, key=lambda n: ((width // n) % 8 != 0, n == 1, n))
@@ -166,7 +160,7 @@ def _first_look(scene: Scene, structure: Structure, turned: bool) -> float:
     heads = structure.query.shape[1]
     shared = structure.key.shape[1]
     item = scene.shape[0] - 1
-    rows = spread(scene.shape[1], TRIAL_ROWS)
+    rows = spread(scene.shape[1], thresholds.TRIAL_ROWS)
     size = structure.query.shape[3]
     target = scene.target[item].reshape(scene.shape[1], heads, size).swapaxes(0, 1)[:, rows]
     if not np.isfinite(target).all():
@@ -186,7 +180,7 @@ def _first_look(scene: Scene, structure: Structure, turned: bool) -> float:
             for mask in (seen, None):
                 formula = probabilities(scale * raw, mask) @ v
                 best = min(best, float(np.linalg.norm(formula - wanted)) / norm)
-    if turned and best > OTHER_SOFTMAX and scene.shape[1] <= LONGEST_TURNED:
+    if turned and best > thresholds.OTHER_SOFTMAX and scene.shape[1] <= thresholds.LONGEST_TURNED:
         best = min(best, _turned_look(scene, structure, item))
     return best
 
@@ -220,7 +214,7 @@ def _products(
 
 def _over(axis: int, scores: np.ndarray, seen: np.ndarray | None) -> np.ndarray:
     """Softmax over an axis; what sees nothing along it is shared evenly."""
-    filled = scores if seen is None else np.where(seen, scores, HIDDEN_SCORE)
+    filled = scores if seen is None else np.where(seen, scores, thresholds.HIDDEN_SCORE)
     powers = np.exp(filled - filled.max(axis=axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
@@ -228,7 +222,7 @@ def _over(axis: int, scores: np.ndarray, seen: np.ndarray | None) -> np.ndarray:
 def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iterator[Fit]:
     """Softmaxes over queries and over heads, at the usual scale."""
     items, heads, length, size = output.shape
-    if length > LONGEST_TURNED:
+    if length > thresholds.LONGEST_TURNED:
         return
     some = spread(items, 2)
     raw, value = _products(structure, some, np.arange(heads), np.arange(length))
@@ -285,7 +279,7 @@ def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit |
     rows, size = output.shape[2], output.shape[3]
     heads, shared = structure.query.shape[1], structure.key.shape[1]
     group = np.arange(heads) * shared // heads
-    if rows > LONGEST_DECODED:
+    if rows > thresholds.LONGEST_DECODED:
         return None
     key = structure.key[:, group].astype(np.float64)
     value = structure.value[:, group].astype(np.float64)

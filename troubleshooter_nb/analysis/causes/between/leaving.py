@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.roles import is_attention, without_layer_numbers
-from troubleshooter_nb.thresholds import (
-    ATTENTION_PEERS,
-    FEWEST_ATTENTIONS,
-    GRADIENT_FACTOR_SHARE,
-    SAME_NUMBER,
-)
 
 
 def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
@@ -35,12 +30,13 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
     """
     found = [_passed_on(operators, peer) for peer in _peers(operators, row)]
     proofs = [proof for proof in found if proof is not None]
-    if len(proofs) < max(len(found), FEWEST_ATTENTIONS):
+    if len(proofs) < max(len(found), thresholds.FEWEST_ATTENTIONS):
         return []
     factors = [(float(a.settings["factor"]), float(b.settings["factor"])) for a, b, _ in proofs]
     left, right = factors[0]
     alike = all(
-        abs(a - left) <= SAME_NUMBER * abs(left) and abs(b - right) <= SAME_NUMBER * abs(right)
+        abs(a - left) <= thresholds.SAME_NUMBER * abs(left)
+        and abs(b - right) <= thresholds.SAME_NUMBER * abs(right)
         for a, b in factors
     )
     if not alike or (left == 1.0) == (right == 1.0):
@@ -62,7 +58,7 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
             floor=max(floor for _, _, floor in proofs),
             evidence=evidence,
             pair=twin.pair,
-            share=GRADIENT_FACTOR_SHARE,
+            share=thresholds.GRADIENT_FACTOR_SHARE,
         )
     ]
 
@@ -86,7 +82,7 @@ def _peers(operators: Operators, row: int) -> Iterator[int]:
     own = name(row)
     others = [n for n in flow.nodes if n.place == node.place and n is not node]
     rows = [r for n in others for r in (*n.inputs, *n.outputs) if name(r) == own]
-    yield from rows[:ATTENTION_PEERS]
+    yield from rows[: thresholds.ATTENTION_PEERS]
 
 
 def _passed_on(operators: Operators, row: int) -> tuple[Fit, Fit, float] | None:

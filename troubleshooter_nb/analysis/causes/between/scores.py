@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.between.views import views
 from troubleshooter_nb.analysis.causes.case import Fit
@@ -19,14 +20,6 @@ from troubleshooter_nb.analysis.causes.layers.trials import (
     named_factor,
     ranked,
     spread,
-)
-from troubleshooter_nb.thresholds import (
-    BENT_SCORES,
-    CAP_STEPS,
-    FEWEST_SCORES,
-    LARGEST_CAP,
-    LEAST_CAP,
-    MASKED_SCORE,
 )
 
 LAST_TOKEN = "causal, and more for the last token"
@@ -44,9 +37,9 @@ def score_fits(scene: Scene) -> list[Fit]:
         The residual is over the scores that nothing masks.
     """
     target = scene.target
-    if target.ndim != 4 or min(target.shape[2:]) < 4 or target.size < FEWEST_SCORES:
+    if target.ndim != 4 or min(target.shape[2:]) < 4 or target.size < thresholds.FEWEST_SCORES:
         return []
-    hidden = ~np.isfinite(target) | (target < MASKED_SCORE)
+    hidden = ~np.isfinite(target) | (target < thresholds.MASKED_SCORE)
     if hidden.all() or np.isnan(target).any() or np.isposinf(target).any():
         return []
     said = _mask(target, hidden)
@@ -84,7 +77,7 @@ def _scaled(
     if not math.isfinite(fitted) or fitted == 0:
         return
     residual = misfit(wanted, fitted * formula)
-    if residual > BENT_SCORES:
+    if residual > thresholds.BENT_SCORES:
         return
     width = max(half_width(fitted, residual, scene.roundoff), 0.1 * scene.floor * abs(fitted))
     value, name = named_factor(fitted, size, max(2 * width / abs(fitted), 1e-5))
@@ -106,10 +99,12 @@ def _capped(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, np.ndarray]:
         cap = math.exp(power)
         return float(np.linalg.norm(cap * np.tanh(scores / cap) - wanted))
 
-    powers = np.linspace(math.log(LEAST_CAP), math.log(LARGEST_CAP), CAP_STEPS)
+    powers = np.linspace(
+        math.log(thresholds.LEAST_CAP), math.log(thresholds.LARGEST_CAP), thresholds.CAP_STEPS
+    )
     place = int(np.argmin([left(power) for power in powers]))
-    low, high = powers[max(place - 1, 0)], powers[min(place + 1, CAP_STEPS - 1)]
-    for _ in range(2 * CAP_STEPS):
+    low, high = powers[max(place - 1, 0)], powers[min(place + 1, thresholds.CAP_STEPS - 1)]
+    for _ in range(2 * thresholds.CAP_STEPS):
         first, second = low + (high - low) / 3, high - (high - low) / 3
         low, high = (low, second) if left(first) < left(second) else (first, high)
     fitted = math.exp((low + high) / 2)
@@ -129,7 +124,7 @@ def _earlier(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterator
         if source.values.shape != scene.shape:
             continue
         values = source.values[places].astype(np.float64)
-        if np.isfinite(values).all() and (values > MASKED_SCORE).all():
+        if np.isfinite(values).all() and (values > thresholds.MASKED_SCORE).all():
             more = {"sources": (source.name,), "orders": ("as it is",), **said}
             yield from _scaled(scene, values, wanted, size, more)
 

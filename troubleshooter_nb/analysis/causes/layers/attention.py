@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.trials import (
     energies,
@@ -28,14 +29,6 @@ from troubleshooter_nb.metrics.operators.attention import (
     causal,
     probabilities,
     scores,
-)
-from troubleshooter_nb.thresholds import (
-    ATTENTION_HEADS,
-    ATTENTION_KEYS,
-    ATTENTION_ROWS,
-    FEWEST_OUTPUTS,
-    FITTED_BY_CHANCE,
-    UNLIKE,
 )
 
 _CAPS = (math.inf, 50.0, 30.0, 20.0)
@@ -117,15 +110,17 @@ def _cases(
         and value.shape[:3] == key.shape[:3]
         and output.shape == (items, heads, queries, value.shape[-1])
     )
-    if not fits or heads % shared or keys > ATTENTION_KEYS or keys < 2:
+    if not fits or heads % shared or keys > thresholds.ATTENTION_KEYS or keys < 2:
         return
     energy = apart[0].reshape(items * heads, queries, -1).sum(-1) if apart else None
     for word, group in _head_groups(heads, shared):
-        chosen = places(items * heads, ATTENTION_HEADS, energies(energy, (items * heads, queries)))
+        chosen = places(
+            items * heads, thresholds.ATTENTION_HEADS, energies(energy, (items * heads, queries))
+        )
         item, head = np.divmod(chosen, heads)
         rows = _some_rows(output, item, head, None if energy is None else energy[chosen])
         target = output[item[:, None], head[:, None], rows].astype(np.float64)
-        if target.size < FEWEST_OUTPUTS:
+        if target.size < thresholds.FEWEST_OUTPUTS:
             return
         q = query[item[:, None], head[:, None], rows].astype(np.float64)
         k = key[item, group[head]].astype(np.float64)
@@ -152,7 +147,7 @@ def _some_rows(
 ) -> np.ndarray:
     """Places of queries, and those of the first that are not finite or zero."""
     count = output.shape[2]
-    rows = places(count, ATTENTION_ROWS, energies(energy, (-1, count), 1))
+    rows = places(count, thresholds.ATTENTION_ROWS, energies(energy, (-1, count), 1))
     first = output[item[0], head[0]]
     odd = np.flatnonzero(~np.isfinite(first).all(axis=-1) | ~np.any(first != 0, axis=-1))
     return np.asarray(np.unique(np.concatenate([rows, odd[:4]])))
@@ -209,11 +204,11 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
                 left = _residual(case, way, factor, cap=cap)
                 capped_said = _said(case, way, factor, size, left, known)
                 fits.append(Fit({**capped_said, "softcap": cap}, left))
-    if best < UNLIKE:
+    if best < thresholds.UNLIKE:
         fits += _precision_fits(case, way, scale, said)
     # A fitted scale takes up some of the rounding on the way.
     plain = next((n for n, trial in enumerate(trials) if trial[1] in scales), 0)
-    if plain and best > enough and trials[plain][2] <= FITTED_BY_CHANCE * best:
+    if plain and best > enough and trials[plain][2] <= thresholds.FITTED_BY_CHANCE * best:
         way, scale, _ = trials[plain]
         fits += _precision_fits(case, way, scale, fits[plain].settings)
     return fits
@@ -375,7 +370,7 @@ def _blind_rows(case: _Case, way: _Way) -> str | None:
     # A large finite number added to all scores alike changes none of the probabilities.
     plain = _output(case, _Way({}), 1 / math.sqrt(case.query.shape[-1]))[blind]
     for word, guess in (("uniform", uniform), ("as if unmasked", plain)):
-        if misfit(target, guess, case.roundoff) < UNLIKE:
+        if misfit(target, guess, case.roundoff) < thresholds.UNLIKE:
             return word
     return None
 

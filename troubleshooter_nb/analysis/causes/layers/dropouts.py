@@ -7,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
 from troubleshooter_nb.analysis.causes.layers.trials import energies, places
 from troubleshooter_nb.metrics.float_formats import as_stored
-from troubleshooter_nb.thresholds import (
-    CHANCE_SIGMAS,
-    DROPOUT_SAMPLE,
-    FEWEST_UNITS,
-    SIGN_OF_RECTIFIER,
-)
 
 _USUAL = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
@@ -43,7 +38,7 @@ def fit_dropout(operands: Operands) -> list[Fit]:
         return []
     x, y = _sample(x, operands)
     live = np.isfinite(x) & (x != 0) & np.isfinite(y)
-    if np.count_nonzero(live) < FEWEST_UNITS:
+    if np.count_nonzero(live) < thresholds.FEWEST_UNITS:
         return []
     fits = [Fit({**_chance(operands, False), "active": False, "p": 0.0, "scale": 1.0},
                 residual_of(y[live], x[live], operands.roundoff))]  # fmt: skip
@@ -56,8 +51,8 @@ def fit_dropout(operands: Operands) -> list[Fit]:
 def _sample(x: np.ndarray, operands: Operands) -> tuple[np.ndarray, np.ndarray]:
     """Input and output in float64, some of the first axis; channels stay whole."""
     y = operands.output
-    if x.size > DROPOUT_SAMPLE and x.ndim:
-        count = max(2, x.shape[0] * DROPOUT_SAMPLE // x.size)
+    if x.size > thresholds.DROPOUT_SAMPLE and x.ndim:
+        count = max(2, x.shape[0] * thresholds.DROPOUT_SAMPLE // x.size)
         rows = places(x.shape[0], count, energies(operands.apart, x.shape))
         x, y = x[rows], y[rows]
     return x.astype(np.float64), y.astype(np.float64)
@@ -71,7 +66,7 @@ def _active(x: np.ndarray, y: np.ndarray, live: np.ndarray, operands: Operands) 
     dropped = live & (y == 0)
     kept = live & ~dropped
     share, units = _share(dropped, live)
-    if not 0.0 < share < 1.0 or units < FEWEST_UNITS or _follows_sign(x, dropped, kept):
+    if not 0.0 < share < 1.0 or units < thresholds.FEWEST_UNITS or _follows_sign(x, dropped, kept):
         return None
     scale = float(x[kept] @ y[kept]) / float(x[kept] @ x[kept])
     residual = _left_over(y, x, live, dropped, scale, operands.roundoff)
@@ -79,7 +74,7 @@ def _active(x: np.ndarray, y: np.ndarray, live: np.ndarray, operands: Operands) 
     width = (width + operands.roundoff) * abs(scale)
     if abs(scale - 1.0) <= width:
         scale = 1.0
-    chance = CHANCE_SIGMAS * math.sqrt(share * (1.0 - share) / units)
+    chance = thresholds.CHANCE_SIGMAS * math.sqrt(share * (1.0 - share) / units)
     implied = 1.0 - 1.0 / scale if scale > 1.0 else math.nan
     if abs(implied - share) <= chance:
         p, doubt = implied, width / scale**2
@@ -126,7 +121,7 @@ def _share(dropped: np.ndarray, live: np.ndarray) -> tuple[float, int]:
 def _follows_sign(x: np.ndarray, dropped: np.ndarray, kept: np.ndarray) -> bool:
     """Whether the zeros lie where the input has one sign and the rest where it has the other."""
     zeros, rest = x[dropped] < 0, x[kept] < 0
-    return abs(float(zeros.mean()) - float(rest.mean())) > SIGN_OF_RECTIFIER
+    return abs(float(zeros.mean()) - float(rest.mean())) > thresholds.SIGN_OF_RECTIFIER
 
 
 _WORDS = ("dropout", "dropout1d", "dropout2d", "dropout3d")

@@ -8,16 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, norm_of, sides_of
 from troubleshooter_nb.metrics.signatures import values_of
-from troubleshooter_nb.thresholds import (
-    FEWEST_CHANNELS,
-    FOLDED_BIAS_ROUNDINGS,
-    FOLDING_PROBE,
-    LARGEST_FOLDED_EPS,
-    NO_MULTIPLE,
-)
 
 Parts = Mapping[str, Twin]  # by torch's names
 
@@ -67,11 +61,11 @@ def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicio
         return None
     for axis in (0, 1):
         channels = sides.left.shape[axis]
-        if channels < FEWEST_CHANNELS or sides.left.size < 4 * channels:
+        if channels < thresholds.FEWEST_CHANNELS or sides.left.size < 4 * channels:
             continue
-        if _ratios(sides, axis, FOLDING_PROBE)[1] > NO_MULTIPLE or not sides.holds(
-            _ratios(sides, axis)[1]
-        ):
+        if _ratios(sides, axis, thresholds.FOLDING_PROBE)[
+            1
+        ] > thresholds.NO_MULTIPLE or not sides.holds(_ratios(sides, axis)[1]):
             continue
         for name, norm in norms:
             for side in ("left", "right"):
@@ -102,7 +96,7 @@ def _folded(
     whole = sides if side == "left" else sides.reversed
     ratio, _ = _ratios(whole, axis)
     good = (ratio != 0.0) & (norm.gamma != 0.0)
-    if good.sum() < FEWEST_CHANNELS:
+    if good.sum() < thresholds.FEWEST_CHANNELS:
         return None
     # Channels of small variance tell eps best: the error of the ratio counts relative to it.
     wanted = np.square(norm.gamma[good] / ratio[good])
@@ -110,7 +104,7 @@ def _folded(
     eps = float((information * (wanted - norm.variance[good])).sum() / information.sum())
     # Rounding of the weights moves what was fitted.
     precision = 2.0 * sides.floor / float(np.sqrt(information.sum()))
-    if not -1e-6 - 4.0 * precision <= eps <= LARGEST_FOLDED_EPS:
+    if not -1e-6 - 4.0 * precision <= eps <= thresholds.LARGEST_FOLDED_EPS:
         return None
     eps = max(eps, 0.0)
     factor = norm.factor(eps)
@@ -165,7 +159,7 @@ def _bias(bias: Twin | None, norm: _Norm, plain: int, factor: np.ndarray, floor:
         for one in (values[plain], values[1 - plain])
     )
     terms = norm.beta, ((own if own.size else 0.0) - norm.mean) * factor
-    limit = FOLDED_BIAS_ROUNDINGS * floor * sum(norm_of(term) for term in terms)
+    limit = thresholds.FOLDED_BIAS_ROUNDINGS * floor * sum(norm_of(term) for term in terms)
     wanted = terms[0] + terms[1]
     if not folded.size:
         return "missing" if norm_of(wanted) > limit else ""

@@ -9,15 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.layers.trials import places
 from troubleshooter_nb.metrics.operators.normalisation import Moments, moments
-from troubleshooter_nb.thresholds import (
-    FEWEST_TO_FIT,
-    GROUP_ELEMENTS,
-    GROUP_ROWS,
-    GROUPS_FIRST,
-    SPECIAL_GROUPS,
-)
 
 
 @dataclass(frozen=True)
@@ -98,7 +92,7 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
     length = x.size // max(count, 1)
     if not count or (length < 2 and not way.stored):
         return None, {}
-    chosen = min(count, GROUP_ROWS, max(8, GROUP_ELEMENTS // length))
+    chosen = min(count, thresholds.GROUP_ROWS, max(8, thresholds.GROUP_ELEMENTS // length))
     energy = None
     if side.apart is not None:
         # Groups are numbered in the order of the other axes.
@@ -122,7 +116,7 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
     if np.any(flat & usable) and side.gradient is None:
         special["constant_rows"] = "finite" if np.all(finite[flat & usable]) else "not finite"
     keep = usable & finite
-    if np.count_nonzero(keep) * length < FEWEST_TO_FIT:
+    if np.count_nonzero(keep) * length < thresholds.FEWEST_TO_FIT:
         return None, {}
     weight, bias = (take(v)[keep] if v is not None else None for v in (side.weight, side.bias))
     gradient = take(side.gradient.reshape(way.shape))[keep] if side.gradient is not None else None
@@ -147,7 +141,7 @@ def _without_variance(rows: np.ndarray, way: Way) -> np.ndarray:
 def _special(x: np.ndarray, output: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Flat numbers of some groups that are constant or have an output that is not finite."""
     odd = (x.max(axis=axes) == x.min(axis=axes)) | ~np.isfinite(output).all(axis=axes)
-    return np.flatnonzero(odd)[:SPECIAL_GROUPS]
+    return np.flatnonzero(odd)[: thresholds.SPECIAL_GROUPS]
 
 
 def _taken(array: np.ndarray, way: Way, rest: tuple[int, ...], picked: np.ndarray) -> np.ndarray:
@@ -163,7 +157,7 @@ def _taken(array: np.ndarray, way: Way, rest: tuple[int, ...], picked: np.ndarra
 
 def brief(rows: Rows) -> Rows:
     """A part of the groups and of their members; the statistics stay those of all members."""
-    count, elements = GROUPS_FIRST
+    count, elements = thresholds.GROUPS_FIRST
     step = -(-len(rows.x) // count)
     length = rows.x.shape[1]
     stride = -(-min(len(rows.x), count) * length // elements)

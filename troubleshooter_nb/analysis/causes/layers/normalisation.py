@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
 from troubleshooter_nb.analysis.causes.layers.groups import Rows, Side, Way, brief, sampled
 from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
@@ -18,15 +19,6 @@ from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
     fit_eps,
     normalise,
-)
-from troubleshooter_nb.thresholds import (
-    AFFINE_DOUBT,
-    FEWEST_TO_FIT,
-    LARGEST_EPS,
-    NORM_FINALISTS,
-    NORM_OWN_WAYS,
-    SAME_DEVIATION,
-    UNLIKE,
 )
 
 
@@ -72,7 +64,7 @@ def fit_batchnorm(operands: Operands) -> list[Fit]:
         return []
     fits = _fits(side, list(_batch_ways(side, "batch")))
     unknown = side.mean is None or side.variance is None
-    if unknown and not (fits and fits[0].residual <= UNLIKE):
+    if unknown and not (fits and fits[0].residual <= thresholds.UNLIKE):
         fits = [*_affine_fits(side), *fits]
     return fits
 
@@ -82,7 +74,7 @@ def _affine_fits(side: Side) -> list[Fit]:
     x = side.x
     axes = (0, *range(2, x.ndim))
     rows, _ = sampled(side, Way({}, x.shape, axes), thorough=False)
-    if rows is None or rows.x.shape[1] < FEWEST_TO_FIT:
+    if rows is None or rows.x.shape[1] < thresholds.FEWEST_TO_FIT:
         return []
     distance, mean = rows.x - rows.statistics.mean, rows.output.mean(axis=1, keepdims=True)
     spread = np.maximum(np.square(distance).sum(axis=1, keepdims=True), 1e-300)
@@ -92,11 +84,14 @@ def _affine_fits(side: Side) -> list[Fit]:
     # As in every channel of the batch's deviation: something else was done with its statistics.
     gain = _gain(rows, {})
     ratio = scale * np.sqrt(rows.statistics.variance) / np.where(gain == 0.0, math.inf, gain)
-    if not residual <= UNLIKE or np.ptp(ratio) <= SAME_DEVIATION * np.abs(ratio).max():
+    if (
+        not residual <= thresholds.UNLIKE
+        or np.ptp(ratio) <= thresholds.SAME_DEVIATION * np.abs(ratio).max()
+    ):
         return []
     sizes = {"scale": scale, "shift": shift}
     found = {name: math.sqrt(float(np.square(one).mean())) for name, one in sizes.items()}
-    near = max(AFFINE_DOUBT, 4.0 * side.roundoff)
+    near = max(thresholds.AFFINE_DOUBT, 4.0 * side.roundoff)
     height = math.sqrt(float(np.square(rows.output).mean()))
     doubt = {"scale": near * found["scale"], "shift": near * (found["shift"] + height)}
     return [Fit({"statistics": "running", "axes": "batch and places", **found}, residual, doubt)]
@@ -272,20 +267,20 @@ def _group_ways(x: np.ndarray, known: int) -> Iterator[Way]:
 
 def _fits(side: Side, ways: list[Way]) -> list[Fit]:
     """Every way with every use of the parameters: briefly, then the best with all elements."""
-    if side.output.size < FEWEST_TO_FIT or not np.any(side.output):
+    if side.output.size < thresholds.FEWEST_TO_FIT or not np.any(side.output):
         return []
     tried: list[tuple[Fit, Rows, dict[str, Any]]] = []
     for number, way in enumerate(ways):
-        rows, special = sampled(side, way, thorough=number < NORM_OWN_WAYS)
+        rows, special = sampled(side, way, thorough=number < thresholds.NORM_OWN_WAYS)
         if rows is None:
             continue
-        for use in _uses(side, rows, every=number < NORM_OWN_WAYS):
+        for use in _uses(side, rows, every=number < thresholds.NORM_OWN_WAYS):
             settings = _settings(way, use, special, backward=side.gradient is not None)
             tried.append((_fit(brief(rows), use, settings, side), rows, use))
     tried = [trial for trial in tried if math.isfinite(trial[0].residual)]
     tried.sort(key=lambda trial: trial[0].residual)
     fits = [fit for fit, _, _ in tried]
-    for place, (fit, rows, use) in enumerate(tried[:NORM_FINALISTS]):
+    for place, (fit, rows, use) in enumerate(tried[: thresholds.NORM_FINALISTS]):
         fits[place] = _fit(rows, use, dict(fit.settings), side)
         if place == 0 and side.gradient is None:
             fits[0] = _cast_order(fits[0], rows, use, side)
@@ -343,7 +338,7 @@ def _fit(rows: Rows, use: dict[str, Any], settings: dict[str, Any], side: Side) 
     if not size or not np.any(linear):
         return Fit(settings, math.nan)
     found = fit_eps(output, linear, rows.statistics, (1,), side.roundoff, cubic, side.eps)
-    if found.eps > max(LARGEST_EPS, side.eps or 0.0):
+    if found.eps > max(thresholds.LARGEST_EPS, side.eps or 0.0):
         return Fit(settings, math.nan)
     residual = found.residual * math.sqrt(float(np.square(output).sum())) / size
     return Fit({**settings, "eps": found.eps}, residual, {"eps": found.half_width})

@@ -7,14 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
-from troubleshooter_nb.thresholds import (
-    DIGITS_OF_DRAW,
-    FEWEST_FREQUENCIES,
-    ROUNDED_FREQUENCIES,
-    SAME_THETA,
-)
 
 
 def detect_frequencies(sides: Sides) -> list[Suspicion]:
@@ -25,7 +20,7 @@ def detect_frequencies(sides: Sides) -> list[Suspicion]:
     ``factor * theta ** (-i / n)`` for ``i < n``, as `inv_freq` of rotary embeddings holds. The
     evidence gives both bases as ``left`` and ``right``; ``left_factor`` and ``right_factor``.
     """
-    if not sides.same_shape or sides.left.size < FEWEST_FREQUENCIES:
+    if not sides.same_shape or sides.left.size < thresholds.FEWEST_FREQUENCIES:
         return []
     fits = [_base(one) for one in (sides.left, sides.right)]
     tolerance = max(16.0 * sides.floor, 1e-6)
@@ -33,13 +28,13 @@ def detect_frequencies(sides: Sides) -> list[Suspicion]:
         return []
     (theta, factor, left), (other, its, right) = (fit for fit in fits if fit is not None)
     # The same base with another factor is a factor, whatever made it.
-    apart = abs(math.log(theta / other)) > SAME_THETA
+    apart = abs(math.log(theta / other)) > thresholds.SAME_THETA
     residual = max(left, right)
     if not apart or residual > 0.1 * sides.before:
         return []
     evidence = {"left": theta, "right": other, "left_factor": factor, "right_factor": its}
     # Each power agrees in all its digits, and not only in sign or order.
-    independent = DIGITS_OF_DRAW * (sides.left.size - 2)
+    independent = thresholds.DIGITS_OF_DRAW * (sides.left.size - 2)
     return [replace(sides.suspicion("rope_theta", residual, evidence), independent=independent)]
 
 
@@ -50,10 +45,11 @@ def is_computed(values: np.ndarray) -> bool:
     tables of rotary and sinusoidal positions hold.
     """
     flat = values.reshape(-1)
-    if len(flat) < FEWEST_FREQUENCIES or not np.isfinite(flat).all():
+    if len(flat) < thresholds.FEWEST_FREQUENCIES or not np.isfinite(flat).all():
         return False
     counts = (
-        bool((np.diff(values, axis=-1) == 1.0).all()) and values.shape[-1] >= FEWEST_FREQUENCIES
+        bool((np.diff(values, axis=-1) == 1.0).all())
+        and values.shape[-1] >= thresholds.FEWEST_FREQUENCIES
     )
     return counts or _is_power_of_base(values) or _are_waves(values)
 
@@ -61,7 +57,7 @@ def is_computed(values: np.ndarray) -> bool:
 def is_angles(values: np.ndarray) -> bool:
     """Whether rows are whole numbers, counting up, times powers of a base."""
     table = values.reshape(-1, values.shape[-1]).astype(np.float64) if values.ndim > 1 else None
-    if table is None or len(table) < FEWEST_FREQUENCIES or not np.isfinite(table).all():
+    if table is None or len(table) < thresholds.FEWEST_FREQUENCIES or not np.isfinite(table).all():
         return False
     steps = np.diff(table[: _period(table)], axis=0)
     if len(steps) < 2 or not steps[0].any():
@@ -72,8 +68,8 @@ def is_angles(values: np.ndarray) -> bool:
     twice = width % 2 == 0 and np.array_equal(steps[0][:half], steps[0][half:])
     step = steps.mean(0)
     first = np.rint(table[0, 0] / step[0]) * step if step[0] else np.full(width, np.nan)
-    straight = error_of(steps, np.broadcast_to(step, steps.shape)) < ROUNDED_FREQUENCIES
-    begins = float(np.abs(first - table[0]).max()) < ROUNDED_FREQUENCIES
+    straight = error_of(steps, np.broadcast_to(step, steps.shape)) < thresholds.ROUNDED_FREQUENCIES
+    begins = float(np.abs(first - table[0]).max()) < thresholds.ROUNDED_FREQUENCIES
     return straight and begins and _is_power_of_base(step[: half if twice else width])
 
 
@@ -85,22 +81,22 @@ def _period(table: np.ndarray) -> int:
 
 def _is_power_of_base(values: np.ndarray) -> bool:
     fit = _base(values)
-    return fit is not None and fit[2] < ROUNDED_FREQUENCIES
+    return fit is not None and fit[2] < thresholds.ROUNDED_FREQUENCIES
 
 
 def _are_waves(values: np.ndarray) -> bool:
     """Whether each column is a wave: the next value is a multiple of this one, less the last."""
     if (
         values.ndim < 2
-        or len(values) < 4 * FEWEST_FREQUENCIES
-        or np.abs(values).max() > 1.0 + ROUNDED_FREQUENCIES
+        or len(values) < 4 * thresholds.FEWEST_FREQUENCIES
+        or np.abs(values).max() > 1.0 + thresholds.ROUNDED_FREQUENCIES
     ):
         return False
     table = values.reshape(len(values), -1).astype(np.float64)
     middle, around = table[1:-1], table[2:] + table[:-2]
     square = np.einsum("ij,ij->j", middle, middle)
     twice = np.einsum("ij,ij->j", middle, around) / np.where(square, square, 1.0)
-    return error_of(middle * twice, around) < ROUNDED_FREQUENCIES and bool(
+    return error_of(middle * twice, around) < thresholds.ROUNDED_FREQUENCIES and bool(
         np.ptp(table, axis=0).any()
     )
 

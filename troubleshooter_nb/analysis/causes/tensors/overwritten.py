@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_constant
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.thresholds import (
-    FEWEST_CLIPPED,
-    FEWEST_OVERWRITTEN,
-    INEXACT_FUNCTIONS,
-    OVERWRITTEN_SAMPLE,
-)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -60,7 +55,7 @@ def detect_inplace(sides: Sides) -> list[Suspicion]:
     tells the two, which one pair cannot know. The evidence says so in ``needs``, and the cause has
     half of the share; who knows that the consumers agree gives it all of it.
     """
-    if not sides.same_shape or sides.left.size < FEWEST_OVERWRITTEN or sides.integers:
+    if not sides.same_shape or sides.left.size < thresholds.FEWEST_OVERWRITTEN or sides.integers:
         return []
     if sides.twin.role == "parameter":
         return []  # no layer activates a weight, or its gradient
@@ -69,10 +64,10 @@ def detect_inplace(sides: Sides) -> list[Suspicion]:
     found = [one for both in _both(sides) for one in _tried(*both)]
     found.sort(key=lambda one: one[0])
     residual, form, side = found[0]
-    if not sides.holds(residual, tolerance=INEXACT_FUNCTIONS):
+    if not sides.holds(residual, tolerance=thresholds.INEXACT_FUNCTIONS):
         return _clipped(sides)
     whole = _whole_error(sides, form, side)
-    if not sides.holds(whole, tolerance=INEXACT_FUNCTIONS):
+    if not sides.holds(whole, tolerance=thresholds.INEXACT_FUNCTIONS):
         return []
     equal = [one[1] for one in found if one[0] <= 2.0 * residual + sides.floor and one[2] == side]
     return [_suspicion(sides, whole, {"form": form, "forms": equal, "side": side})]
@@ -88,7 +83,7 @@ def _suspicion(
 
 
 def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    step = -(-sides.left.size // OVERWRITTEN_SAMPLE)
+    step = -(-sides.left.size // thresholds.OVERWRITTEN_SAMPLE)
     left, right = (one.reshape(-1)[::step].astype(np.float64) for one in (sides.left, sides.right))
     yield "left", left, right
     yield "right", right, left
@@ -117,7 +112,7 @@ def _clipped(sides: Sides) -> list[Suspicion]:
         ("right", sides.right, sides.left),
     ):
         low, high = float(ours.min()), float(ours.max())
-        few = slice(None, None, -(-ours.size // OVERWRITTEN_SAMPLE))
+        few = slice(None, None, -(-ours.size // thresholds.OVERWRITTEN_SAMPLE))
         sampled = np.clip(theirs.reshape(-1)[few], low, high)
         if error_of(sampled, ours.reshape(-1)[few]) > 1e-2:
             continue
@@ -125,7 +120,7 @@ def _clipped(sides: Sides) -> list[Suspicion]:
         counts = int(below.sum()), int(above.sum())
         residual = error_of(np.clip(theirs, low, high), ours)
         bound = int((ours == low).sum()) + int((ours == high).sum())
-        enough = sum(counts) >= FEWEST_CLIPPED and bound >= sum(counts)
+        enough = sum(counts) >= thresholds.FEWEST_CLIPPED and bound >= sum(counts)
         if enough and sides.holds(residual, fitted=2, tolerance=1e-5):
             form = Message("evidence.clip", low=low, high=high)
             evidence = {"form": form, "forms": [form], "side": side, "clipped": sum(counts)}

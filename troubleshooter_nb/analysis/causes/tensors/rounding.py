@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
@@ -20,15 +21,6 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import FLOAT32, FORMATS, SHORT_FORMATS, in_format
 from troubleshooter_nb.metrics.floats import significand_bits
-from troubleshooter_nb.thresholds import (
-    BITS_SAMPLE,
-    CAST_UNDONE,
-    FEWEST_OF_FORMAT,
-    HELD_SHARE,
-    NOT_HELD_SHARE,
-    ROUNDED_BEFORE,
-    TENSOR_SAMPLE,
-)
 
 
 def detect_cast(sides: Sides) -> list[Suspicion]:
@@ -37,15 +29,15 @@ def detect_cast(sides: Sides) -> list[Suspicion]:
     Where more happened than one rounding, as behind several operators in that format, what is
     left is as much as there was; a stored dtype that says the format itself is no news then.
     """
-    if not sides.same_shape or sides.left.size < FEWEST_OF_FORMAT:
+    if not sides.same_shape or sides.left.size < thresholds.FEWEST_OF_FORMAT:
         return []
     for side, narrow, wide in _both(sides):
         if is_constant(narrow) or is_whole(narrow):
             continue
         for name in (*SHORT_FORMATS, "tf32"):
             if (
-                _share_held(narrow, name) >= HELD_SHARE
-                and _share_held(wide, name) <= NOT_HELD_SHARE
+                _share_held(narrow, name) >= thresholds.HELD_SHARE
+                and _share_held(wide, name) <= thresholds.NOT_HELD_SHARE
             ):
                 return _cast(sides, side, name, narrow, wide)
     return []
@@ -64,10 +56,10 @@ def _cast(
     ]
     residual = min(errors)
     best, truncated = ways[errors.index(residual)]
-    exact = residual <= CAST_UNDONE * sides.before and residual <= 2.0**-bits
+    exact = residual <= thresholds.CAST_UNDONE * sides.before and residual <= 2.0**-bits
     known = sides.twin.dtypes[0 if side == "left" else 1]
     stored = known is not None and 0 < significand_bits(known) <= bits
-    if not exact and (stored or not sides.before <= ROUNDED_BEFORE * 2.0**-bits):
+    if not exact and (stored or not sides.before <= thresholds.ROUNDED_BEFORE * 2.0**-bits):
         return []
     held = _share_held(narrow, name), _share_held(wide, name)
     evidence: dict[str, Any] = {"format": best, "formats": names, "side": side}
@@ -122,7 +114,8 @@ def detect_reduction(sides: Sides) -> list[Suspicion]:
     if sides.before > max(sides.floor, 32.0 * FLOAT32.unit_roundoff):
         return []
     left, right = (
-        one.reshape(-1)[:TENSOR_SAMPLE].astype(np.float64) for one in (sides.left, sides.right)
+        one.reshape(-1)[: thresholds.TENSOR_SAMPLE].astype(np.float64)
+        for one in (sides.left, sides.right)
     )
     error = (left - right)[np.isfinite(left) & (left != right)]
     if len(error) < 32:
@@ -147,9 +140,9 @@ def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 def _share_held(values: np.ndarray, name: str) -> float:
     """Share of the finite non-zero elements that a format holds exactly; 0 for too few."""
     flat = values.reshape(-1)
-    flat = flat[:: -(-flat.size // BITS_SAMPLE)]
+    flat = flat[:: -(-flat.size // thresholds.BITS_SAMPLE)]
     flat = flat[np.isfinite(flat) & (flat != 0.0)]
-    if len(flat) < FEWEST_OF_FORMAT:
+    if len(flat) < thresholds.FEWEST_OF_FORMAT:
         return 0.0
     return float((in_format(flat, name) == flat).mean())
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.rules import (
     GROUPS,
@@ -17,14 +18,6 @@ from troubleshooter_nb.analysis.causes.training.rules import (
     simulate,
     solved,
 )
-from troubleshooter_nb.thresholds import (
-    CONSTANT_ROUNDS,
-    FORM_GIVEN_UP,
-    RULE_COUNTED,
-    RULE_EXPLAINED,
-    RULE_HOPELESS,
-    TRAINED_FITTED,
-)
 
 
 def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
@@ -32,7 +25,7 @@ def material_of(samples: Sequence[Sampled], side: int) -> Material | None:
     chosen = [one for one in samples if one.gradients[side] is not None]
     if not chosen or len(chosen) < len(samples):
         return None
-    most = max(TRAINED_FITTED // len(chosen), 64)
+    most = max(thresholds.TRAINED_FITTED // len(chosen), 64)
     thin = [one.thinned(most) for one in chosen]
     groups, rounding, total = [], 0.0, 0.0
     for name in GROUPS:
@@ -63,9 +56,9 @@ def fit_all(material: Material) -> list[Rule]:
     for form in forms():
         best = min((rule.residual for rule in found), default=math.inf)
         # Nothing is left to explain; or no sgd comes near, and its other forms will not.
-        if best <= RULE_EXPLAINED * material.floor:
+        if best <= thresholds.RULE_EXPLAINED * material.floor:
             break
-        if form.family == "sgd" and len(found) >= 3 and best > RULE_HOPELESS:
+        if form.family == "sgd" and len(found) >= 3 and best > thresholds.RULE_HOPELESS:
             continue
         found.append(fit(form, material))
     return found
@@ -79,8 +72,8 @@ def best_of(rules: Sequence[Rule], material: Material) -> Rule:
 
 def is_worse(residual: float, best: float, material: Material) -> bool:
     """Whether a residual is larger than another by more than chance and rounding."""
-    counted = min(material.size, RULE_COUNTED)
-    allowed = (best**2 + material.floor**2) * FORM_GIVEN_UP / counted
+    counted = min(material.size, thresholds.RULE_COUNTED)
+    allowed = (best**2 + material.floor**2) * thresholds.FORM_GIVEN_UP / counted
     return residual**2 - best**2 > allowed
 
 
@@ -156,7 +149,7 @@ def _refined(rule: Rule, material: Material, free: list[str], fixed: list[int]) 
         return best
     at = np.array([_to_axis(name, _value(best, name)) for name in free])
     damping = 1e-3
-    for _ in range(CONSTANT_ROUNDS):
+    for _ in range(thresholds.CONSTANT_ROUNDS):
         base = _remainder(best, material)
         slopes = np.stack(
             [

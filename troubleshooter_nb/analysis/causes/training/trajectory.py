@@ -8,19 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.first_updates import detect_first_updates
 from troubleshooter_nb.analysis.causes.training.gradients import connected_part
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.analysis.causes.training.optimizers import compare_rates
 from troubleshooter_nb.metrics.float_formats import in_format
-from troubleshooter_nb.thresholds import (
-    COPIED_VALUES,
-    FEWEST_TRAINED,
-    FEWEST_WARM,
-    OTHER_BATCH,
-    SAME_AVERAGE_SHARE,
-)
 
 _GRIDS = ("bfloat16", "float16", "float32")
 _SIDES = ("left", "right")
@@ -43,7 +37,7 @@ def detect_without_gradients(samples: Sequence[Sampled]) -> list[Suspicion]:
     norms = np.linalg.norm(updates, axis=2)
     # Only of equal values are gradients known to be equal.
     gap = np.linalg.norm(values[0, 0] - values[1, 0])
-    if values.shape[2] < FEWEST_TRAINED or gap > 1e-6 * np.linalg.norm(values[1, 0]):
+    if values.shape[2] < thresholds.FEWEST_TRAINED or gap > 1e-6 * np.linalg.norm(values[1, 0]):
         return []
     if norms[0, 0] == 0 or norms[1, 0] == 0:
         return _first_zero(norms, updates, floor)
@@ -99,7 +93,7 @@ def _decay(samples: Sequence[Sampled], floor: float) -> list[Suspicion]:
             continue
         left, right = (np.concatenate([one.updates[side][0] for one in members]) for side in (0, 1))
         start = np.concatenate([one.values[1][0] for one in members])
-        if len(left) < FEWEST_TRAINED or not start.any():
+        if len(left) < thresholds.FEWEST_TRAINED or not start.any():
             return []
         share, rest, error = _two_terms(left - right, right, start)
         squares += rest
@@ -177,12 +171,12 @@ def _stale(samples: Sequence[Sampled]) -> list[Suspicion]:
     """One side's values are those that the other had at an earlier step."""
     values = _joined(samples)
     steps = values.shape[1] - 1
-    if values.shape[2] < FEWEST_TRAINED or steps < 2:
+    if values.shape[2] < thresholds.FEWEST_TRAINED or steps < 2:
         return []
     for late, side in enumerate(_SIDES):
         slow, fast = values[late], values[1 - late]
         # Of the side that moves: one that hardly does is near to where it was all the time.
-        floor = min(_floor_of(samples, 1 - late), COPIED_VALUES)
+        floor = min(_floor_of(samples, 1 - late), thresholds.COPIED_VALUES)
         moved = np.linalg.norm(np.diff(fast, axis=0), axis=1)
         if not (moved > 0).all():
             continue
@@ -197,7 +191,7 @@ def _stale(samples: Sequence[Sampled]) -> list[Suspicion]:
             continue
         # A first rate of 0 looks like values that are one step late where all steps have one
         # batch: then an update is nearly that of the step before.
-        same = ages == [0, *[1] * steps] and _turned(fast) < OTHER_BATCH
+        same = ages == [0, *[1] * steps] and _turned(fast) < thresholds.OTHER_BATCH
         before = float(np.linalg.norm(slow - fast) / np.linalg.norm(moved))
         never = ages == list(range(steps + 1))
         evidence = _evidence("stale", side=side, ages=ages, never=never, most=max(ages))
@@ -222,7 +216,7 @@ def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:
     """One side moves by one share towards the other's values at every step."""
     values = _joined(samples)
     steps = values.shape[1] - 1
-    if values.shape[2] < FEWEST_TRAINED or steps < 2:
+    if values.shape[2] < thresholds.FEWEST_TRAINED or steps < 2:
         return []
     floor = _floor(samples)
     for side, word in enumerate(_SIDES):
@@ -248,7 +242,7 @@ def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:
         residual, rival = math.sqrt(rest / whole), math.sqrt(alone / whole)
         # Rounding of a small move.
         level = floor * float(np.linalg.norm(np.diff(fast, axis=0))) / math.sqrt(whole)
-        if not _are_of_one_average(shares, max(SAME_AVERAGE_SHARE, 10 * level)):
+        if not _are_of_one_average(shares, max(thresholds.SAME_AVERAGE_SHARE, 10 * level)):
             continue
         if residual > max(10 * level, 1e-4) or rival < 3 * max(residual, level):
             continue
@@ -274,7 +268,9 @@ def _are_of_one_average(shares: Sequence[float], near: float) -> bool:
     # Once warm, the share is constant.
     constant = last[1:] & last[:-1]
     rising = np.abs(warm - 1) <= 5 * near
-    return len(warm) >= FEWEST_WARM and bool(rising[:FEWEST_WARM].all() & (rising | constant).all())
+    return len(warm) >= thresholds.FEWEST_WARM and bool(
+        rising[: thresholds.FEWEST_WARM].all() & (rising | constant).all()
+    )
 
 
 def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
@@ -289,7 +285,7 @@ def _frozen(samples: Sequence[Sampled]) -> list[Suspicion]:
         if part is None or not moves[:, side].any():
             continue
         size = sum(one.values[0].shape[1] for one in chosen)
-        if size < FEWEST_TRAINED:
+        if size < thresholds.FEWEST_TRAINED:
             continue
         evidence = _evidence("values", side=word, part=part, tensors=len(chosen), of=len(samples))
         evidence |= {"elements": size, "zero": 0, "names": [one.track.name for one in chosen[:8]]}
