@@ -376,11 +376,11 @@ class _RowsByName:
 
     def __init__(self, dump: Dump, side: str) -> None:
         self.where = Message(f"mappings.{side}_dump", label=dump.label)
-        index = dump.columns.lists("name", "path", "step", "rank")
         self.names: dict[str, dict[_Place, int]] = defaultdict(dict)
         paths: dict[str, dict[_Place, int]] = defaultdict(dict)
         repeated = set()
-        for row, (name, path, step, rank) in enumerate(zip(*index.values(), strict=True)):
+        rows = dump.columns.rows("name", "path", "step", "rank")
+        for row, (name, path, step, rank) in enumerate(rows):
             self.names[name][step, rank] = row
             if (step, rank) in paths[path]:
                 repeated.add(path)
