@@ -28,14 +28,13 @@ from troubleshooter_nb.thresholds import (
     FEWEST_TO_CORRELATE,
     FOLLOWING,
     MOST_CHANCE,
-    NEIGHBOUR_ROUNDOFFS,
     NOISE_LEAN,
     NOISE_SIGMAS,
     PRODUCT_OVER_ROUNDOFF,
     STORED_ROUNDOFFS,
     SYSTEMATIC_ROUNDOFFS,
     UNRELATED_ERROR,
-    VARYING_ROUNDING,
+    VARYING,
 )
 
 VerdictName = Literal[
@@ -346,8 +345,7 @@ def _stored_format(figures: Mapping[str, float], formats: list[int], finite: int
         return 0
     # Rounding to nearest or towards 0 explains every element; scaling alone would not vary.
     largest = figures["max_rel_error"]
-    varies = figures["rel_l2_error"] <= VARYING_ROUNDING * largest
-    neighbours = largest <= NEIGHBOUR_ROUNDOFFS * roundoff and varies
+    neighbours = largest <= 2 * roundoff and figures["rel_l2_error"] <= VARYING * largest
     return bits if neighbours or _is_noise(figures, finite) else 0
 
 
