@@ -473,9 +473,7 @@ class Dump:
         progress : callable, optional
             Called as ``progress(done, total)`` in entries.
         """
-        columns = {name: self.index[name].values.copy() for name in _STATISTICS}
-        status = self.index["status"].values.copy()
-        reason = self.index["reason"].values.copy()
+        columns = {name: self.columns[name].copy() for name in (*_STATISTICS, "status", "reason")}
         exponents = histogram_exponents()
         histogram = np.zeros((len(self), len(exponents)), np.int64)
         for row, source in enumerate(self.sources):
@@ -483,13 +481,14 @@ class Dump:
                 try:
                     figures, histogram[row] = summarise(source.read, math.prod(source.shape))
                 except ReadError as error:
-                    status[row], reason[row] = "unreadable", message_of(error)
+                    columns["status"][row] = "unreadable"
+                    columns["reason"][row] = message_of(error)
                 else:
-                    for name, values in columns.items():
-                        values[row] = figures[name]
+                    for name in _STATISTICS:
+                        columns[name][row] = figures[name]
             if progress is not None:
                 progress(row + 1, len(self))
-        columns |= {"status": status, "reason": object_array(of_one_class(reason.tolist()))}
+        columns["reason"] = object_array(of_one_class(columns["reason"].tolist()))
         variables: dict[str, Any] = {name: ("entry", values) for name, values in columns.items()}
         variables["magnitude_histogram"] = (("entry", "exponent"), histogram)
         variables["exponent"] = ("exponent", exponents)
@@ -601,10 +600,8 @@ class Dump:
         )
 
     def _ambiguous(self, name: str, found: np.ndarray) -> Message:
-        rows = [
-            tuple(self.index[column].values[row] for column in ("step", "rank", "name"))
-            for row in found
-        ]
+        columns = [self.columns[column][found] for column in ("step", "rank", "name")]
+        rows = [*zip(*columns, strict=True)]
         places = Counter((step, rank) for step, rank, _ in rows)
         advice = []
         for step, rank, full in rows[:4]:

@@ -287,7 +287,7 @@ class Pairing:
         rows = self.matches()
         names = {side: self.table[side].values for side in ("left", "right")}
         shapes = {side: self.table[f"{side}_shape"].values for side in ("left", "right")}
-        places = list(zip(self.table["step"].values, self.table["rank"].values, strict=True))
+        places = [*self.columns.rows("step", "rank")]
         open_: dict[str, list[int]] = {"left": [], "right": []}
         for number, row in enumerate(rows):
             if not row.expected and (row.left < 0) != (row.right < 0):
@@ -412,23 +412,20 @@ class Pairing:
 
     def _rows_of_path(self, side: str, name: str, step: int | None, rank: int | None) -> list[int]:
         """Rows whose entry has this path, the short name that comparisons show."""
-        index = (self.left if side == "left" else self.right).index
-        entries = self.table[f"{side}_entry"].values
+        paths = (self.left if side == "left" else self.right).columns["path"]
+        rows = enumerate(self.columns.rows(f"{side}_entry", "step", "rank"))
         return [
             row
-            for row, entry in enumerate(entries)
-            if entry >= 0
-            and index["path"].values[entry] == name
-            and step in (None, self.table["step"].values[row])
-            and rank in (None, self.table["rank"].values[row])
+            for row, (entry, at, of) in rows
+            if entry >= 0 and paths[entry] == name and step in (None, at) and rank in (None, of)
         ]
 
     def _row(self, side: Side, name: str, step: int | None, rank: int | None) -> int:
         found = [
             row
             for row in self._rows(side, name)
-            if (step is None or self.table["step"].values[row] == step)
-            and (rank is None or self.table["rank"].values[row] == rank)
+            if step in (None, self.columns["step"][row])
+            and rank in (None, self.columns["rank"][row])
         ]
         if not found:
             found = self._rows_of_path(side, name, step, rank)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,10 @@ class Table:
     def lists(self, *names: str) -> dict[str, list[Any]]:
         """The columns of these names, or all, as lists of Python's own values."""
         return {name: self.columns[name].tolist() for name in names or self.columns}
+
+    def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """The values of these columns row by row, Python's own."""
+        return zip(*self.lists(*names).values(), strict=True)
 
 
 def table_of(dataset: xr.Dataset) -> Table:

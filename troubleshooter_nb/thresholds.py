@@ -61,9 +61,7 @@ PRODUCT_OVER_ROUNDOFF = 0.6
 # Roundoffs of the narrower format, as the relative error of values that were stored in it and that
 # were computed in it; of the largest error, relative to the largest value. By hand.
 STORED_ROUNDOFFS, COMPUTED_ROUNDOFFS, FARTHEST_ROUNDOFFS = (0.125, 4.0), (0.25, 2.0), 32
-# Roundoffs between neighbours of a format, whichever way a value goes. Derived. The error of all
-# relative to the largest, of rounding: it varies, as that of a factor does not. By hand.
-NEIGHBOUR_ROUNDOFFS, VARYING_ROUNDING = 2, 0.75
+VARYING = 0.75  # Share of the largest error that all have where they vary as rounding. By hand.
 # How far noise leans to one sign and follows the reference, beside chance (2 sigma): a tanh GELU
 # against the exact one leans by 0.10 and follows by 0.22 or more. Measured.
 NOISE_LEAN, NOISE_SIGMAS = 0.1, 2.0
@@ -188,11 +186,9 @@ COUNTED_PER_LEVEL = 4  # Independent values that a scaled image proves, per elem
 DIGITS_OF_DRAW = 6
 # Values below which correlation and the pattern of rounding are chance. By hand.
 FEWEST_TO_CORRELATE = 16
-# Correlation that chance reaches, in sigmas and at most, and the relative error of tensors that
-# have nothing in common. By hand.
+# Correlation by chance, in sigmas and at most; relative error of unrelated tensors. By hand.
 CHANCE_SIGMAS, MOST_CHANCE, UNRELATED_ERROR = 4.0, 0.25, 0.5
-# Times rtol: a tensor that differs by more as a whole passed by atol alone. By hand.
-BLIND_TOLERANCES = 10.0
+BLIND_TOLERANCES = 10.0  # Times rtol: what differs by more passed by atol alone. By hand.
 FEWEST_STORED = 64  # Values that can be told to have been stored in a narrower format. By hand.
 # Values that can be told to have been computed in one, see `narrower_format`. Measured.
 FEWEST_COMPUTED = 1024
@@ -331,8 +327,8 @@ SURE_UNLIKE, SURE_OTHER_NUMBER = 0.5, 0.45
 # Confidence of each reason for a pair of calls. No guess is above SUREST: a wrong pair must never
 # look certain. By hand.
 NAMED, RENAMED, UNIQUE, STEADY, SUREST, DOUBTFUL = 0.98, 0.95, 0.93, 0.9, 0.9, 0.5
-# Where all fits but one thing, where little more than kind or place agrees, where a renaming leads
-# elsewhere, and where only order or shape speaks for a pair. By hand.
+# All fits but one thing; little more than kind or place agrees; a renaming leads elsewhere; only
+# order or shape speaks for the pair. By hand.
 FITTING, LOOSE, STRAYED, VAGUE = 0.85, 0.7, 0.6, 0.4
 LIKENESS_WORTH = 0.5  # What full likeness of names adds to `VAGUE`. By hand.
 # At most, where the numbers in the names of one side are among the other's, of calls and of

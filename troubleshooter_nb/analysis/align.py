@@ -252,10 +252,9 @@ def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
     An optimizer's state has the shape and the name of its parameter, and is never paired with it.
     """
     names = (*("name", "kind", "path", "call", "direction", "role", "slot"), "order", "shape")
-    columns = [dump.index[name].values.tolist() for name in (*names, "step", "rank")]
     sites = _site_facts(dump)
     rows: dict[_Group, list[tuple[tuple[object, ...], int]]] = defaultdict(list)
-    records = list(zip(*columns, strict=True))
+    records = [*dump.columns.rows(*names, "step", "rank")]
     for row, values in enumerate(records):
         if row in skip:
             continue
@@ -282,11 +281,10 @@ def _site_facts(dump: Dump) -> list[SiteFacts | None]:
     if CALL_KINDS.isdisjoint(kinds):
         return [None] * len(kinds)
     names = ("layer", "role", "slot", "value", "parent", "dtype", "size")
-    columns = [dump.index[name].values.tolist() for name in names]
-    known = [dump.index[name].values.tolist() for name in ("l2", "min", "max", "crc32")]
+    columns = dump.columns.lists(*names, "l2", "min", "max", "crc32").values()
     found: list[SiteFacts | None] = []
     for kind, layer, role, slot, value, parent, dtype, size, l2, low, high, crc in zip(
-        kinds, *columns, *known, strict=True
+        kinds, *columns, strict=True
     ):
         if kind not in CALL_KINDS:
             found.append(None)
@@ -313,10 +311,10 @@ def _labelled(given: list[Match], left: Dump, right: Dump) -> list[Match]:
 def _gradient_operators(dump: Dump) -> dict[int, str]:
     """The operator of every row that is a gradient which leaves one."""
     names = ("kind", "direction", "role", "path", "layer")
-    columns = (dump.index[name].values.tolist() for name in names)
+    rows = enumerate(dump.columns.rows(*names))
     return {
         row: operator(path, layer)
-        for row, (kind, direction, role, path, layer) in enumerate(zip(*columns, strict=True))
+        for row, (kind, direction, role, path, layer) in rows
         if (kind, direction, role) == ("api", "backward", "output")
     }
 
@@ -376,11 +374,11 @@ class _RowsByName:
 
     def __init__(self, dump: Dump, side: str) -> None:
         self.where = Message(f"mappings.{side}_dump", label=dump.label)
-        index = dump.columns.lists("name", "path", "step", "rank")
         self.names: dict[str, dict[_Place, int]] = defaultdict(dict)
         paths: dict[str, dict[_Place, int]] = defaultdict(dict)
         repeated = set()
-        for row, (name, path, step, rank) in enumerate(zip(*index.values(), strict=True)):
+        rows = dump.columns.rows("name", "path", "step", "rank")
+        for row, (name, path, step, rank) in enumerate(rows):
             self.names[name][step, rank] = row
             if (step, rank) in paths[path]:
                 repeated.add(path)

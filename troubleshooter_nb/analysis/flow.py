@@ -466,19 +466,13 @@ def _moved_to_their_calls(
     alone = np.flatnonzero((entries >= 0) & (others < 0))
     if not len(alone):
         return lone
-    index = comparison.pairing.left.index
-    named = [
-        index[column].values for column in ("step", "rank", "kind", "path", "call", "direction")
-    ]
-
-    def of_left(row: int) -> tuple[Any, ...]:
-        return tuple(values[entries[row]] for values in named)
-
+    names = ("step", "rank", "kind", "path", "call", "direction")
+    of_left = [*comparison.pairing.left.columns.rows(*names)]
     met: dict[tuple[Any, ...], tuple[Any, Any]] = {}
     for row in np.flatnonzero((entries >= 0) & (others >= 0)):
-        met.setdefault(of_left(row), (site["path"][row], site["call"][row]))
+        met.setdefault(of_left[entries[row]], (site["path"][row], site["call"][row]))
     for row in alone:
-        found = met.get(of_left(row))
+        found = met.get(of_left[entries[row]])
         if found is None:
             lone[row] = True
         else:

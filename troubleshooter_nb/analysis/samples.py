@@ -155,17 +155,12 @@ def _ends(match: Match) -> tuple[int, int]:
 
 
 def _samples_in(dump: Dump) -> dict[int, int]:
-    index = dump.index
-    slots = index["slot"].values.tolist()
+    slots = dump.columns["slot"].tolist()
     if not any(sampled_slot(slot)[1] for slot in set(slots)):
         return {}
     names = ("step", "rank", "kind", "path", "layer", "call", "direction", "role")
-    places = zip(*(index[name].values.tolist() for name in names), strict=True)
-    return _samples(
-        (row, place, slot)
-        for row, (place, slot) in enumerate(zip(places, slots, strict=True))
-        if place[2] in CALL_KINDS
-    )
+    places = enumerate(zip(dump.columns.rows(*names), slots, strict=True))
+    return _samples((i, place, slot) for i, (place, slot) in places if place[2] in CALL_KINDS)
 
 
 def _obstacle(
@@ -182,9 +177,9 @@ def _obstacle(
     if len(shapes) > 1:
         one, other = shapes
         return _TRANSPOSED if one == other[::-1] else _OTHER_SHAPE
-    word = sampled_slot(_text(here, "slot", mine[1]))[1]
+    word = sampled_slot(here.columns["slot"][mine[1]])[1]
     if theirs[1] >= 0:
-        other = sampled_slot(_text(there, "slot", theirs[1]))[1]
+        other = sampled_slot(there.columns["slot"][theirs[1]])[1]
         same = word == other and _size(here, mine[1]) == _size(there, theirs[1])
         return "" if same else _OTHER_SAMPLE
     source = there.sources[theirs[0]]
@@ -193,10 +188,6 @@ def _obstacle(
     if word != "first":
         return _NOT_FIRST
     return "" if _size(here, mine[1]) <= math.prod(source.shape) else _OTHER_SHAPE
-
-
-def _text(dump: Dump, column: str, row: int) -> str:
-    return str(dump.columns[column][row])
 
 
 def _size(dump: Dump, row: int) -> int:

@@ -253,7 +253,7 @@ def _values_of_network(adapter: Adapter, net: Any, side: _Side) -> Dump | None:
 
 
 def _side_of_dump(dump: Dump) -> _Side:
-    steps = set(zip(dump.index["step"].values, dump.index["rank"].values, strict=True))
+    steps = set(dump.columns.rows("step", "rank"))
     if len(steps) > 1:
         held = {"label": dump.label, "count": len(steps)}
         raise WeightMapError(Message("weight_maps.several_places", **held))

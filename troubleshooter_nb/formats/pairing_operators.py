@@ -59,10 +59,9 @@ def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[Message]]
         one call otherwise than in another, or a rule would pair what has another partner.
     """
     sides = _rows(pairing.left), _rows(pairing.right)
-    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
     partner: dict[int, int] = {}
     groups: dict[tuple[str, str], list[tuple[_Row, _Row]]] = defaultdict(list)
-    for a, b in zip(*entries, strict=True):
+    for a, b in pairing.columns.rows("left_entry", "right_entry"):
         if a >= 0 and b >= 0:
             mine, theirs = sides[0][a], sides[1][b]
             partner[a] = b
@@ -103,10 +102,7 @@ def some_of(said: Sequence[str]) -> str:
 
 
 def _rows(dump: Dump) -> list[_Row]:
-    columns = dump.columns.lists(*_COLUMNS)
-    rows = [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
+    rows = [dict(zip(_COLUMNS, row, strict=True)) for row in dump.columns.rows(*_COLUMNS)]
     for number, row in enumerate(rows):
         row["row"] = number
         row["at"] = (row["step"], row["rank"], row["call"])

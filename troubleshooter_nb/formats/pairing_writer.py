@@ -162,8 +162,7 @@ def _all_unsaid(pairing: Pairing, kind: MappingKind, made: _Lines) -> list[Messa
     paths = [dump.index["path"].values.tolist() for dump in (pairing.left, pairing.right)]
     listed = set(made.unsaid)
     more = []
-    rows = zip(*(pairing.table[name].values.tolist() for name in columns), strict=True)
-    for left, right, a, b, method, note, expected in rows:
+    for left, right, a, b, method, note, expected in pairing.columns.rows(*columns):
         if expected and _is_declared(note) and (a < 0 or b < 0):
             name = Message(f"pairings.on_{'left' if b < 0 else 'right'}", name=left or right)
             more.append(Message("mappings.not_said_expected", name=name))
@@ -235,7 +234,7 @@ def _sides(shape: Shape | None) -> Shape | None:
 
 def _data_lines(pairing: Pairing) -> _Lines:
     names = ("left", "right", "left_entry", "right_entry", "expected")
-    rows = list(zip(*(pairing.table[name].values.tolist() for name in names), strict=True))
+    rows = [*pairing.columns.rows(*names)]
     partners: dict[str, str] = {}
     back: dict[str, str] = {}
     for left, right, left_entry, right_entry, _ in rows:
@@ -307,8 +306,8 @@ def _cell_lines(pairing: Pairing) -> _Lines:
     pairs, classes = _module_pairs(pairing)
     if not pairs:
         raise MappingFileError(Message("mappings.no_module_paired", kind="cell"))
-    columns = (pairing.right.index[name].values.tolist() for name in ("kind", "path", "layer"))
-    others = {path: layer for kind, path, layer in zip(*columns, strict=True) if kind == "module"}
+    modules = pairing.right.columns.rows("kind", "path", "layer")
+    others = {path: layer for kind, path, layer in modules if kind == "module"}
     _check_cells(pairing, pairs, classes, others)
     names = {f"{a}.{classes[a]}": f"{b}.{others[b]}" for a, b in pairs.items()}
     cells = {f"{path}.{layer}" for path, layer in others.items()}
@@ -350,8 +349,7 @@ def _of_other_calls(pairing: Pairing, pairs: dict[str, str]) -> list[Message]:
     names = pairing.left.names, pairing.right.names
     places = []
     for dump in (pairing.left, pairing.right):
-        columns = ("call", "direction", "role", "slot")
-        rows = zip(*(dump.index[name].values.tolist() for name in columns), strict=True)
+        rows = dump.columns.rows("call", "direction", "role", "slot")
         # Names of parameters are matched in either framework's spelling.
         places.append([(*row[:3], "" if row[2] == "parameter" else row[3]) for row in rows])
     found = []
@@ -381,13 +379,9 @@ def _api_lines(pairing: Pairing) -> _Lines:
 def _of_operators(pairing: Pairing, rules: Iterable[OperatorRule]) -> Iterator[tuple[int, int]]:
     """The paired rows that follow from a rule; of gradients those of equal shapes."""
     columns = ("kind", "path", "call", "direction", "role", "slot", "shape")
-    sides = [
-        list(zip(*(dump.index[name].values.tolist() for name in columns), strict=True))
-        for dump in (pairing.left, pairing.right)
-    ]
+    sides = [[*dump.columns.rows(*columns)] for dump in (pairing.left, pairing.right)]
     by_paths = {(rule.left, rule.right): rule for rule in rules}
-    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
-    for a, b in zip(*entries, strict=True):
+    for a, b in pairing.columns.rows("left_entry", "right_entry"):
         if a < 0 or b < 0 or not sides[0][a][0] == sides[1][b][0] == "api":
             continue
         mine, theirs = sides[0][a], sides[1][b]
@@ -414,7 +408,7 @@ def _same_parts(pairing: Pairing, modules: dict[str, str]) -> Iterator[tuple[int
         where = (places[name][at].tolist() for name in ("step", "rank"))
         found = []
         for *place, kind, path, call, direction, role, slot in zip(
-            *where, *(dump.index[name].values.tolist() for name in columns), strict=True
+            *where, *dump.columns.lists(*columns).values(), strict=True
         ):
             new = modules.get(path) if at == 0 else path
             # Names of parameters are matched in either framework's spelling.
@@ -430,8 +424,7 @@ def _same_parts(pairing: Pairing, modules: dict[str, str]) -> Iterator[tuple[int
 def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
     """Paths and rows of paired entries of modules."""
     sides = [dump.columns.lists("kind", "path") for dump in (pairing.left, pairing.right)]
-    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
-    for a, b in zip(*entries, strict=True):
+    for a, b in pairing.columns.rows("left_entry", "right_entry"):
         if a >= 0 and b >= 0 and sides[0]["kind"][a] == sides[1]["kind"][b] == "module":
             yield sides[0]["path"][a], sides[1]["path"][b], a, b
 
@@ -439,21 +432,18 @@ def _module_rows(pairing: Pairing) -> Iterator[tuple[str, str, int, int]]:
 def _module_pairs(pairing: Pairing) -> tuple[dict[str, str], dict[str, str]]:
     """Paths of modules that are paired, and the classes of all on the left."""
     names = ("kind", "path", "layer")
-    left, right = (dump.columns.lists(*names) for dump in (pairing.left, pairing.right))
+    left, right = ([*dump.columns.rows(*names)] for dump in (pairing.left, pairing.right))
     counts: dict[str, dict[str, int]] = {}
-    entries = (pairing.table[f"{side}_entry"].values.tolist() for side in ("left", "right"))
-    for a, b in zip(*entries, strict=True):
-        if a >= 0 and b >= 0 and left["kind"][a] == right["kind"][b] == "module":
-            found = counts.setdefault(left["path"][a], {})
-            found[right["path"][b]] = found.get(right["path"][b], 0) + 1
+    for a, b in pairing.columns.rows("left_entry", "right_entry"):
+        if a >= 0 and b >= 0 and left[a][0] == right[b][0] == "module":
+            found = counts.setdefault(left[a][1], {})
+            found[right[b][1]] = found.get(right[b][1], 0) + 1
     pairs = {path: max(found, key=lambda new: found[new]) for path, found in counts.items()}
-    columns = zip(left["kind"], left["path"], left["layer"], strict=True)
-    return pairs, {path: layer for kind, path, layer in columns if kind == "module"}
+    return pairs, {path: layer for kind, path, layer in left if kind == "module"}
 
 
 def _right_modules(pairing: Pairing) -> set[str]:
-    index = pairing.right.index
-    rows = zip(index["kind"].values.tolist(), index["path"].values.tolist(), strict=True)
+    rows = pairing.right.columns.rows("kind", "path")
     return {path for kind, path in rows if kind == "module"}
 
 

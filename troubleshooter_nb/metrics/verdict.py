@@ -335,8 +335,7 @@ def _stored_format(figures: Mapping[str, float], formats: list[int], finite: int
         return 0
     # Rounding to nearest or towards 0 explains every element; scaling alone would not vary.
     largest = figures["max_rel_error"]
-    varies = figures["rel_l2_error"] <= thresholds.VARYING_ROUNDING * largest
-    neighbours = largest <= thresholds.NEIGHBOUR_ROUNDOFFS * roundoff and varies
+    neighbours = largest <= 2 * roundoff and figures["rel_l2_error"] <= thresholds.VARYING * largest
     return bits if neighbours or _is_noise(figures, finite) else 0
 
 

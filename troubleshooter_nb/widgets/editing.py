@@ -1030,8 +1030,7 @@ def open_session(
 def _specs_of(dump: Dump) -> dict[str, Spec]:
     """Shapes and dtypes of the tensors of a dump; those of which one is not known are left out."""
     specs = {}
-    columns = (dump.index[name].values.tolist() for name in ("name", "shape", "dtype"))
-    for name, shape, dtype in zip(*columns, strict=True):
+    for name, shape, dtype in dump.columns.rows("name", "shape", "dtype"):
         if shape is None:
             continue
         try:
