@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, Twin
 from troubleshooter_nb.analysis.causes.layers import (
     activations,
@@ -162,7 +163,8 @@ def small_samples(monkeypatch):
         (argument_order, "LAYER_SAMPLE", 256),
         (dropouts, "DROPOUT_SAMPLE", 1 << 11),
     ):
-        monkeypatch.setattr(module, name, size)
+        # Some files take the numbers from their module, others by name.
+        monkeypatch.setattr(module if hasattr(module, name) else thresholds, name, size)
 
 
 @pytest.mark.usefixtures("small_samples")
