@@ -8,8 +8,6 @@ from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 
-_HERE = Path(__file__).parent
-
 
 class _Catalogue(Mapping[str, tuple[str, str]]):
     """English and Chinese by id."""
@@ -22,8 +20,8 @@ class _Catalogue(Mapping[str, tuple[str, str]]):
             raise KeyError(id) from None
 
     def __iter__(self) -> Iterator[str]:
-        for file in sorted(_HERE.glob("*.py")):
-            if file.stem not in ("__init__", Path(__file__).stem):
+        for file in sorted(Path(__file__).parent.glob("*.py")):
+            if file.stem not in ("__init__", "catalogue"):
                 yield from (f"{file.stem}.{key}" for key in _subject(file.stem))
 
     def __len__(self) -> int:

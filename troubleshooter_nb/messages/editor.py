@@ -1,7 +1,6 @@
 """Words of the mapping editor."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     "title": ("Mapping editor", "映射编辑器"),
     "static": ("Interactive editor: run this cell in a notebook to use it. Its last state is the table below.", "交互式编辑器：在笔记本中运行此单元格即可使用。最后的状态见下表。"),

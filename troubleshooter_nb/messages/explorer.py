@@ -1,7 +1,6 @@
 """Words of the explorer."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     # Columns.
     "number": ("#", "#"), "verdict": ("verdict", "结论"), "health": ("health", "状态"),

@@ -1,7 +1,6 @@
 """What is wrong with a mapping file, and what it cannot say."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     # Where in a file.
     "in_line": ("{file}, line {line}: {text}", "{file} 第 {line} 行：{text}"),

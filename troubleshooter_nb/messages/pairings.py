@@ -1,7 +1,6 @@
 """How entries of two dumps were paired, and why others were not."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     # Pairs of what was left over.
     "auto_matched": ("auto-matched: {why}", "自动匹配：{why}"), "same_name": ("same name", "名称相同"),

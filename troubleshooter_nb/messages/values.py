@@ -1,7 +1,6 @@
 """What the values of two tensors say about each other."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     "left": ("left", "左侧"), "right": ("right", "右侧"), "the_source": ("the source", "源"),
     "the_target": ("the target", "目标"), "it": ("it", "它"),

@@ -1,7 +1,6 @@
 """Rows, transforms, drafts and conversions of weights."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     # What a transform takes and gives.
     "no_transform": ("no transform {kind!r}; there are {kinds}{closest}", "没有名为 {kind!r} 的变换；可用：{kinds}{closest}"),

@@ -1,7 +1,6 @@
 """Words that both widgets use."""
 
 # fmt: off
-
 MESSAGES: dict[str, tuple[str, str]] = {
     "no_front_end": ("No {what} above this line? Run the cell again. Where a JavaScript error stands there, the Jupyter server lacks anywidget: pip install 'troubleshooter_nb[notebook]' where the server runs, restart it and reload the page.", "此行上方没有{what}？请重新运行单元格。若显示 JavaScript 错误，则 Jupyter 服务器缺少 anywidget：请在服务器环境中运行 pip install 'troubleshooter_nb[notebook]'，重启服务器并刷新页面。"),
     "editor": ("editor", "编辑器"), "table": ("table", "表格"),
