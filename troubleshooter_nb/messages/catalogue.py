@@ -15,21 +15,22 @@ class _Catalogue(Mapping[str, tuple[str, str]]):
     def __getitem__(self, id: str) -> tuple[str, str]:
         subject, _, key = id.partition(".")
         try:
-            return _subject(subject)[key]
+            return of_subject(subject)[key]
         except (KeyError, ModuleNotFoundError, AttributeError):
             raise KeyError(id) from None
 
     def __iter__(self) -> Iterator[str]:
         for file in sorted(Path(__file__).parent.glob("*.py")):
             if file.stem not in ("__init__", "catalogue"):
-                yield from (f"{file.stem}.{key}" for key in _subject(file.stem))
+                yield from (f"{file.stem}.{key}" for key in of_subject(file.stem))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
 @cache
-def _subject(name: str) -> Mapping[str, tuple[str, str]]:
+def of_subject(name: str) -> Mapping[str, tuple[str, str]]:
+    """English and Chinese of a subject by key; KeyError or ImportError where there is none."""
     if not name.isidentifier():
         raise KeyError(name)
     return MappingProxyType(import_module(f"troubleshooter_nb.messages.{name}").MESSAGES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.messages.catalogue import of_subject
 from troubleshooter_nb.render.html import Markup, paragraph, small
 
 _NOTE = "margin:2px 0;font:11px sans-serif"
@@ -11,11 +11,7 @@ _NOTE = "margin:2px 0;font:11px sans-serif"
 
 def words_of(subject: str, language: str) -> dict[str, str]:
     """All words of a subject of the catalogue by key, in one language; gaps are for the page."""
-    return {
-        id.partition(".")[2]: both[language == "zh"]
-        for id, both in CATALOGUE.items()
-        if id.startswith(f"{subject}.")
-    }
+    return {key: both[language == "zh"] for key, both in of_subject(subject).items()}
 
 
 def editor_word(key: str, language: str = "en", **values: object) -> str:
