@@ -6,6 +6,7 @@ import math
 import os
 import re
 import threading
+import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_fuzzy, pair_dumps
+from troubleshooter_nb.analysis.budget import check_budget
 from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.progress import Progress, reporter
 from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded, over_all_values
@@ -124,6 +126,7 @@ def compare(
     executor: Executor | None = None,
     diagnose: bool = True,
     noise: NoiseModel | None = None,
+    budget: float = 1.0,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Pair two dumps, measure every pair, judge it, and find where and why they part.
@@ -156,6 +159,11 @@ def compare(
         are read again, in this process.
     noise : NoiseModel, optional
         What rounding leaves, see `measure_noise`; default the fitted one.
+    budget : float, >= 0
+        How much the diagnosis may read and ask, in times of the default, which reads again a
+        quarter of what comparing read and stops after 10 seconds, or half the time that comparing
+        took. The first difference is always asked about; a note says what was not. ``math.inf``
+        asks everything.
     progress : bool or callable, optional
         ``progress(done, total)`` in bytes of both sides; True and False switch the built-in
         display on and off; default: shown when the work takes longer than 2 seconds.
@@ -171,7 +179,7 @@ def compare(
     Raises
     ------
     ValueError
-        For a negative tolerance.
+        For a negative tolerance or budget.
     TypeError
         If `fuzzy` is neither True nor False.
     PairingError, MappingFileError
@@ -182,6 +190,7 @@ def compare(
     tolerance = Tolerance(rtol, atol, equal_nan)
     check_fuzzy(fuzzy)
     _check_options(walk, executor, progress)
+    check_budget(budget)
     if noise is not None:
         check_kind("noise", noise, NoiseModel)
     left, right = as_dumps(left, right)
@@ -190,12 +199,14 @@ def compare(
     else:
         method = pairing or "auto"
         pairing = pair_dumps(left, right, method=method, mapping=mapping, fuzzy=fuzzy)
+    started = time.perf_counter()
     measured = compare_pairing(pairing, tolerance, walk=walk, executor=executor, progress=progress)
     # What was interrupted has no order of events to be read from.
     interrupted = (measured.result["reason_id"].values == "interrupted").any()
     if interrupted or not diagnose:
         return measured
-    return _with_first_inside(diagnosed(measured, noise))
+    seconds = time.perf_counter() - started
+    return _with_first_inside(diagnosed(measured, noise, budget=budget, seconds=seconds))
 
 
 def _with_first_inside(comparison: Comparison) -> Comparison:
