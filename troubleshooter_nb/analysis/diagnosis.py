@@ -30,6 +30,7 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_values,
     observations,
 )
+from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
@@ -136,7 +137,10 @@ class _Inquiry:
 
         Nor is it where a file went away meanwhile.
         """
-        manner, is_first = self._manner(row, question), row == self.first
+        # What costs little is asked whatever others of its kind gave.
+        is_large = math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
+        manner = self._manner(row, question) if is_large else None
+        is_first = row == self.first
         if not self.budget.may_ask(manner, is_first=is_first):
             return otherwise
         try:
@@ -171,7 +175,7 @@ class _Inquiry:
 
     def _up_to(self, rows: Sequence[_Item], most: int) -> Sequence[_Item]:
         """The first of them, as many as one sort of question may have; the others are counted."""
-        count = self.budget.most(most)
+        count = max(self.budget.most(most), 1)
         self.budget.leave_out("number", max(len(rows) - count, 0))
         return rows[:count]
 
@@ -213,11 +217,17 @@ class _Inquiry:
         if not rows:
             return
         arguments = self.operators.arguments()
-        others = [self.operators.root(row) for row in [*self.flow.roots, *arguments]]
+        by_role: dict[str, list[Twin]] = {}
+        for row in [*self.flow.roots, *arguments]:
+            twin = self.operators.root(row)
+            by_role.setdefault(twin.role, []).append(twin)
+        peers = {role: Peers(twins) for role, twins in by_role.items()}
         for row in self._up_to(sorted(rows, key=origins.time), thresholds.MOST_ROOTS):
             twin = self.operators.root(row)
-            alike = [t for t in others if t.role == twin.role and t.pair != twin.pair]
-            self._add(row, self._put(row, detect_root, twin, alike, otherwise=_NONE))
+            same = peers.get(twin.role) or Peers([])
+            near = [one for one in same.near(twin) if one.pair != twin.pair]
+            found = self._put(row, detect_root, twin, same.but(twin.pair), near, otherwise=_NONE)
+            self._add(row, found)
 
     def _doubtful(self) -> list[Node]:
         """Calls whose results differ more than what they were given."""

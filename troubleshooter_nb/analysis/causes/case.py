@@ -12,7 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.dump import ArraySource
-from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.floats import computable, unit_roundoff
 from troubleshooter_nb.thresholds import LARGEST_READ
 
 
@@ -37,8 +37,6 @@ class Twin:
         The same measure of what rounding may leave there.
     bits : tuple of int
         Precision that the stored values use, 0 or less where unknown.
-    norms : tuple of float
-        Norms of the finite values of both sides; nan where unknown.
     figures : mapping of str to number
         What comparing measured, by the names of `metrics.pairwise.PAIR_FIGURES` and, of a side,
         of `metrics.summary.SUMMARY_FIGURES`; empty where nothing was.
@@ -55,7 +53,6 @@ class Twin:
     rel_l2: float = math.nan
     noise: float = 0.0
     bits: tuple[int, int] = (0, 0)
-    norms: tuple[float, float] = (math.nan, math.nan)
     figures: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     budget: Budget | None = field(default=None, compare=False, repr=False)
 
@@ -95,6 +92,12 @@ class Twin:
         """Stored dtypes."""
         left, right = (source.dtype if source is not None else None for source in self.sources)
         return left, right
+
+    @property
+    def floor(self) -> float:
+        """What rounding to the stored dtypes leaves, or what the pair's noise allows."""
+        noise = self.noise if math.isfinite(self.noise) else 0.0
+        return max([noise, *(unit_roundoff(dtype) for dtype in self.dtypes if dtype is not None)])
 
     @property
     def differs(self) -> bool:

@@ -63,7 +63,6 @@ class Operators:
             ),
             rel_l2=float(self.origins.error[row]),
             noise=float(self.origins.noise[row]),
-            norms=(float(result["left_l2"][row]), float(result["right_l2"][row])),
             figures=_Figures(result, row),
             budget=self.budget,
         )

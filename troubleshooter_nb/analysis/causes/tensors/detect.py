@@ -109,7 +109,9 @@ _INPUTS: tuple[Detector, ...] = (
 )
 
 
-def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
+def detect_root(
+    twin: Twin, others: Sequence[Twin] = (), near: Sequence[Twin] | None = None
+) -> list[Suspicion]:
     """Causes of a root tensor that differs: an input, a parameter or a buffer.
 
     Parameters
@@ -119,6 +121,8 @@ def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
     others : sequence of Twin
         The other root tensors of both sides, with sources on one side only where the other lacks
         them; `twin` itself is passed over.
+    near : sequence of Twin, optional
+        Those of them that may hold the same values, see `Peers.near`; default all.
 
     Returns
     -------
@@ -126,7 +130,7 @@ def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
         Most specific first; empty where nothing differs beyond rounding or nothing explains it.
     """
     sample = sample_of(twin)
-    if sample is not None and _holds_no_cause(sample, others):
+    if sample is not None and _holds_no_cause(sample, others, others if near is None else near):
         return []
     sides = sides_of(twin)
     if sides is None or not _differs(sides):
@@ -135,8 +139,8 @@ def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
     if found:
         return found
     if twin.role == "input":
-        return detect_wrong_layer(sides, others) or _first(_INPUTS, sides)
-    found = detect_tied(sides, others) or detect_wrong_layer(sides, others)
+        return detect_wrong_layer(sides, others, near) or _first(_INPUTS, sides)
+    found = detect_tied(sides, others) or detect_wrong_layer(sides, others, near)
     found = found or detect_summed_bias(sides, others)
     return found or detect_layout(sides) or detect_initial(sides, others)
 
@@ -235,14 +239,14 @@ def observed_moments(sides: Sides) -> dict[str, Any]:
     return {key: other for key, (_, other) in figures.items()}
 
 
-def _holds_no_cause(sample: Sides, others: Sequence[Twin]) -> bool:
+def _holds_no_cause(sample: Sides, others: Sequence[Twin], near: Sequence[Twin]) -> bool:
     """Whether a root that differs little everywhere need not be read whole."""
     twin = sample.twin
     return (
         not _first(_SAMPLED, sample)
         and not observed_place(sample)
         and not may_be_tied(twin, others)
-        and not alike_elsewhere(twin, others)
+        and not alike_elsewhere(twin, near)
     )
 
 

@@ -58,10 +58,13 @@ def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return []
 
 
-def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
+def detect_wrong_layer(
+    sides: Sides, others: Sequence[Twin], near: Sequence[Twin] | None = None
+) -> list[Suspicion]:
     """wrong_layer_loaded: left holds what another name holds on the right.
 
-    Of an input: data_order, as it is that of another call.
+    Of an input: data_order, as it is that of another call. `near`: those of `others` that may hold
+    it, see `Peers.near`; default all.
     """
     if not sides.same_shape or sides.left.size < FEWEST_MOVED or is_constant(sides.left):
         return []
@@ -69,7 +72,7 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     if sides.integers and len(np.unique(sides.left)) < FEWEST_WHOLE:
         return []
     matches = []
-    for other, side in alike_elsewhere(sides.twin, others):
+    for other, side in alike_elsewhere(sides.twin, others if near is None else near):
         values, theirs = (sides.left, other.right) if side == "left" else (sides.right, other.left)
         if theirs is not None:
             matches.append((error_of(values, values_of(theirs)), side, other.name))
@@ -90,6 +93,7 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return [sides.suspicion(cause, residual, evidence)]
 
 
+_SIDES = ("left", "right")
 _SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
 
 
@@ -132,26 +136,64 @@ def may_be_tied(twin: Twin, others: Sequence[Twin]) -> bool:
 def alike_elsewhere(twin: Twin, others: Sequence[Twin]) -> list[tuple[Twin, str]]:
     """Other tensors one side of which may hold what this one holds on the side that is named.
 
-    Norms and a few values decide; a tensor that is left out holds something else.
+    A few values decide; a tensor that is left out holds something else.
     """
     own = [_Probed(source) for source in twin.sources]
     found = []
     for other in others:
-        if other is twin:
-            continue
         for side in (0, 1):
             source = other.sources[1 - side]
-            if source is None or _are_norms_apart(twin.norms[side], other.norms[1 - side]):
-                continue
-            if own[side].is_like(source):
+            if other is not twin and source is not None and own[side].is_like(source):
                 found.append((other, ("left", "right")[side]))
     return found
 
 
-def _are_norms_apart(one: float, other: float) -> bool:
-    """Whether no tensor of one norm is within `EQUAL_LAYERS` and rounding of one of the other."""
-    # An unknown norm compares false.
-    return abs(one - other) > 0.1 * max(one, other)
+class Peers:
+    """Root tensors of one role, among which those are found that may hold the same values.
+
+    Parameters
+    ----------
+    twins : sequence of Twin
+    """
+
+    def __init__(self, twins: Sequence[Twin]) -> None:
+        self.twins = list(twins)
+        self._place = {twin.pair: place for place, twin in enumerate(self.twins)}
+
+    def but(self, pair: int) -> list[Twin]:
+        """All but that of one pair."""
+        place = self._place.get(pair, len(self.twins))
+        return self.twins[:place] + self.twins[place + 1 :]
+
+    def near(self, twin: Twin) -> list[Twin]:
+        """Those whose figures allow that they hold what the other side of a tensor holds.
+
+        Norms, means and ends of two tensors are no further apart than the tensors: what is left
+        out is none that `detect_wrong_layer` would take.
+        """
+        limit = max(4.0 * twin.floor, EQUAL_LAYERS)
+        own, size = _bounding([twin])[:, :, 0], max(twin.size, 1)
+        near = np.zeros(len(self.twins), bool)
+        for side in (0, 1):
+            theirs = self._bounding[:, 1 - side]
+            norms = np.maximum(theirs[0], own[0, side])
+            reach = limit * norms * np.array([1.0, 1.0, 1.0, 1.0 / math.sqrt(size)])[:, None]
+            # An unknown figure compares false.
+            near |= ~(np.abs(theirs - own[:, side, None]) > reach).any(0)
+        return [self.twins[place] for place in np.flatnonzero(near).tolist()]
+
+    @functools.cached_property
+    def _bounding(self) -> np.ndarray:
+        return _bounding(self.twins)
+
+
+def _bounding(twins: Sequence[Twin]) -> np.ndarray:
+    """Norm, ends and mean of both sides, shape (4, 2, n); nan where unknown."""
+    names = [[f"{side}_{name}" for side in _SIDES] for name in ("l2", "min", "max", "mean")]
+    found = [
+        [[one.figures.get(name, math.nan) for one in twins] for name in both] for both in names
+    ]
+    return np.array(found, np.float64)
 
 
 def _are_named_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
@@ -216,12 +258,9 @@ def _values_at(source: ArraySource, start: int, size: int) -> np.ndarray:
 
 def _duplicates(sides: Sides, others: Sequence[Twin]) -> list[str]:
     """Names that hold the same values on the left: two were filled from one."""
-    own, norm = _Probed(sides.twin.sources[0]), sides.twin.norms[0]
-    found = []
+    own, found = _Probed(sides.twin.sources[0]), []
     for other in others:
         source = other.sources[0]
-        if other is sides.twin or source is None or _are_norms_apart(norm, other.norms[0]):
-            continue
-        if own.is_like(source):
+        if other is not sides.twin and source is not None and own.is_like(source):
             found.append(other.name)
     return found[:8]
