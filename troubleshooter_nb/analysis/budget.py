@@ -91,7 +91,7 @@ class Budget:
     read: int = 0  # elements that were read so far
 
     def __post_init__(self) -> None:
-        self._started = time.perf_counter()
+        self._started = time.thread_time()
         self._of_question = 0
         self._is_free = False
         self._kinds: dict[Hashable, list[_Asked]] = {}
@@ -105,7 +105,7 @@ class Budget:
     @property
     def elapsed(self) -> float:
         """Seconds since the diagnosis began."""
-        return time.perf_counter() - self._started
+        return time.thread_time() - self._started
 
     @property
     def is_over(self) -> bool:
