@@ -653,6 +653,40 @@ static int block_sums(const struct side *left, const struct side *right, int64_t
     return sums[1] < SQUARE_BOUND && sums[3] < SQUARE_BOUND;
 }
 
+/* The inner product of a range of any length, divided as numpy's reduction divides it. */
+static double any_product(const struct side *left, const struct side *right, int64_t from,
+                          int64_t size, int doubles)
+{
+    double lane[LANES] = {0}, sum;
+    union leaf memory[2];
+    int64_t i = 0;
+
+    if (size > LEAF) {
+        int64_t first = size / 2 - size / 2 % LANES;
+        sum = any_product(left, right, from, first, doubles);
+        return sum + any_product(left, right, from + first, size - first, doubles);
+    }
+    const void *x = fetch(left, from, size, memory), *y = fetch(right, from, size, memory + 1);
+    for (; i < size - size % LANES; i++)
+        lane[i % LANES] += value(x, i, doubles) * value(y, i, doubles);
+    sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    for (; i < size; i++)
+        sum += value(x, i, doubles) * value(y, i, doubles);
+    return sum;
+}
+
+static double block_product(const struct side *left, const struct side *right, int64_t from,
+                            int64_t size, int doubles)
+{
+    const int64_t row = LEAF * LEAVES_IN_ROW, rows = size / row;
+    double sums[LEAVES_IN_BLOCK / LEAVES_IN_ROW] = {0};
+
+    for (int64_t i = 0; i < rows; i++)
+        sums[i] = any_product(left, right, from + i * row, row, doubles);
+    return (rows ? tree_sum(sums, rows) : 0.0) +
+           any_product(left, right, from + rows * row, size - rows * row, doubles);
+}
+
 /* Whether metrics.partial.scale_exponent is 0: squares neither overflow nor vanish. */
 static int squares_hold(double largest)
 {
@@ -839,12 +873,12 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
             (doubles && !float64_holds(&here, pair->left_code, pair->right_code)))
             return 0;
         /* The inner product from norms, |x - y|^2 = |x|^2 + |y|^2 - 2 xy, unless that cancels. */
-        if (sums[1] == 0.0 || sums[3] == 0.0)
-            sums[7] = 0.0;
-        else if (sums[1] > sums[3] * 0x1p-20 && sums[1] < sums[3] * 0x1p20)
+        if (sums[1] > sums[3] * 0x1p-20 && sums[1] < sums[3] * 0x1p20)
             sums[7] = (sums[1] + sums[3] - sums[5]) / 2.0;
+        else if (sums[1] == 0.0 || sums[3] == 0.0)
+            sums[7] = 0.0;
         else
-            return 0;
+            sums[7] = block_product(&left, &right, from, size, doubles);
         const int different =
             here.error > 0.0 || pair->left_code != pair->right_code ||
             memcmp(left.data + from * left.width, right.data + from * left.width, size * left.width);
@@ -891,8 +925,7 @@ static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, dou
 }
 
 /* Measures what it can of `count` pairs, marks it as done and returns how much it was. Left to numpy
- * are pairs with NaN or infinity, with norms too unlike for the inner product to be had from them, or
- * with numbers for which numpy computes otherwise (float64_holds).
+ * are pairs with NaN or infinity, and with numbers for which numpy computes otherwise (float64_holds).
  *
  * start: index of the first element, added to positions.
  * tables: 256 values for each row that a code names.
