@@ -6,12 +6,11 @@ Arrays stand in them as the bytes of a ``.npy`` file in base64.
 from __future__ import annotations
 
 import binascii
-import io
 import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -212,7 +211,7 @@ def _outputs(pairs: list[Any]) -> Iterator[Cell]:
             if not isinstance(outputs, dict):
                 raise FormatError(Message("dumps.json_iteration", step=step, number=number))
             for entry, cell in _feed(outputs, step, "output"):
-                yield replace(entry, name=prefix + entry.name), cell
+                yield entry._replace(name=prefix + entry.name), cell
 
 
 def _feed(tensors: dict[str, Any], step: int, role: Role) -> Iterator[Cell]:
@@ -231,7 +230,7 @@ def _ordered(cells: list[Cell]) -> list[Cell]:
             repeat += 1
             name = f"{entry.name}#{repeat}"
         taken.add((entry.step, name))
-        result.append((replace(entry, name=name, order=order), cell))
+        result.append((entry._replace(name=name, order=order), cell))
     return result
 
 
@@ -245,9 +244,9 @@ def _filled(
 ) -> Entry:
     try:
         number = _number_of(cell, len(arrays))
-        return replace(entry, source=_source(path, text, arrays[number], stamp))
+        return entry._replace(source=_source(path, text, arrays[number], stamp))
     except FormatError as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
 
 
 def _number_of(cell: Any, count: int) -> int:
@@ -272,17 +271,16 @@ def _source(path: Path, text: bytes, span: tuple[int, int], stamp: tuple[int, in
     head = text[begin : min(end, begin + _LARGEST_HEADER // 3 * 4)]
     if (end - begin) % 4:
         raise FormatError(Message("dumps.json_letters", begin=begin, count=end - begin))
-    stream = io.BytesIO(binascii.a2b_base64(head))
-    shape, fortran, stored = parse_npy_header(stream)
+    shape, fortran, stored, offset = parse_npy_header(binascii.a2b_base64(head))
     dtype = npy_meaning(stored, None)
     check_shape(shape, stored)
-    held = (end - begin) // 4 * 3 - text[end - 2 : end].count(b"=") - stream.tell()
+    held = (end - begin) // 4 * 3 - text[end - 2 : end].count(b"=") - offset
     promised = math.prod(shape) * dtype.itemsize
     if held < promised:
         sizes = {"promised": promised, "held": held}
         raise FormatError(Message("dumps.json_truncated", shape=shape, dtype=dtype, **sizes))
     fortran = fortran and len(shape) > 1
-    return Base64Source(str(path), shape, dtype, begin, stream.tell(), fortran, stamp)
+    return Base64Source(str(path), shape, dtype, begin, offset, fortran, stamp)
 
 
 def _shown(name: Any) -> str:
