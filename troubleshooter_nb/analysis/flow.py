@@ -134,6 +134,8 @@ class Flow:
 
     Attributes
     ----------
+    places : list of (int, int)
+        Step and rank of every row.
     nodes : list of Node
         In the order of execution, step by step and rank by rank.
     roots : list of int
@@ -163,7 +165,7 @@ class Flow:
     def __init__(self, comparison: Comparison) -> None:
         self.result: Table = comparison.columns
         self.count = len(comparison)
-        self._places: list[Place] = [*self.result.rows("step", "rank")]
+        self.places: list[Place] = [*self.result.rows("step", "rank")]
         self.site, self._is_lone = sites_of_rows(comparison)
         self._dumps = comparison.pairing.left, comparison.pairing.right
         self.is_value = self.site["value"].astype(bool)
@@ -185,7 +187,7 @@ class Flow:
 
     def place(self, row: int) -> Place:
         """Step and rank of a row."""
-        return self._places[row]
+        return self.places[row]
 
     def module_of(self, row: int) -> tuple[str, str]:
         """Module and name of a parameter's or buffer's row."""
@@ -287,7 +289,7 @@ class Flow:
                 # A saved tensor is a node of its own: nothing says which call it belongs to.
                 number = row
             way = "backward" if direction == "backward" else "forward"
-            key = (self._places[row], kind, path, number, is_lone, way)
+            key = (self.places[row], kind, path, number, is_lone, way)
             node = calls.get(key)
             if node is None:
                 node = calls[key] = Node(*key[:4], way, is_lone, layer, parent)
@@ -384,7 +386,7 @@ class Flow:
             return {}
         found: dict[int, int] = {}
         for row in self.roots:
-            for mark in marks.of(row, (self._places[row], "forward")):
+            for mark in marks.of(row, (self.places[row], "forward")):
                 if mark is not None:
                     found.setdefault(mark, row)
         return found
