@@ -426,6 +426,9 @@ OVERWRITTEN_SAMPLE = 1 << 15  # Elements that are held against later values.
 # First values of a tensor that may be tied, and those of its beginning and middle.
 TIED_FIRST, TIED_PROBE = 16, 256
 LAYER_SAMPLE = 1 << 18  # Elements of an output that stand for all.
+# Calls of more elements of output are first computed again in `LAYER_SAMPLE` of them, whole rows,
+# so many neighbours in a run.
+THINNED_FROM, ROWS_IN_A_RUN = 1 << 19, 8
 DROPOUT_SAMPLE = 1 << 20  # As `LAYER_SAMPLE`, whole slices of the first axes.
 ACTIVATION_SAMPLE = 1 << 16  # As `LAYER_SAMPLE`, for many functions.
 ELEMENTWISE_SAMPLE = 1 << 14  # As `LAYER_SAMPLE`, of sums and products.

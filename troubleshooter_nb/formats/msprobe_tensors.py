@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, SizedByShape
+from troubleshooter_nb.dump import ArraySource, Reading, SizedByShape, reading
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy
@@ -48,6 +49,10 @@ class DumpedTensor(SizedByShape):
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values; as `ArraySource.read`, also for another tensor than ``dump.json`` says."""
         return self._stored.read(start, stop, into)
+
+    def opened(self) -> AbstractContextManager[Reading]:
+        """Its file opened once for several reads, see `troubleshooter_nb.dump.reading`."""
+        return reading(self._stored)
 
     @cached_property
     def _stored(self) -> ArraySource:

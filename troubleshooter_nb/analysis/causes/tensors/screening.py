@@ -10,7 +10,7 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides
-from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.dump import read_rows
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.thresholds import FEWEST_ZEROS
@@ -45,8 +45,8 @@ def sample_of(twin: Twin) -> Sides | None:
     if twin.budget is not None:
         twin.budget.charge(2 * len(starts) * slab)
     shape = (len(starts), *left.shape[axis:]) if axis < len(left.shape) else (-1,)
-    values = [_rows(source, starts, slab).reshape(shape) for source in (left, right)]
-    return Sides(twin, *values)
+    rows = [read_rows(source, starts.tolist(), slab) for source in (left, right)]
+    return Sides(twin, *(values_of(computable(one)).reshape(shape) for one in rows))
 
 
 def _is_ordinary(twin: Twin, size: int) -> bool:
@@ -91,8 +91,3 @@ def _starts(size: int, slab: int, worst: int) -> np.ndarray:
     loud = min(max(worst, 0) // slab, slabs - 1)
     starts: np.ndarray = np.unique(np.append(places, loud)) * slab
     return starts
-
-
-def _rows(source: ArraySource, starts: np.ndarray, length: int) -> np.ndarray:
-    rows = [np.array(source.read(start, start + length)) for start in starts.tolist()]
-    return values_of(computable(np.concatenate(rows)))
