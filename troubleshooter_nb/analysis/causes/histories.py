@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -157,13 +158,16 @@ def _gradients_of(
     """
     known = {".".join(filter(None, name)): name for name in parameters}
     may_be = _may_be_gradient(flow) & (flow.result["rank"] == rank)
+    texts = {
+        row: ".".join(filter(None, flow.module_of(row))) for row in np.flatnonzero(may_be).tolist()
+    }
+    # Most gradients are there on both sides: what the names mean is found out once.
+    parameters_of = functools.cache(lambda names: parameters_of_gradients(names, known))
     found = []
     for side in _SIDES:
-        rows = {
-            row: ".".join(filter(None, flow.module_of(row)))
-            for row in np.flatnonzero(may_be & (flow.result[f"{side}_entry"] >= 0)).tolist()
-        }
-        meant = parameters_of_gradients(rows.values(), known)
+        there = flow.result[f"{side}_entry"] >= 0
+        rows = {row: text for row, text in texts.items() if there[row]}
+        meant = parameters_of(tuple(rows.values()))
         gradients: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         for row, text in rows.items():
             if text in meant:

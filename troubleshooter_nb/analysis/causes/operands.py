@@ -25,7 +25,12 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import parameter_leaf
-from troubleshooter_nb.thresholds import FEWEST_OF_FORMAT, LOST_BITS, LOST_FORMAT_ROUNDOFFS
+from troubleshooter_nb.thresholds import (
+    FEWEST_OF_FORMAT,
+    LARGEST_READ,
+    LOST_BITS,
+    LOST_FORMAT_ROUNDOFFS,
+)
 
 _OF_TWIN = (
     *("order", "left_entry", "right_entry", "left_display", "right_display"),
@@ -242,29 +247,51 @@ def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     return np.asarray(np.square(np.square(gap / largest)), np.float32) if largest else None
 
 
-def _one_side(call: Call, side: int) -> Operands | None:
-    outputs = [_side(twin, side) for twin in call.outputs]
-    if not outputs or outputs[0] is None or not outputs[0].size:
-        return None
-    inputs = [_side(twin, side) for twin in call.inputs]
-    parameters = dict(call.parameters)
+def elements_of(call: Call) -> int:
+    """Elements that `operands` reads, of both sides, by the shapes alone."""
+    parts = _parts(call)
+    if parts is None:
+        return 0
+    output, inputs, parameters = parts
+    sources = [
+        source for twin in (output, *inputs, *parameters.values()) for source in twin.sources
+    ]
+    sizes = [math.prod(source.shape) for source in sources if source is not None]
+    return sum(size for size in sizes if size <= LARGEST_READ)
+
+
+def _parts(call: Call) -> tuple[Twin, list[Twin], dict[str, Twin]] | None:
+    """The output, inputs and parameters that a call is computed again from."""
+    inputs, parameters = [*call.inputs], dict(call.parameters)
     if call.direction == "backward":
         if call.forward is None:
             return None
-        inputs = inputs[:1] + [_side(twin, side) for twin in call.forward.inputs]
+        inputs = [*inputs[:1], *call.forward.inputs]
         parameters = {**call.forward.parameters, **parameters}
-    if not inputs or inputs[0] is None:
+    return (call.outputs[0], inputs, parameters) if call.outputs and inputs else None
+
+
+def _one_side(call: Call, side: int) -> Operands | None:
+    parts = _parts(call)
+    if parts is None:
+        return None
+    result, given, parameters = parts
+    output = _side(result, side)
+    if output is None or not output.size:
+        return None
+    inputs = [_side(twin, side) for twin in given]
+    if inputs[0] is None:
         return None
     known = {name: _side(twin, side) for name, twin in parameters.items()}
-    dtype, bits = call.outputs[0].dtypes[side], call.outputs[0].bits[side]
+    dtype, bits = result.dtypes[side], result.bits[side]
     roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
     # Values may have passed through a shorter format than the one they are stored in.
-    if bits in HALF_FORMATS and outputs[0].size >= FEWEST_OF_FORMAT:
+    if bits in HALF_FORMATS and output.size >= FEWEST_OF_FORMAT:
         roundoff = max(roundoff, 2.0**-bits)
     return Operands(
         inputs=inputs,
         parameters={name: values for name, values in known.items() if values is not None},
-        output=outputs[0],
+        output=output,
         roundoff=roundoff,
         known=call.settings[side],
     )
