@@ -64,6 +64,25 @@ class Recorder:
         return Dump.from_entries(self.entries, label=label)
 
 
+class Counted(ArrayInMemory):
+    """An array that counts the elements that were read of it."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(np.array(values))
+        self.counts: list[int]
+        object.__setattr__(self, "counts", [])
+
+    @property
+    def elements(self) -> int:
+        """How many were read so far."""
+        return sum(self.counts)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """As `ArrayInMemory`."""
+        self.counts.append(stop - start)
+        return super().read(start, stop, into)
+
+
 def draws(seed: int, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
     """Normal values in float32 by name."""
     random = np.random.default_rng(seed)

@@ -223,7 +223,7 @@ class Flow:
         """Torch's name of the parameter that an operator was given as this argument; else empty."""
         if node.kind == "module" or node.direction == "backward":
             return ""
-        slot = self._cells["slot"][row]
+        slot: str = self._cells["slot"][row]
         if slot in _KEYWORDS:
             return slot
         if node.word in ("lstm", "gru") and slot.startswith("2.") and slot[2:].isdigit():
@@ -260,7 +260,8 @@ class Flow:
                     begun[row], depth[row] = node.finished
                     inside[row] = number
         place = self.result["rank"], self.result["step"]
-        order = np.lexsort((inside, depth, begun, self.is_backward, *place))
+        inner = (np.array(column, np.int64) for column in (inside, depth, begun))
+        order = np.lexsort((*inner, self.is_backward, *place))
         times = np.empty(self.count, np.int64)
         times[order] = np.arange(self.count)
         return times

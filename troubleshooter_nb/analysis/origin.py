@@ -136,7 +136,9 @@ class _Draft:
         noise, typical = noise_of(flow, model)
         close = np.maximum(thresholds.CLOSE_TYPICAL * typical, thresholds.CLOSE_NOISE * noise)
         self.flow = flow
-        self.error, self.noise, self.typical = error.tolist(), noise.tolist(), typical.tolist()
+        self.error: list[float] = error.tolist()
+        self.noise: list[float] = noise.tolist()
+        self.typical: list[float] = typical.tolist()
         self.is_apart: list[bool] = (error > noise).tolist()
         self.is_close: list[bool] = (error <= close).tolist()
         self.turns_coarse = rows_turning_coarse(flow)
@@ -157,16 +159,17 @@ class _Draft:
 
     def origins(self) -> Origins:
         """What was found."""
-        figures = (self.error, self.noise, self.typical, self.source_error)
-        words = (np.array(words, object) for words in (self.state, self.basis))
-        vanishing = np.array(self.vanishing, bool)
         return Origins(
             self.flow,
-            *(np.array(each, np.float64) for each in figures),
-            *words,
-            vanishing,
-            self.doubtful,
-            self.harmless,
+            error=np.array(self.error, np.float64),
+            noise=np.array(self.noise, np.float64),
+            typical=np.array(self.typical, np.float64),
+            source_error=np.array(self.source_error, np.float64),
+            state=np.array(self.state, object),
+            basis=np.array(self.basis, object),
+            vanishing=np.array(self.vanishing, bool),
+            doubtful=self.doubtful,
+            harmless=self.harmless,
         )
 
 

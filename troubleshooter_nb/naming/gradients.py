@@ -50,12 +50,12 @@ def parameters_of_gradients(gradients: Iterable[str], parameters: Iterable[str])
         Gradient to parameter. A gradient that could be of two parameters is not in it, nor are
         two that would be of the same one, unless one of them has its very name.
     """
-    names = list(dict.fromkeys(parameters))
-    whole, short = _by_spelling(names)
+    names = dict.fromkeys(parameters)
+    whole, short = _by_spelling([*names])
     found: dict[str, str] = {}
     for gradient in dict.fromkeys(gradients):
         spellings = _spellings(gradient)
-        meant = {gradient} & set(names)
+        meant = {gradient} if gradient in names else set[str]()
         for known in (whole, short):
             meant = meant or {name for text in spellings for name in known.get(text, ())}
         if len(meant) == 1:

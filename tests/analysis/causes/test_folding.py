@@ -2,6 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.analysis.runs import Counted
 from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
@@ -110,3 +111,20 @@ def test_one_factor_for_all_channels_proves_no_norm():
         layer("left", (weight, None), folded(norm, weight)), [("bn", on("left", norm))]
     )
     assert found is None or confidence(found) < 0.2
+
+
+def test_layers_that_shapes_tell_to_be_no_norm_of_these_channels_are_not_read():
+    norm, weight = norm_of(0), weights(24, 8, 3, 3)
+    read = {"other": norm_of(1, channels=20), "conv2": {"weight": weight, "bias": weights(24)}}
+    sources = {name: [Counted(one) for one in parts.values()] for name, parts in read.items()}
+    norms = [
+        (
+            name,
+            {k: Twin(3, k, sources=(None, s)) for k, s in zip(parts, sources[name], strict=True)},
+        )
+        for name, parts in read.items()
+    ]
+    norms.append(("bn", on("left", norm)))
+    found = detect_folding(layer("left", (weight, None), folded(norm, weight)), norms)
+    assert found.evidence["norm"] == "bn"
+    assert [one.elements for several in sources.values() for one in several] == [0] * 6

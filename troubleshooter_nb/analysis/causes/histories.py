@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,9 @@ from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow, Place
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parameters_of_gradients
+from troubleshooter_nb.thresholds import LARGEST_READ
 
 _SIDES = ("left", "right")
 # Facts of a run card that factors are named after, by the detectors' words.
@@ -27,13 +30,25 @@ _FACTS = {
 }
 
 
-def gradient_ratios(operators: Operators) -> dict[Place, list[Ratio]]:
-    """What figures say of every parameter's gradient, step by step and rank by rank."""
+def gradient_ratios(
+    operators: Operators, places: Container[Place] | None = None
+) -> dict[Place, list[Ratio]]:
+    """What figures say of every parameter's gradient, step by step and rank by rank.
+
+    Parameters
+    ----------
+    operators : Operators
+    places : container of (int, int), optional
+        Steps and ranks to look at, all by default.
+
+    Notes
+    -----
+    Reads gradients that one side alone has, whole, see `elements_of_ratios`, and no others.
+    """
     flow, origins = operators.flow, operators.origins
     found: dict[Place, list[Ratio]] = defaultdict(list)
-    for row in range(flow.count):
-        module, leaf = flow.parameter_of(row)
-        if not leaf:
+    for row, (module, leaf) in flow.gradient_rows.items():
+        if not leaf or not (places is None or flow.place(row) in places):
             continue
         figures = {
             name: float(flow.result[name][row]) for name in ("cosine", "left_l2", "right_l2")
@@ -51,15 +66,33 @@ def gradient_ratios(operators: Operators) -> dict[Place, list[Ratio]]:
     return found
 
 
+def elements_of_ratios(operators: Operators, places: Container[Place] | None = None) -> int:
+    """Elements that `gradient_ratios` reads."""
+    flow = operators.flow
+    rows = [row for row, (_, leaf) in flow.gradient_rows.items() if leaf]
+    alone = [_alone(operators, row) for row in rows if places is None or flow.place(row) in places]
+    sizes = [math.prod(found[1].shape) for found in alone if found is not None]
+    return sum(size for size in sizes if size <= LARGEST_READ)
+
+
+def _alone(operators: Operators, row: int) -> tuple[int, ArraySource] | None:
+    """The only side that has a gradient, and where it is there."""
+    left, right = operators.sources(row)
+    if left is None and right is not None:
+        return 1, right
+    return (0, left) if left is not None and right is None else None
+
+
 def _norm_alone(operators: Operators, row: int) -> dict[str, float]:
     """The norm of a gradient that the other side does not have, which no comparison measures."""
+    found = _alone(operators, row)
+    if found is None:
+        return {}
     twin = operators.twin(row)
-    for side, other in ((0, 1), (1, 0)):
-        if twin.sources[side] is None and twin.sources[other] is not None:
-            values = twin.right if side == 0 else twin.left
-            if values is not None and values.dtype.kind == "f":
-                return {f"{_SIDES[other]}_l2": float(np.linalg.norm(values.astype(np.float64)))}
-    return {}
+    values = twin.right if found[0] else twin.left
+    if values is None or values.dtype.kind != "f":
+        return {}
+    return {f"{_SIDES[found[0]]}_l2": float(np.linalg.norm(values.astype(np.float64)))}
 
 
 def context_of(comparison: Comparison, flow: Flow) -> dict[str, Any]:
@@ -70,7 +103,7 @@ def context_of(comparison: Comparison, flow: Flow) -> dict[str, Any]:
         values = [card[fact] for card in cards if isinstance(card.get(fact), int | float)]
         if values:
             found[word] = values
-    ranks = len({rank for _, rank in map(flow.place, range(flow.count))})
+    ranks = len({rank for _, rank in set(flow.places)})
     if ranks > 1:
         found.setdefault("world_size", [ranks])
     shapes = [flow.shape(row) for row in sorted(flow.external)]
@@ -124,14 +157,17 @@ def _gradients_of(
     A gradient that the two sides call by names too far apart is a row on each of them.
     """
     known = {".".join(filter(None, name)): name for name in parameters}
+    may_be = _may_be_gradient(flow) & (flow.result["rank"] == rank)
+    texts = {
+        row: ".".join(filter(None, flow.module_of(row))) for row in np.flatnonzero(may_be).tolist()
+    }
+    # Most gradients are there on both sides: what the names mean is found out once.
+    parameters_of = functools.cache(lambda names: parameters_of_gradients(names, known))
     found = []
     for side in _SIDES:
-        rows = {
-            row: ".".join(filter(None, flow.module_of(row)))
-            for row in np.flatnonzero(flow.result[f"{side}_entry"] >= 0).tolist()
-            if flow.place(row)[1] == rank and _may_be_gradient(flow, row)
-        }
-        meant = parameters_of_gradients(rows.values(), known)
+        there = flow.result[f"{side}_entry"] >= 0
+        rows = {row: text for row, text in texts.items() if there[row]}
+        meant = parameters_of(tuple(rows.values()))
         gradients: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
         for row, text in rows.items():
             if text in meant:
@@ -140,22 +176,22 @@ def _gradients_of(
     return found
 
 
-def _may_be_gradient(flow: Flow, row: int) -> bool:
-    """Whether a row may be the gradient of a parameter; those of activations of calls are not."""
-    backward = flow.site["direction"][row] == "backward"
-    is_saved = flow.site["kind"][row] not in CALL_KINDS
-    return bool(backward and (is_saved or flow.site["role"][row] == "parameter"))
+def _may_be_gradient(flow: Flow) -> np.ndarray:
+    """Rows that may be gradients of parameters; those of activations of calls are not."""
+    is_saved = ~np.isin(flow.site["kind"], [*CALL_KINDS])
+    return np.asarray(flow.is_backward & (is_saved | (flow.site["role"] == "parameter")))
 
 
 def _computed(operators: Operators, rank: int, rows: Sequence[int]) -> list[Track]:
     """Values that calls computed anew at every step, by the name of their entry."""
     flow, tracks = operators.flow, []
+    wanted = dict.fromkeys(str(flow.result["right"][row]) for row in rows)
     by_name: dict[str, dict[int, int]] = defaultdict(dict)
-    for row in range(flow.count):
+    for row, name in enumerate(flow.result["right"].tolist() if wanted else ()):
         step, own = flow.place(row)
-        if own == rank and row in flow.node_of:
-            by_name[str(flow.result["right"][row])][step] = row
-    for name in dict.fromkeys(str(flow.result["right"][row]) for row in rows):
+        if name in wanted and own == rank and row in flow.node_of:
+            by_name[name][step] = row
+    for name in wanted:
         steps = by_name[name]
         if name and len(steps) > 1:
             track = _track(operators, ("", name), [steps[s] for s in sorted(steps)], [], [0])
@@ -171,9 +207,9 @@ def _track(
     steps: Sequence[int],
 ) -> Track:
     flow, origins = operators.flow, operators.origins
-    twins = [operators.twin(row) for row in rows]
+    sources = [operators.sources(row) for row in rows]
     known = [
-        [operators.twin(rows[step]).sources[side] for step in steps[:-1] if step in rows]
+        [operators.sources(rows[step])[side] for step in steps[:-1] if step in rows]
         for side, rows in enumerate(gradients)
     ]
     known = [one if len(one) == len(steps) - 1 else [] for one in known] or [[], []]
@@ -181,12 +217,9 @@ def _track(
     first = next((i for i, row in enumerate(rows) if origins.differs(row)), len(rows) - 1)
     return Track(
         name=".".join(part for part in name if part),
-        pair=twins[first].pair,
+        pair=int(flow.result["order"][rows[first]]),
         role=str(flow.site["role"][rows[0]]),
         slot=parameter_leaf(name[1]) or name[1],
-        values=(
-            [twin.sources[0] for twin in twins],
-            [twin.sources[1] for twin in twins],
-        ),
+        values=([left for left, _ in sources], [right for _, right in sources]),
         gradients=(known[0], known[1]),
     )

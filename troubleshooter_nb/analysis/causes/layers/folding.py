@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, norm_of, sides_of
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.signatures import values_of
 
 Parts = Mapping[str, Twin]  # by torch's names
@@ -134,21 +137,27 @@ def _one_factor(sides: Sides) -> float:
 
 def _norm(parts: Parts, side: int, channels: int) -> _Norm | None:
     """The norm as the side with plain weights has it, else the other; None of another size."""
-    known = {name: values for name in parts if (values := _values(parts[name], side)) is not None}
-    if "running_var" not in known or any(one.shape != (channels,) for one in known.values()):
+    sources = {name: _source(parts[name], side) for name in parts}
+    shapes = {source.shape for source in sources.values() if source is not None}
+    # Of most layers shapes tell that they are no norm of these channels: nothing is read.
+    if sources.get("running_var") is None or shapes != {(channels,)}:
         return None
+    known = {name: _values(source) for name, source in sources.items() if source is not None}
     zeros = np.zeros(channels)
     gamma, beta = known.get("weight", zeros + 1.0), known.get("bias", zeros)
     mean, variance = known.get("running_mean", zeros), known["running_var"]
     return _Norm(gamma, beta, mean, variance) if (variance >= 0).all() else None
 
 
-def _values(twin: Twin, side: int) -> np.ndarray | None:
+def _source(twin: Twin, side: int) -> ArraySource | None:
     """One side of a pair, the other where that has none."""
-    for values in (twin.right, twin.left) if side else (twin.left, twin.right):
-        if values is not None:
-            return values_of(values).astype(np.float64)
-    return None
+    both = [source for source in twin.sources[:: -1 if side else 1] if source is not None]
+    return both[0] if both else None
+
+
+def _values(source: ArraySource) -> np.ndarray:
+    values = computable(np.array(source.read(0, math.prod(source.shape))))
+    return values_of(values).astype(np.float64)
 
 
 def _bias(bias: Twin | None, norm: _Norm, plain: int, factor: np.ndarray, floor: float) -> str:

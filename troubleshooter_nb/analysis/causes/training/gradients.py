@@ -219,11 +219,11 @@ def _clipped_each(gradients: Sequence[Ratio]) -> list[Suspicion]:
     ]
     found = []
     for side in ("left", "right"):
-        shrunk = [
-            one
-            for one in usable
-            if (one.factor < 1) == (side == "left") and abs(one.factor - 1) > 4 * one.noise + 1e-6
-        ]
+        shrunk, rest = list[Ratio](), list[Ratio]()
+        for one in usable:
+            is_less = (one.factor < 1) == (side == "left")
+            is_shrunk = is_less and abs(one.factor - 1) > 4 * one.noise + 1e-6
+            (shrunk if is_shrunk else rest).append(one)
         norms = np.array([one.left_l2 if side == "left" else one.right_l2 for one in shrunk])
         if len(shrunk) < 3:
             continue
@@ -231,7 +231,6 @@ def _clipped_each(gradients: Sequence[Ratio]) -> list[Suspicion]:
         spread = float(np.abs(norms / limit - 1).max())
         misfit = math.sqrt(float(np.mean([one.misfit**2 for one in shrunk])))
         floor = math.sqrt(float(np.mean([one.noise**2 for one in shrunk])))
-        rest = [one for one in usable if one not in shrunk]
         agree = all(_distance_to_one(one) <= 4 * one.noise + 1e-6 for one in rest)
         below = all((one.left_l2 if side == "left" else one.right_l2) <= limit for one in rest)
         if spread > max(4 * floor, 2e-5) or misfit > 4 * floor + 1e-6 or not (agree and below):

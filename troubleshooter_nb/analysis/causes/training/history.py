@@ -95,16 +95,27 @@ class Sampled:
 
 def sample(history: History, most_elements: int = TRAINED_ELEMENTS) -> list[Sampled]:
     """A bounded sample of a history; tensors that lack a step on one side are left out."""
+    read = (_read(track, most_elements) for track in _chosen(history))
+    return [one for one in read if one is not None]
+
+
+def elements_of(history: History, most_elements: int = TRAINED_ELEMENTS) -> int:
+    """Elements that `sample` reads at most, by the shapes alone."""
+    total = 0
+    for track in _chosen(history):
+        shape = next(one.shape for one in track.values[0] if one is not None)
+        steps = sum(map(len, (*track.values, *track.gradients)))
+        total += steps * min(math.prod(shape), most_elements)
+    return total
+
+
+def _chosen(history: History) -> list[Track]:
+    """The tracks that are sampled, evenly spread over those without gaps."""
     usable = [track for track in history.tracks if _complete(track)]
-    if len(usable) > TRAINED_TENSORS:
-        chosen = np.unique(np.linspace(0, len(usable) - 1, TRAINED_TENSORS).astype(int))
-        usable = [usable[place] for place in chosen]
-    found = []
-    for track in usable:
-        read = _read(track, most_elements)
-        if read is not None:
-            found.append(read)
-    return found
+    if len(usable) <= TRAINED_TENSORS:
+        return usable
+    chosen = np.unique(np.linspace(0, len(usable) - 1, TRAINED_TENSORS).astype(int))
+    return [usable[place] for place in chosen]
 
 
 def _complete(track: Track) -> bool:
