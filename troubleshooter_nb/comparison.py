@@ -681,7 +681,7 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
     return dataset
 
 
-def value_range(row: xr.Dataset) -> tuple[float, float]:
+def value_range(row: Mapping[Any, Any]) -> tuple[float, float]:
     """Smallest and largest finite value of both sides of one pair."""
     low = np.fmin(float(row["left_min"]), float(row["right_min"]))
     high = np.fmax(float(row["left_max"]), float(row["right_max"]))
