@@ -6,9 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from troubleshooter_nb.metrics import compiled
-from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial, pair_run
+from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.metrics.pairwise import measure_many, pair_partial, pair_run
 from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 pytestmark = pytest.mark.skipif(
@@ -16,18 +19,45 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=["fused_float32", "portable_float32"])
+@pytest.fixture(scope="module", params=["fused_pairs", "portable_pairs"])
 def kernel(request):
     return compiled.kernel(request.param)
 
 
+def same_bits(ours, theirs):
+    for field in dataclasses.fields(theirs):
+        # Bytes, not values: -0.0 and the last bit count.
+        mine, other = getattr(ours, field.name), getattr(theirs, field.name)
+        assert mine.dtype == other.dtype, field.name
+        assert mine.tobytes() == other.tobytes(), field.name
+
+
 def equal(left, right, kernel, **tolerance):
     numpy = pair_partial(left, right, 1000, **tolerance)
-    fused = pair_partial(left, right, 1000, kernel=kernel, **tolerance)
-    for field in dataclasses.fields(numpy):
-        ours, theirs = getattr(fused, field.name), getattr(numpy, field.name)
-        # Bytes, not values: -0.0 and the last bit count.
-        assert ours.tobytes() == theirs.tobytes(), field.name
+    same_bits(pair_partial(left, right, 1000, kernel=kernel, **tolerance), numpy)
+
+
+def measured(left, right, kernel):
+    """Whether the loop itself does it."""
+    return bool(compiled.measure(kernel, [left], [right], rtol=1e-4, atol=1e-5)[1][0])
+
+
+FLOATS = ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]
+INTEGERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+OTHERS = ["int4", "uint4", "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+DTYPES = [*FLOATS, *INTEGERS, *OTHERS]
+WHOLE = {"float64": 2.0**40, "int8": 100, "uint8": 200, "bool": 2, "int4": 7, "uint4": 15}
+
+
+def values_of(token, rng, size):
+    """Random values that suit the dtype: signs, zeros and small and large ones."""
+    dtype = dtype_from_token(token)
+    if token in FLOATS or token.startswith("float"):
+        values = rng.normal(size=size) * 2.0 ** rng.integers(-3, 3, size)
+        return np.where(rng.random(size) < 0.1, 0.0, values).astype(np.float32).astype(dtype)
+    top = WHOLE.get(token, 30_000)
+    low = 0 if token.startswith(("u", "bool")) else -top
+    return rng.integers(low, top, size).astype(dtype)
 
 
 CASES = {
@@ -86,11 +116,161 @@ def test_what_is_not_finite_is_left_to_numpy(kernel, wrong):
     equal(left, right, kernel)
 
 
-@pytest.mark.parametrize("dtype", [">f4", "f8", "f2", "i4", "c8"])
-def test_other_dtypes_are_left_to_numpy(kernel, dtype):
+@pytest.mark.parametrize("right_token", DTYPES)
+@pytest.mark.parametrize("left_token", DTYPES)
+def test_all_pairs_of_dtypes_are_measured_with_the_same_bits(kernel, left_token, right_token):
+    rng = np.random.default_rng(DTYPES.index(left_token) * 100 + DTYPES.index(right_token))
+    for size in (7, 128, 300, 8192 + 1024 + 77):
+        left, right = values_of(left_token, rng, size), values_of(right_token, rng, size)
+        equal(left, right, kernel)
+        equal(left, left.copy(), kernel)
+    small = np.arange(1, 3).repeat(200) % 2
+    assert measured(small.astype(left.dtype), small.astype(right.dtype), kernel)
+
+
+SHORT = [token for token in DTYPES if dtype_from_token(token).itemsize <= 2]
+
+
+@pytest.mark.parametrize("token", SHORT)
+def test_every_stored_value_is_widened_exactly(kernel, token):
+    dtype = dtype_from_token(token)
+    count = 2 if token == "bool" else 256**dtype.itemsize
+    stored = np.arange(count, dtype=f"u{dtype.itemsize}").view(dtype)
+    with np.errstate(all="ignore"):
+        wide = stored.astype(np.float32).astype(np.float64)
+    finite = np.isfinite(wide)
+    # One value a pair, so that nothing hides another, and itself as its other side.
+    pairs = [stored[i : i + 1] for i in range(count)]
+    found, done = compiled.measure(kernel, pairs, pairs, rtol=0.0, atol=0.0)
+    np.testing.assert_array_equal(done, finite)
+    np.testing.assert_array_equal(found.mantissas[done, 0], wide[done])
+    # In the vector loop and beside float64, too.
+    values = stored[finite]
+    equal(values, values[::-1].copy(), kernel)
+    equal(values, np.ones(len(values)), kernel)
+
+
+BORDERS = [1, 7, 8, 9, 127, 128, 129, 255, 256, 257, 1000, 8191, 8192, 8193, 8192 + 129, 24_577]
+EXTREMES = {
+    "none": lambda values: None,
+    "zeros": lambda values: values.fill(0),
+    "minus_zeros": lambda values: values.__imul__(np.zeros((), values.dtype)),
+    "nan": lambda values: values.__setitem__(len(values) // 2, np.nan),
+    "inf": lambda values: values.__setitem__(-1, -np.inf),
+    "huge": lambda values: values.__setitem__(0, 1e30),
+    "tiny": lambda values: values.__imul__(np.float32(1e-30).astype(values.dtype)),
+}
+
+
+@given(
+    left=st.sampled_from(DTYPES),
+    right=st.sampled_from(DTYPES),
+    size=st.sampled_from(BORDERS),
+    spoiled=st.tuples(st.sampled_from(sorted(EXTREMES)), st.sampled_from(sorted(EXTREMES))),
+    copied=st.booleans(),
+    equal_nan=st.booleans(),
+    tolerance=st.sampled_from([(0.0, 0.0), (1e-4, 1e-5), (0.5, 1e-30), (1e-2, 10.0)]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(deadline=None, max_examples=150)
+@pytest.mark.parametrize("name", ["fused_pairs", "portable_pairs"])
+def test_any_two_sides_have_the_same_bits(
+    name, left, right, size, spoiled, copied, equal_nan, tolerance, seed
+):
+    rng = np.random.default_rng(seed)
+    sides = [values_of(left, rng, size), values_of(right, rng, size)]
+    with np.errstate(all="ignore"):
+        if copied:
+            sides[0] = sides[1].astype(np.float32).astype(sides[0].dtype)
+        for values, how in zip(sides, spoiled, strict=True):
+            # Neither integers nor float8 hold all of these.
+            if values.dtype.name in FLOATS[:4] or how == "zeros":
+                EXTREMES[how](values)
+    rtol, atol = tolerance
+    equal(*sides, compiled.kernel(name), rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+@pytest.mark.parametrize("size", [1, 100, 128, 8192, 20_000])
+@pytest.mark.parametrize("token", ["float32", "float64", "bfloat16", "uint8", "int64"])
+@pytest.mark.parametrize("zero", ["left", "right", "both"])
+def test_zeros_are_measured_with_the_same_bits(kernel, zero, token, size):
+    rng = np.random.default_rng(size)
+    sides = {name: values_of(token, rng, size) for name in ("left", "right")}
+    for name in sides:
+        if zero in (name, "both"):
+            sides[name][:] = 0
+    assert measured(*sides.values(), kernel)
+    equal(*sides.values(), kernel)
+    if token.startswith(("float", "bfloat")):
+        equal(-sides["left"], sides["right"], kernel)
+        equal(-sides["left"], -sides["right"], kernel)
+
+
+@pytest.mark.parametrize("size", [5, 128, 9000])
+@pytest.mark.parametrize(
+    "scale", [2.0**-1074, 2.0**-1030, 2.0**-401, 2.0**-399, 2.0**399, 2.0**401]
+)
+def test_float64_of_any_magnitude_has_the_same_bits(kernel, scale, size):
+    rng = np.random.default_rng(7)
+    right = rng.integers(-9, 9, size) * scale
+    left = right + rng.integers(-2, 2, size) * scale
+    equal(left, right, kernel)
+    left[0] = right[0] = 1.0
+    equal(left, right, kernel)  # the error alone leaves the range
+
+
+@pytest.mark.parametrize("size", [5, 128, 9000])
+def test_subnormal_errors_of_float64_count_as_differences(kernel, size):
+    right = np.full(size, 2.0**-1022)
+    right[::3] = 1.0
+    left = right.copy()
+    left[1] = np.nextafter(left[1], 1.0)
+    left[2] += 1e-3
+    equal(left, right, kernel)
+    assert measured(left, right, kernel)
+    assert pair_partial(left, right, kernel=kernel).histogram[0] == 1
+
+
+@pytest.mark.parametrize("token", ["int64", "uint64"])
+@pytest.mark.parametrize("other", ["int64", "uint64", "int8", "float32", "float64"])
+@pytest.mark.parametrize("at", [2**53 - 1, 2**53, 2**53 + 1, 2**62 + 1])
+def test_integers_of_64_bits_have_the_same_bits_where_float64_ends(kernel, at, other, token):
+    left = np.full(200, at, token)
+    right = values_of(other, np.random.default_rng(0), 200)
+    equal(left, right, kernel)
+    equal(right, left, kernel)
+    near = (left - np.arange(200).astype(token)).astype(other if other[-2:] == "64" else token)
+    equal(left, near, kernel)
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", ">f2", ">i4", "c8", "c16", "g"])
+def test_other_dtypes_and_byte_orders_have_the_same_bits(kernel, dtype):
     rng = np.random.default_rng(2)
     left, right = (rng.normal(size=(2, 1024)) * 50).astype(dtype)
     equal(left, right, kernel)
+    equal(left, np.abs(right).astype("f4"), kernel)
+
+
+def test_what_lies_askew_in_memory_is_measured(kernel):
+    rng = np.random.default_rng(8)
+    both = rng.normal(size=(2, 2048)).astype(np.float32)
+    askew = np.zeros(both.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(both.shape)
+    askew[...] = both
+    assert not askew.flags.aligned
+    equal(*askew, kernel)
+    assert measured(*askew, kernel)
+
+
+@pytest.mark.parametrize("token", ["float32", "bfloat16", "float16", "float64", "float8_e5m2"])
+@pytest.mark.parametrize("odd_at", [None, 1023, 1024, 5000])
+def test_bits_seen_stop_where_the_reference_does(kernel, odd_at, token):
+    dtype = dtype_from_token(token)
+    values = np.full(6000, 2.0, dtype)
+    stored = values.view(f"u{dtype.itemsize}")
+    if odd_at is not None:
+        stored[odd_at] += stored.dtype.type(1)
+    stored[5500] += stored.dtype.type(2)
+    equal(values, np.ones(6000, dtype), kernel)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +297,7 @@ def test_a_run_of_any_length_has_the_figures_of_its_blocks(kernel, size):
     whole, blocks = (
         pair_run(left, right, 0, loop, rtol=1e-4, atol=1e-5) for loop in (kernel, None)
     )
-    for name in ("mantissas", "exponents", "maxima", "positions", "histogram"):
-        assert getattr(whole, name).tobytes() == getattr(blocks, name).tobytes(), name
+    same_bits(whole, blocks)
 
 
 @pytest.mark.parametrize("at", [0, 8191, 8192, 19_999])
@@ -154,9 +333,48 @@ def test_a_run_of_blocks_has_the_figures_of_its_blocks(kernel, spoiled):
     elif spoiled == "zero":
         right[block] = 0
     tolerance = {"rtol": 1e-4, "atol": 1e-5}
-    whole = pair_run(left, right, 7, kernel, **tolerance)
-    blocks = pair_run(left, right, 7, None, **tolerance)
-    assert pair_figures(whole, left.dtype, right.dtype) == pytest.approx(
-        pair_figures(blocks, left.dtype, right.dtype), rel=0, abs=0, nan_ok=True
+    same_bits(
+        pair_run(left, right, 7, kernel, **tolerance), pair_run(left, right, 7, None, **tolerance)
     )
-    np.testing.assert_array_equal(whole.histogram, blocks.histogram)
+
+
+@pytest.mark.parametrize("token", ["bfloat16", "float16", "float64", "int16", "bool"])
+def test_a_run_of_blocks_of_any_dtype_has_the_figures_of_its_blocks(kernel, token):
+    rng = np.random.default_rng(9)
+    size = 3 * FIGURES_BLOCK + 9001
+    left, right = values_of(token, rng, size), values_of(token, rng, size)
+    left[: 2 * FIGURES_BLOCK] = right[: 2 * FIGURES_BLOCK]
+    tolerance = {"rtol": 1e-4, "atol": 1e-5}
+    whole = pair_run(left, right, 7, kernel, **tolerance)
+    same_bits(whole, pair_run(left, right, 7, None, **tolerance))
+
+
+@pytest.mark.parametrize("loop", ["fused_pairs", "portable_pairs", None])
+def test_many_pairs_have_the_bits_of_each(loop):
+    rng = np.random.default_rng(10)
+    lefts, rights = [], []
+    for i in range(60):
+        size = int(rng.choice([0, 1, 5, 256, 300, 9000]))
+        tokens = rng.choice(DTYPES, 2)
+        lefts.append(values_of(tokens[0], rng, size))
+        rights.append(values_of(tokens[i % 2], rng, size))
+    lefts.append(np.array([1.0, np.nan], np.float32))
+    rights.append(np.array([1.0, np.nan], np.float32))
+    tolerance = {"rtol": 1e-3, "atol": 1e-4, "equal_nan": True}
+    kernel = loop and compiled.kernel(loop)
+    many = measure_many(lefts, rights, kernel, **tolerance)
+    assert len(many) == len(lefts)
+    for row, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+        same_bits(many.at(row), pair_partial(left, right, **tolerance))
+
+
+def test_no_pairs_are_no_rows(kernel):
+    assert len(measure_many([], [], kernel, rtol=0.0, atol=0.0, equal_nan=False)) == 0
+
+
+def test_pairs_that_do_not_fit_are_refused(kernel):
+    tolerance = {"rtol": 0.0, "atol": 0.0, "equal_nan": False}
+    with pytest.raises(ValueError, match="length"):
+        measure_many([np.zeros(2)], [np.zeros(3)], kernel, **tolerance)
+    with pytest.raises(ValueError, match="object"):
+        measure_many([np.zeros(2, object)], [np.zeros(2)], kernel, **tolerance)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.metrics.blocks import pair_blocks
+from troubleshooter_nb.metrics import pairwise
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.pairwise import (
     PAIR_FIGURES,
@@ -757,6 +758,30 @@ def test_figures_have_the_documented_names_and_types(arrays):
     for side in ("left", "right"):
         kinds |= {f"{side}_{name}": KINDS[row[0]] for name, row in SUMMARY_FIGURES.items()}
     assert {name: type(value) for name, value in got.items()} == kinds
+
+
+def test_columns_of_figures_hold_those_of_each_pair():
+    rng = np.random.default_rng(0)
+    lefts, rights = [], []
+    for i, token in enumerate(EVERY * 3):
+        left, right = typical(token, seed=i), typical(token, seed=i + 1)
+        if i % 4 == 1:
+            left[:] = 0
+        if i % 4 == 2 and token in FLOATS[:4]:
+            right[rng.random(right.shape) < 0.5] = NAN
+        lefts.append(left[: i % 7 * 9])
+        rights.append(right[: i % 7 * 9])
+    tolerance = {"rtol": 1e-4, "atol": 1e-4, "equal_nan": False}
+    partials = pairwise.measure_many(lefts, rights, None, **tolerance)
+    dtypes = [[values.dtype for values in side] for side in (lefts, rights)]
+    columns = pairwise.figures_of(partials, *dtypes)
+    documented = {name: row[0] for name, row in PAIR_FIGURES.items()}
+    for row, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+        alone = figures_of(left, right)
+        for name, column in columns.items():
+            np.testing.assert_equal(column[row].item(), alone[name], name)
+    for name, dtype in documented.items():
+        assert columns[name].dtype == dtype, name
 
 
 def test_every_figure_is_described():

@@ -19,6 +19,7 @@ from troubleshooter_nb.metrics.pairwise import pair_figures, pair_partial
 from troubleshooter_nb.metrics.partial import (
     EXPONENTS,
     Partial,
+    Partials,
     exponent_histogram,
     merge_tree,
     scale_exponent,
@@ -275,3 +276,33 @@ def test_workspace_rows_are_contiguous_and_lie_apart():
     # Addresses equal modulo 4096 make numpy 1 slow.
     distance = rows[1].ctypes.data - rows[0].ctypes.data
     assert distance % 4096 != 0
+
+
+def test_empty_rows_are_partials_of_no_elements():
+    rows = Partials.empty(3)
+    nothing = np.zeros(0, np.float32)
+    assert len(rows) == 3
+    for row in range(3):
+        assert_identical(rows.at(row), pair_partial(nothing, nothing))
+
+
+def test_rows_keep_what_is_put_into_them():
+    partials = [pair_partial(*two_sides(n, n)) for n in (1, 20, 300)]
+    rows = Partials.empty(4)
+    for row, partial in enumerate(partials):
+        rows.put(row, partial)
+    others = Partials.empty(5)
+    others.put_rows(np.array([4, 0, 2, 1]), rows)
+    for at, row in zip((4, 0, 2), range(3), strict=True):
+        assert_identical(others.at(at), partials[row])
+    for at in (1, 3):
+        assert_identical(others.at(at), Partials.empty(1).at(0))
+
+
+def test_rows_merge_as_partials_do():
+    left, right = two_sides(40)
+    halves = [pair_partial(left[:20], right[:20]), pair_partial(left[20:], right[20:], 20)]
+    rows = Partials.empty(2)
+    for row, partial in enumerate(halves):
+        rows.put(row, partial)
+    assert_identical(rows.at(0).merge(rows.at(1)), halves[0].merge(halves[1]))

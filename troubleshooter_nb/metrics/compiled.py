@@ -1,92 +1,137 @@
-"""One fused loop over float32 pairs, from the C file beside this one, where it was compiled.
+"""One fused loop over pairs of numbers, from the C file beside this one, where it was compiled.
 
 It gives the very bits that `metrics.pairwise` computes with numpy, in less time, and without
-holding up other threads. numpy stays the reference: what is not float32, or not finite, is left to
-it.
+holding up other threads. Half precision, float8 and small integers are widened in front of it, a
+leaf at a time. numpy stays the reference: complex numbers, what is not finite and what needs
+scaling are left to it.
 Installing the package compiles the loop where there is a C compiler (``hatch_build.py``).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 
-from troubleshooter_nb.thresholds import FIGURES_BLOCK
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, native_order
+from troubleshooter_nb.metrics.partial import Partials
 
 LIBRARY = "_fused.so"
 
-# What the loop gives, in the order of the C file.
-SUMS = (
-    *("left", "left_square", "right", "right_square", "error", "error_square", "relative"),
-    "product",
+# The kinds of the C file, from 1 on.
+KINDS = (
+    *("float32", "float64", "float16", "bfloat16"),
+    *("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+    *("byte_integer", "byte_float"),
 )
-MAXIMA = ("left_max", "left_min", "right_max", "right_min", "error", "relative", "tolerance")
-COUNTS = ("left_zero", "right_zero", "close", "error_index")
+_CONTIGUOUS, _ALIGNED = 0x1, 0x100  # of ndarray.flags.num
 
 Kernel = Callable[..., int]
 
 
 @cache
-def kernel(name: str = "fused_float32") -> Kernel | None:
+def kernel(name: str = "fused_pairs") -> Kernel | None:
     """The compiled loop, or None where there is none; ctypes lets other threads run meanwhile.
 
-    ``portable_float32`` is the loop for processors without AVX-512.
+    ``portable_pairs`` is the loop for processors without AVX-512.
     """
     try:
         fused: Any = getattr(ctypes.CDLL(str(Path(__file__).with_name(LIBRARY))), name)
     except (OSError, AttributeError):
         return None
-    pointer, real = ctypes.c_void_p, ctypes.c_double
-    fused.argtypes = [pointer, pointer, ctypes.c_int64, real, real, *[pointer] * 5]
-    fused.restype = ctypes.c_int
+    pointer, whole, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+    fused.argtypes = [pointer, whole, whole, real, real, pointer, pointer]
+    fused.restype = whole
     return cast(Kernel, fused)
 
 
-def measure_float32(
-    run: Kernel, left: np.ndarray, right: np.ndarray, rtol: float, atol: float
-) -> tuple[dict[str, float], dict[str, float], dict[str, int], np.ndarray] | None:
-    """Sums, maxima, counts and counts per exponent field of a run of blocks.
-
-    None where numpy has to do it: not all values are finite, or the norms of a block's sides are
-    more than 2**10 apart, or 0.
+def measure(
+    run: Kernel,
+    lefts: Sequence[np.ndarray],
+    rights: Sequence[np.ndarray],
+    start: int = 0,
+    *,
+    rtol: float,
+    atol: float,
+) -> tuple[Partials, np.ndarray]:
+    """`Partial` of pairs, each a run of whole blocks but for the last one, in one call of the loop.
 
     Parameters
     ----------
     run : callable
         From `kernel`.
-    left, right : ndarray of float32, shape (n,), contiguous
-        n is at least 1.
+    lefts, rights : sequence of ndarray, shape (n,), any dtype and n
+        Other shapes are left, too, and so are pairs of unequal length.
+    start : int
+        Flat index of the first element of each.
     rtol, atol : float
-        Closeness of `COUNTS`.
+        Closeness is ``|left - right| <= atol + rtol * |right|``.
 
     Returns
     -------
-    dict
-        `SUMS` by name, in the order of `metrics.partial.pairwise_sum` within a `FIGURES_BLOCK`
-        elements and of `metrics.partial.merge_tree` over blocks.
-    dict
-        `MAXIMA` by name.
-    dict
-        `COUNTS` by name.
-    ndarray of int64, shape (2048,)
-        |left - right| by the exponent field of float64.
+    Partials
+        Blocks are merged as `metrics.partial.merge_tree` does it. Rows that are left to numpy
+        hold anything.
+    ndarray of bool, shape (pairs,)
+        Which were measured.
     """
-    blocks = -(-len(left) // FIGURES_BLOCK)
-    scratch, reals = np.empty((len(SUMS), blocks)), np.empty(len(SUMS) + len(MAXIMA))
-    counts, fields = np.empty(len(COUNTS), np.int64), np.empty(2048, np.int64)
-    inputs = left.ctypes.data, right.ctypes.data, len(left), rtol, atol
-    outputs = (scratch, reals, reals[len(SUMS) :], counts, fields)
-    if not run(*inputs, *(output.ctypes.data for output in outputs)):
-        return None
-    found = reals.tolist()
-    return (
-        dict(zip(SUMS, found, strict=False)),
-        dict(zip(MAXIMA, found[len(SUMS) :], strict=True)),
-        dict(zip(COUNTS, counts.tolist(), strict=True)),
-        fields,
-    )
+    partials = Partials.empty(len(lefts))
+    rows, kept = [], []
+    for left, right in zip(lefts, rights, strict=True):
+        a, b = _direct(left), _direct(right)
+        if a.shape != b.shape or a.ndim != 1:
+            rows.append((0, 0, 0, 0, 0, 0))
+            continue
+        codes = code_of(a.dtype), code_of(b.dtype)
+        rows.append((a.ctypes.data, b.ctypes.data, a.size, *codes, 0))
+        kept.append((a, b))  # a copy has to live until the call
+    pairs = np.array(rows, np.int64).reshape(-1, 6)
+    if len(pairs):
+        addresses = pairs.ctypes.data, _byte_values().ctypes.data, partials.counts.ctypes.data
+        run(addresses[0], len(pairs), start, rtol, atol, *addresses[1:])
+    return partials, pairs[:, 5] != 0
+
+
+@cache
+def code_of(dtype: np.dtype) -> int:
+    """What the loop calls a dtype: equal ones are one format; 0 for those it does not know.
+
+    The low byte is a kind, from 1 on; the rest tells apart what shares one, and is the row of
+    `_byte_values` of kinds that are looked up there.
+    """
+    if dtype in _BYTE_DTYPES:
+        kind = "byte_float" if arithmetic_of(dtype) == "float" else "byte_integer"
+        return KINDS.index(kind) + 1 + 256 * _BYTE_DTYPES.index(dtype)
+    if dtype == np.bool_:
+        return KINDS.index("uint8") + 1 + 256
+    if not dtype.isnative or dtype.name not in KINDS:
+        return 0
+    foreign = dtype.name == "bfloat16" and dtype != np.dtype(ml_dtypes.bfloat16)
+    return KINDS.index(dtype.name) + 1 + 256 * foreign
+
+
+def _direct(values: np.ndarray) -> np.ndarray:
+    """The same values where C can read them: in place, unless they are strided or swapped."""
+    if values.flags.num & _CONTIGUOUS and values.flags.num & _ALIGNED and values.dtype.isnative:
+        return values
+    return np.require(native_order(values), requirements=["C", "A"])
+
+
+# float8 and narrower, and the integers of less than a byte, as far as this ml_dtypes has them
+_BYTE_DTYPES = [
+    np.dtype(found)
+    for _, found in sorted(vars(ml_dtypes).items())
+    if isinstance(found, type) and issubclass(found, np.generic) and np.dtype(found).itemsize == 1
+]
+
+
+@cache
+def _byte_values() -> np.ndarray:
+    """What each byte means in each of `_BYTE_DTYPES`; float32, shape (dtypes, 256)."""
+    stored = np.arange(256, dtype=np.uint8)
+    return np.array([computable(stored.view(dtype)) for dtype in _BYTE_DTYPES], np.float32)

@@ -5,7 +5,7 @@ The second tensor, the benchmark, is the reference of every relative figure.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.compiled import Kernel, measure_float32
+from troubleshooter_nb.metrics.compiled import Kernel, measure
 from troubleshooter_nb.metrics.floats import (
     arithmetic_of,
     computable,
@@ -23,7 +23,7 @@ from troubleshooter_nb.metrics.floats import (
 from troubleshooter_nb.metrics.partial import (
     EXPONENTS,
     Partial,
-    bins_of_fields,
+    Partials,
     exponent_histogram,
     merge_tree,
     pairwise_sum,
@@ -35,7 +35,6 @@ from troubleshooter_nb.metrics.summary import (
     bits_seen,
     magnitudes,
     root,
-    scaled,
     side_figures,
     summarise_block,
     sums,
@@ -153,15 +152,16 @@ def pair_partial(
         If the lengths differ or a dtype holds no numbers.
     """
     _check(actual, benchmark)
+    if kernel is not None:
+        found, done = measure(kernel, [actual], [benchmark], start, rtol=rtol, atol=atol)
+        if done[0]:
+            return found.at(0)
     actual, benchmark = native_order(actual), native_order(benchmark)
     masks = np.array([bits_seen(actual), bits_seen(benchmark)], np.uint64)
     figures = _Figures({}, {}, {}, np.zeros(len(EXPONENTS), np.int64))
     # What leaves float64's range is inf on purpose, and a signalling NaN may warn anywhere.
     with np.errstate(all="ignore"):
-        compiled = kernel is not None and _measure_compiled(
-            figures, kernel, actual, benchmark, start, rtol, atol
-        )
-        if len(actual) and not compiled:
+        if len(actual):
             _measure(figures, actual, benchmark, start, rtol, atol, equal_nan)
     return figures.pack(masks)
 
@@ -178,12 +178,14 @@ def pair_run(
     Runs of `FIGURES_BLOCK` times a power of two may be merged with `merge_tree`; the last may be
     shorter.
     """
-    if kernel is not None and len(actual) > FIGURES_BLOCK and actual.dtype == np.float32:
+    if kernel is not None:
         _check(actual, benchmark)
-        figures = _Figures({}, {}, {}, np.zeros(len(EXPONENTS), np.int64))
         wanted = {name: tolerance[name] for name in ("rtol", "atol")}
-        if _measure_compiled(figures, kernel, actual, benchmark, start, **wanted):
-            return figures.pack(np.array([bits_seen(actual), bits_seen(benchmark)], np.uint64))
+        found, done = measure(kernel, [actual], [benchmark], start, **wanted)
+        if done[0]:
+            return found.at(0)
+        if len(actual) <= FIGURES_BLOCK:
+            kernel = None
     spans = range(0, max(len(actual), 1), FIGURES_BLOCK)
     return merge_tree(
         pair_partial(
@@ -197,8 +199,58 @@ def pair_run(
     )
 
 
+def measure_many(
+    lefts: Sequence[np.ndarray],
+    rights: Sequence[np.ndarray],
+    kernel: Kernel | None,
+    *,
+    rtol: float,
+    atol: float,
+    equal_nan: bool,
+) -> Partials:
+    """`pair_partial` of many whole pairs, each of at most `FIGURES_BLOCK` elements: a row for each.
+
+    One call of the compiled loop measures what it can, and numpy the rest, one by one.
+
+    Raises
+    ------
+    ValueError
+        If the lengths of a pair differ or a dtype holds no numbers.
+    """
+    if kernel is None:
+        found, done = Partials.empty(len(lefts)), np.zeros(len(lefts), np.bool_)
+    else:
+        found, done = measure(kernel, lefts, rights, rtol=rtol, atol=atol)
+    tolerance = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    for row in np.flatnonzero(~done).tolist():
+        found.put(row, pair_partial(lefts[row], rights[row], **tolerance))
+    return found
+
+
 def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) -> dict[str, float]:
+    """The row of `figures_of` for one pair, as Python's numbers."""
+    partials = Partials.empty(1)
+    partials.put(0, partial)
+    figures = figures_of(partials, [left_dtype], [right_dtype])
+    return {name: column[0].item() for name, column in figures.items()}
+
+
+def figures_of(
+    partials: Partials, left_dtypes: Sequence[np.dtype], right_dtypes: Sequence[np.dtype]
+) -> dict[str, np.ndarray]:
     """Every figure of `PAIR_FIGURES`, and `SUMMARY_FIGURES` with ``left_`` and ``right_``.
+
+    Parameters
+    ----------
+    partials : Partials
+        Of n pairs.
+    left_dtypes, right_dtypes : sequence of dtype
+        What the two sides of each are stored as.
+
+    Returns
+    -------
+    dict
+        A column of shape (n,) for each, of the dtype that those tables name.
 
     Notes
     -----
@@ -206,79 +258,91 @@ def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) 
     not empty, and so are those relative to single elements where all of them are relative to 0,
     unless nothing differs. A figure beyond float64's range is inf.
     """
-    known = _Known(partial)
-    figures = _error_figures(known, left_dtype, right_dtype)
-    for side in ("left", "right"):
-        figures |= _side_figures(known, side)
+    known = _Known(partials)
+    # Rows for which a quotient has no meaning are replaced afterwards.
+    with np.errstate(all="ignore"):
+        figures = _error_figures(known, left_dtypes, right_dtypes)
+        for side in ("left", "right"):
+            figures |= _side_figures(known, side)
     return figures
 
 
 class _Known:
-    """A `Partial` as Python's numbers under their names: numpy's scalars cost ten times as much."""
+    """The columns of `Partials` under their names."""
 
-    def __init__(self, partial: Partial) -> None:
-        self.counts = dict(zip(_COUNTS, partial.counts.tolist(), strict=True))
-        sums = zip(partial.mantissas.tolist(), partial.exponents.tolist(), strict=True)
-        self.sums: dict[str, tuple[float, int]] = dict(zip(_SUMS, sums, strict=True))
-        self.maxima: dict[str, float] = dict(zip(_MAXIMA, partial.maxima.tolist(), strict=True))
-        self.error_index = int(partial.positions[_MAXIMA.index("error")])
-        self.masks = partial.masks.tolist()
+    def __init__(self, partials: Partials) -> None:
+        self.counts = dict(zip(_COUNTS, partials.counts.T, strict=True))
+        sums = zip(partials.mantissas.T, partials.exponents.T, strict=True)
+        self.sums: dict[str, tuple[np.ndarray, np.ndarray]] = dict(zip(_SUMS, sums, strict=True))
+        self.maxima = dict(zip(_MAXIMA, partials.maxima.T, strict=True))
+        self.error_index = partials.positions[:, _MAXIMA.index("error")]
+        self.masks = partials.masks.T
 
-    def value(self, name: str, exponent: int = 0) -> float:
-        """A sum divided by ``2**exponent``."""
+    def value(self, name: str, exponent: np.ndarray | int = 0) -> np.ndarray:
+        """A sum divided by ``2**exponent``; inf beyond float64's range."""
         mantissa, own = self.sums[name]
-        return scaled(mantissa, own - exponent)
+        return np.asarray(np.ldexp(mantissa, own - exponent))
 
-    def norm_exponent(self, name: str) -> int:
+    def norm_exponent(self, name: str) -> np.ndarray:
         """Power of two to divide a side by, so that its sum of squares is between 1/4 and 1."""
         mantissa, exponent = self.sums[f"{name}_square"]
-        return (math.frexp(mantissa)[1] + exponent + 1) // 2
+        return np.asarray((np.frexp(mantissa)[1] + exponent + 1) // 2)
 
-    def maximum(self, name: str) -> float:
-        return max(self.maxima[name], 0.0)
+    def maximum(self, name: str) -> np.ndarray:
+        return np.maximum(self.maxima[name], 0.0)
 
 
-def _error_figures(known: _Known, left_dtype: np.dtype, right_dtype: np.dtype) -> dict[str, float]:
+def _error_figures(
+    known: _Known, left_dtypes: Sequence[np.dtype], right_dtypes: Sequence[np.dtype]
+) -> dict[str, np.ndarray]:
     n = known.counts
     count, finite = n["count"], n["finite"]
-    none = float("nan") if count and not finite else 0.0
-    error = known.maximum("error") if finite else none
+    some = finite > 0
+    none = np.where((count > 0) & ~some, np.nan, 0.0)
+    error = np.where(some, known.maximum("error"), none)
     relative_count = finite - n["zero_reference"]
-    relative_none = float("nan") if error else none
-    relative_mean = known.value("relative") / relative_count if relative_count else relative_none
+    relative_none = np.where(error == 0.0, none, np.nan)
+    any_relative = relative_count > 0
+    mean = np.where(any_relative, known.value("relative") / relative_count, relative_none)
     cosine = _cosine(known, finite)
-    is_complex = "c" in (left_dtype.kind, right_dtype.kind)
+    dtypes = list(zip(left_dtypes, right_dtypes, strict=True))
+    is_complex = np.array(["c" in (left.kind, right.kind) for left, right in dtypes], np.bool_)
+    same = np.array([left is right or same_dtype(left, right) for left, right in dtypes], np.bool_)
     return {
-        "identical": n["different_bits"] == 0 and same_dtype(left_dtype, right_dtype),
+        "identical": (n["different_bits"] == 0) & same,
         "allclose": n["close"] == count,
-        "allclose_ratio": n["close"] / count if count else 1.0,
+        "allclose_ratio": np.where(count > 0, n["close"] / count, 1.0),
         # Rounded up a little, so that it does pass.
         "smallest_passing_tolerance": known.maximum("tolerance") * (1.0 + 2.0**-50),
         "cosine": cosine,
         # A mean of moduli centres no complex numbers.
-        "correlation": cosine if is_complex else _correlation(known, finite),
-        "rmse": _root_mean(known, finite) if finite else none,
-        "mape": 100.0 * relative_mean,
+        "correlation": np.where(is_complex, cosine, _correlation(known, finite)),
+        "rmse": np.where(some, _root_mean(known, finite), none),
+        "mape": 100.0 * mean,
         "max_abs_error": error,
-        "mean_abs_error": _mean(known, finite) if finite else none,
-        "max_rel_error": known.maximum("relative") if relative_count else relative_none,
-        "mean_rel_error": relative_mean,
-        "rel_l2_error": _relative_l2(known) if finite else none,
+        "mean_abs_error": np.where(some, _mean(known, "error", finite), none),
+        "max_rel_error": np.where(any_relative, known.maximum("relative"), relative_none),
+        "mean_rel_error": mean,
+        "rel_l2_error": np.where(some, _relative_l2(known), none),
         "nan_mismatch_count": n["nan_mismatch"],
         "inf_mismatch_count": n["inf_mismatch"],
         "unequal_count": n["different_values"],
         "zero_reference_count": n["zero_reference"],
         "max_abs_index": known.error_index,
-        "left_significand_bits": used_significand_bits(known.masks[0], left_dtype),
-        "right_significand_bits": used_significand_bits(known.masks[1], right_dtype),
+        "left_significand_bits": _used_bits(known.masks[0], left_dtypes),
+        "right_significand_bits": _used_bits(known.masks[1], right_dtypes),
     }
 
 
-def _side_figures(known: _Known, side: str) -> dict[str, float]:
-    nan, inf, zero = (known.counts[f"{side}_{name}"] for name in ("nan", "inf", "zero"))
+def _used_bits(masks: np.ndarray, dtypes: Sequence[np.dtype]) -> np.ndarray:
+    return np.array(list(map(used_significand_bits, masks.tolist(), dtypes)), np.int64)
+
+
+def _side_figures(known: _Known, side: str) -> dict[str, np.ndarray]:
+    counts = known.counts["count"], *(known.counts[f"{side}_{n}"] for n in ("nan", "inf", "zero"))
     sums = known.sums[side], known.sums[f"{side}_square"]
     extremes = known.maxima[f"{side}_max"], known.maxima[f"{side}_min"]
-    named = side_figures(known.counts["count"], nan, inf, zero, *sums, *extremes)
+    named = side_figures(*counts, *sums, *extremes)
     return {f"{side}_{name}": named[name] for name in SUMMARY_FIGURES}
 
 
@@ -414,56 +478,6 @@ def _measure(
     figures.sums["product"] = _product(figures, pair, work[4])
 
 
-def _measure_compiled(
-    figures: _Figures,
-    kernel: Kernel,
-    left: np.ndarray,
-    right: np.ndarray,
-    start: int,
-    rtol: float,
-    atol: float,
-) -> bool:
-    """Do what `_measure` does for ordinary blocks of float32; False leaves the block to it."""
-    if not (left.dtype == right.dtype == np.float32 and left.flags.c_contiguous):
-        return False
-    if not right.flags.c_contiguous or not len(left):
-        return False
-    found = measure_float32(kernel, left, right, rtol, atol)
-    if found is None:
-        return False
-    sums, maxima, counts, fields = found
-    size, zeros = len(left), int(fields[0])  # a float32 difference is never subnormal in float64
-    fields[0] = 0
-    # Nor do squares of float32 leave float64's range, so every scale is 0.
-    for side in ("left", "right"):
-        summary = BlockSummary(
-            count=size,
-            nan=0,
-            inf=0,
-            zero=counts[f"{side}_zero"],
-            total=sums[side],
-            square=sums[f"{side}_square"],
-            exponent=0,
-            largest=maxima[f"{side}_max"] + 0.0,
-            smallest=0.0 - maxima[f"{side}_min"],
-        )
-        figures.add_side(side, summary)
-        figures.add_sums(f"both_{side}", summary.total, summary.square, 0)
-    figures.add_sums("error", sums["error"], sums["error_square"], 0)
-    figures.sums["relative"] = (sums["relative"], 0)
-    figures.sums["product"] = (sums["product"], 0)
-    figures.histogram = bins_of_fields(fields)
-    same_bits = not maxima["error"] and _same_bits(left, right)
-    figures.counts |= {"count": size, "finite": size, "different_bits": int(not same_bits)}
-    figures.counts |= {"different_values": size - zeros, "zero_reference": counts["right_zero"]}
-    figures.counts["close"] = counts["close"] if maxima["error"] > atol else size
-    if not same_bits:
-        figures.maxima |= {name: (maxima[name], -1) for name in ("relative", "tolerance")}
-    if maxima["error"]:
-        figures.maxima["error"] = (maxima["error"], start + counts["error_index"])
-    return True
-
-
 def _add_nonfinite(figures: _Figures, left: np.ndarray, right: np.ndarray, equal_nan: bool) -> None:
     """Count elements where a side is not finite."""
     left_nan, right_nan = np.isnan(left), np.isnan(right)
@@ -579,41 +593,34 @@ def _add_errors(
     figures.maxima["relative"] = (float(np.maximum.reduce(relative)), -1)
 
 
-def _mean(known: _Known, finite: int) -> float:
-    mantissa, exponent = known.sums["error"]
-    return scaled(mantissa / finite, exponent)
+def _mean(known: _Known, name: str, finite: np.ndarray) -> np.ndarray:
+    mantissa, exponent = known.sums[name]
+    return np.asarray(np.ldexp(mantissa / finite, exponent))
 
 
-def _root_mean(known: _Known, finite: int) -> float:
+def _root_mean(known: _Known, finite: np.ndarray) -> np.ndarray:
     mantissa, exponent = known.sums["error_square"]
     return root(mantissa / finite, exponent)
 
 
-def _relative_l2(known: _Known) -> float:
+def _relative_l2(known: _Known) -> np.ndarray:
     i, j = known.norm_exponent("error"), known.norm_exponent("both_right")
     error = known.value("error_square", 2 * i)
     reference = known.value("both_right_square", 2 * j)
-    if error == 0.0:
-        return 0.0
-    if reference == 0.0:
-        return float("inf")
-    return root(error / reference, 2 * (i - j))
+    found = np.where(reference == 0.0, np.inf, root(error / reference, 2 * (i - j)))
+    return np.where(error == 0.0, 0.0, found)
 
 
-def _cosine(known: _Known, finite: int) -> float:
+def _cosine(known: _Known, finite: np.ndarray) -> np.ndarray:
     i, j = known.norm_exponent("both_left"), known.norm_exponent("both_right")
     left = known.value("both_left_square", 2 * i)
     right = known.value("both_right_square", 2 * j)
-    if not finite or (left == 0.0) != (right == 0.0):
-        return float("nan")
-    if left == 0.0:
-        return 1.0
-    return _clipped(known.value("product", i + j) / math.sqrt(left * right))
+    cosine = np.clip(known.value("product", i + j) / np.sqrt(left * right), -1.0, 1.0)
+    both_zero = np.where((left == 0.0) & (right == 0.0), 1.0, cosine)
+    return np.where((finite == 0) | ((left == 0.0) != (right == 0.0)), np.nan, both_zero)
 
 
-def _correlation(known: _Known, finite: int) -> float:
-    if finite < 2:
-        return float("nan")
+def _correlation(known: _Known, finite: np.ndarray) -> np.ndarray:
     i, j = known.norm_exponent("both_left"), known.norm_exponent("both_right")
     left, right = known.value("both_left", i), known.value("both_right", j)
     left_square = known.value("both_left_square", 2 * i)
@@ -621,12 +628,7 @@ def _correlation(known: _Known, finite: int) -> float:
     left_spread = left_square - left * left / finite
     right_spread = right_square - right * right / finite
     # Below this the spread is only the rounding of the sums: the side is constant.
-    if not (left_spread > 1e-13 * left_square and right_spread > 1e-13 * right_square):
-        return float("nan")
+    varied = (left_spread > 1e-13 * left_square) & (right_spread > 1e-13 * right_square)
     covariance = known.value("product", i + j) - left * right / finite
-    return _clipped(covariance / math.sqrt(left_spread * right_spread))
-
-
-def _clipped(cosine: float) -> float:
-    """Without what rounding put beyond 1; nan stays."""
-    return cosine if math.isnan(cosine) else min(max(cosine, -1.0), 1.0)
+    correlation = np.clip(covariance / np.sqrt(left_spread * right_spread), -1.0, 1.0)
+    return np.where((finite >= 2) & varied, correlation, np.nan)

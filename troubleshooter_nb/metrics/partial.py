@@ -65,6 +65,75 @@ class Partial:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Partials:
+    """n partials of pairs (`metrics.pairwise`) as columns, one row each.
+
+    The columns of `empty` are views of one array, one behind the other: the compiled loop fills
+    them from the address of the first.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n, 14)
+    mantissas : ndarray of float64, shape (n, 12)
+    exponents : ndarray of int64, shape (n, 12)
+    maxima : ndarray of float64, shape (n, 7)
+    positions : ndarray of int64, shape (n, 7)
+    masks : ndarray of uint64, shape (n, 2)
+    histogram : ndarray of int64, shape (n, 96)
+    """
+
+    counts: np.ndarray
+    mantissas: np.ndarray
+    exponents: np.ndarray
+    maxima: np.ndarray
+    positions: np.ndarray
+    masks: np.ndarray
+    histogram: np.ndarray
+
+    @classmethod
+    def empty(cls, count: int) -> Partials:
+        """`count` partials of no elements each."""
+        memory = np.zeros(count * sum(width for _, width, _ in _COLUMNS), np.int64)
+        columns, start = {}, 0
+        for name, width, kind in _COLUMNS:
+            stop = start + count * width
+            columns[name] = memory[start:stop].view(kind).reshape(count, width)
+            start = stop
+        columns["maxima"][...] = -np.inf
+        columns["positions"][...] = -1
+        return cls(**columns)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def at(self, row: int) -> Partial:
+        """One of them; its arrays are views of the columns."""
+        return Partial(**{name: getattr(self, name)[row] for name, _, _ in _COLUMNS})
+
+    def put(self, row: int, partial: Partial) -> None:
+        """Overwrite one row."""
+        for name, _, _ in _COLUMNS:
+            getattr(self, name)[row] = getattr(partial, name)
+
+    def put_rows(self, rows: np.ndarray, others: Partials) -> None:
+        """Overwrite the rows of these indices, shape (m,), with m others."""
+        for name, _, _ in _COLUMNS:
+            getattr(self, name)[rows] = getattr(others, name)
+
+
+# name, length and dtype of the columns of pairs, in the order of the C file
+_COLUMNS = (
+    ("counts", 14, np.int64),
+    ("mantissas", 12, np.float64),
+    ("exponents", 12, np.int64),
+    ("maxima", 7, np.float64),
+    ("positions", 7, np.int64),
+    ("masks", 2, np.uint64),
+    ("histogram", len(EXPONENTS), np.int64),
+)
+
+
 def merge_tree(partials: Iterable[Partial]) -> Partial:
     """Merge consecutive partials of equal size (the last may be shorter) along the fixed tree.
 

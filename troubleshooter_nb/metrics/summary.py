@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -198,26 +197,42 @@ def summarise(
 
 def summary_figures(partial: Partial) -> dict[str, float]:
     """Figures by name from a summary `Partial`."""
-    sums = zip(partial.mantissas.tolist(), partial.exponents.tolist(), strict=True)
-    return side_figures(*partial.counts.tolist(), *sums, *partial.maxima.tolist())
+    total, square = zip(partial.mantissas[:, None], partial.exponents[:, None], strict=True)
+    extremes = partial.maxima[:, None]
+    columns = side_figures(*partial.counts[:, None], total, square, *extremes)
+    return {name: column[0].item() for name, column in columns.items()}
 
 
 def side_figures(
-    count: int,
-    nan: int,
-    inf: int,
-    zero: int,
-    total: tuple[float, int],
-    square: tuple[float, int],
-    largest: float,
-    minus_smallest: float,
-) -> dict[str, float]:
-    """Name the figures of one side; sums are a mantissa and an exponent."""
+    count: np.ndarray,
+    nan: np.ndarray,
+    inf: np.ndarray,
+    zero: np.ndarray,
+    total: tuple[np.ndarray, np.ndarray],
+    square: tuple[np.ndarray, np.ndarray],
+    largest: np.ndarray,
+    minus_smallest: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """`SUMMARY_FIGURES` of one side of n tensors, as columns of shape (n,).
+
+    Parameters
+    ----------
+    count, nan, inf, zero : ndarray of int64, shape (n,)
+        Elements, and of them those that are NaN, infinite or 0.
+    total, square : tuple of ndarray of float64 and of int64, shape (n,)
+        Sums of the finite values and of their squares, as mantissas and exponents.
+    largest, minus_smallest : ndarray of float64, shape (n,)
+        Of the finite values.
+    """
     finite = count - nan - inf
+    some = finite > 0
+    # Without a finite value there is nothing to divide; a mean beyond float64's range is inf.
+    with np.errstate(all="ignore"):
+        mean = np.ldexp(total[0] / finite, total[1])
     return {
-        "min": -minus_smallest if finite else float("nan"),
-        "max": largest if finite else float("nan"),
-        "mean": scaled(total[0] / finite, total[1]) if finite else float("nan"),
+        "min": np.where(some, -minus_smallest, np.nan),
+        "max": np.where(some, largest, np.nan),
+        "mean": np.where(some, mean, np.nan),
         "l2": root(*square),
         "nan_count": nan,
         "inf_count": inf,
@@ -225,21 +240,14 @@ def side_figures(
     }
 
 
-def scaled(mantissa: float, exponent: int) -> float:
-    """``mantissa * 2**exponent``, inf beyond float64's range.
+def root(mantissa: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """Square root of ``mantissa * 2**exponent``, shape (n,); exact scaling, so no early overflow.
 
-    Of Python's numbers: numpy's scalars cost ten times as much.
+    inf beyond float64's range.
     """
-    try:
-        return math.ldexp(mantissa, exponent)
-    except OverflowError:
-        return math.copysign(math.inf, mantissa)
-
-
-def root(mantissa: float, exponent: int) -> float:
-    """Square root of ``mantissa * 2**exponent``; exact scaling, so no early overflow."""
     odd = exponent & 1
-    return scaled(math.sqrt(mantissa * (1 + odd)), (exponent - odd) // 2)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.ldexp(np.sqrt(mantissa * (1 + odd)), (exponent - odd) // 2))
 
 
 def bits_seen(values: np.ndarray) -> int:
