@@ -206,6 +206,17 @@ def test_zeros_are_measured_with_the_same_bits(kernel, zero, token, size):
         equal(-sides["left"], -sides["right"], kernel)
 
 
+@pytest.mark.parametrize("size", [1, 9, 127, 128, 300, 8192, 8193, 20_000, FIGURES_BLOCK])
+@pytest.mark.parametrize("token", ["float32", "float64", "bfloat16", "int32"])
+def test_sides_of_unlike_norms_have_the_same_bits(kernel, token, size):
+    rng = np.random.default_rng(size)
+    left, right = values_of(token, rng, size), values_of(token, rng, size)
+    left = (left.astype(np.float64) * (60_000 if token == "int32" else 2.0**30)).astype(left.dtype)
+    assert measured(left, right, kernel)
+    equal(left, right, kernel)
+    equal(right, left, kernel)
+
+
 @pytest.mark.parametrize("size", [5, 128, 9000])
 @pytest.mark.parametrize(
     "scale", [2.0**-1074, 2.0**-1030, 2.0**-401, 2.0**-399, 2.0**399, 2.0**401]

@@ -53,10 +53,11 @@ struct seen {
 static const struct seen NOTHING = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -1.0, -INFINITY,
                                     -INFINITY, 0, 0, 0, 0, 0};
 
-/* How closeness is judged, and four histograms: neighbours often fall into one bin, and its counter
- * would be waited for. */
+/* How closeness is judged, and errors counted by exponent: in one histogram (`spread` 0), or in four
+ * (3), as neighbours often fall into one bin, and its counter would be waited for. */
 struct task {
     double rtol, atol;
+    int spread;
     int64_t fields[4][BINS];
 };
 
@@ -285,14 +286,16 @@ INLINE void element(double a, double b, int64_t at, struct task *task, double *s
         seen->error = error;
         seen->error_index = at;
     }
-    count_error(task->fields[at & 3], error);
+    count_error(task->fields[0], error);
 }
 
-/* Whole leaves from element `from` on: their sums into `table`, the rest into `seen` and `task`. 0 at
- * the first NaN or infinity, or at squares that may leave float64's range. */
+/* Leaves of `length` elements, a multiple of 8, from element `from` on: their sums into `table`, the
+ * rest into `seen` and `task`. 0 at the first NaN or infinity, or at squares that may leave float64's
+ * range. */
 INLINE int leaves_of_vectors(const struct side *left, const struct side *right, int64_t from,
-                             int64_t leaves, struct task *task, double *restrict table,
-                             struct seen *restrict seen, const int doubles)
+                             int64_t leaves, const int length, struct task *task,
+                             double *restrict table, struct seen *restrict seen,
+                             const int doubles)
 {
     const reals none = {-INFINITY, -INFINITY, -INFINITY, -INFINITY}, one = {1.0, 1.0, 1.0, 1.0};
     const double rtol = task->rtol, atol = task->atol;
@@ -303,13 +306,13 @@ INLINE int leaves_of_vectors(const struct side *left, const struct side *right, 
     union leaf memory[2];
 
     for (int64_t leaf = 0; leaf < leaves; leaf++) {
-        const int64_t start = from + leaf * LEAF;
-        const void *xs = fetch(left, start, LEAF, memory), *ys = fetch(right, start, LEAF, memory + 1);
+        const int64_t start = from + leaf * length;
+        const void *xs = fetch(left, start, length, memory), *ys = fetch(right, start, length, memory + 1);
         double halves[2][SUMS], leaf_error = -1.0;
         /* Half of the accumulators at a time: all of them do not fit the registers. */
         for (int half = 0; half < 2; half++) {
             reals sum[SUMS] = {{0}}, top_error = {0};
-            for (int k = 0; k < LEAF; k += LANES) {
+            for (int k = 0; k < length; k += LANES) {
                 reals a = four(xs, k + half * HALF, doubles), b = four(ys, k + half * HALF, doubles);
                 reals reference = magnitude(b), d = magnitude(a - b);
                 bits zero = (bits)(b == 0.0);
@@ -350,9 +353,9 @@ INLINE int leaves_of_vectors(const struct side *left, const struct side *right, 
             for (seen->error_index = start; error[seen->error_index - start] != leaf_error;)
                 seen->error_index++;
         }
-        for (int i = 0; i < LEAF; i += 4)
+        for (int i = 0; i < length; i += 4)
             for (int j = 0; j < 4; j++)
-                count_error(task->fields[j], error[i + j]);
+                count_error(task->fields[j & task->spread], error[i + j]);
     }
     const struct seen more = {largest(top_a), largest(top_minus_a), largest(top_b),
                               largest(top_minus_b), -1.0, largest(top_relative),
@@ -363,12 +366,12 @@ INLINE int leaves_of_vectors(const struct side *left, const struct side *right, 
 }
 
 VECTORISED static int leaves_portable(const struct side *left, const struct side *right,
-                                      int64_t from, int64_t leaves, struct task *task,
+                                      int64_t from, int64_t leaves, int length, struct task *task,
                                       double *restrict table, struct seen *restrict seen,
                                       int doubles)
 {
-    return doubles ? leaves_of_vectors(left, right, from, leaves, task, table, seen, 1)
-                   : leaves_of_vectors(left, right, from, leaves, task, table, seen, 0);
+    return doubles ? leaves_of_vectors(left, right, from, leaves, length, task, table, seen, 1)
+                   : leaves_of_vectors(left, right, from, leaves, length, task, table, seen, 0);
 }
 
 #ifdef HAS_AVX512
@@ -385,7 +388,8 @@ WITH_AVX512 static inline double sum_of_lanes(__m512d lanes)
 
 /* Count the errors of a leaf by exponent: each exponent that may occur is compared with all of them
  * at once, as the errors of one leaf seldom differ in many. */
-WITH_AVX512 static inline void count_leaf(const uint16_t *exponent, double top, int64_t *fields)
+WITH_AVX512 static inline void count_leaf(const uint16_t *exponent, int length, double top,
+                                          int64_t *fields)
 {
     __m512i of[4], low = _mm512_set1_epi16(-1);
     uint16_t lowest[32];
@@ -403,8 +407,8 @@ WITH_AVX512 static inline void count_leaf(const uint16_t *exponent, double top, 
     __m128i few = _mm_min_epu16(_mm_loadu_si128((__m128i *)lowest),
                                 _mm_loadu_si128((__m128i *)(lowest + 8)));
     first = _mm_extract_epi16(_mm_minpos_epu16(few), 0) + 1;
-    if (last - first >= MOST_ROWS) {
-        for (int i = 0; i < LEAF; i++)
+    if (length < LEAF || last - first >= MOST_ROWS) {
+        for (int i = 0; i < length; i++)
             fields[exponent[i]]++;
         return;
     }
@@ -438,9 +442,9 @@ WITH_AVX512 INLINE __m512i count_mask8(__m512i counts, __mmask8 true_lanes)
 
 /* As leaves_of_vectors. */
 WITH_AVX512 INLINE int leaves_of_avx512(const struct side *left, const struct side *right,
-                                        int64_t from, int64_t leaves, struct task *task,
-                                        double *restrict table, struct seen *restrict seen,
-                                        const int doubles)
+                                        int64_t from, int64_t leaves, const int length,
+                                        struct task *task, double *restrict table,
+                                        struct seen *restrict seen, const int doubles)
 {
     const __m512d one = _mm512_set1_pd(1.0), zero = _mm512_setzero_pd();
     const __m512d rtols = _mm512_set1_pd(task->rtol), atols = _mm512_set1_pd(task->atol);
@@ -457,8 +461,8 @@ WITH_AVX512 INLINE int leaves_of_avx512(const struct side *left, const struct si
     union leaf memory[2];
 
     for (int64_t leaf = 0; leaf < leaves; leaf++) {
-        const int64_t start = from + leaf * LEAF;
-        const void *xs = fetch(left, start, LEAF, memory), *ys = fetch(right, start, LEAF, memory + 1);
+        const int64_t start = from + leaf * length;
+        const void *xs = fetch(left, start, length, memory), *ys = fetch(right, start, length, memory + 1);
         const float *x = xs, *y = ys;
         const double *wide_x = xs, *wide_y = ys;
         /* A tolerance is divided only where it may be the largest: there is room for rounding. */
@@ -468,17 +472,18 @@ WITH_AVX512 INLINE int leaves_of_avx512(const struct side *left, const struct si
 
         for (int s = 0; s < SUMS; s++)
             sum[s] = zero;
-        for (int k = 0; k < LEAF && !doubles; k += VECTOR) {
-            __m512 a = _mm512_loadu_ps(x + k), b = _mm512_loadu_ps(y + k);
-            left_max = _mm512_max_ps(left_max, a);
-            left_min = _mm512_min_ps(left_min, a);
-            right_max = _mm512_max_ps(right_max, b);
-            right_min = _mm512_min_ps(right_min, b);
+        for (int k = 0; k < length && !doubles; k += VECTOR) {
+            const __mmask16 here = length - k < VECTOR ? 0xff : 0xffff;
+            __m512 a = _mm512_maskz_loadu_ps(here, x + k), b = _mm512_maskz_loadu_ps(here, y + k);
+            left_max = _mm512_mask_max_ps(left_max, here, left_max, a);
+            left_min = _mm512_mask_min_ps(left_min, here, left_min, a);
+            right_max = _mm512_mask_max_ps(right_max, here, right_max, b);
+            right_min = _mm512_mask_min_ps(right_min, here, right_min, b);
             /* No popcount of a short mask: GCC 12 reads one that it put on the stack as 32 bits. */
-            left_zero = count_mask16(left_zero, _mm512_cmp_ps_mask(a, zeros, _CMP_EQ_OQ));
-            right_zero = count_mask16(right_zero, _mm512_cmp_ps_mask(b, zeros, _CMP_EQ_OQ));
+            left_zero = count_mask16(left_zero, _mm512_mask_cmp_ps_mask(here, a, zeros, _CMP_EQ_OQ));
+            right_zero = count_mask16(right_zero, _mm512_mask_cmp_ps_mask(here, b, zeros, _CMP_EQ_OQ));
         }
-        for (int k = 0; k < LEAF; k += LANES) {
+        for (int k = 0; k < length; k += LANES) {
             __m512d a, b;
             if (doubles) {
                 a = _mm512_loadu_pd(wide_x + k);
@@ -521,7 +526,7 @@ WITH_AVX512 INLINE int leaves_of_avx512(const struct side *left, const struct si
         if (!(table[leaves + leaf] < SQUARE_BOUND && table[3 * leaves + leaf] < SQUARE_BOUND))
             return 0;
         if (over)
-            for (int i = 0; i < LEAF; i++) {
+            for (int i = 0; i < length; i++) {
                 double a = value(xs, i, doubles), b = value(ys, i, doubles);
                 double tolerance = fabs(a - b) / (fabs(b) + 1.0);
                 top_tolerance = tolerance > top_tolerance ? tolerance : top_tolerance;
@@ -534,7 +539,7 @@ WITH_AVX512 INLINE int leaves_of_avx512(const struct side *left, const struct si
             seen->error = leaf_error;
             seen->error_index = start + worst;
         }
-        count_leaf(exponent, leaf_error, task->fields[0]);
+        count_leaf(exponent, length, leaf_error, task->fields[0]);
     }
     more.left = doubles ? _mm512_reduce_max_pd(left_top) : _mm512_reduce_max_ps(left_max);
     more.minus_left = -(doubles ? _mm512_reduce_min_pd(left_low) : _mm512_reduce_min_ps(left_min));
@@ -552,49 +557,27 @@ WITH_AVX512 INLINE int leaves_of_avx512(const struct side *left, const struct si
 }
 
 WITH_AVX512 static int leaves_avx512(const struct side *left, const struct side *right,
-                                     int64_t from, int64_t leaves, struct task *task,
+                                     int64_t from, int64_t leaves, int length, struct task *task,
                                      double *restrict table, struct seen *restrict seen,
                                      int doubles)
 {
-    return doubles ? leaves_of_avx512(left, right, from, leaves, task, table, seen, 1)
-                   : leaves_of_avx512(left, right, from, leaves, task, table, seen, 0);
+    if (length < LEAF)
+        return doubles ? leaves_of_avx512(left, right, from, 1, length, task, table, seen, 1)
+                       : leaves_of_avx512(left, right, from, 1, length, task, table, seen, 0);
+    return doubles ? leaves_of_avx512(left, right, from, leaves, LEAF, task, table, seen, 1)
+                   : leaves_of_avx512(left, right, from, leaves, LEAF, task, table, seen, 0);
 }
 #endif
 
 static int some_leaves(const struct side *left, const struct side *right, int64_t from,
-                       int64_t leaves, struct task *task, double *restrict table,
+                       int64_t leaves, int length, struct task *task, double *restrict table,
                        struct seen *restrict seen, int doubles, int portable)
 {
 #ifdef HAS_AVX512
     if (!portable)
-        return leaves_avx512(left, right, from, leaves, task, table, seen, doubles);
+        return leaves_avx512(left, right, from, leaves, length, task, table, seen, doubles);
 #endif
-    return leaves_portable(left, right, from, leaves, task, table, seen, doubles);
-}
-
-/* Sums of less than a leaf: in 8 accumulators, and what is left over one by one. */
-INLINE void part_of_leaf(const struct side *left, const struct side *right, int64_t from,
-                         int64_t size, struct task *task, double *sums, struct seen *seen,
-                         const int doubles)
-{
-    double lane[LANES][SUMS] = {{0}}, more[SUMS];
-    union leaf memory[2];
-    const void *x = fetch(left, from, size, memory), *y = fetch(right, from, size, memory + 1);
-    int64_t i = 0;
-
-    for (; i < size - size % LANES; i++) {
-        element(value(x, i, doubles), value(y, i, doubles), from + i, task, more, seen);
-        for (int s = 0; s < SUMS; s++)
-            lane[i % LANES][s] += more[s];
-    }
-    for (int s = 0; s < SUMS; s++)
-        sums[s] = ((lane[0][s] + lane[1][s]) + (lane[2][s] + lane[3][s])) +
-                  ((lane[4][s] + lane[5][s]) + (lane[6][s] + lane[7][s]));
-    for (; i < size; i++) {
-        element(value(x, i, doubles), value(y, i, doubles), from + i, task, more, seen);
-        for (int s = 0; s < SUMS; s++)
-            sums[s] += more[s];
-    }
+    return leaves_portable(left, right, from, leaves, length, task, table, seen, doubles);
 }
 
 /* Sums of a range of any length, divided as numpy's reduction divides it; the sums of squares are NaN
@@ -603,6 +586,7 @@ static void any_length(const struct side *left, const struct side *right, int64_
                        int64_t size, struct task *task, double *sums, struct seen *seen,
                        int doubles, int portable)
 {
+    const int64_t whole = size - size % LANES;
     double more[SUMS];
 
     if (size > LEAF) {
@@ -611,12 +595,21 @@ static void any_length(const struct side *left, const struct side *right, int64_
         any_length(left, right, from + first, size - first, task, more, seen, doubles, portable);
         for (int s = 0; s < SUMS; s++)
             sums[s] += more[s];
-    } else if (size == LEAF) {
-        some_leaves(left, right, from, 1, task, sums, seen, doubles, portable);
-    } else if (doubles) {
-        part_of_leaf(left, right, from, size, task, sums, seen, 1);
-    } else {
-        part_of_leaf(left, right, from, size, task, sums, seen, 0);
+        return;
+    }
+    memset(sums, 0, SUMS * sizeof *sums);
+    if (whole)
+        some_leaves(left, right, from, 1, (int)whole, task, sums, seen, doubles, portable);
+    if (whole < size) {
+        union leaf memory[2];
+        const void *x = fetch(left, from + whole, size - whole, memory);
+        const void *y = fetch(right, from + whole, size - whole, memory + 1);
+        for (int64_t i = 0; i < size - whole; i++) {
+            double a = value(x, i, doubles), b = value(y, i, doubles);
+            element(a, b, from + whole + i, task, more, seen);
+            for (int s = 0; s < SUMS; s++)
+                sums[s] += more[s];
+        }
     }
 }
 
@@ -640,7 +633,8 @@ static int block_sums(const struct side *left, const struct side *right, int64_t
     double table[SUMS * LEAVES_IN_BLOCK], rest[SUMS];
     int64_t rows = size / (LEAF * LEAVES_IN_ROW), leaves = rows * LEAVES_IN_ROW;
 
-    if (rows && !some_leaves(left, right, from, leaves, task, table, seen, doubles, portable))
+    if (rows && !some_leaves(left, right, from, leaves, LEAF, task, table, seen, doubles,
+                             portable))
         return 0;
     for (int s = 0; s < SUMS && rows; s++) {
         double row_sums[LEAVES_IN_BLOCK / LEAVES_IN_ROW];
@@ -657,6 +651,40 @@ static int block_sums(const struct side *left, const struct side *right, int64_t
     for (int s = 0; s < SUMS; s++)
         sums[s] += 0.0; /* -0.0 only where all are: numpy begins with 0.0 */
     return sums[1] < SQUARE_BOUND && sums[3] < SQUARE_BOUND;
+}
+
+/* The inner product of a range of any length, divided as numpy's reduction divides it. */
+static double any_product(const struct side *left, const struct side *right, int64_t from,
+                          int64_t size, int doubles)
+{
+    double lane[LANES] = {0}, sum;
+    union leaf memory[2];
+    int64_t i = 0;
+
+    if (size > LEAF) {
+        int64_t first = size / 2 - size / 2 % LANES;
+        sum = any_product(left, right, from, first, doubles);
+        return sum + any_product(left, right, from + first, size - first, doubles);
+    }
+    const void *x = fetch(left, from, size, memory), *y = fetch(right, from, size, memory + 1);
+    for (; i < size - size % LANES; i++)
+        lane[i % LANES] += value(x, i, doubles) * value(y, i, doubles);
+    sum = ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    for (; i < size; i++)
+        sum += value(x, i, doubles) * value(y, i, doubles);
+    return sum;
+}
+
+static double block_product(const struct side *left, const struct side *right, int64_t from,
+                            int64_t size, int doubles)
+{
+    const int64_t row = LEAF * LEAVES_IN_ROW, rows = size / row;
+    double sums[LEAVES_IN_BLOCK / LEAVES_IN_ROW] = {0};
+
+    for (int64_t i = 0; i < rows; i++)
+        sums[i] = any_product(left, right, from + i * row, row, doubles);
+    return (rows ? tree_sum(sums, rows) : 0.0) +
+           any_product(left, right, from + rows * row, size - rows * row, doubles);
 }
 
 /* Whether metrics.partial.scale_exponent is 0: squares neither overflow nor vanish. */
@@ -776,8 +804,9 @@ static void write_histogram(struct task *task, int64_t equal, int64_t *histogram
 {
     int64_t *fields = task->fields[0];
 
-    for (int i = 0; i < BINS; i++)
-        fields[i] += task->fields[1][i] + task->fields[2][i] + task->fields[3][i];
+    for (int j = 1; j <= task->spread; j++)
+        for (int i = 0; i < BINS; i++)
+            fields[i] += task->fields[j][i];
     fields[0] -= equal;
     memset(histogram, 0, EXPONENTS * sizeof *histogram);
     for (int i = 0; i < LOWEST; i++)
@@ -833,7 +862,8 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
                               tables + 256 * (pair->left_code >> 8)};
     const struct side right = {pair->right, WIDTH[kinds[1]], widenings[kinds[1]][doubles],
                                tables + 256 * (pair->right_code >> 8)};
-    memset(task->fields, 0, sizeof task->fields);
+    task->spread = portable && pair->size >= LEAF * LEAVES_IN_ROW ? 3 : 0;
+    memset(task->fields, 0, (task->spread + 1) * sizeof *task->fields);
     row->masks[0] = row->masks[1] = 0;
     for (int64_t from = 0, i = 1; from < pair->size; from += length, i++) {
         const int64_t size = pair->size - from < length ? pair->size - from : length;
@@ -843,12 +873,12 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
             (doubles && !float64_holds(&here, pair->left_code, pair->right_code)))
             return 0;
         /* The inner product from norms, |x - y|^2 = |x|^2 + |y|^2 - 2 xy, unless that cancels. */
-        if (sums[1] == 0.0 || sums[3] == 0.0)
-            sums[7] = 0.0;
-        else if (sums[1] > sums[3] * 0x1p-20 && sums[1] < sums[3] * 0x1p20)
+        if (sums[1] > sums[3] * 0x1p-20 && sums[1] < sums[3] * 0x1p20)
             sums[7] = (sums[1] + sums[3] - sums[5]) / 2.0;
+        else if (sums[1] == 0.0 || sums[3] == 0.0)
+            sums[7] = 0.0;
         else
-            return 0;
+            sums[7] = block_product(&left, &right, from, size, doubles);
         const int different =
             here.error > 0.0 || pair->left_code != pair->right_code ||
             memcmp(left.data + from * left.width, right.data + from * left.width, size * left.width);
@@ -865,8 +895,11 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
         join_last_two(&tree);
     if (!pair->size)
         memset(tree.sums[0], 0, sizeof tree.sums[0]);
-    if (!doubles) /* differences of float32 are never subnormal in float64 */
-        seen.equal = task->fields[0][0] + task->fields[1][0] + task->fields[2][0] + task->fields[3][0];
+    if (!doubles) { /* differences of float32 are never subnormal in float64 */
+        seen.equal = 0;
+        for (int j = 0; j <= task->spread; j++)
+            seen.equal += task->fields[j][0];
+    }
     write_row(row, pair, &seen, tree.sums[0], different_blocks, start);
     write_histogram(task, seen.equal, row->histogram);
     return 1;
@@ -892,8 +925,7 @@ static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, dou
 }
 
 /* Measures what it can of `count` pairs, marks it as done and returns how much it was. Left to numpy
- * are pairs with NaN or infinity, with norms too unlike for the inner product to be had from them, or
- * with numbers for which numpy computes otherwise (float64_holds).
+ * are pairs with NaN or infinity, and with numbers for which numpy computes otherwise (float64_holds).
  *
  * start: index of the first element, added to positions.
  * tables: 256 values for each row that a code names.

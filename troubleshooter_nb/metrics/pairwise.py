@@ -103,6 +103,7 @@ _COUNTS = [
     "right_inf",
     "right_zero",
 ]
+_NOT_ORDINARY = ("nan", "inf", "zero")
 _SUMS = [
     "left",
     "left_square",
@@ -221,7 +222,7 @@ def measure_many(
         found, done = Partials.empty(len(lefts)), np.zeros(len(lefts), np.bool_)
     else:
         found, done = measure(kernel, lefts, rights, rtol=rtol, atol=atol)
-    tolerance = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    tolerance: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
     for row in np.flatnonzero(~done).tolist():
         found.put(row, pair_partial(lefts[row], rights[row], **tolerance))
     return found
@@ -289,7 +290,7 @@ class _Known:
         return np.asarray((np.frexp(mantissa)[1] + exponent + 1) // 2)
 
     def maximum(self, name: str) -> np.ndarray:
-        return np.maximum(self.maxima[name], 0.0)
+        return np.asarray(np.maximum(self.maxima[name], 0.0))
 
 
 def _error_figures(
@@ -339,10 +340,9 @@ def _used_bits(masks: np.ndarray, dtypes: Sequence[np.dtype]) -> np.ndarray:
 
 
 def _side_figures(known: _Known, side: str) -> dict[str, np.ndarray]:
-    counts = known.counts["count"], *(known.counts[f"{side}_{n}"] for n in ("nan", "inf", "zero"))
-    sums = known.sums[side], known.sums[f"{side}_square"]
-    extremes = known.maxima[f"{side}_max"], known.maxima[f"{side}_min"]
-    named = side_figures(*counts, *sums, *extremes)
+    counts = [known.counts[name] for name in ("count", *(f"{side}_{n}" for n in _NOT_ORDINARY))]
+    extremes = [known.maxima[f"{side}_{name}"] for name in ("max", "min")]
+    named = side_figures(counts, known.sums[side], known.sums[f"{side}_square"], extremes)
     return {f"{side}_{name}": named[name] for name in SUMMARY_FIGURES}
 
 

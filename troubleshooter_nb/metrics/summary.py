@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,32 +198,29 @@ def summarise(
 def summary_figures(partial: Partial) -> dict[str, float]:
     """Figures by name from a summary `Partial`."""
     total, square = zip(partial.mantissas[:, None], partial.exponents[:, None], strict=True)
-    extremes = partial.maxima[:, None]
-    columns = side_figures(*partial.counts[:, None], total, square, *extremes)
+    columns = side_figures(partial.counts[:, None], total, square, partial.maxima[:, None])
     return {name: column[0].item() for name, column in columns.items()}
 
 
 def side_figures(
-    count: np.ndarray,
-    nan: np.ndarray,
-    inf: np.ndarray,
-    zero: np.ndarray,
+    counts: Sequence[np.ndarray] | np.ndarray,
     total: tuple[np.ndarray, np.ndarray],
     square: tuple[np.ndarray, np.ndarray],
-    largest: np.ndarray,
-    minus_smallest: np.ndarray,
+    extremes: Sequence[np.ndarray] | np.ndarray,
 ) -> dict[str, np.ndarray]:
     """`SUMMARY_FIGURES` of one side of n tensors, as columns of shape (n,).
 
     Parameters
     ----------
-    count, nan, inf, zero : ndarray of int64, shape (n,)
+    counts : four ndarray of int64, shape (n,)
         Elements, and of them those that are NaN, infinite or 0.
     total, square : tuple of ndarray of float64 and of int64, shape (n,)
         Sums of the finite values and of their squares, as mantissas and exponents.
-    largest, minus_smallest : ndarray of float64, shape (n,)
-        Of the finite values.
+    extremes : two ndarray of float64, shape (n,)
+        The largest finite value, and the largest of the negated ones.
     """
+    count, nan, inf, zero = counts
+    largest, minus_smallest = extremes
     finite = count - nan - inf
     some = finite > 0
     # Without a finite value there is nothing to divide; a mean beyond float64's range is inf.
