@@ -131,7 +131,7 @@ def test_a_recorded_checksum_has_its_kind_in_front():
     dump = Dump.from_entries(made)
     rows = rows_of(
         Pairing.from_matches(dump, dump, [Match(n, n, "user", 1.0) for n in range(3)]), "auto"
-    )  # noqa: E501
+    )
     assert rows.left.digests.tolist() == ["xor:1", "crc32:0000000a", ""]
 
 

@@ -16,6 +16,7 @@ from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_f
 from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.measuring import (
     Measurements,
+    are_quick,
     batches_of,
     measure,
     pieces_of,
@@ -173,16 +174,22 @@ def _compared(
     pieces = pieces_of(rows)
     batches, measured = batches_of(pieces), Measurements(pieces, rows)
     watch.count(sum(batch.size_bytes for batch in batches))
-    with ExitStack() as stack:
-        if executor is None:
-            executor = stack.enter_context(ThreadPoolExecutor(threads()))
-        is_whole = measure(batches, tolerance, executor, watch.advance, measured)
-        result, is_unbroken = _despite_an_interrupt(pair_table, rows, measured, tolerance)
-        is_whole &= is_unbroken
-        evidence: dict[int, xr.Dataset] = {}
-        if is_whole:
-            watch.begin(Message("comparisons.locating"))
-            is_whole = _locate(evidence, rows, result, executor, drill_downs)
+    result, is_whole = None, False
+    evidence: dict[int, xr.Dataset] = {}
+    try:
+        with ExitStack() as stack:
+            workers = executor or stack.enter_context(ThreadPoolExecutor(threads()))
+            measuring = None if executor is None and are_quick(batches) else workers
+            went_on = measure(batches, tolerance, measuring, watch.advance, measured)
+            result, is_unbroken = _despite_an_interrupt(pair_table, rows, measured, tolerance)
+            if went_on and is_unbroken:
+                watch.begin(Message("comparisons.locating"))
+                _locate(evidence, rows, Pairs.of(result), workers, drill_downs)
+                is_whole = True
+    except KeyboardInterrupt:
+        if result is None:
+            raise
+        is_whole = False
     notes = _notes(pairing, rows, None if is_whole else measured.unfinished)
     return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes)
 
@@ -231,11 +238,10 @@ def locate_pair(left: ArraySource, right: ArraySource, low: float, high: float) 
 
 
 def _locate(
-    evidence: dict[int, xr.Dataset], rows: Rows, result: xr.Dataset, executor: Executor, most: int
-) -> bool:
-    """Enter drill-down data of the pairs worth it; False if an interrupt came before the end."""
+    evidence: dict[int, xr.Dataset], rows: Rows, pairs: Pairs, executor: Executor, most: int
+) -> None:
+    """Enter drill-down data of the pairs worth it, one by one."""
     futures: dict[int, Future[Location | str]] = {}
-    pairs = Pairs.of(result)
     try:
         for row in _worth_locating(pairs, most):
             left, right = rows.left.sources[row], rows.right.sources[row]
@@ -246,11 +252,9 @@ def _locate(
             location = future.result()
             if isinstance(location, Location):
                 evidence[row] = evidence_dataset(location, rows.left.stored_shapes[row] or ())
-    except KeyboardInterrupt:
+    finally:
         for future in futures.values():
             future.cancel()
-        return False
-    return True
 
 
 def _worth_locating(pairs: Pairs, most: int) -> list[int]:

@@ -31,7 +31,8 @@ SLICE = SLICE_BLOCKS * FIGURES_BLOCK
 # What is read and measured in one go of a large pair: 4 MiB of float32 on each side.
 _RUN = 8 * FIGURES_BLOCK
 _ALIGNED = 64  # bytes of a cache line
-_LARGEST_QUICK = 1 << 13
+# Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
+_LARGEST_QUICK = 1 << 12
 _SIDES = ("left", "right")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
@@ -52,7 +53,7 @@ class Piece(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether it is a whole pair, of one block of figures at most."""
+        """Whether it is a whole pair of one block of figures at most; slices are longer."""
         return (
             self.left is not None
             and self.right is not None
@@ -179,13 +180,16 @@ def batches_of(pieces: Iterable[Piece]) -> list[Batch]:
 def measure(
     batches: Sequence[Batch],
     tolerance: Tolerance,
-    executor: Executor,
+    executor: Executor | None,
     report: Progress,
     measurements: Measurements,
 ) -> bool:
-    """Enter what comes of all tasks; False if an interrupt came before the end."""
+    """Enter what comes of all tasks; False if an interrupt came before the end.
+
+    Without an executor the calling thread does them.
+    """
     asked = tolerance.rtol, tolerance.atol, tolerance.equal_nan
-    finished = _here(batches, asked) if _is_quick(batches) else _by(executor, batches, asked)
+    finished = _here(batches, asked) if executor is None else _by(executor, batches, asked)
     try:
         with closing(finished):
             for found, size_bytes in finished:
@@ -196,8 +200,8 @@ def measure(
     return True
 
 
-def _is_quick(batches: Sequence[Batch]) -> bool:
-    """Whether the tasks are no work for others: they would only wait for each other's Python."""
+def are_quick(batches: Sequence[Batch]) -> bool:
+    """Whether tasks are no work for threads, which would only wait for each other's Python."""
     return all(
         piece.stop <= _LARGEST_QUICK
         and isinstance(piece.left, ArrayInMemory)
@@ -251,16 +255,21 @@ class _Room:
     """Memory for the values of a side of small pairs, which the next task uses again."""
 
     def __init__(self, side: str, sources: Sequence[ArraySource]) -> None:
-        size = sum(_padded(source) for source in sources if not isinstance(source, ArrayInMemory))
+        size = sum(_padded(source) for source in sources if not _lies_in_memory(source))
         self.free = _kept(side, size)
 
     def read(self, source: ArraySource) -> np.ndarray:
         """All values of a source, where they lie if they are in memory."""
         size = math.prod(source.shape)
-        if isinstance(source, ArrayInMemory):
+        if _lies_in_memory(source):
             return source.read(0, size)
         room, self.free = self.free[: source.size_bytes], self.free[_padded(source) :]
         return source.read(0, size, room.view(source.dtype))
+
+
+def _lies_in_memory(source: ArraySource) -> bool:
+    """Whether the values can be measured where they are, without a copy."""
+    return isinstance(source, ArrayInMemory) and source.array.flags.c_contiguous
 
 
 def _padded(source: ArraySource) -> int:
@@ -305,7 +314,7 @@ def _summary(source: ArraySource, size: int) -> dict[str, float]:
 
 def _read(source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
     """Stored values: where they lie, or in memory that the next call for this side uses again."""
-    if isinstance(source, ArrayInMemory):
+    if _lies_in_memory(source):
         return source.read(start, stop)
     size = (stop - start) * source.dtype.itemsize
     return source.read(start, stop, _kept(side, size).view(source.dtype))
