@@ -126,7 +126,7 @@ def test_two_entries_of_one_place_may_not_share_a_name():
     twice = entry("x", [1.0]), entry("x", [2.0])
     with pytest.raises(FormatError, match="2 entries of step 0, rank 0 are called 'x'"):
         dump_of(*twice)
-    assert len(dump_of(twice[0], dataclasses.replace(twice[1], rank=1))) == 2
+    assert len(dump_of(twice[0], twice[1]._replace(rank=1))) == 2
 
 
 def test_a_dump_is_a_collection_of_names(steps):

@@ -7,14 +7,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import Any, Protocol, runtime_checkable
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
     ArgumentError,
@@ -88,7 +91,11 @@ _UNKNOWN = {name: _UNKNOWN_OF[column[0]] for name, column in DUMP_COLUMNS.items(
 
 @runtime_checkable
 class ArraySource(Protocol):
-    """A small picklable handle to one stored tensor; reading is lazy and by flat range."""
+    """A small picklable handle to one stored tensor; reading is lazy and by flat range.
+
+    A source may also offer ``opened()``: a context in which several ranges are read, by the method
+    ``read`` of what it gives, while its file is opened and checked once. `reading` asks for it.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,12 +130,59 @@ class ArraySource(Protocol):
         """
 
 
+class Reading(Protocol):
+    """What ranges are read from: a source, or one that was opened for several of them."""
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """Stored values of a range; see `ArraySource.read`."""
+
+
+def reading(source: ArraySource) -> AbstractContextManager[Reading]:
+    """A context in which several ranges of a source are read; its file is opened once.
+
+    Sources that offer no ``opened()`` are read as ever. To be used by one thread.
+
+    Raises
+    ------
+    ReadError
+        On entering, if the file changed or vanished since the header was read.
+    """
+    opened = getattr(source, "opened", None)
+    return nullcontext(source) if opened is None else opened()
+
+
+def read_rows(source: ArraySource, starts: Sequence[int], length: int) -> np.ndarray:
+    """Stored values of flat ranges of one length, in one opening of the file.
+
+    Parameters
+    ----------
+    source : ArraySource
+    starts : sequence of int, shape (n,)
+        In any order; each range lies inside the tensor.
+    length : int
+
+    Returns
+    -------
+    ndarray, shape (n, length)
+
+    Raises
+    ------
+    ReadError
+        As `ArraySource.read`.
+    """
+    rows = np.empty((len(starts), length), source.dtype)
+    with reading(source) as opened:
+        for row, start in zip(rows, starts, strict=True):
+            read_in(row, opened, int(start))
+    return rows
+
+
 def files_of(sources: Iterable[ArraySource]) -> tuple[str, ...]:
     """Paths of the files that any of the sources reads, in order, each once."""
     return tuple(dict.fromkeys(file for source in sources for file in source.files()))
 
 
-def read_in(values: np.ndarray, source: ArraySource, start: int) -> None:
+def read_in(values: np.ndarray, source: Reading, start: int) -> None:
     """Fill an array, contiguous and of the source's dtype, with what stands from `start` on."""
     read = source.read(start, start + len(values), values)
     if read is not values:
@@ -177,11 +231,36 @@ class ArrayInMemory:
         """Values of the flat C-order range; a view where the array is contiguous."""
         if self.array.flags.c_contiguous:
             return self.array.reshape(-1)[start:stop]
-        return self.array.flat[start:stop]
+        values = np.empty(stop - start, self.dtype) if into is None else into
+        _fill_in_c_order(values, self.array, start)
+        return values
 
 
-@dataclass(frozen=True)
-class Entry:
+def _fill_in_c_order(into: np.ndarray, array: np.ndarray, start: int) -> None:
+    """Fill with what stands from `start` on in C order, of an array that lies in memory otherwise.
+
+    Rows that the range holds whole are copied by one call of numpy, which knows the way through
+    any strides; only the two at its ends are cut.
+    """
+    if array.ndim < 2:
+        into[:] = array[start : start + len(into)]
+        return
+    while len(into):
+        row, within = divmod(start, array[0].size)
+        rows = 0 if within else len(into) // array[0].size
+        if rows:
+            count = rows * array[0].size
+            into[:count].reshape(rows, *array.shape[1:])[:] = array[row : row + rows]
+        else:
+            count = min(array[0].size - within, len(into))
+            _fill_in_c_order(into[:count], array[row], within)
+        start, into = start + count, into[count:]
+
+
+_NO_STATISTICS: Mapping[str, float] = {}
+
+
+class Entry(NamedTuple):
     """What a reader knows about one stored tensor, or other value, when it opens a dump.
 
     `source` is None where there are no values to load: the dump holds only statistics, a digest or
@@ -197,7 +276,7 @@ class Entry:
     order: int = -1
     producer: str = ""
     reason: str = ""
-    statistics: Mapping[str, float] = field(default_factory=dict)
+    statistics: Mapping[str, float] = _NO_STATISTICS
     dtype: str = ""
     shape: tuple[int, ...] | None = None
     value: str = ""
@@ -289,14 +368,12 @@ class Dump:
         FormatError
             If two entries of one step and rank have the same name.
         """
-        seen = Counter((entry.step, entry.rank, entry.name) for entry in entries)
-        repeated = [key for key, count in seen.items() if count > 1]
-        if repeated:
-            step, rank, name = repeated[0]
-            count = seen[repeated[0]]
-            raise FormatError(
-                Message("dumps.name_twice", count=count, step=step, rank=rank, name=name)
-            )
+        places = [(entry.step, entry.rank, entry.name) for entry in entries]
+        if len(set(places)) < len(places):
+            seen = Counter(places)
+            step, rank, name = place = next(key for key, count in seen.items() if count > 1)
+            said = {"count": seen[place], "step": step, "rank": rank, "name": name}
+            raise FormatError(Message("dumps.name_twice", **said))
         return cls(
             _index(entries, format),
             tuple(entry.source for entry in entries),
@@ -308,7 +385,8 @@ class Dump:
         )
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any], *, label: str = "") -> Dump:
+    @uncollected()
+    def from_arrays(cls, arrays: Mapping[str, Any], *, label: str = "", copy: bool = True) -> Dump:
         """A dump of arrays in memory, in the order of the mapping.
 
         A name says as much as that of a saved array does: ``fc.weight`` is a parameter,
@@ -318,21 +396,24 @@ class Dump:
         Parameters
         ----------
         arrays : mapping of str to array
-            Arrays, numbers or tensors of torch and MindSpore. They are copied, so that the dump
-            stays as it is when training goes on. What holds no numbers becomes an entry with a
-            reason.
+            Arrays, numbers or tensors of torch and MindSpore. What holds no numbers becomes an
+            entry with a reason.
         label : str
             Label of the dump.
+        copy : bool
+            True: the dump stays as it is when training goes on. False: arrays and tensors of the
+            host are read where they lie, so that what is changed there changes in the dump.
         """
         check_kind("arrays", arrays, Mapping)
         entries = []
-        for order, (name, value) in enumerate(arrays.items()):
-            site = replace(site_of_npy_stem(str(name)), kind="memory")
-            entry = Entry(str(name), site, order=order)
+        for order, (key, value) in enumerate(arrays.items()):
+            name, source, reason = str(key), None, ""
             try:
-                entries.append(replace(entry, source=_in_memory(value)))
+                source = _in_memory(value, copy=copy)
             except (ValueError, TypeError) as error:
-                entries.append(replace(entry, reason=message_of(error)))
+                reason = message_of(error)
+            site = site_of_npy_stem(name, kind="memory")
+            entries.append(Entry(name, site, source, order=order, reason=reason))
         return cls.from_entries(entries, label=label, format="memory")
 
     def __len__(self) -> int:
@@ -622,27 +703,26 @@ class Dump:
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
     # Column by column: setting single cells of 30 arrays costs more than reading the file.
-    columns: dict[str, np.ndarray] = {}
-    for name in _OF_SITE:
-        columns[name] = _column(name, [getattr(entry.site, name) for entry in entries])
-    for name in _OF_ENTRY:
-        columns[name] = _column(name, [getattr(entry, name) for entry in entries])
-    columns["reason"] = object_array(of_one_class(columns["reason"].tolist()))
-    facts = [_facts_of_array(entry) for entry in entries]
-    for name, values in zip(
-        _OF_ARRAY, zip(*facts, strict=True) if facts else [()] * 5, strict=True
-    ):
-        columns[name] = _column(name, values)
-    columns["status"] = _column(
-        "status", ["ok" if _is_readable(e) else "unreadable" for e in entries]
-    )
+    of_entry = _by_field(Entry._fields, entries)
+    found = {name: of_entry[name] for name in _OF_ENTRY}
+    found["reason"] = of_one_class(of_entry["reason"])
+    found |= _by_field(_OF_SITE, map(attrgetter(*_OF_SITE), of_entry["site"]))
+    found |= _by_field(_OF_ARRAY, map(_facts_of_array, entries))
+    found["status"] = ["ok" if _is_readable(e) else "unreadable" for e in entries]
+    columns = {name: _column(name, values) for name, values in found.items()}
     for name in _STATISTICS:
         columns[name] = np.full(len(entries), _UNKNOWN[name], _KINDS[DUMP_COLUMNS[name][0]])
-    for row, entry in enumerate(entries):
-        for name, value in entry.statistics.items():
+    for row, statistics in enumerate(of_entry["statistics"]):
+        for name, value in statistics.items() if statistics else ():
             columns[name][row] = value
     variables = described("entry", DUMP_COLUMNS, columns)
     return xr.Dataset(variables, attrs={"schema": SCHEMA, "format": kind})
+
+
+def _by_field(names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
+    """The values of rows by the names of their fields, empty for no rows."""
+    columns = [*zip(*rows, strict=True)]
+    return dict(zip(names, columns or [()] * len(names), strict=True))
 
 
 def described(
@@ -701,13 +781,15 @@ def _dtype_text(dtype: np.dtype) -> str:
     return str(dtype)
 
 
-def _in_memory(value: Any) -> ArrayInMemory:
-    """A copy nobody else can change; ArgumentError for what holds no numbers."""
+def _in_memory(value: Any, *, copy: bool) -> ArrayInMemory:
+    """A copy nobody else can change, or a view; ArgumentError for what holds no numbers."""
     adapter = adapter_of(value)
-    array = np.array(value) if adapter is None else adapter.to_numpy(value)
-    array = np.asarray(array, order="C")
+    array = np.asarray(value) if adapter is None else adapter.to_numpy(value, copy=False)
     if arithmetic_of(array.dtype) == "unsupported":
         raise ArgumentError(Message("dumps.no_numbers", dtype=str(array.dtype)))
+    # A field of records may begin at any byte, where a compiled loop must not read a number.
+    own = copy or not array.flags.aligned
+    array = np.array(array, order="C") if own else array.view()
     array.flags.writeable = False
     return ArrayInMemory(array)
 

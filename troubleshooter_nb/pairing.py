@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -55,8 +55,7 @@ PAIRING_COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """One row of a pairing: dump rows of both sides (-1 for none), method and confidence."""
 
     left: int
@@ -105,23 +104,22 @@ class Pairing:
         matches : iterable of Match
             In the order of the rows. Steps and ranks are those of `places_of`.
         """
-        rows = list(matches)
-        sides = {"left": (left, [m.left for m in rows]), "right": (right, [m.right for m in rows])}
+        rows = [*zip(*matches, strict=True)] or [()] * len(Match._fields)
+        of = dict(zip(Match._fields, rows, strict=True))
+        entries = {side: np.array(of[side], np.int64) for side in _SIDES}
         columns: dict[str, Any] = {}
-        for side, (dump, entries) in sides.items():
-            columns[side] = _texts(dump, "name", entries)
-            columns[f"{side}_entry"] = np.array(entries, np.int64)
-            columns[f"{side}_shape"] = object_array(
-                [dump.columns["shape"][i] if i >= 0 else None for i in entries]
-            )
+        for side, dump in (("left", left), ("right", right)):
+            columns[side] = _cells(dump.columns["name"].astype(object), entries[side], "")
+            columns[f"{side}_entry"] = entries[side]
+            columns[f"{side}_shape"] = _cells(dump.columns["shape"], entries[side], None)
         for name, (mine, theirs) in places_of(left, right).items():
-            numbers = [mine[m.left] if m.left >= 0 else theirs[m.right] for m in rows]
-            columns[name] = np.array(numbers, np.int64)
-        columns["method"] = object_array([m.method for m in rows])
-        columns["confidence"] = np.array([m.confidence for m in rows], np.float64)
-        columns["note"] = object_array(of_one_class([m.note for m in rows]))
-        columns["candidates"] = object_array(of_one_class([m.candidates for m in rows]))
-        columns["expected"] = np.array([m.expected for m in rows], bool)
+            here, there = _cells(mine, entries["left"], 0), _cells(theirs, entries["right"], 0)
+            columns[name] = np.where(entries["left"] >= 0, here, there).astype(np.int64)
+        columns["method"] = object_array(of["method"])
+        columns["confidence"] = np.array(of["confidence"], np.float64)
+        columns["note"] = object_array(of_one_class(of["note"]))
+        columns["candidates"] = object_array(of_one_class(of["candidates"]))
+        columns["expected"] = np.array(of["expected"], bool)
         table = xr.Dataset(described("pair", PAIRING_COLUMNS, columns), attrs={"schema": SCHEMA})
         return cls(table, left, right)
 
@@ -368,7 +366,7 @@ class Pairing:
                 raise PairingError(Message("pairings.has_partner", name=name, **pair))
             if rows[row].expected != expected:
                 note = Message(EXPECTED) if expected else ""
-                rows[row], changed = replace(rows[row], expected=expected, note=note), True
+                rows[row], changed = rows[row]._replace(expected=expected, note=note), True
         return Pairing.from_matches(self.left, self.right, rows) if changed else self
 
     def to_dataset(self) -> xr.Dataset:
@@ -476,6 +474,9 @@ def places_of(left: Dump, right: Dump) -> dict[str, tuple[np.ndarray, np.ndarray
     return found
 
 
-def _texts(dump: Dump, column: str, entries: Sequence[int]) -> np.ndarray:
-    values = dump.index[column].values
-    return object_array([str(values[i]) if i >= 0 else "" for i in entries])
+def _cells(column: np.ndarray, entries: np.ndarray, missing: object) -> np.ndarray:
+    """The cells of a dump's column at these entries, `missing` for -1."""
+    known = entries >= 0
+    found = np.full(len(entries), missing, column.dtype)
+    found[known] = column[entries[known]]
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -209,7 +208,7 @@ def test_calls_that_a_damaged_dump_puts_inside_each_other_end_the_search():
         recorder.call("a", "Block", lambda v: v * np.float32(factor), x)
         recorder.call("b", "Block", lambda v: v * np.float32(2), x)
         around = {"a": "Module.b.Block.forward.0", "b": "Module.a.Block.forward.0"}
-        entries = [replace(e, parent=around[e.site.path]) for e in recorder.entries]
+        entries = [e._replace(parent=around[e.site.path]) for e in recorder.entries]
         return Dump.from_entries(entries)
 
     origins = origins_of(run(1.5), run(1.0))
@@ -294,7 +293,7 @@ def test_a_difference_that_fades_below_the_bound_of_rounding_is_not_harmless():
         x, spoilt = draws(3, x=(64, 16), e=(64, 16)).values()
         x = recorder.call("stem", "Linear", lambda v, weight: v, x, weight=np.eye(16))
         y = (x + np.float32(error) * spoilt).astype(np.float32)
-        recorder.entries[-1] = replace(recorder.entries[-1], source=ArrayInMemory(y))
+        recorder.entries[-1] = recorder.entries[-1]._replace(source=ArrayInMemory(y))
         for number in range(4):
             error = 0.5 * error
             given = y
@@ -343,7 +342,7 @@ def test_a_branch_that_was_given_what_was_there_before_acquits_nothing_in_the_ma
         h = recorder.call("block.main", "Linear", linear, x, **given)
         if place == "output":
             h = h * np.float32(factor)
-            recorder.entries[-1] = replace(recorder.entries[-1], source=ArrayInMemory(h))
+            recorder.entries[-1] = recorder.entries[-1]._replace(source=ArrayInMemory(h))
         short = {"weight": values["weight"], "bias": values["bias"]}
         s = recorder.call("block.short", "Linear", linear, x, **short)
         y = np.tanh(h) + s

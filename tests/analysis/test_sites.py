@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -211,7 +210,7 @@ def network(prefix, layers, *, has_values=False):
             site = Site("module", path, 0, "forward", role, slot)
             facts = figures if role == "parameter" else {}
             entry = Entry(name, site, order=len(entries), shape=shape, layer=kind)
-            entries.append(replace(entry, statistics=facts))
+            entries.append(entry._replace(statistics=facts))
             keys.append(key)
     return Dump.from_entries(entries), keys
 

@@ -148,13 +148,17 @@ def pair_dumps(
         given = _labelled(_given_matches(left, right, mapping), left, right)
         # What is given of a call stays in sight, so that the rest of the call follows it.
         seen = _of_calls_on_both_sides(given, left, right)
-        mine = _groups(left, {match.left for match in given} - seen.keys())
-        theirs = _groups(right, {m.right for m in given} - {m.right for m in seen.values()})
+        mine = _Entries(left, {match.left for match in given} - seen.keys())
+        theirs = _Entries(right, {m.right for m in given} - {m.right for m in seen.values()})
         matches: list[Match] = []
-        both = mine.keys() & theirs.keys()
+        both = mine.groups.keys() & theirs.groups.keys()
         budget = ReadingBudget(TIES_BYTES)
         figures = Figures(left, budget), Figures(right, budget)
-        for group in sorted(mine.keys() | theirs.keys()):
+        for group in sorted(mine.groups.keys() | theirs.groups.keys()):
+            if method in ("auto", "name") and mine.say_the_same(theirs, group):
+                rows = mine.groups[group], theirs.groups[group]
+                matches += [Match(*pair, "name", 1.0) for pair in zip(*rows, strict=True)]
+                continue
             role = group[2]
             # States of two optimizers, or a counter on each side, need not be the same thing.
             guess = not role or method != "auto"
@@ -162,7 +166,7 @@ def pair_dumps(
             ways: list[Callable[[Search], None]] = [matcher]
             if method == "auto":
                 ways = [partial(by_sites, fuzzy=fuzzy), matcher]
-            found = _pair_place(mine.pop(group, []), theirs.pop(group, []), ways, figures, seen)
+            found = _pair_place(mine.items(group), theirs.items(group), ways, figures, seen)
             one_sided = group not in both or left.format != right.format
             if role and one_sided:
                 said = Message("pairings.one_sided_state")
@@ -210,10 +214,10 @@ def _pair_place(
 ) -> list[Match]:
     """All rows of one step and rank; the last way takes entries that do not know their call."""
     # Where two answers are equally good, the choice must not depend on which side is left.
-    if [_sorting_key(item) for item in right] < [_sorting_key(item) for item in left]:
-        turned = {m.right: replace(m, left=m.right, right=m.left) for m in seen.values()}
+    if _is_before(right, left):
+        turned = {m.right: m._replace(left=m.right, right=m.left) for m in seen.values()}
         return [
-            replace(match, left=match.right, right=match.left)
+            match._replace(left=match.right, right=match.left)
             for match in _pair_place(right, left, ways, (figures[1], figures[0]), turned)
         ]
     parts = [(left, right)]
@@ -241,38 +245,80 @@ def _of_calls(left: list[Item], right: list[Item], *, known: bool) -> tuple[list
     return mine, theirs
 
 
+def _is_before(one: Sequence[Item], other: Sequence[Item]) -> bool:
+    """Whether a side comes before the other in an order of all sides there can be."""
+    for mine, theirs in zip(map(_sorting_key, one), map(_sorting_key, other), strict=False):
+        if mine != theirs:
+            return mine < theirs
+    return len(one) < len(other)
+
+
 def _sorting_key(item: Item) -> tuple[object, ...]:
     facts = item.path, item.call, item.direction, item.slot, item.name, item.ordered
     return item.shape_order, *facts
 
 
-def _groups(dump: Dump, skip: set[int]) -> dict[_Group, list[Item]]:
-    """Entries in the order of saving; unordered ones last, by name.
+class _Entries:
+    """The entries of a dump, in groups within which they are paired.
 
-    An optimizer's state has the shape and the name of its parameter, and is never paired with it.
+    Attributes
+    ----------
+    groups : dict of _Group to list of int
+        Rows in the order of saving; unordered ones last, by name. An optimizer's state has the
+        shape and the name of its parameter, and is never paired with it.
     """
-    names = (*("name", "kind", "path", "call", "direction", "role", "slot"), "order", "shape")
-    sites = _site_facts(dump)
-    rows: dict[_Group, list[tuple[tuple[object, ...], int]]] = defaultdict(list)
-    records = [*dump.columns.rows(*names, "step", "rank")]
-    for row, values in enumerate(records):
-        if row in skip:
-            continue
-        name, kind, _, _, _, role, _, order, _, step, rank = values
-        # Files without number have an order too, that of the alphabet.
-        unnumbered = kind == "file" and parse_npy_name(name.rpartition("/")[2]).number is None
-        ordered = order >= 0 and not unnumbered
-        place = (False, order, ()) if ordered else (True, 0, natural_key(name))
-        rows[step, rank, role if role in TRAINING_ROLES else ""].append((place, row))
-    groups: dict[_Group, list[Item]] = {}
-    for group, found in rows.items():
-        items = groups[group] = []
-        for position, ((unordered, *_), row) in enumerate(sorted(found)):
-            name, _, path, call, direction, role, slot, _, shape, _, _ = records[row]
+
+    def __init__(self, dump: Dump, skip: set[int]) -> None:
+        names = "name", "path", "call", "direction", "role", "slot", "shape"
+        self._columns = dump.columns.lists(*names)
+        self._sites = _site_facts(dump)
+        numbered: dict[_Group, list[tuple[int, int]]] = defaultdict(list)
+        others: dict[_Group, list[tuple[object, int]]] = defaultdict(list)
+        where = dump.columns.rows("name", "kind", "role", "order", "step", "rank")
+        for row, (name, kind, role, order, step, rank) in enumerate(where):
+            if row in skip:
+                continue
+            group = step, rank, role if role in TRAINING_ROLES else ""
+            if order >= 0 and not (kind == "file" and _is_unnumbered(name)):
+                numbered[group].append((order, row))
+            else:
+                others[group].append((natural_key(name), row))
+        self._ordered = {row for found in numbered.values() for _, row in found}
+        self.groups = {
+            group: [row for _, row in (*sorted(numbered[group]), *sorted(others[group]))]
+            for group in {**numbered, **others}
+        }
+
+    def items(self, group: _Group) -> list[Item]:
+        """The entries of a group as the matchers see them; nothing for a group that is not here."""
+        columns = [*self._columns.values(), self._sites]
+        items = []
+        for position, row in enumerate(self.groups.get(group, ())):
+            name, path, call, direction, role, slot, *facts = (column[row] for column in columns)
             visit = (role if role in ("input", "output") else "", slot)
-            facts = (path, call, direction, visit, shape, sites[row])
-            items.append(Item(row, position, not unordered, name, *facts))
-    return groups
+            place = path, call, direction, visit
+            items.append(Item(row, position, row in self._ordered, name, *place, *facts))
+        return items
+
+    def say_the_same(self, other: _Entries, group: _Group) -> bool:
+        """Whether each entry of a group is called, shaped and placed as the other's in its turn.
+
+        Then there is nothing to search. Not of entries that know their call: `by_sites` has a word
+        of its own for them.
+        """
+        mine, theirs = self.groups.get(group, []), other.groups.get(group, [])
+        if len(mine) != len(theirs) or any(self._sites[row] for row in mine):
+            return False
+        for name, column in self._columns.items():
+            if [column[row] for row in mine] != [other._columns[name][row] for row in theirs]:
+                return False
+        names = self._columns["name"]
+        return len({names[row] for row in mine}) == len(mine)
+
+
+def _is_unnumbered(name: str) -> bool:
+    """Whether an array's file has no number; its order is then that of the alphabet."""
+    return parse_npy_name(name.rpartition("/")[2]).number is None
 
 
 def _site_facts(dump: Dump) -> list[SiteFacts | None]:
@@ -304,7 +350,7 @@ def _labelled(given: list[Match], left: Dump, right: Dump) -> list[Match]:
     for match in given:
         mine, theirs = sides[0].get(match.left), sides[1].get(match.right)
         note = backward_note(mine, theirs) if mine and theirs else ""
-        labelled.append(replace(match, note=note) if note else match)
+        labelled.append(match._replace(note=note) if note else match)
     return labelled
 
 
@@ -420,7 +466,7 @@ def _rest(search: Search) -> list[Match]:
 def _expected(match: Match, note: str) -> Match:
     """The match, declared expected if it has no partner."""
     alone = match.left < 0 or match.right < 0
-    return replace(match, expected=True, note=note, candidates="") if alone else match
+    return match._replace(expected=True, note=note, candidates="") if alone else match
 
 
 def _uncounted_batches(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
@@ -442,14 +488,11 @@ def _uncounted_batches(matches: list[Match], left: Dump, right: Dump) -> list[Ma
 
 def _in_left_order(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
     """Left entries in their own sequence; entries only on the right follow their step and rank."""
-    places = [
-        list(zip(dump.index["step"].values, dump.index["rank"].values, strict=True))
-        for dump in (left, right)
-    ]
+    places = [[*dump.columns.rows("step", "rank")] for dump in (left, right)]
 
     def key(match: Match) -> tuple[_Place, bool, int]:
-        on_left = match.left >= 0
-        place = places[0][match.left] if on_left else places[1][match.right]
-        return place, not on_left, match.left if on_left else match.right
+        if match.left >= 0:
+            return places[0][match.left], False, match.left
+        return places[1][match.right], True, match.right
 
     return sorted(matches, key=key)

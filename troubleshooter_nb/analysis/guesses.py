@@ -18,6 +18,8 @@ from troubleshooter_nb.naming.closeness import Likeness
 
 def guess_pairs(search: Search) -> None:
     """Pair leftovers: clearly alike names first, then by layers and in order, then the crumbs."""
+    if not search.left or not search.right:
+        return
     sure = {left.row for left, _ in search.pairs}
     _by_alike_names(search)
     _by_layers(search)

@@ -31,7 +31,7 @@ from troubleshooter_nb.thresholds import (
     SUREST_GUESS,
 )
 
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS = re.compile(r"([0-9]+)")
 _Certainty = Callable[[Item, Item], float]
 
 
@@ -168,17 +168,17 @@ def _sure(
     With layers 0 to 11 here and 0 to 12 there, the additional one need not be the last; with
     layers 0, 2, 4 here and 0, 4, 6 there, each side has one the other lacks, or 4 is not 4.
     """
-
-    def pattern(item: Item, name: str) -> tuple[str, str]:
-        return _DIGITS.sub("#", name), item.direction
-
     counted: list[dict[tuple[str, str], set[tuple[object, ...]]]] = []
+    patterns: list[dict[int, tuple[str, str]]] = []
     for side, text in zip(search.all, (left, right), strict=True):
-        numbers = defaultdict(set)
+        numbers, of_row = defaultdict(set), {}
         for item in side:
-            name = text(item)
-            numbers[pattern(item, name)].add((*_DIGITS.findall(name), item.call))
+            # Numbers and what stands between them, in turn.
+            parts = _DIGITS.split(text(item))
+            of_row[item.row] = pattern = "#".join(parts[::2]), item.direction
+            numbers[pattern].add((*parts[1::2], item.call))
         counted.append(numbers)
+        patterns.append(of_row)
 
     @cache
     def of_patterns(a: tuple[str, str], b: tuple[str, str]) -> float:
@@ -190,6 +190,6 @@ def _sure(
     def of_pair(a: Item, b: Item) -> float:
         if shapes_differ(a, b):
             return min(confidence, APART)
-        return of_patterns(pattern(a, left(a)), pattern(b, right(b)))
+        return of_patterns(patterns[0][a.row], patterns[1][b.row])
 
     return of_pair

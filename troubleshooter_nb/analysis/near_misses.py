@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -73,10 +72,9 @@ def from_elsewhere(matches: Sequence[Match], left: Dump, right: Dump) -> list[Ma
     found = list(matches)
     for side, (mine, theirs) in enumerate(((left, right), (right, left))):
         rows = [
-            (number, row)
+            (number, match[side])
             for number, match in enumerate(found)
-            for row, other in ((match.left, match.right)[:: 1 - 2 * side],)
-            if other < 0 <= row and not match.candidates and not match.expected
+            if match[1 - side] < 0 <= match[side] and not match.candidates and not match.expected
         ][: thresholds.NEAR_MISS_ROWS]
         if not rows:
             continue
@@ -91,7 +89,7 @@ def from_elsewhere(matches: Sequence[Match], left: Dump, right: Dump) -> list[Ma
             why = _other_place(mine, row, theirs, k) if k >= 0 else ""
             if why:
                 said = Message("pairings.candidate", name=names[row], why=why)
-                found[number] = replace(found[number], candidates=said)
+                found[number] = found[number]._replace(candidates=said)
     return found
 
 

@@ -79,7 +79,7 @@ def following(
             continue
         if not shapes_differ(left, right) and _is_same_part(a, b):
             method = "site" if match.method == "user" else match.method
-            yield a, b, replace(match, left=a.row, right=b.row, method=method)
+            yield a, b, match._replace(left=a.row, right=b.row, method=method)
 
 
 def _is_same_part(left: Item, right: Item) -> bool:
@@ -121,7 +121,7 @@ def with_first_values(pairing: Pairing) -> Pairing:
             row = row_of[other].get(its_sample, -1)
             reason = _obstacle(dumps, side, (tensor, sample), (partner, its_sample))
             if above is None or reason:
-                changed[number] = replace(alone, note=reason, candidates="", expected=True)
+                changed[number] = alone._replace(note=reason, candidates="", expected=True)
                 continue
             if its_sample < 0:
                 its_sample = len(dumps[other]) + len(views[other])

@@ -122,33 +122,37 @@ class Search:
         note: str = "",
     ) -> None:
         """Take these pairs of leftovers over."""
+        before = len(self.pairs)
         for left, right in pairs:
             text = note or (Message("calls.other_shape") if shapes_differ(left, right) else "")
             sure = round(confidence(left, right), 2)
             self.pairs.append((left, right))
             self.matches.append(Match(left.row, right.row, method, sure, text))
-        self._find_leftovers()
+        self._take_off(before)
 
     def add_matches(self, pairs: Iterable[tuple[Item, Item, Match]]) -> None:
         """Take these pairs of leftovers over, with a row for each."""
+        before = len(self.pairs)
         for left, right, match in pairs:
             self.pairs.append((left, right))
             self.matches.append(match)
-        self._find_leftovers()
+        self._take_off(before)
 
     def drop(self, wrong: set[int]) -> None:
         """Part the pairs of these left rows again."""
         kept = [k for k, (left, _) in enumerate(self.pairs) if left.row not in wrong]
         self.pairs = [self.pairs[k] for k in kept]
         self.matches = [self.matches[k] for k in kept]
-        self._find_leftovers()
+        self.left, self.right = list(self.all[0]), list(self.all[1])
+        self._take_off(0)
 
-    def _find_leftovers(self) -> None:
-        taken = {left.row for left, _ in self.pairs}, {right.row for _, right in self.pairs}
-        self.left, self.right = (
-            [item for item in side if item.row not in rows]
-            for side, rows in zip(self.all, taken, strict=True)
-        )
+    def _take_off(self, before: int) -> None:
+        """Take the pairs from this one on off the leftovers."""
+        new = self.pairs[before:]
+        if new:
+            taken = {left.row for left, _ in new}, {right.row for _, right in new}
+            self.left = [item for item in self.left if item.row not in taken[0]]
+            self.right = [item for item in self.right if item.row not in taken[1]]
 
 
 def is_mindspore(items: Iterable[Item]) -> bool:

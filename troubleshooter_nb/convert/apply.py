@@ -246,7 +246,7 @@ def _once(entry: Entry, seen: Counter[str], order: int) -> Entry:
     seen[entry.name] += 1
     count = seen[entry.name]
     name = entry.name if count == 1 else f"{entry.name} ({count})"
-    return replace(entry, name=name, order=order)
+    return entry._replace(name=name, order=order)
 
 
 def _undone(

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import (
     ArgumentError,
@@ -78,6 +79,7 @@ _WITHOUT_PICKLES = frozenset((*_NAMES_OF_TOOLS, kernel_dir.NAME, async_npy.NAME,
 _OF_ARRAYS = frozenset((npy_dir.NAME, async_npy.NAME))
 
 
+@uncollected()
 def open_dump(
     path: str | PathLike[str],
     *,
@@ -185,8 +187,10 @@ def _refuse_stand_ins(path: Path) -> None:
 DumpLike = Dump | str | PathLike[str] | Mapping[str, Any]
 
 
-def as_dump(value: DumpLike, side: str) -> Dump:
+def as_dump(value: DumpLike, side: str, *, copy: bool = True) -> Dump:
     """A dump as it is, opened from a path, or made of arrays in memory.
+
+    Without `copy` the arrays are read where they lie, see `Dump.from_arrays`.
 
     Raises
     ------
@@ -196,7 +200,7 @@ def as_dump(value: DumpLike, side: str) -> Dump:
     if isinstance(value, Dump):
         return value
     if isinstance(value, Mapping):
-        return Dump.from_arrays(value, label=side)
+        return Dump.from_arrays(value, label=side, copy=copy)
     if isinstance(value, (str, PathLike)):
         return open_dump(value)
     kind = type(value).__name__
@@ -204,8 +208,11 @@ def as_dump(value: DumpLike, side: str) -> Dump:
 
 
 def as_dumps(left: DumpLike, right: DumpLike) -> tuple[Dump, Dump]:
-    """Both sides of a comparison, see `as_dump`; labels of two paths that end alike say where."""
-    dumps = as_dump(left, "left"), as_dump(right, "right")
+    """Both sides of a comparison, see `as_dump`; labels of two paths that end alike say where.
+
+    Arrays in memory are not copied: that would cost more than comparing them.
+    """
+    dumps = as_dump(left, "left", copy=False), as_dump(right, "right", copy=False)
     if dumps[0].label != dumps[1].label:
         return dumps
     if not (isinstance(left, (str, PathLike)) and isinstance(right, (str, PathLike))):

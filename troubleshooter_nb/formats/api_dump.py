@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +157,9 @@ def _read(part: _Part) -> tuple[list[Entry], list[str]]:
     stacks, stack_notes = _stacks(part.file("_stack.json"))
     entries = _entries([*records, *(_Record(0, name) for name in unlisted)], steps, stacks)
     filled = [
-        replace(
-            *(_with_array(entry, arrays / f"{entry.name}.npy") if entry.name in left else entry,),
-            rank=part.rank,
-            order=order,
-        )
+        (
+            _with_array(entry, arrays / f"{entry.name}.npy") if entry.name in left else entry
+        )._replace(rank=part.rank, order=order)
         for order, entry in enumerate(entries)
     ]
     return _distinct(filled), notes + stack_notes
@@ -267,8 +265,8 @@ def _entries(
                 marker = ""
         else:
             marker = ""
-        entry = replace(_bare(record, site, step), parent=parent, stack=_stack(parts, stacks))
-        entries.append(replace(entry, layer="" if parts.is_marker else parts.op))
+        entry = _bare(record, site, step)._replace(parent=parent, stack=_stack(parts, stacks))
+        entries.append(entry._replace(layer="" if parts.is_marker else parts.op))
     return entries
 
 
@@ -285,9 +283,9 @@ def _bare(record: _Record, site: Site, step: int) -> Entry:
 
 def _with_array(entry: Entry, file: Path) -> Entry:
     try:
-        return replace(entry, source=open_npy(file), reason="")
+        return entry._replace(source=open_npy(file), reason="")
     except (FormatError, OSError) as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
 
 
 def _stack(parts: ApiName, stacks: dict[str, str]) -> str:
@@ -331,5 +329,5 @@ def _distinct(entries: Sequence[Entry]) -> list[Entry]:
             repeat += 1
             name = f"{entry.name}#{repeat}"
         taken.add((entry.step, name))
-        result.append(replace(entry, name=name))
+        result.append(entry._replace(name=name))
     return result

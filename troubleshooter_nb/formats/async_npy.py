@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from troubleshooter_nb.dump import Dump, Entry
@@ -98,9 +97,9 @@ def _entry(file: Path, parsed: AsyncName, call: int, order: int) -> Entry:
     site = site_of_hook(parsed.name, call, arriving_is_output=True)
     entry = Entry(name, site, order=order, layer=parsed.name.op)
     try:
-        return replace(entry, source=_view(open_npy(file), parsed))
+        return entry._replace(source=_view(open_npy(file), parsed))
     except (FormatError, OSError) as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
 
 
 def _view(storage: FileSource, parsed: AsyncName) -> FileSource:

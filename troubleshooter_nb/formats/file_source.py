@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import math
+import mmap
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ _MOST_REPEATED, _LARGEST_REPEAT = 1 << 24, 1024
 # What to do about a file; in an error it is a part of its own behind what is wrong.
 COPY_OR_SAVE = Message("files.copy_or_save")
 SAVE_AGAIN = Message("files.save_again")
+_READ_ONLY = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 # Files being written have names of their own, also in one thread (a signal, a finaliser).
 _writing = itertools.count()
 
@@ -62,41 +66,101 @@ class FileSource(SizedByShape):
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a range; see `ArraySource.read`."""
-        with reopened(self.path, self.stamp) as file:
-            if self.strides is None:
-                return self._read_contiguous(file, start, stop, into)
-            return self._read_strided(file, start, stop)
+        with self.opened() as file:
+            return file.read(start, stop, into)
+
+    def opened(self) -> OpenedFile:
+        """The file opened once for several reads, see `troubleshooter_nb.dump.reading`."""
+        return OpenedFile(self)
+
+    def read_from(
+        self, file: int, start: int, stop: int, into: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Stored values of a range, from the descriptor of the file."""
+        if self.strides is None:
+            return self._read_contiguous(file, start, stop, into)
+        return self._read_strided(file, start, stop)
 
     def _read_contiguous(
-        self, file: io.FileIO, start: int, stop: int, into: np.ndarray | None
+        self, file: int, start: int, stop: int, into: np.ndarray | None
     ) -> np.ndarray:
         itemsize = self.dtype.itemsize
         values = np.empty(stop - start, self.dtype) if into is None else into
         # Not a memory map: a file that shrinks meanwhile must raise, not kill the process.
         view = memoryview(values.view(np.uint8).data)
         for offset, length in _cut(self.spans, start * itemsize, stop * itemsize):
-            file.seek(offset)
-            end = len(view) - length
-            while len(view) > end:
-                count = file.readinto(view[: len(view) - end])
+            while length:
+                count = _read_at(file, view[:length], offset)
                 if not count:
                     raise ReadError(_changed(self.path))
-                view = view[count:]
+                view, offset, length = view[count:], offset + count, length - count
         return values
 
-    def _read_strided(self, file: io.FileIO, start: int, stop: int) -> np.ndarray:
+    def _read_strided(self, file: int, start: int, stop: int) -> np.ndarray:
         offset, length = self.spans[0]
-        if stamp_of(file)[0] < offset + length:
+        if _stamp_of(file)[0] < offset + length:
             raise ReadError(_changed(self.path))
         # A flat range lies scattered over the whole storage. Only a map gathers it at a bearable
         # speed; that a file shrinks within these microseconds is a risk we take.
+        mapped = mmap.mmap(file, offset + length, access=mmap.ACCESS_READ)
         itemsize = self.dtype.itemsize
-        # as_strided does not know the dtypes of ml_dtypes.
-        raw = np.dtype(f"V{itemsize}")
-        mapped = np.memmap(file, raw, "r", offset, (length // itemsize,))
         steps = [step * itemsize for step in self.strides or ()]
-        viewed = np.lib.stride_tricks.as_strided(mapped, self.shape, steps, writeable=False)
+        # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
+        viewed = np.ndarray(self.shape, f"V{itemsize}", mapped, offset, steps)
         return np.asarray(viewed.flat[start:stop]).view(self.dtype)
+
+
+class OpenedFile:
+    """The open file of a `FileSource`; that it is the one of the header was checked once.
+
+    To be used in a ``with`` statement, by one thread.
+    """
+
+    def __init__(self, source: FileSource) -> None:
+        self._source = source
+
+    def __enter__(self) -> OpenedFile:
+        """Open it; `ReadError` if it is gone, changed, or cannot be opened."""
+        self._file = _descriptor(self._source.path, self._source.stamp)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        os.close(self._file)
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """Stored values of a range; see `ArraySource.read`."""
+        try:
+            return self._source.read_from(self._file, start, stop, into)
+        except ReadError:
+            raise
+        except OSError as error:
+            raise _not_read(self._source.path, error) from error
+
+
+def _descriptor(path: str, stamp: tuple[int, int] | None) -> int:
+    """An open file whose header was read before, if it is still the same, as `reopened`."""
+    try:
+        file = os.open(path, _READ_ONLY)
+    except OSError as error:
+        raise _not_read(path, error) from error
+    if stamp is not None and stamp != _stamp_of(file):
+        is_folder = stat.S_ISDIR(os.fstat(file).st_mode)
+        os.close(file)
+        if is_folder:
+            raise _not_read(path, OSError(errno.EISDIR, os.strerror(errno.EISDIR)))
+        raise ReadError(_changed(path))
+    return file
+
+
+def _read_at(file: int, view: memoryview, offset: int) -> int:
+    """Read some bytes from a place on; how many, 0 at the end of the file."""
+    if sys.platform != "win32":
+        return os.preadv(file, [view], offset)
+    os.lseek(file, offset, os.SEEK_SET)
+    content = os.read(file, len(view))
+    view[: len(content)] = content
+    return len(content)
 
 
 @contextmanager
@@ -116,21 +180,27 @@ def reopened(path: str, stamp: tuple[int, int] | None) -> Iterator[io.FileIO]:
     except ReadError:
         raise
     except OSError as error:
-        raise ReadError(Message("files.in_file", file=Path(path).name, what=error)) from error
+        raise _not_read(path, error) from error
+
+
+def _not_read(path: str, error: OSError) -> ReadError:
+    return ReadError(Message("files.in_file", file=Path(path).name, what=error))
 
 
 def _changed(path: str) -> str:
     return Message("files.changed", file=Path(path).name)
 
 
-def _cut(spans: Sequence[tuple[int, int]], start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _cut(spans: Sequence[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
     """Offset and length of the pieces that hold the bytes from start to stop."""
+    found = []
     before = 0
     for offset, length in spans:
         first, last = max(start - before, 0), min(stop - before, length)
         if first < last:
-            yield offset + first, last - first
+            found.append((offset + first, last - first))
         before += length
+    return found
 
 
 def checked_source(
@@ -272,7 +342,11 @@ def head_of(path: Path, count: int) -> bytes:
 
 def stamp_of(file: io.FileIO | BinaryIO) -> tuple[int, int]:
     """Size in bytes and time of change in ns of an open file."""
-    status = os.fstat(file.fileno())
+    return _stamp_of(file.fileno())
+
+
+def _stamp_of(file: int) -> tuple[int, int]:
+    status = os.fstat(file)
     return status.st_size, status.st_mtime_ns
 
 

@@ -234,10 +234,10 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
     entries: list[Entry] = []
     for line in tensors:
         entry = _bare(line, hooks[line.number], calls.get(line.number, 0))
-        entry = replace(entry, step=steps[line.number], rank=place.rank)
+        entry = entry._replace(step=steps[line.number], rank=place.rank)
         hook = hooks[line.number]
         if hook is not None:
-            entry = replace(entry, stack=stacks.get((hook.api, hook.call, hook.direction), ""))
+            entry = entry._replace(stack=stacks.get((hook.api, hook.call, hook.direction), ""))
         entries += _filled(entry, line, rule, arrays, findings)
     entries = _numbered_by_step(entries)
     if arrays is not None:
@@ -246,7 +246,7 @@ def _read(place: _Place) -> tuple[list[Entry], list[str]]:
         kind = Message("hooks.prototype") if arrays is None else arrays.note(len(records))
         notes.append(kind)
     notes += step_notes + notes_of(findings, hooks, tensors, unsure)
-    return [replace(entry, order=order) for order, entry in enumerate(entries)], notes
+    return [entry._replace(order=order) for order, entry in enumerate(entries)], notes
 
 
 def _numbered_by_step(entries: list[Entry]) -> list[Entry]:
@@ -264,7 +264,7 @@ def _numbered_by_step(entries: list[Entry]) -> list[Entry]:
             first = firsts.setdefault(entry.step, int(match[1]))
             start = firsts[min(firsts)]
             number = int(match[1]) - first + start
-            entry = replace(entry, name=f"{number}_{entry.name[match.end() :]}")
+            entry = entry._replace(name=f"{number}_{entry.name[match.end() :]}")
         result.append(entry)
     return result
 
@@ -335,16 +335,16 @@ def _filled(
 ) -> list[Entry]:
     """The entry of a line with its values, shape and statistics; two where it holds a part."""
     if line.fault:
-        return [replace(entry, reason=_of_line(line, line.fault))]
+        return [entry._replace(reason=_of_line(line, line.fault))]
     if line.is_pair:
-        return [replace(entry, value=_json(line.value))]
+        return [entry._replace(value=_json(line.value))]
     shape, dtype = line.shape or (), _dtype(line.dtype)
     if line.mode is None and rule is not None:
         expected = rule.expected(shape)
         if line.count != expected:
             counts = {"count": line.count, "shape": str([*shape]), "expected": expected}
             reason = Message("hooks.line_values_expected", **counts, rule=rule.text)
-            return [replace(entry, reason=_of_line(line, reason))]
+            return [entry._replace(reason=_of_line(line, reason))]
         kept, statistics = line.count - rule.extra, rule.statistics(line.few)
         word = "rows" if rule.key == "rows" else "first"
     else:
@@ -352,22 +352,21 @@ def _filled(
         word = "rows" if line.mode == 2 else "first"
         if kept > math.prod(shape):
             reason = Message("hooks.line_values", count=kept, shape=str([*shape]))
-            return [replace(entry, reason=_of_line(line, reason))]
+            return [entry._replace(reason=_of_line(line, reason))]
     known = with_nonfinite(statistics)
     finite = {name: value for name, value in known.items() if math.isfinite(value)}
     if any(math.isinf(v) or (math.isnan(v) and k != "l2") for k, v in statistics.items()):
         findings.not_finite.append(entry.name)
-    entry = replace(entry, statistics=finite, shape=shape, dtype=dtype)
+    entry = entry._replace(statistics=finite, shape=shape, dtype=dtype)
     if line.mode is not None and not kept:
         return [_with_array(entry, line, arrays, findings)]
     if kept == math.prod(shape):
         if dtype != "float32":
             findings.casts[dtype] += 1
-        return [replace(entry, source=_values(line, shape, kept, rule))]
+        return [entry._replace(source=_values(line, shape, kept, rule))]
     if not kept:
         return [entry]
-    part = replace(
-        *(entry,),
+    part = entry._replace(
         name=sample_name(entry.name, kept, math.prod(shape)),
         site=replace(entry.site, slot=sample_slot(entry.site.slot, word)),
         source=_values(line, (kept,), kept, rule),
@@ -406,8 +405,8 @@ def _with_array(entry: Entry, line: Line, arrays: Arrays | None, findings: Findi
         findings.other_shape.append(entry.name)
     if source is None and not reason and line.dtype.startswith("<class ") and line.statistics:
         # A Python scalar whose array is missing: its statistics repeat it.
-        return replace(entry, value=_json(_scalar(line)), statistics={})
-    return replace(entry, source=source, reason=reason)
+        return entry._replace(value=_json(_scalar(line)), statistics={})
+    return entry._replace(source=source, reason=reason)
 
 
 def _scalar(line: Line) -> float | int | bool:
@@ -455,7 +454,7 @@ def _distinct(entries: Sequence[Entry], notes: list[str]) -> list[Entry]:
             name = f"{entry.name}#{repeats[key]}"
         taken.add((entry.step, entry.rank, name))
         renamed += name != entry.name
-        result.append(replace(entry, name=name))
+        result.append(entry._replace(name=name))
     if renamed:
         notes.append(Message("hooks.repeated", count=renamed))
     return result

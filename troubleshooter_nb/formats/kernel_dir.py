@@ -296,8 +296,7 @@ def _with_figures(entry: Entry, one: _Found) -> Entry:
     finite = {name: value for name, value in figures.items() if math.isfinite(value)}
     dtype = row.get("Data Type", "").lower()
     digest = row.get("MD5", "").strip()
-    return replace(
-        entry,
+    return entry._replace(
         statistics=finite,
         dtype=dtype if _DTYPES.fullmatch(dtype) else "",
         shape=_shape(row.get("Shape", "")),
@@ -309,16 +308,16 @@ def _with_values(entry: Entry, one: _Found) -> Entry:
     if one.file is None:
         if entry.shape is None and not entry.statistics:
             reason = Message("dumps.kernel_no_statistics", file=_STATISTICS_FILE)
-            return replace(entry, reason=reason)
+            return entry._replace(reason=reason)
         return entry
     if one.file.suffix != ".npy":
         dtype = printable(one.parts.dtype or "") or Message("dumps.kernel_unknown_dtype")
         layout = printable(str(one.parts.layout))
-        return replace(entry, reason=Message("dumps.kernel_raw", dtype=dtype, layout=layout))
+        return entry._replace(reason=Message("dumps.kernel_raw", dtype=dtype, layout=layout))
     try:
-        return replace(entry, source=open_npy(one.file, _token(one.parts.dtype)))
+        return entry._replace(source=open_npy(one.file, _token(one.parts.dtype)))
     except (FormatError, OSError) as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
 
 
 def _token(dtype: str) -> str:

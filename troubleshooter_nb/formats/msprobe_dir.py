@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -245,7 +245,7 @@ def _without_only_model(entries: list[Entry], names: Names) -> tuple[list[Entry]
     if not numbers:
         return entries, []
     sites = {site: without_model(site) for site in {entry.site for entry in entries}}
-    return [replace(entry, site=sites[entry.site]) for entry in entries], []
+    return [entry._replace(site=sites[entry.site]) for entry in entries], []
 
 
 def _card(facts: Iterable[Mapping[str, str]]) -> tuple[RunCard, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from troubleshooter_nb.dump import ArraySource, Entry
@@ -272,7 +272,7 @@ def distinct(entries: list[Entry], notes: list[str]) -> list[Entry]:
         seen[name] = 1
         if name != entry.name:
             renamed.append(name)
-            entry = replace(entry, name=name)
+            entry = entry._replace(name=name)
         found.append(entry)
     if renamed:
         notes.append(Message("msprobe.renamed", names=renamed))

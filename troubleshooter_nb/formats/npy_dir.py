@@ -239,9 +239,9 @@ def _entry(file: Path, root: Path, folder: str) -> Entry:
         order=-1 if parsed.number is None else parsed.number,
     )
     try:
-        return replace(entry, source=open_npy(file, parsed.dtype))
+        return entry._replace(source=open_npy(file, parsed.dtype))
     except (FormatError, OSError) as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
 
 
 def _distinct(entries: list[tuple[Entry, Path]], root: Path) -> list[Entry]:
@@ -253,7 +253,7 @@ def _distinct(entries: list[tuple[Entry, Path]], root: Path) -> list[Entry]:
     return [
         entry
         if seen[entry.step, entry.rank, entry.name] == 1
-        else replace(entry, name=printable(file.relative_to(root).as_posix().removesuffix(".npy")))
+        else entry._replace(name=printable(file.relative_to(root).as_posix().removesuffix(".npy")))
         for entry, file in entries
     ]
 
@@ -268,7 +268,7 @@ def _gradients_of_parameters(entries: list[Entry]) -> list[Entry]:
     if 2 * of_parameters <= len(gradients):
         return entries
     return [
-        replace(entry, site=replace(entry.site, role="parameter"))
+        entry._replace(site=replace(entry.site, role="parameter"))
         if entry.site.role == "gradient"
         and not parse_npy_name(entry.name).stem.endswith("_backward")
         else entry
@@ -287,7 +287,7 @@ def _in_saving_order(entries: list[Entry]) -> list[Entry]:
         site = replace(entry.site, call=visits[visit])
         # Without a number the place in the order of saving is unknown.
         known = entry.order >= 0
-        numbered.append(replace(entry, order=positions[place] if known else -1, site=site))
+        numbered.append(entry._replace(order=positions[place] if known else -1, site=site))
         positions[place] += known
         visits[visit] += 1
     return numbered

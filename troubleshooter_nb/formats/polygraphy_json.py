@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -212,7 +212,7 @@ def _outputs(pairs: list[Any]) -> Iterator[Cell]:
             if not isinstance(outputs, dict):
                 raise FormatError(Message("dumps.json_iteration", step=step, number=number))
             for entry, cell in _feed(outputs, step, "output"):
-                yield replace(entry, name=prefix + entry.name), cell
+                yield entry._replace(name=prefix + entry.name), cell
 
 
 def _feed(tensors: dict[str, Any], step: int, role: Role) -> Iterator[Cell]:
@@ -231,7 +231,7 @@ def _ordered(cells: list[Cell]) -> list[Cell]:
             repeat += 1
             name = f"{entry.name}#{repeat}"
         taken.add((entry.step, name))
-        result.append((replace(entry, name=name, order=order), cell))
+        result.append((entry._replace(name=name, order=order), cell))
     return result
 
 
@@ -245,9 +245,9 @@ def _filled(
 ) -> Entry:
     try:
         number = _number_of(cell, len(arrays))
-        return replace(entry, source=_source(path, text, arrays[number], stamp))
+        return entry._replace(source=_source(path, text, arrays[number], stamp))
     except FormatError as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
 
 
 def _number_of(cell: Any, count: int) -> int:

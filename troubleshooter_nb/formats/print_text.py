@@ -135,7 +135,7 @@ def open_print_text(path: Path, *, label: str) -> Dump:
         for order, (stem, lines) in enumerate(itertools.islice(blocks, _MOST_PRINTS)):
             entry = _entry(stem, lines, order)
             visit = entry.site.path, entry.site.direction
-            entries.append(replace(entry, site=replace(entry.site, call=visits[visit])))
+            entries.append(entry._replace(site=replace(entry.site, call=visits[visit])))
             visits[visit] += 1
         more = next(blocks, None) is not None
     notes = [Message("dumps.text_most_prints", count=_MOST_PRINTS)] if more else []
@@ -170,10 +170,10 @@ def _entry(stem: str, lines: list[str], order: int) -> Entry:
     try:
         array = _array(lines)
     except ValueError as error:
-        return replace(entry, reason=message_of(error))
+        return entry._replace(reason=message_of(error))
     array.flags.writeable = False
     name = format_npy_name(NpyName(stem, order, array.dtype.name))
-    return replace(entry, name=name, source=ArrayInMemory(array))
+    return entry._replace(name=name, source=ArrayInMemory(array))
 
 
 def _array(lines: list[str]) -> np.ndarray:

@@ -84,10 +84,12 @@ class StoredSource(FileSource):
     offset: int
     covered: _Covered = field(default_factory=_Covered, compare=False, repr=False)
 
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values; as `ArraySource.read`, also where the CRC-32 of all of them is wrong."""
+    def read_from(
+        self, file: int, start: int, stop: int, into: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Stored values; raises as `read`, also where the CRC-32 of all of them is wrong."""
         self._refuse_damaged()
-        values = super().read(start, stop, into)
+        values = super().read_from(file, start, stop, into)
         if self.covered.sound is None:
             self._check(values, start)
         return values

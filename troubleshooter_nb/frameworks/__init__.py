@@ -70,8 +70,10 @@ class Adapter(Protocol):
     def is_tensor(self, value: Any) -> bool:
         """Whether the value is a tensor (parameters included) of this framework."""
 
-    def to_numpy(self, value: Any) -> np.ndarray:
+    def to_numpy(self, value: Any, *, copy: bool = True) -> np.ndarray:
         """Host copy with the same values; bfloat16 and float8 as ml_dtypes, bit for bit.
+
+        Without `copy` it shares the memory of the tensor where that can be.
 
         Raises
         ------
@@ -195,6 +197,8 @@ def loaded() -> dict[str, Adapter]:
 
 def adapter_of(value: Any) -> Adapter | None:
     """The adapter whose framework this tensor belongs to, or None for anything else."""
+    if type(value) is np.ndarray:
+        return None
     for adapter in loaded().values():
         if adapter.is_tensor(value):
             return adapter

@@ -44,8 +44,10 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, mindspore.Tensor)
 
 
-def to_numpy(value: Any) -> np.ndarray:
+def to_numpy(value: Any, *, copy: bool = True) -> np.ndarray:
     """Host copy with the same values; bfloat16 and float8 as ml_dtypes, bit for bit.
+
+    Without `copy` it is what ``asnumpy()`` gives, which may share the memory of the tensor.
 
     Raises
     ------
@@ -55,7 +57,8 @@ def to_numpy(value: Any) -> np.ndarray:
         In ``jit(capture_mode="trace")``, where Python sees the values of the first call only.
     """
     _refuse_in_trace()
-    return np.array(_standard(value.asnumpy(), value.dtype))
+    array = _standard(value.asnumpy(), value.dtype)
+    return np.array(array) if copy else array
 
 
 def is_network(value: Any) -> bool:

@@ -36,10 +36,11 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def to_numpy(value: torch.Tensor) -> np.ndarray:
+def to_numpy(value: torch.Tensor, *, copy: bool = True) -> np.ndarray:
     """Host copy with the same values; bfloat16 and float8 as ml_dtypes, bit for bit.
 
-    Sparse tensors come dense, quantized ones dequantized, complex32 as complex64.
+    Without `copy` it shares the memory of a tensor of the host that numpy can look at. Sparse
+    tensors come dense, quantized ones dequantized, complex32 as complex64.
 
     Raises
     ------
@@ -59,8 +60,10 @@ def to_numpy(value: torch.Tensor) -> np.ndarray:
     carrier, dtype = _BITS.get(tensor.dtype, (None, None))
     try:
         if carrier is None:
-            return np.array(tensor.numpy())
-        return np.array(tensor.contiguous().view(carrier).numpy().view(dtype))
+            array = tensor.numpy()
+        else:
+            array = tensor.contiguous().view(carrier).numpy().view(dtype)
+        return np.array(array) if copy else array
     except (TypeError, RuntimeError) as error:
         no_array = Message("frameworks.no_array", dtype=tensor.dtype, why=error)
         raise ArgumentError(no_array) from error

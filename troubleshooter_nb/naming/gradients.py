@@ -18,12 +18,17 @@ _PARTS = re.compile(r"[./]")
 
 def says_gradient(text: str) -> bool:
     """Whether a folder or file name has the word grad, grads or gradient(s) as a part."""
-    return bool(_SAYS_SO.search(text))
+    return _may_say_gradient(text) and bool(_SAYS_SO.search(text))
+
+
+def _may_say_gradient(text: str) -> bool:
+    """Whether the letters of the word are there at all: most names need no pattern."""
+    return "grad" in text.lower()
 
 
 def without_gradient_word(stem: str) -> str:
     """The stem without the word at its end: ``fc.weight.grad`` and ``fc.weight_grad``."""
-    return _AT_THE_END.sub("", stem)
+    return _AT_THE_END.sub("", stem) if _may_say_gradient(stem) else stem
 
 
 def parameters_of_gradients(gradients: Iterable[str], parameters: Iterable[str]) -> dict[str, str]:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
 
 from troubleshooter_nb.naming.gradients import says_gradient, without_gradient_word
-from troubleshooter_nb.naming.parameters import BUFFER_LEAVES, parameter_leaf, without_position
+from troubleshooter_nb.naming.parameters import (
+    BUFFER_LEAVES,
+    leaf_of,
+    parameter_leaf,
+    without_position,
+)
 from troubleshooter_nb.naming.site import Direction, Role, Site
 
 # The dtype tokens TroubleShooter 1.0.19 and MindSpore's TensorDump write before the number ...
@@ -95,7 +102,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple(key(part) for part in _NUMBER.split(name) if part)
 
 
-def site_of_npy_stem(stem: str, *, folder: str = "") -> Site:
+def site_of_npy_stem(stem: str, *, folder: str = "", kind: str = "file", call: int = 0) -> Site:
     """What the stem of a saved array, and the folder it lies in, say about the tensor.
 
     A parameter name in a folder or stem that says ``grad``, as ``grads.fc.weight`` and
@@ -104,11 +111,16 @@ def site_of_npy_stem(stem: str, *, folder: str = "") -> Site:
     gradient of an activation: role ``gradient``.
     """
     path = stem.removesuffix("_backward")
-    is_gradient = path != stem or says_gradient(folder) or says_gradient(stem)
+    is_gradient = path != stem or says_gradient(stem) or says_gradient(folder)
     direction: Direction = "backward" if is_gradient else ""
-    leaf = re.split(r"[./]", without_position(without_gradient_word(path)))[-1]
-    if parameter_leaf(leaf):
-        role: Role = "buffer" if leaf in BUFFER_LEAVES else "parameter"
-    else:
-        role = "gradient" if is_gradient else ""
-    return Site("file", path, direction=direction, role=role)
+    leaf = leaf_of(without_position(without_gradient_word(path)))
+    role: Role = _role_of_leaf(leaf) or ("gradient" if is_gradient else "")
+    return Site(kind, path, call, direction, role)
+
+
+@lru_cache(maxsize=1 << 12)  # a network has few different ones
+def _role_of_leaf(leaf: str) -> Literal["", "parameter", "buffer"]:
+    """What the last part of a name says; nothing if it is no parameter's."""
+    if parameter_leaf(leaf) is None:
+        return ""
+    return "buffer" if leaf in BUFFER_LEAVES else "parameter"

@@ -82,20 +82,20 @@ _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 _RNN_LEAF = re.compile(r"(?:weight|bias)_(?:ih|hh)(?:_l[0-9]+)?(?:_reverse)?")
 # MindSpore spellings that users also give to cells and parameters of their own, so that they say
 # something only when the other side has no better partner: PReLU's weight is ``w``, BatchNorm3d
-# wraps a ``bn2d``, and the Transformer layers call their ``linear1`` ``dense1``.
+# wraps a ``bn2d``, and the Transformer layers call their ``linear1`` ``dense1``. In front of each
+# pattern what a name must hold for it: most hold none of them.
 _LIKELY = (
-    (re.compile(r"(^|[./])w$"), r"\1weight"),
-    (re.compile(r"(^|[./])bn2d\.(?=[^./]+$)"), r"\1"),
-    (re.compile(r"(^|[./])dense([12])\.(?=[^./]+$)"), r"\1linear\2."),
+    ("w", re.compile(r"(^|[./])w$"), r"\1weight"),
+    ("bn2d.", re.compile(r"(^|[./])bn2d\.(?=[^./]+$)"), r"\1"),
+    ("dense", re.compile(r"(^|[./])dense([12])\.(?=[^./]+$)"), r"\1linear\2."),
 )
 
 
 def parameter_leaf(path: str) -> str | None:
     """Torch's name for the last part of a parameter or buffer path, or None for other names."""
-    leaf = _leaf(path)
-    if _RNN_LEAF.fullmatch(leaf):
-        return leaf
-    return PARAMETER_LEAVES.get(leaf) or BUFFER_LEAVES.get(leaf)
+    leaf = leaf_of(path)
+    known = PARAMETER_LEAVES.get(leaf) or BUFFER_LEAVES.get(leaf)
+    return known or (leaf if _RNN_LEAF.fullmatch(leaf) else None)
 
 
 def without_position(stem: str) -> str:
@@ -103,8 +103,11 @@ def without_position(stem: str) -> str:
 
     ``fc.weight_0`` -> ``fc.weight``; a stem that is no parameter stays as it is.
     """
+    # Most stems end in no number, and need no pattern; "$" stands before a last line end as well.
+    if not stem.rstrip("\n")[-1:].isdigit():
+        return stem
     path = _POSITION.sub("", stem)
-    return path if likely_parameter(path) else stem
+    return path if path != stem and likely_parameter(path) else stem
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -118,7 +121,7 @@ def canonical_parameter(path: str) -> str | None:
     if match:
         return f"{path[: match.start(1)]}parametrizations.weight.original{int(match[1][-1] == 'v')}"
     leaf = parameter_leaf(path)
-    return None if leaf is None else path[: len(path) - len(_leaf(path))] + leaf
+    return None if leaf is None else path[: len(path) - len(leaf_of(path))] + leaf
 
 
 def likely_parameter(path: str) -> str | None:
@@ -127,8 +130,9 @@ def likely_parameter(path: str) -> str | None:
     ``act.w`` -> ``act.weight``, ``bn.bn2d.gamma`` -> ``bn.weight``, ``dense1.weight`` ->
     ``linear1.weight``. Evidence for a pair, no proof: a layer of the user's may have these names.
     """
-    for pattern, torch_spelling in _LIKELY:
-        path = pattern.sub(torch_spelling, path)
+    for held, pattern, torch_spelling in _LIKELY:
+        if held in path:
+            path = pattern.sub(torch_spelling, path)
     return canonical_parameter(path)
 
 
@@ -191,5 +195,6 @@ def site_of_parameter(name: str) -> Site:
     return Site("checkpoint", name, role="buffer" if leaf in BUFFER_LEAVES else "parameter")
 
 
-def _leaf(path: str) -> str:
-    return re.split(r"[./]", path)[-1]
+def leaf_of(path: str) -> str:
+    """The last part of a path, behind its last dot or slash."""
+    return path[max(path.rfind("."), path.rfind("/")) + 1 :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -105,6 +105,6 @@ class Claims:
             return list(self.found)
         order = Message("mappings.turned")
         return [
-            replace(match, left=match.right, right=match.left, note=joined([match.note, order]))
+            match._replace(left=match.right, right=match.left, note=joined([match.note, order]))
             for match in self.found
         ]

@@ -117,7 +117,7 @@ def _merged(
     origin = first.rank
     if len(rows) == 1:
         report.alone[origin] += 1
-        return [(replace(first, rank=0), origin)]
+        return [(first._replace(rank=0), origin)]
     group = [first, *(table.entry(row) for row in rows[1:])]
     declared = rules.of(first)
     found = _hindrance(table, group)
@@ -284,13 +284,12 @@ def _check(
 
 def _joined(group: Sequence[Entry], layout: Layout) -> Entry:
     """The one entry, of rank 0."""
-    first = replace(group[0], rank=0)
+    first = group[0]._replace(rank=0)
     if layout.kind == "same":
         return first
     shapes = [one.shape for one in group if one.shape is not None]
     parts = [one.source for one in group if one.source is not None]
-    return replace(
-        first,
+    return first._replace(
         source=layout.joined(parts) if parts else None,
         shape=layout.shape(shapes),
         statistics=combined(group) if layout.kind == "axis" else {},
@@ -299,7 +298,7 @@ def _joined(group: Sequence[Entry], layout: Layout) -> Entry:
 
 
 def _of_rank_0(dump: Dump, table: Table) -> Dump:
-    entries = [replace(table.entry(row), rank=0) for row in range(len(dump))]
+    entries = [table.entry(row)._replace(rank=0) for row in range(len(dump))]
     return Dump.from_entries(
         entries, label=dump.label, format=dump.format, card=dump.card, notes=dump.notes
     )
@@ -330,7 +329,7 @@ def _ordered(merged: Sequence[tuple[Entry, int]]) -> list[Entry]:
     entries = [entry for entry, _ in merged]
     next_order: Counter[int] = Counter()
     for place, number in sorted(places):
-        entries[number] = replace(entries[number], order=next_order[place.step])
+        entries[number] = entries[number]._replace(order=next_order[place.step])
         next_order[place.step] += 1
     return entries
 
