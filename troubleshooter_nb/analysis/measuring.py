@@ -16,7 +16,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.progress import Progress
 from troubleshooter_nb.analysis.rows import Rows
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Reading, reading
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import message_of
 from troubleshooter_nb.metrics import compiled
@@ -286,16 +286,17 @@ def _measured(piece: Piece, **asked: Any) -> Partial | Other:
         if left is None or right is None:
             source = left if left is not None else right
             return _summary(source, piece.stop) if source is not None else {}
-        return merge_tree(
-            pair_run(
-                _read(left, start, stop, "left"),
-                _read(right, start, stop, "right"),
-                start,
-                compiled.kernel(),
-                **asked,
+        with reading(left) as one, reading(right) as other:
+            return merge_tree(
+                pair_run(
+                    _read(one, left, start, stop, "left"),
+                    _read(other, right, start, stop, "right"),
+                    start,
+                    compiled.kernel(),
+                    **asked,
+                )
+                for start, stop in spans
             )
-            for start, stop in spans
-        )
     except ReadError as error:
         return message_of(error)
 
@@ -312,12 +313,12 @@ def _summary(source: ArraySource, size: int) -> dict[str, float]:
     return figures | {"negative_inf_count": below}
 
 
-def _read(source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
+def _read(opened: Reading, source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
     """Stored values: where they lie, or in memory that the next call for this side uses again."""
     if _lies_in_memory(source):
-        return source.read(start, stop)
+        return opened.read(start, stop)
     size = (stop - start) * source.dtype.itemsize
-    return source.read(start, stop, _kept(side, size).view(source.dtype))
+    return opened.read(start, stop, _kept(side, size).view(source.dtype))
 
 
 def _kept(side: str, size: int) -> np.ndarray:
