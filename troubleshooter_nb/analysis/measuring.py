@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from troubleshooter_nb.metrics.pairwise import measure_many, pair_run
 from troubleshooter_nb.metrics.partial import Partial, Partials, merge_tree
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
+from troubleshooter_nb.pairing import Side
 from troubleshooter_nb.thresholds import BATCH_ELEMENTS, BATCH_PAIRS, FIGURES_BLOCK, SLICE_BLOCKS
 
 SLICE = SLICE_BLOCKS * FIGURES_BLOCK
@@ -33,7 +33,7 @@ _RUN = 8 * FIGURES_BLOCK
 _ALIGNED = 64  # bytes of a cache line
 # Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
 _LARGEST_QUICK = 1 << 12
-_SIDES = ("left", "right")
+_SIDES: tuple[Side, Side] = ("left", "right")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
 
@@ -211,12 +211,14 @@ def are_quick(batches: Sequence[Batch]) -> bool:
     )
 
 
-def _here(batches: Sequence[Batch], asked: _Asked) -> Iterator[tuple[Found, int]]:
+def _here(batches: Sequence[Batch], asked: _Asked) -> Generator[tuple[Found, int], None, None]:
     for batch in batches:
         yield measure_batch(batch.pieces, *asked), batch.size_bytes
 
 
-def _by(executor: Executor, batches: Sequence[Batch], asked: _Asked) -> Iterator[tuple[Found, int]]:
+def _by(
+    executor: Executor, batches: Sequence[Batch], asked: _Asked
+) -> Generator[tuple[Found, int], None, None]:
     sizes: dict[Future[Found], int] = {}
     try:
         for batch in batches:
@@ -233,15 +235,15 @@ def measure_batch(pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: 
 
     Small pairs are read one by one and measured together.
     """
-    asked = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    asked: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
     small = [piece for piece in pieces if piece.is_small]
-    rooms = [_Room(name, [piece[side] for piece in small]) for side, name in enumerate(_SIDES, 1)]
+    rooms = [_Room(side, small) for side in _SIDES]
     pairs: list[int] = []
     values: list[tuple[np.ndarray, np.ndarray]] = []
     slices: list[tuple[int, int, Partial | Other]] = []
     for piece in small:
         try:
-            values.append((rooms[0].read(piece.left), rooms[1].read(piece.right)))
+            values.append((rooms[0].read(piece), rooms[1].read(piece)))
             pairs.append(piece.pair)
         except ReadError as error:
             slices.append((piece.pair, 0, message_of(error)))
@@ -254,17 +256,20 @@ def measure_batch(pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: 
 class _Room:
     """Memory for the values of a side of small pairs, which the next task uses again."""
 
-    def __init__(self, side: str, sources: Sequence[ArraySource]) -> None:
-        size = sum(_padded(source) for source in sources if not _lies_in_memory(source))
-        self.free = _kept(side, size)
+    def __init__(self, side: Side, pieces: Iterable[Piece]) -> None:
+        self.side = side
+        sources = [(getattr(piece, side), piece.stop) for piece in pieces]
+        sizes = [count * one.dtype.itemsize for one, count in sources if not _lies_in_memory(one)]
+        self.free = _kept(side, sum(map(_padded, sizes)))
 
-    def read(self, source: ArraySource) -> np.ndarray:
-        """All values of a source, where they lie if they are in memory."""
-        size = math.prod(source.shape)
+    def read(self, piece: Piece) -> np.ndarray:
+        """All values of a pair on this side, where they lie if they are in memory."""
+        source: ArraySource = getattr(piece, self.side)
         if _lies_in_memory(source):
-            return source.read(0, size)
-        room, self.free = self.free[: source.size_bytes], self.free[_padded(source) :]
-        return source.read(0, size, room.view(source.dtype))
+            return source.read(0, piece.stop)
+        size = piece.stop * source.dtype.itemsize
+        room, self.free = self.free[:size], self.free[_padded(size) :]
+        return source.read(0, piece.stop, room.view(source.dtype))
 
 
 def _lies_in_memory(source: ArraySource) -> bool:
@@ -272,9 +277,9 @@ def _lies_in_memory(source: ArraySource) -> bool:
     return isinstance(source, ArrayInMemory) and source.array.flags.c_contiguous
 
 
-def _padded(source: ArraySource) -> int:
-    """Bytes of the values, up to the next cache line."""
-    return -(-source.size_bytes // _ALIGNED) * _ALIGNED
+def _padded(size: int) -> int:
+    """So many bytes, up to the next cache line."""
+    return -(-size // _ALIGNED) * _ALIGNED
 
 
 def _measured(piece: Piece, **asked: Any) -> Partial | Other:
@@ -313,7 +318,7 @@ def _summary(source: ArraySource, size: int) -> dict[str, float]:
     return figures | {"negative_inf_count": below}
 
 
-def _read(opened: Reading, source: ArraySource, start: int, stop: int, side: str) -> np.ndarray:
+def _read(opened: Reading, source: ArraySource, start: int, stop: int, side: Side) -> np.ndarray:
     """Stored values: where they lie, or in memory that the next call for this side uses again."""
     if _lies_in_memory(source):
         return opened.read(start, stop)
@@ -321,7 +326,7 @@ def _read(opened: Reading, source: ArraySource, start: int, stop: int, side: str
     return opened.read(start, stop, _kept(side, size).view(source.dtype))
 
 
-def _kept(side: str, size: int) -> np.ndarray:
+def _kept(side: Side, size: int) -> np.ndarray:
     """So many bytes of this thread's memory for a side."""
     memory: np.ndarray | None = getattr(_memory, side, None)
     if memory is None or len(memory) < size:

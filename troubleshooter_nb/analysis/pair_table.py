@@ -99,8 +99,8 @@ def _enter_measured(
     for name, column in found.items():
         columns[name][numbers] = column
     histogram[numbers] = measured.partials.histogram[place]
-    own = [[side[k] for k in place.tolist()] for side in dtypes]
-    judged.put_rows(numbers, judge_all(found, tolerance, *own, rows.sizes[numbers]))
+    left, right = ([side[k] for k in place.tolist()] for side in dtypes)
+    judged.put_rows(numbers, judge_all(found, tolerance, left, right, rows.sizes[numbers]))
 
 
 def _enter_others(

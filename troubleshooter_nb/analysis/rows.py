@@ -27,7 +27,7 @@ _KNOWN = ("left", "right", "step", "rank", "expected", "note")
 _NUMBER = re.compile(r"\d+")
 
 
-class Side:
+class SideRows:
     """One dump of a comparison, its entries row by row.
 
     Attributes
@@ -100,7 +100,7 @@ class Side:
     def is_lost(self) -> np.ndarray:
         """Which rows cannot be read, and nothing was recorded about them besides, shape (n,)."""
         recorded = (self.column("crc32", -1) >= 0) | ~np.isnan(self.column("max", np.nan))
-        return np.asarray(self.column("status") == "unreadable", bool) & ~recorded
+        return np.asarray((self.column("status") == "unreadable") & ~recorded, bool)
 
     def recorded(self, row: int, computed: Mapping[str, float] | None = None) -> Recorded:
         """What is known of a row without reading it, or from its values as `computed`."""
@@ -126,7 +126,7 @@ class Rows:
 
     Attributes
     ----------
-    left, right : Side
+    left, right : SideRows
     known : Table
         ``left, right, step, rank, expected, note`` of the pairing.
     order_known : ndarray of bool, shape (n,)
@@ -135,14 +135,14 @@ class Rows:
         Whether a row is listed from the loss backwards.
     """
 
-    left: Side
-    right: Side
+    left: SideRows
+    right: SideRows
     known: Table
     order_known: np.ndarray
     walked_backward: np.ndarray
 
     @property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[SideRows, SideRows]:
         """Left and right."""
         return self.left, self.right
 
@@ -158,7 +158,7 @@ class Rows:
     @cached_property
     def has_values(self) -> np.ndarray:
         """Which rows have values to read on both sides, shape (n,)."""
-        return self.left.has_values & self.right.has_values
+        return np.asarray(self.left.has_values & self.right.has_values)
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -171,7 +171,7 @@ class Rows:
 
         What is no tensor, or of another shape, is judged without its partner's values.
         """
-        found = self.left.has_values ^ self.right.has_values
+        found: np.ndarray = self.left.has_values ^ self.right.has_values
         for row in np.flatnonzero(found).tolist():
             entries = [(side.dump.columns, int(side.entries[row])) for side in self.sides]
             there = [(columns, entry) for columns, entry in entries if entry >= 0]
@@ -210,7 +210,7 @@ def rows_of(pairing: Pairing, walk: Walk) -> Rows:
     """
     table = pairing.columns
     sides = [
-        Side(dump, table[f"{name}_entry"])
+        SideRows(dump, table[f"{name}_entry"])
         for name, dump in zip(_SIDES, (pairing.left, pairing.right), strict=True)
     ]
     # A side of unnumbered files has no order of its own to offer.
@@ -231,15 +231,17 @@ def rows_of(pairing: Pairing, walk: Walk) -> Rows:
         entries,
     )
     order = np.lexsort(keys[::-1])
+    left, right = (SideRows(side.dump, side.entries[order]) for side in sides)
     return Rows(
-        *(Side(side.dump, side.entries[order]) for side in sides),
+        left,
+        right,
         Table({name: table[name][order] for name in _KNOWN}),
         known[order],
         backward[order],
     )
 
 
-def _walked_backward(sides: Sequence[Side], lead: int, walk: Walk) -> np.ndarray:
+def _walked_backward(sides: Sequence[SideRows], lead: int, walk: Walk) -> np.ndarray:
     """Which rows are listed from the loss backwards, shape (n,)."""
     found = np.zeros(len(sides[0].entries), bool)
     if walk == "forward":
@@ -282,7 +284,11 @@ def _gradients_run_backward(columns: Table) -> bool:
 
 
 def _beside(
-    table: Table, sides: Sequence[Side], orders: Sequence[np.ndarray], lead: int, back: np.ndarray
+    table: Table,
+    sides: Sequence[SideRows],
+    orders: Sequence[np.ndarray],
+    lead: int,
+    back: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The order of a neighbour, and whether a row stands before (-1) or behind (1) that one.
 
