@@ -23,7 +23,7 @@ from troubleshooter_nb.metrics.pairwise import figures_of
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents
 from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, Verdicts, judge_all, verdict
 from troubleshooter_nb.render.words import DIFFERING, reason_of
-from troubleshooter_nb.table import Table
+from troubleshooter_nb.table import Row, Table
 
 _SIDES = ("left", "right")
 _KINDS: Mapping[str, Any] = {
@@ -158,5 +158,5 @@ def _enter_reasons(columns: dict[str, np.ndarray], details: np.ndarray) -> None:
     table["detail"] = details[numbers].tolist()
     reasons = columns["reason"].tolist()
     for at, row in enumerate(numbers.tolist()):
-        reasons[row] = reason_of({name: column[at] for name, column in table.items()})
+        reasons[row] = reason_of(Row(table, at))
     columns["reason"] = object_array(of_one_class(reasons))

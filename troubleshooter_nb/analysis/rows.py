@@ -19,7 +19,7 @@ from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import display_names
 from troubleshooter_nb.shapes import Shape
-from troubleshooter_nb.table import Table
+from troubleshooter_nb.table import Row, Table
 
 Walk = Literal["auto", "forward", "backward"]
 _SIDES = ("left", "right")
@@ -104,20 +104,26 @@ class SideRows:
 
     def recorded(self, row: int, computed: Mapping[str, float] | None = None) -> Recorded:
         """What is known of a row without reading it, or from its values as `computed`."""
-        columns, entry = self.dump.columns, int(self.entries[row])
+        entry = Row(self._recorded, int(self.entries[row]))
         if computed is None:
-            known = {name: columns[name][entry].item() for name in (*SUMMARY_FIGURES, "crc32")}
+            known = {name: entry[name] for name in (*SUMMARY_FIGURES, "crc32")}
         else:
             known = over_all_values(computed)
         return Recorded(
-            value=str(columns["value"][entry]),
-            dtype=str(columns["dtype"][entry]),
-            shape=columns["shape"][entry],
-            size=int(columns["size"][entry]),
+            value=str(entry["value"]),
+            dtype=str(entry["dtype"]),
+            shape=entry["shape"],
+            size=entry["size"],
             crc32=int(known.pop("crc32")),
-            digest=str(columns["digest"][entry]),
+            digest=str(entry["digest"]),
             statistics=known,
         )
+
+    @cached_property
+    def _recorded(self) -> dict[str, list[Any]]:
+        """The columns of the dump that `recorded` takes from."""
+        names = ("value", "dtype", "shape", "size", "digest", "crc32", *SUMMARY_FIGURES)
+        return self.dump.columns.lists(*names)
 
 
 @dataclass(frozen=True, eq=False)
