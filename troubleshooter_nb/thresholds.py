@@ -401,6 +401,12 @@ LIKENESS_CELLS = 16_000_000
 # of.
 LARGEST_READ = 1 << 22
 LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this many elements.
+# Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
+# out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
+SCREENED_FROM, SCREEN_SAMPLE, SCREEN_RUN = 1 << 17, 1 << 16, 1 << 12
+# Share of what comparing read that the diagnosis may read again; elements that it may read besides,
+# and that one question may read, of both sides.
+READ_AGAIN, FREE_ELEMENTS, QUESTION_ELEMENTS = 0.25, 1 << 24, 1 << 25
 # Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
 LARGEST_BY_VALUES = 2 * 1024**3
 LARGEST_LOOK = 1 << 26  # Bytes that are read for one look at a row.
@@ -475,6 +481,11 @@ RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 # Calls that are computed again, roots and other rows whose values are searched for a cause, peers
 # of a row, and calls without a layer.
 MOST_CALLS, MOST_ROOTS, MOST_ROWS, MOST_PEERS, MOST_SEARCHED_BETWEEN = 64, 24, 12, 24, 24
+# Differences of one kind that are asked about in vain before the others of it are left out.
+ASKED_OF_A_KIND = 2
+# Seconds after which the diagnosis asks no more, beside so many times what comparing took: nobody
+# stays with a page that does not answer for longer. Convention.
+LEAST_SECONDS, SECONDS_AGAIN = 10.0, 0.5
 MOST_FINDINGS = 12  # Findings that are told.
 # What is harmless explains nothing that comes later, which may then be an origin itself: so often
 # is asked.
@@ -531,3 +542,16 @@ MOST_BLOCKS = 1024  # Blocks of rows whose order is looked for.
 MOST_ORDERED_AXES, MOST_FLIPPED_AXES = 5, 4
 # Of the rough and of the fine search for eps; each makes the step a tenth.
 NORM_SEARCH_ROUNDS = (3, 7)
+
+# When a difference is like another one, or like noise
+
+# Two differences are of one kind within so many times of the relative error and of the mean over
+# the root mean square of the error, and this share of elements that differ. By hand.
+LIKE_ERROR, LIKE_EVENNESS, LIKE_UNEQUAL = 2.0, 1.1, 0.1
+# Below this relative error values lie where they belong: no other order, layer or draw leaves as
+# little. By hand.
+IN_PLACE = 0.05
+MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are news. By hand.
+# Largest error over the root mean square, and mean over it, of errors that are spread over the
+# tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.
+SPREAD_PEAK, SPREAD_MEAN = 64.0, 0.4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,9 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
 from troubleshooter_nb.analysis.causes.between.suspect import between_suspicions
 from troubleshooter_nb.analysis.causes.between.unknown import unknown_layer_suspicions
-from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.histories import (
     context_of,
@@ -28,6 +30,7 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_values,
     observations,
 )
+from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
@@ -35,11 +38,12 @@ from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.comparison import Comparison, Finding
 from troubleshooter_nb.dump import object_array
-from troubleshooter_nb.errors import ReadError
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.errors import IncompleteWarning, ReadError
+from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.noise import NoiseModel
 
 _Answer = TypeVar("_Answer")
+_Item = TypeVar("_Item")
 _NONE: list[Suspicion] = []
 # Parameters that were recorded, and not the ones in use.
 _NOT_IN_USE = ("stale_weights", "ema_weights")
@@ -49,7 +53,13 @@ _ABSENT = {"weight": "bn_gamma_ignored", "gamma": "bn_gamma_ignored"}
 _ABSENT |= {"bias": "bias_missing", "beta": "bias_missing"}
 
 
-def diagnosed(comparison: Comparison, model: NoiseModel | None = None) -> Comparison:
+def diagnosed(
+    comparison: Comparison,
+    model: NoiseModel | None = None,
+    *,
+    budget: float = 1.0,
+    seconds: float = 0.0,
+) -> Comparison:
     """The comparison with the origin of each difference, its growth and findings.
 
     Parameters
@@ -58,27 +68,48 @@ def diagnosed(comparison: Comparison, model: NoiseModel | None = None) -> Compar
         As measured; its dumps are read again around the places that created a difference.
     model : NoiseModel, optional
         What rounding leaves; default the fitted one.
+    budget : float, >= 0
+        How much may be read and asked, in times of the default, see `Budget`.
+    seconds : float
+        How long comparing took.
 
     Returns
     -------
     Comparison
         `result` has the columns ``origin`` and ``growth``, and the first divergence is the first
-        row that created a difference, in the order of execution.
+        row that created a difference, in the order of execution. A note says what was not asked.
+        After an interrupt (Ctrl-C, the stop button) it holds what was found until then.
     """
-    inquiry = _Inquiry(comparison, model or NoiseModel())
-    if not comparison.result["identical"].values.all():
-        inquiry.ask()
+    allowed = Budget(_compared(comparison), budget, seconds)
+    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed)
+    if not comparison.columns["identical"].all():
+        try:
+            inquiry.ask()
+        except KeyboardInterrupt:
+            inquiry.interrupt()
     return inquiry.answer()
+
+
+def _compared(comparison: Comparison) -> int:
+    """Elements of both sides of the pairs that were measured."""
+    columns, total = comparison.columns, 0
+    measured = columns["unequal_count"] >= 0
+    for side, dump in (("left", comparison.pairing.left), ("right", comparison.pairing.right)):
+        sizes = dump.columns["size"]
+        total += int(sizes[columns[f"{side}_entry"][measured]].sum())
+    return total
 
 
 class _Inquiry:
     """Questions put to one comparison, and what came of them."""
 
-    def __init__(self, comparison: Comparison, model: NoiseModel) -> None:
-        self.comparison, self.model = comparison, model
+    def __init__(self, comparison: Comparison, model: NoiseModel, budget: Budget) -> None:
+        self.comparison, self.model, self.budget = comparison, model, budget
         self.flow = Flow(comparison)
         self.origins = find_origins(self.flow, model)
-        self.operators = Operators(comparison, self.flow, self.origins)
+        self.operators = Operators(comparison, self.flow, self.origins, budget)
+        self.first = next(iter(self.origins.created()), -1)
+        self.interrupted = False
         self.suspicions: list[Suspicion] = []
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
@@ -94,6 +125,60 @@ class _Inquiry:
         self._ask_training()
         self._ask_self_noise()
 
+    def interrupt(self) -> None:
+        """Keep what was found so far, and say that it is not all."""
+        self.interrupted = True
+        warnings.warn(told(Message("explanations.interrupted")), IncompleteWarning, stacklevel=4)
+
+    def _put(
+        self, row: int, question: Callable[..., _Answer], *arguments: Any, otherwise: _Answer
+    ) -> _Answer:
+        """The answer to a question about a row; `otherwise` where it is not asked.
+
+        Nor is it where a file went away meanwhile.
+        """
+        # What costs little is asked whatever others of its kind gave.
+        is_large = math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
+        manner = self._manner(row, question) if is_large else None
+        is_first = row == self.first
+        if not self.budget.may_ask(manner, is_first=is_first):
+            return otherwise
+        try:
+            with self.budget.question(is_first=is_first):
+                answer = question(*arguments)
+        except BudgetSpentError:
+            self.budget.leave_out("elements")
+            return otherwise
+        except ReadError:
+            answer = otherwise
+        self.budget.tell(manner, answered=_says(answer))
+        return answer
+
+    def _manner(self, row: int, question: Callable[..., Any]) -> Manner:
+        """In what manner a row differs, as far as a question about it is concerned."""
+        result, site, node = self.flow.result, self.flow.site, self.flow.node_of.get(row)
+        names = ("left_dtype", "right_dtype", "left_significand_bits", "right_significand_bits")
+        kind = (
+            question.__name__,
+            *(site[name][row] for name in ("role", "direction", "slot")),
+            node.word if node is not None else self.flow.module_of(row)[1],
+            len(self.flow.shape(row)),
+            *(result[name][row] for name in names),
+        )
+        size, rms = math.prod(self.flow.shape(row)), float(result["rmse"][row])
+        return Manner(
+            kind,
+            rel_l2=float(self.origins.error[row]),
+            evenness=float(result["mean_abs_error"][row]) / rms if rms > 0 else math.nan,
+            unequal=float(result["unequal_count"][row]) / max(size, 1),
+        )
+
+    def _up_to(self, rows: Sequence[_Item], most: int) -> Sequence[_Item]:
+        """The first of them, as many as one sort of question may have; the others are counted."""
+        count = max(self.budget.most(most), 1)
+        self.budget.leave_out("number", max(len(rows) - count, 0))
+        return rows[:count]
+
     def _fails(self) -> bool:
         return not self.comparison.passed
 
@@ -104,10 +189,12 @@ class _Inquiry:
             return
         places = [n for n, (_, one) in enumerate(layers) if "weight" in one]
         places = [n for n in places if layers[n][1]["weight"].differs]
-        for number in places[: thresholds.MOST_CALLS]:
+        for number in self._up_to(places, thresholds.MOST_CALLS):
             layer = layers[number][1]
             norms = [*layers[number + 1 :], *layers[:number]]
-            found = _read(detect_folding, layer, norms, otherwise=None)
+            found = self._put(
+                self._row_of(layer["weight"]), detect_folding, layer, norms, otherwise=None
+            )
             if found is not None:
                 self.folded[layer["weight"].pair] = found
         self.suspicions += self.folded.values()
@@ -130,11 +217,17 @@ class _Inquiry:
         if not rows:
             return
         arguments = self.operators.arguments()
-        others = [self.operators.root(row) for row in [*self.flow.roots, *arguments]]
-        for row in sorted(rows, key=origins.time)[: thresholds.MOST_ROOTS]:
+        by_role: dict[str, list[Twin]] = {}
+        for row in [*self.flow.roots, *arguments]:
             twin = self.operators.root(row)
-            alike = [t for t in others if t.role == twin.role and t.pair != twin.pair]
-            self._add(row, _read(detect_root, twin, alike, otherwise=_NONE))
+            by_role.setdefault(twin.role, []).append(twin)
+        peers = {role: Peers(twins) for role, twins in by_role.items()}
+        for row in self._up_to(sorted(rows, key=origins.time), thresholds.MOST_ROOTS):
+            twin = self.operators.root(row)
+            same = peers.get(twin.role) or Peers([])
+            near = [one for one in same.near(twin) if one.pair != twin.pair]
+            found = self._put(row, detect_root, twin, same.but(twin.pair), near, otherwise=_NONE)
+            self._add(row, found)
 
     def _doubtful(self) -> list[Node]:
         """Calls whose results differ more than what they were given."""
@@ -147,7 +240,8 @@ class _Inquiry:
 
     def _ask_calls(self, nodes: Sequence[Node]) -> None:
         """Compute calls again; what one formula explains on both sides created nothing."""
-        chosen = sorted(nodes, key=lambda n: self.origins.time(n.position))[: thresholds.MOST_CALLS]
+        nodes = sorted(nodes, key=lambda n: self.origins.time(n.position))
+        chosen = self._up_to(nodes, thresholds.MOST_CALLS)
         for node in chosen:
             self._ask_call(node)
             self._ask_weight(node)
@@ -155,7 +249,7 @@ class _Inquiry:
         causes = {s.cause for s in self.suspicions}
         words = {node.word for node in chosen if self._is_suspected(node) and node.word and causes}
         peers = [n for n in self._known() if n.word in words and n not in set(chosen)]
-        for node in peers[: thresholds.MOST_PEERS]:
+        for node in self._up_to(peers, thresholds.MOST_PEERS):
             self._ask_call(node, known=causes)
 
     def _is_suspected(self, node: Node) -> bool:
@@ -171,7 +265,7 @@ class _Inquiry:
         found = Replay("different", cast)
         if cast is None:
             call = self.operators.call(node)
-            found = _read(replay, call, typical, otherwise=Replay("unknown"))
+            found = self._put(node.outputs[0], replay, call, typical, otherwise=Replay("unknown"))
         suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
@@ -193,7 +287,9 @@ class _Inquiry:
             if self.origins.state[row] != "created" or call is None:
                 continue
             typical = float(self.origins.typical[row])
-            found = _read(replay, call, typical, WEIGHT_FITTERS, otherwise=Replay("unknown"))
+            found = self._put(
+                row, replay, call, typical, WEIGHT_FITTERS, otherwise=Replay("unknown")
+            )
             if found.outcome == "same":
                 self.origins.state[row] = "carried"
             elif found.suspicion and confidence(found.suspicion) >= thresholds.LEAST_SURE:
@@ -222,9 +318,10 @@ class _Inquiry:
         forward = node.forward
         if forward is None or suspicion.cause not in _OF_BOTH_WAYS or not forward.outputs:
             return True
-        typical = float(self.origins.typical[forward.outputs[0]])
-        call = self.operators.call(forward)
-        return _read(replay, call, typical, otherwise=Replay("unknown")).outcome != "same"
+        row = forward.outputs[0]
+        typical, call = float(self.origins.typical[row]), self.operators.call(forward)
+        found = self._put(row, replay, call, typical, otherwise=Replay("unknown"))
+        return found.outcome != "same"
 
     def _unless_folded(self, node: Node, suspicion: Suspicion) -> Suspicion:
         """A folded norm in place of the bias that came with it."""
@@ -247,7 +344,7 @@ class _Inquiry:
     def _ask_between(self) -> None:
         """Look for what unrecorded work between calls did, and calls of unknown classes."""
         origins, asked = self.origins, set[Node]()
-        for row in self._unexplained()[: thresholds.MOST_SEARCHED_BETWEEN]:
+        for row in self._up_to(self._unexplained(), thresholds.MOST_SEARCHED_BETWEEN):
             node = self.flow.node_of[row]
             if self.flow.is_value[row]:
                 continue
@@ -257,8 +354,8 @@ class _Inquiry:
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
-            outcome, found = _read(
-                between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
+            outcome, found = self._put(
+                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
             )
             if outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
@@ -268,8 +365,8 @@ class _Inquiry:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
         typical = float(self.origins.typical[row])
         call = self.operators.call(node)
-        outcome, found = _read(
-            unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
+        outcome, found = self._put(
+            row, unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
         )
         if outcome == "same":
             self.origins.acquit(node)
@@ -277,14 +374,15 @@ class _Inquiry:
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
-        for row in self._unexplained()[: thresholds.MOST_ROWS]:
-            found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
+        for row in self._up_to(self._unexplained(), thresholds.MOST_ROWS):
+            found = self._put(row, detect_values, self.operators.twin(row), otherwise=_NONE)
             # NaN is swallowed where it went in; else the call made it on the other side.
             proved = ("nan_swallowed",) if self._is_given_nan(row) else ()
             self._add(row, _without_rival(found, proved))
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
-        for row in [r for r in vanishing if r in self.flow.node_of][: thresholds.MOST_ROWS]:
-            found = _read(detect_values, self.operators.twin(row), otherwise=_NONE)
+        vanishing = [row for row in vanishing if row in self.flow.node_of]
+        for row in self._up_to(vanishing, thresholds.MOST_ROWS):
+            found = self._put(row, detect_values, self.operators.twin(row), otherwise=_NONE)
             # What uses the value agrees: an activation that is missing would have been seen.
             whole = [replace(s, share=1.0) if s.cause == "recorder_inplace" else s for s in found]
             self._add(row, whole)
@@ -316,7 +414,7 @@ class _Inquiry:
         for rank in sorted({self.flow.place(row)[1] for row in later}):
             here = [row for row in values if self.flow.place(row)[1] == rank]
             history = history_of(self.operators, rank, here[: thresholds.MOST_ROWS])
-            found = _read(detect_updates, history, otherwise=_NONE)
+            found = self._put(later[0], detect_updates, history, otherwise=_NONE)
             if roots and self.origins.vanishing[roots].all():
                 # The layers agree: what was recorded is not what they computed with.
                 found = [s for s in found if s.cause in _NOT_IN_USE]
@@ -338,6 +436,10 @@ class _Inquiry:
                 figures = (error, left, error, floor, {"self_noise": noise})
                 size = math.prod(self.flow.shape(row))
                 self._add(row, [Suspicion("nondeterministic", *figures, independent=size)])
+
+    def _row_of(self, twin: Twin) -> int:
+        """The row of a pair of tensors."""
+        return int(np.flatnonzero(self.flow.result["order"] == twin.pair)[0])
 
     def _is_later(self, row: int) -> bool:
         """Whether a root is of a step before which it may have been updated."""
@@ -376,8 +478,14 @@ class _Inquiry:
             findings=findings,
             observed=self._observed(beyond[0], findings) if beyond else {},
             preflight=preflight(self.comparison, self.flow),
-            notes=(*self.comparison.notes, *self._hidden_before(created[0] if created else None)),
+            notes=(*self.comparison.notes, *self._notes(created)),
         )
+
+    def _notes(self, created: Sequence[int]) -> list[Message]:
+        notes = self._hidden_before(created[0] if created else None)
+        if self.interrupted:
+            return [*notes, Message("explanations.interrupted")]
+        return [*notes, *self.budget.note()]
 
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""
@@ -388,7 +496,13 @@ class _Inquiry:
         if number in likely:
             return {}
         none: dict[str, Any] = {}
-        seen = _read(observations, self.operators.twin(row), otherwise=none)
+        if self.interrupted:
+            return none
+        try:
+            with self.budget.question(is_first=True):
+                seen = observations(self.operators.twin(row))
+        except ReadError:
+            seen = none
         return {"pair": number, **seen} if seen else {}
 
     def _beyond_noise(self) -> list[int]:
@@ -403,7 +517,7 @@ class _Inquiry:
             carried = [r for r in carried if self.flow.site["direction"][r] != "backward"]
         return sorted((row for row in carried if row not in origins.harmless), key=origins.time)
 
-    def _hidden_before(self, first: int | None) -> list[str]:
+    def _hidden_before(self, first: int | None) -> list[Message]:
         """A note on rows just before the first difference that could not be compared."""
         if first is None or self.origins.basis[first] != "order":
             return []
@@ -500,9 +614,11 @@ def _without_rival(suspicions: Iterable[Suspicion], causes: Collection[str]) -> 
     return [replace(s, rival=s.before) if s.cause in causes else s for s in suspicions]
 
 
-def _read(question: Callable[..., _Answer], *arguments: Any, otherwise: _Answer) -> _Answer:
-    """What a question about values is answered; `otherwise` where a file went away meanwhile."""
-    try:
-        return question(*arguments)
-    except ReadError:
-        return otherwise
+def _says(answer: Any) -> bool:
+    """Whether an answer says anything."""
+    if isinstance(answer, Replay):
+        return answer.outcome != "unknown"
+    if isinstance(answer, tuple):
+        outcome, found = answer
+        return outcome != "unknown" or bool(found)
+    return bool(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -13,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_fuzzy, pair_dumps
+from troubleshooter_nb.analysis.budget import check_budget
 from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.measuring import (
     Measurements,
@@ -67,6 +69,7 @@ def compare(
     executor: Executor | None = None,
     diagnose: bool = True,
     noise: NoiseModel | None = None,
+    budget: float = 1.0,
     progress: bool | Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Pair two dumps, measure every pair, judge it, and find where and why they part.
@@ -99,6 +102,11 @@ def compare(
         are read again, in this process.
     noise : NoiseModel, optional
         What rounding leaves, see `measure_noise`; default the fitted one.
+    budget : float, >= 0
+        How much the diagnosis may read and ask, in times of the default, which reads again a
+        quarter of what comparing read and stops after 10 seconds, or half the time that comparing
+        took. The first difference is always asked about; a note says what was not. ``math.inf``
+        asks everything.
     progress : bool or callable, optional
         ``progress(done, total)`` in bytes of both sides; True and False switch the built-in
         display on and off; default: shown when the work takes longer than a second.
@@ -114,7 +122,7 @@ def compare(
     Raises
     ------
     ValueError
-        For a negative tolerance.
+        For a negative tolerance or budget.
     TypeError
         If `fuzzy` is neither True nor False.
     PairingError, MappingFileError
@@ -125,6 +133,7 @@ def compare(
     tolerance = Tolerance(rtol, atol, equal_nan)
     check_fuzzy(fuzzy)
     _check_options(walk, executor, progress)
+    check_budget(budget)
     if noise is not None:
         check_kind("noise", noise, NoiseModel)
     with watched(progress) as watch:
@@ -136,11 +145,13 @@ def compare(
         else:
             method = pairing or "auto"
             pairing = pair_dumps(left, right, method=method, mapping=mapping, fuzzy=fuzzy)
+        started = time.perf_counter()
         found = _compared(pairing, tolerance, walk, executor, watch, _DRILL_DOWNS)
+        seconds = time.perf_counter() - started
         # What was interrupted has no order of events to be read from, or is to end.
         if diagnose and not _interruptions(found):
             watch.begin(Message("comparisons.diagnosing"))
-            found = _explained(found, noise)
+            found = _explained(found, noise, budget, seconds)
     _warn_of(found)
     return found
 
@@ -204,11 +215,13 @@ def _despite_an_interrupt(
         return step(*asked, **options), False
 
 
-def _explained(measured: Comparison, noise: NoiseModel | None) -> Comparison:
+def _explained(
+    measured: Comparison, noise: NoiseModel | None, budget: float, seconds: float
+) -> Comparison:
     """The comparison with what diagnosis finds, or found before an interrupt."""
     found = measured
     try:
-        found = diagnosed(measured, noise)
+        found = diagnosed(measured, noise, budget=budget, seconds=seconds)
         return _with_first_inside(found)
     except KeyboardInterrupt:
         return replace(found, notes=(*found.notes, Message("comparisons.interrupted_after")))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,23 +14,18 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, operator
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
+from troubleshooter_nb.analysis.marks import Mark, Marks
+from troubleshooter_nb.analysis.row_sites import sites_of_rows
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.errors import ReadError
-from troubleshooter_nb.metrics.summary import summarise
 from troubleshooter_nb.naming import (
     CALL_KINDS,
     parameter_leaf,
     parse_msprobe_call,
-    saved_calls,
     without_gradient_word,
 )
 from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
-from troubleshooter_nb.thresholds import LARGEST_READ
 
-_SITE = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
-_OF_CALL = ("kind", "direction", "path", "role", "slot")
-_VALUE = ("min", "max", "l2")
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
 _TORCH_WORDS = {
@@ -66,6 +61,8 @@ _KEYWORDS = frozenset(("weight", "bias", "running_mean", "running_var"))
 _RECURRENT = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _ENDINGS = ("rmsnorm", "layernorm", "groupnorm", "gelu", "silu", "swiglu")
 Place = tuple[int, int]  # step, rank
+# Rows by their marks: outputs of calls that contain no others, and of those that do.
+_Made = tuple[dict[int, list[int]], dict[int, list[int]]]
 
 
 @dataclass(eq=False)
@@ -137,6 +134,8 @@ class Flow:
 
     Attributes
     ----------
+    places : list of (int, int)
+        Step and rank of every row.
     nodes : list of Node
         In the order of execution, step by step and rank by rank.
     roots : list of int
@@ -152,7 +151,9 @@ class Flow:
     copied : dict of int to int
         Row of an operator's argument to the row of the parameter or buffer that it is.
     same_input : dict of int to list of int
-        Row of an input that nothing made to all that are equal to it.
+        Row of an input that nothing made to all that are equal to it, one list for all of them.
+    first_inputs : set of int
+        The first row of each such list.
     users : dict of int to list of Node
         Row of a parameter or buffer to the calls of its module.
     node_of : dict of int to Node
@@ -164,12 +165,12 @@ class Flow:
     def __init__(self, comparison: Comparison) -> None:
         self.result: Table = comparison.columns
         self.count = len(comparison)
-        self.site = _sites(comparison, self.result, self.count)
-        self._take_saved_calls()
-        self._is_lone = _moved_to_their_calls(self.site, comparison, self.result, self.count)
+        self.places: list[Place] = [*self.result.rows("step", "rank")]
+        self.site, self._is_lone = sites_of_rows(comparison)
         self._dumps = comparison.pairing.left, comparison.pairing.right
-        self._summaries: dict[tuple[int, str], tuple[float, float, float]] = {}
-        self.is_value = np.array([bool(text) for text in self.site["value"]], bool)
+        self.is_value = self.site["value"].astype(bool)
+        # Cells of lists are read in a fifth of the time that those of arrays take.
+        self._cells = {name: column.tolist() for name, column in self.site.items()}
         self.nodes: list[Node] = []
         self.roots: list[int] = []
         self.producer: dict[int, int] = {}
@@ -178,6 +179,7 @@ class Flow:
         self.passed_on: dict[int, int] = {}
         self.copied: dict[int, int] = {}
         self.same_input: dict[int, list[int]] = {}
+        self.first_inputs: set[int] = set()
         self.users: dict[int, list[Node]] = defaultdict(list)
         self.node_of: dict[int, Node] = {}
         self._build()
@@ -185,30 +187,43 @@ class Flow:
 
     def place(self, row: int) -> Place:
         """Step and rank of a row."""
-        return int(self.result["step"][row]), int(self.result["rank"][row])
+        return self.places[row]
 
     def module_of(self, row: int) -> tuple[str, str]:
         """Module and name of a parameter's or buffer's row."""
-        path, slot = str(self.site["path"][row]), str(self.site["slot"][row])
-        if slot and self.site["kind"][row] in CALL_KINDS:
+        path, slot = self._cells["path"][row], self._cells["slot"][row]
+        if slot and self._cells["kind"][row] in CALL_KINDS:
             return path, slot
         module, _, leaf = path.rpartition(".")
         return module, leaf
 
     def parameter_of(self, row: int) -> tuple[str, str]:
         """Module and torch's name of the parameter whose gradient a row is; else empty."""
-        if self.site["role"][row] != "parameter" or self.site["direction"][row] != "backward":
-            return "", ""
-        module, leaf = self.module_of(row)
-        if self.site["kind"][row] not in CALL_KINDS:
-            module, _, leaf = without_gradient_word(str(self.site["path"][row])).rpartition(".")
-        return module, parameter_leaf(leaf) or ""
+        return self.gradient_rows.get(row, ("", ""))
+
+    @cached_property
+    def gradient_rows(self) -> dict[int, tuple[str, str]]:
+        """Rows of gradients of parameters, to the module and torch's name of each parameter."""
+        found = {}
+        is_gradient = (self.site["role"] == "parameter") & self.is_backward
+        for row in np.flatnonzero(is_gradient).tolist():
+            module, leaf = self.module_of(row)
+            if self._cells["kind"][row] not in CALL_KINDS:
+                stem = without_gradient_word(self._cells["path"][row])
+                module, _, leaf = stem.rpartition(".")
+            found[row] = module, parameter_leaf(leaf) or ""
+        return found
+
+    @cached_property
+    def is_backward(self) -> np.ndarray:
+        """Rows of the backward pass, shape (count,)."""
+        return np.asarray(self.site["direction"] == "backward", bool)
 
     def argument_of(self, node: Node, row: int) -> str:
         """Torch's name of the parameter that an operator was given as this argument; else empty."""
         if node.kind == "module" or node.direction == "backward":
             return ""
-        slot = str(self.site["slot"][row])
+        slot = self._cells["slot"][row]
         if slot in _KEYWORDS:
             return slot
         if node.word in ("lstm", "gru") and slot.startswith("2.") and slot[2:].isdigit():
@@ -228,69 +243,59 @@ class Flow:
         return max((shape[-1] for shape in shapes if shape), default=1)
 
     @cached_property
+    def times(self) -> np.ndarray:
+        """Place of every row in the order in which values mattered first, shape (count,).
+
+        Step by step and rank by rank, forward before backward: parameters and buffers at their
+        first use, inputs and then results when the results of their call were there.
+        """
+        begun, depth, inside = [*range(self.count)], [0] * self.count, [0] * self.count
+        for row, users in self.users.items():
+            forward = [node.finished for node in users if node.direction == "forward"]
+            if forward:
+                begun[row], depth[row] = min(forward)
+        for node in self.nodes:
+            for number, rows in (1, node.inputs), (2, node.outputs), (2, node.gradients):
+                for row in rows:
+                    begun[row], depth[row] = node.finished
+                    inside[row] = number
+        place = self.result["rank"], self.result["step"]
+        order = np.lexsort((inside, depth, begun, self.is_backward, *place))
+        times = np.empty(self.count, np.int64)
+        times[order] = np.arange(self.count)
+        return times
+
+    @cached_property
     def first_step(self) -> int:
         """The first step of the comparison."""
-        return min(map(int, self.result["step"]), default=0)
+        return int(min(self.result["step"].tolist(), default=0))
 
     def shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row, by the reference or else by the other side."""
         shapes = (self.result[f"{side}_shape"][row] for side in ("right", "left"))
         return known_shape(*shapes) or ()
 
-    def _summary(self, row: int, side: str) -> tuple[float, float, float]:
-        """Figures of a tensor that was not compared, as its partner has another shape."""
-        if (row, side) not in self._summaries:
-            dump = self._dumps[side == "right"]
-            source = dump.sources[int(self.result[f"{side}_entry"][row])]
-            found = (math.nan, math.nan, math.nan)
-            if source is not None and math.prod(source.shape) <= LARGEST_READ:
-                with contextlib.suppress(ReadError):
-                    figures = summarise(source.read, math.prod(source.shape))[0]
-                    found = (figures["min"], figures["max"], figures["l2"])
-            self._summaries[row, side] = found
-        return self._summaries[row, side]
-
-    def _take_saved_calls(self) -> None:
-        """Take what forward hooks of the user's own saved for calls of modules."""
-        rows: dict[Place, dict[int, str]] = defaultdict(dict)
-        for row in range(self.count):
-            if self.site["kind"][row] not in CALL_KINDS and not self.site["direction"][row]:
-                rows[self.place(row)][row] = str(self.site["path"][row])
-        for saved in rows.values():
-            calls = saved_calls(saved.values())
-            for row, name in saved.items():
-                if name in calls and not self.site["role"][row]:
-                    for column, value in zip(
-                        _OF_CALL, ("module", "forward", *calls[name]), strict=True
-                    ):
-                        self.site[column][row] = value
-
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}
-        site = self.site
-        for row in range(self.count):
-            role, kind = site["role"][row], site["kind"][row]
-            backward = site["direction"][row] == "backward"
-            if role in _ROOTS and not backward:
-                self.roots.append(row)
-                continue
-            path, call = str(site["path"][row]), int(site["call"][row])
+        is_root = np.isin(self.site["role"], _ROOTS) & ~self.is_backward
+        self.roots = np.flatnonzero(is_root).tolist()
+        others = np.flatnonzero(~is_root)
+        names = ("kind", "path", "call", "direction", "role", "layer", "parent")
+        cells = [self.site[name][others].tolist() for name in names]
+        rows = zip(others.tolist(), self._is_lone[others].tolist(), *cells, strict=True)
+        for row, is_lone, kind, path, call, direction, role, layer, parent in rows:
+            number = 0 if role == "parameter" else call
             if kind not in CALL_KINDS:
                 # A saved tensor is a node of its own: nothing says which call it belongs to.
-                call = row
-            if role == "parameter" and kind in CALL_KINDS:
-                call = 0
-            direction = "backward" if backward else "forward"
-            is_lone = bool(self._is_lone[row])
-            key = (*self.place(row), kind, path, call, is_lone, direction)
+                number = row
+            way = "backward" if direction == "backward" else "forward"
+            key = (self.places[row], kind, path, number, is_lone, way)
             node = calls.get(key)
             if node is None:
-                layer, parent = str(site["layer"][row]), str(site["parent"][row])
-                node = Node(self.place(row), kind, path, call, direction, is_lone, layer, parent)
-                calls[key] = node
-            node.layer = node.layer or str(site["layer"][row])
-            rows = node.gradients if role == "parameter" else node.outputs
-            (node.inputs if role == "input" else rows).append(row)
+                node = calls[key] = Node(*key[:4], way, is_lone, layer, parent)
+            node.layer = node.layer or layer
+            results = node.gradients if role == "parameter" else node.outputs
+            (node.inputs if role == "input" else results).append(row)
             self.node_of[row] = node
         self.nodes = sorted(calls.values(), key=lambda node: node.position)
         self._attach_roots()
@@ -301,7 +306,7 @@ class Flow:
         for node in self.nodes:
             if node.kind == "module":
                 modules[node.place, node.path].append(node)
-        for row in self.roots:
+        for row in self.roots if modules else ():
             module, _ = self.module_of(row)
             for node in modules.get((self.place(row), module), ()):
                 node.parameters.append(row)
@@ -323,161 +328,138 @@ class Flow:
                     around.children.append(node)
                     break
             if node.direction == "backward":
-                key = (*node.place, node.kind, node.path, node.call, node.is_lone, "forward")
+                key = (node.place, node.kind, node.path, node.call, node.is_lone, "forward")
                 node.forward = calls.get(key)
 
     def _connect(self) -> None:
         """Find the output that each input is, by its figures, which equal values share."""
-        made: tuple[dict[Any, list[int]], dict[Any, list[int]]] = ({}, {})
-        for node in self.nodes:
-            for row in node.outputs:
-                for side, key in enumerate(self._keys(row)):
-                    if key is not None:
-                        made[side].setdefault((node.place, node.direction, key), []).append(row)
+        if not self.nodes:
+            return
+        marks = Marks(self.result, self._dumps)
+        of_row = {
+            row: marks.of(row, (node.place, node.direction))
+            for node in self.nodes
+            for row in (*node.inputs, *node.outputs)
+        }
+        made = self._made(of_row)
+        roots = self._roots_by_values(marks)
         groups: dict[Any, list[tuple[Node, int]]] = defaultdict(list)
-        roots = self._roots_by_values()
         for node in self.nodes:
             for row in node.inputs:
-                root = self._root_of(roots, node, row)
+                known = of_row[row]
+                root = _root_of(roots, node, known)
                 if root is not None:
                     self.copied[row] = root
                     self.users[root].append(node)
                     continue
-                found = self._equal(made, node, row)
-                if (source := self._source(node, found)) is not None:
+                if (source := self._source(made, node, known)) is not None:
                     self.producer[row] = source
                     self.consumers[source].append(row)
                     continue
-                keys = self._keys(row)
                 # Constants have no figures to be known by: each is on its own.
-                name = keys if keys != (None, None) else row
-                groups[node.place, node.direction, name].append((node, row))
+                groups[known if known != (None, None) else row].append((node, row))
             for row in node.outputs if node.children else ():
-                inside = [c for c in self._equal(made, node, row) if _within(self.node_of[c], node)]
-                if inside:
-                    source = max(inside, key=lambda c: (not self.node_of[c].children, c))
+                if (source := self._passed(made, node, of_row[row])) is not None:
                     self.passed_on[row] = source
                     self.consumers[source].append(row)
         for members in groups.values():
-            for _, row in members:
-                self.same_input[row] = [other for _, other in members]
-        self._find_external(groups)
+            rows = [row for _, row in members]
+            self.same_input.update(dict.fromkeys(rows, rows))
+            self.first_inputs.add(min(rows))
+        self._find_external(groups.values())
 
-    def _roots_by_values(self) -> dict[Any, int]:
-        found: dict[Any, int] = {}
+    def _made(self, of_row: Mapping[int, Mark]) -> _Made:
+        """Outputs by their marks: those of calls that contain no others, and those that do."""
+        made: _Made = (defaultdict(list), defaultdict(list))
+        for node in self.nodes:
+            for row in node.outputs:
+                for mark in of_row[row]:
+                    if mark is not None:
+                        made[bool(node.children)][mark].append(row)
+        for kind in made:
+            for rows in kind.values():
+                rows.sort()
+        return made
+
+    def _roots_by_values(self, marks: Marks) -> dict[int, int]:
+        if not any(map(_takes_parameters, self.nodes)):
+            return {}
+        found: dict[int, int] = {}
         for row in self.roots:
-            for side, key in enumerate(self._keys(row)):
-                if key is not None:
-                    found.setdefault((self.place(row), side, key), row)
+            for mark in marks.of(row, (self.places[row], "forward")):
+                if mark is not None:
+                    found.setdefault(mark, row)
         return found
 
-    def _root_of(self, roots: Mapping[Any, int], node: Node, row: int) -> int | None:
-        """The parameter or buffer that an operator was given as an argument."""
-        if node.kind == "module" or node.direction == "backward":
-            return None
-        found = [
-            roots.get((node.place, side, key))
-            for side, key in enumerate(self._keys(row))
-            if key is not None
-        ]
-        # On both sides: a parameter that one side computed with is no copy.
-        return found[0] if found and found[0] is not None and len(set(found)) == 1 else None
-
-    def _equal(
-        self, made: tuple[dict[Any, list[int]], dict[Any, list[int]]], node: Node, row: int
-    ) -> list[int]:
-        """Outputs with the figures of a row on a side, its own call's left out."""
-        found = [
-            made[side].get((node.place, node.direction, key), [])
-            for side, key in enumerate(self._keys(row))
-            if key is not None
-        ]
-        return [c for rows in found for c in rows if self.node_of[c] is not node]
-
-    def _source(self, node: Node, candidates: Sequence[int]) -> int | None:
+    def _source(self, made: _Made, node: Node, marks: Mark) -> int | None:
         """The nearest output before a call; the innermost where containers pass a value on."""
         # What a call itself contains comes after its inputs.
-        before = [c for c in candidates if c < node.position and not _within(self.node_of[c], node)]
-        if not before:
-            return None
-        return max(before, key=lambda c: (not self.node_of[c].children, c))
+        for kind in made:
+            found = [
+                row
+                for mark in marks
+                if mark is not None and (rows := kind.get(mark))
+                for row in self._nearest(rows, bisect_left(rows, node.position), node, False)
+            ]
+            if found:
+                return max(found)
+        return None
 
-    def _find_external(self, groups: Mapping[Any, Sequence[tuple[Node, int]]]) -> None:
+    def _passed(self, made: _Made, node: Node, marks: Mark) -> int | None:
+        """The last output inside a call that one of its own is; the innermost one."""
+        for kind in made:
+            found = [
+                row
+                for mark in marks
+                if mark is not None and (rows := kind.get(mark))
+                for row in self._nearest(rows, len(rows), node, True)
+            ]
+            if found:
+                return max(found)
+        return None
+
+    def _nearest(self, rows: Sequence[int], end: int, node: Node, inside: bool) -> list[int]:
+        """The last of ``rows[:end]`` that is of another call, inside or outside of this one."""
+        for place in range(end - 1, -1, -1):
+            other = self.node_of[rows[place]]
+            if other is not node and _within(other, node) == inside:
+                return [rows[place]]
+        return []
+
+    def _find_external(self, groups: Iterable[Sequence[tuple[Node, int]]]) -> None:
         first: dict[tuple[Place, str], int] = {}
         for node in self.nodes:
             if node.outputs and not node.children:
                 key = (node.place, node.direction)
                 first[key] = min(first.get(key, self.count), min(node.outputs))
-        for (place, direction, _), members in groups.items():
-            start = first.get((place, direction), self.count)
-            rows = [row for _, row in members]
-            given = any(self.argument_of(node, row) for node, row in members)
-            exact = all(self._is_exact(row) for row in rows)
-            if given or exact or min(node.begun for node, _ in members) <= start:
-                self.external.update(rows)
+        for members in groups:
+            node = members[0][0]
+            start = first.get((node.place, node.direction), self.count)
+            if (
+                min(node.begun for node, _ in members) <= start
+                or all(self._is_exact(row) for _, row in members)
+                or any(self.argument_of(node, row) for node, row in members)
+            ):
+                self.external.update(row for _, row in members)
 
     def _is_exact(self, row: int) -> bool:
         """Whether a row holds integers, such as tokens: those come from the data."""
         dtype = str(self.result["right_dtype"][row] or self.result["left_dtype"][row])
         return dtype.lower().lstrip("u").startswith("int")
 
-    def _keys(self, row: int) -> tuple[Any, Any]:
-        """What identifies the values of a row on each side; None for constants and unknowns."""
-        return self._key(row, "left"), self._key(row, "right")
 
-    def _key(self, row: int, side: str) -> Any:
-        low, high, norm = (float(self.result[f"{side}_{name}"][row]) for name in _VALUE)
-        if self.result["verdict"][row] == "shape" and math.isnan(low):
-            low, high, norm = self._summary(row, side)
-        if math.isnan(low):
-            return str(self.result[f"{side}_digest"][row]) or None
-        # Sums of the same values in another layout differ in the last bits.
-        return (low, high, f"{norm:.9e}") if low < high else None
+def _takes_parameters(node: Node) -> bool:
+    """Whether a call may be given parameters or buffers as arguments."""
+    return bool(node.kind != "module" and node.direction != "backward" and node.inputs)
 
 
-def _sites(comparison: Comparison, result: Table, count: int) -> dict[str, Any]:
-    """Where each row was seen, by the reference or else by the other side."""
-    found: dict[str, Any] = {}
-    indexes = comparison.pairing.left.index, comparison.pairing.right.index
-    entries = result["left_entry"], result["right_entry"]
-    sides = [np.flatnonzero(entry >= 0) for entry in entries]
-    for column in _SITE:
-        merged = np.empty(count, object)
-        # The reference last: it overwrites the other side.
-        for rows, entry, index in zip(sides, entries, indexes, strict=True):
-            merged[rows] = index[column].values[entry[rows]]
-        found[column] = merged
-    return found
-
-
-def _moved_to_their_calls(
-    site: Mapping[str, Any], comparison: Comparison, result: Table, count: int
-) -> np.ndarray:
-    """Put rows that only the left side has to the call of the right that the rest of theirs met.
-
-    Returns
-    -------
-    ndarray of bool, shape (count,)
-        Rows of calls of which nothing met a call of the right: their numbers count another side's
-        calls, so that the first of the left may be one more than the first of the right.
-    """
-    lone = np.zeros(count, bool)
-    entries, others = result["left_entry"], result["right_entry"]
-    alone = np.flatnonzero((entries >= 0) & (others < 0))
-    if not len(alone):
-        return lone
-    names = ("step", "rank", "kind", "path", "call", "direction")
-    of_left = [*comparison.pairing.left.columns.rows(*names)]
-    met: dict[tuple[Any, ...], tuple[Any, Any]] = {}
-    for row in np.flatnonzero((entries >= 0) & (others >= 0)):
-        met.setdefault(of_left[entries[row]], (site["path"][row], site["call"][row]))
-    for row in alone:
-        found = met.get(of_left[entries[row]])
-        if found is None:
-            lone[row] = True
-        else:
-            site["path"][row], site["call"][row] = found
-    return lone
+def _root_of(roots: Mapping[int, int], node: Node, marks: Mark) -> int | None:
+    """The parameter or buffer that an operator was given as an argument."""
+    if not roots or not _takes_parameters(node):
+        return None
+    found = [roots.get(mark) for mark in marks if mark is not None]
+    # On both sides: a parameter that one side computed with is no copy.
+    return found[0] if len(set(found)) == 1 else None
 
 
 def _ancestors(node: Node) -> Iterator[tuple[str, int]]:

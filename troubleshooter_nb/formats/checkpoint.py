@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,7 @@ _MOST_TIED_SHOWN = 3
 _MOST_NAMES_SHOWN = 4
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """One tensor of a checkpoint as its reader found it.
 
     `source` is None for what cannot be read; `reason` then says why. `site` is given where the

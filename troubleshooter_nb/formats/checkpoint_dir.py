@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,7 +89,7 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
             failures.append(why_not(place.file, error))
             stored.append(_unreadable(place, failures[-1]))
             continue
-        stored += (replace(one, step=place.step, rank=place.rank) for one in found)
+        stored += (one._replace(step=place.step, rank=place.rank) for one in found)
         for note in more:
             said.setdefault(note, []).append(place.said_by)
     if len(failures) == len(places):

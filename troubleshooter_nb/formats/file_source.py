@@ -204,7 +204,7 @@ def _cut(spans: Sequence[tuple[int, int]], start: int, stop: int) -> list[tuple[
 
 
 def checked_source(
-    path: Path,
+    path: str | Path,
     shape: tuple[int, ...],
     dtype: np.dtype,
     spans: tuple[tuple[int, int], ...],
@@ -328,6 +328,27 @@ def advised(error: FormatError, id: str, otherwise: str = COPY_OR_SAVE, **values
     """
     what, *advice = parts_of(message_of(error))
     return joined([Message(id, what=what, **values), *(advice or [otherwise])])
+
+
+def head_and_stamp(path: str | Path, count: int) -> tuple[bytes, tuple[int, int]]:
+    """The first bytes of a regular file, and its stamp; raises as `opened`."""
+    try:
+        # Of all that is no regular file, only a pipe would be waited for.
+        file = os.open(path, _READ_ONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise FormatError(Message("files.no_contents")) from None
+        raise
+    try:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise FormatError(Message("files.no_contents"))
+        if not status.st_size:
+            raise FormatError(joined([Message("files.empty"), SAVE_AGAIN]))
+        head = os.read(file, min(count, status.st_size))
+        return head, (status.st_size, status.st_mtime_ns)
+    finally:
+        os.close(file)
 
 
 def head_of(path: Path, count: int) -> bytes:

@@ -9,10 +9,10 @@ import shutil
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,7 @@ NAME = "npy_dir"
 CARD_FILE = "run_card.json"
 _LARGEST_CARD = 64 * 1024
 _LONGEST_NAME = 255  # bytes of one path part on the usual file systems
+_LAST_NUMBER = re.compile(r"([0-9]+)$")
 _COORDINATE = re.compile(r"(?i)(rank|step)[_-]?([0-9]{1,9})")
 # Files whose presence says that the folder belongs to another tool.
 _FOREIGN = {
@@ -48,6 +49,8 @@ _FOREIGN = {
     **{f"{name}_api_dump_info.csv": "api_dump" for name in ("torch", "mindspore", "mindtorch")},
 }
 _MOST_NOTES = 5
+# The folders below the root and the name: sorted like paths, and cheaper.
+_Parts = tuple[str, ...]
 
 
 def refusal(path: Path) -> str | None:
@@ -107,15 +110,17 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     """
     root = path.parent if path.is_file() else path
     notes: list[str] = []
-    files = [path] if path.is_file() else sorted(_npy_files(path, notes))
+    files = [(path.name,)] if path.is_file() else sorted(_npy_files(path, notes))
     if not files:
         raise FormatError(joined([Message("dumps.no_npy", path=path), *notes[:_MOST_NOTES]]))
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [Message("dumps.more_folders", count=len(notes) - _MOST_NOTES)]
-    folder = os.path.basename(os.path.abspath(root))
-    named = _distinct([(_entry(file, root, folder), file) for file in files], root)
-    entries = _in_saving_order(_gradients_of_parameters(named))
-    card, card_notes = _read_card([root, *dict.fromkeys(file.parent for file in files)])
+    folders = list(dict.fromkeys(parts[:-1] for parts in files))
+    places = {parts: _Place.of(parts, root) for parts in folders}
+    said = os.path.basename(os.path.abspath(root))
+    found = [_entry(parts[-1], places[parts[:-1]], said) for parts in files]
+    entries = _in_saving_order(_gradients_of_parameters(_distinct(found, files)))
+    card, card_notes = _read_card([root, *(root.joinpath(*parts) for parts in folders)])
     return Dump.from_entries(
         entries, label=label, format=NAME, card=card, notes=[*notes, *card_notes]
     )
@@ -171,7 +176,7 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
             os.replace(file, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    others = set(_npy_files(folder, [])) - set(saved)
+    others = {folder.joinpath(*parts) for parts in _npy_files(folder, [])} - set(saved)
     if others:
         count, example = len(others), min(others).name
         text = Message("dumps.arrays_before", folder=folder.name, count=count, example=example)
@@ -199,62 +204,82 @@ def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     return file
 
 
-def _npy_files(folder: Path, notes: list[str]) -> Iterator[Path]:
+def _npy_files(folder: Path, notes: list[str]) -> Iterator[_Parts]:
     """All ``.npy`` files below a folder, also broken ones; `notes` gets what was not searched."""
-    waiting = [folder]
+    waiting: list[_Parts] = [()]
     while waiting:
         here = waiting.pop()
         try:
-            with os.scandir(here) as children:
+            with os.scandir(folder.joinpath(*here)) as children:
                 for child in children:
                     if child.is_dir(follow_symlinks=False):
                         if not child.name.startswith("."):
-                            waiting.append(Path(child.path))
+                            waiting.append((*here, child.name))
                     # macOS leaves a ._x.npy beside an x.npy on foreign disks; it is no array.
                     elif child.name.endswith(".npy") and not child.name.startswith("._"):
-                        yield Path(child.path)
+                        yield (*here, child.name)
                     elif child.is_symlink() and os.path.isdir(child.path):
                         notes.append(Message("dumps.link", name=printable(child.name)))
         except OSError as error:
-            text = Message("dumps.not_searched", folder=printable(here.name), problem=error)
-            notes.append(text)
+            name = printable(here[-1] if here else folder.name)
+            notes.append(Message("dumps.not_searched", folder=name, problem=error))
 
 
-def _entry(file: Path, root: Path, folder: str) -> Entry:
-    relative = file.relative_to(root)
-    coordinates: dict[str, int] = {}
-    inner = ""
-    for part in relative.parts[:-1]:
-        match = _COORDINATE.fullmatch(part)
-        if match and match[1].lower() not in coordinates:
-            coordinates[match[1].lower()] = int(match[2])
-        else:
-            inner += f"{part}/"
-    parsed = parse_npy_name(relative.name)
-    entry = Entry(
-        printable(inner + relative.name.removesuffix(".npy")),
-        site_of_npy_stem(printable(inner + parsed.stem), folder=folder),
-        step=coordinates.get("step", 0),
-        rank=coordinates.get("rank", 0),
-        order=-1 if parsed.number is None else parsed.number,
-    )
+class _Place(NamedTuple):
+    """What a folder says of the files in it; `path` ends where the name of a file begins."""
+
+    path: str
+    inner: str
+    step: int
+    rank: int
+
+    @classmethod
+    def of(cls, folders: _Parts, root: Path) -> _Place:
+        """The place of these folders below the root."""
+        coordinates: dict[str, int] = {}
+        inner = ""
+        for part in folders:
+            match = _COORDINATE.fullmatch(part)
+            if match and match[1].lower() not in coordinates:
+                coordinates[match[1].lower()] = int(match[2])
+            else:
+                inner += f"{part}/"
+        path = os.fspath(root.joinpath(*folders, "_"))[:-1]
+        return cls(path, inner, coordinates.get("step", 0), coordinates.get("rank", 0))
+
+
+def _entry(file: str, place: _Place, folder: str) -> Entry:
+    parsed = parse_npy_name(file)
+    source, reason = None, ""
     try:
-        return entry._replace(source=open_npy(file, parsed.dtype))
+        source = open_npy(place.path + file, parsed.dtype)
     except (FormatError, OSError) as error:
-        return entry._replace(reason=message_of(error))
+        reason = message_of(error)
+    return Entry(
+        printable(place.inner + file.removesuffix(".npy")),
+        site_of_npy_stem(printable(place.inner + parsed.stem), folder=folder),
+        source,
+        place.step,
+        place.rank,
+        -1 if parsed.number is None else parsed.number,
+        reason=reason,
+    )
 
 
-def _distinct(entries: list[tuple[Entry, Path]], root: Path) -> list[Entry]:
+def _distinct(entries: Sequence[Entry], files: Sequence[_Parts]) -> list[Entry]:
     """The entries; one whose name another of its step and rank has gets its folder into it.
 
     ``x.npy`` and ``rank0/x.npy`` are both ``x`` of rank 0.
     """
-    seen = Counter((entry.step, entry.rank, entry.name) for entry, _ in entries)
+    names = [(entry.step, entry.rank, entry.name) for entry in entries]
+    if len(set(names)) == len(names):
+        return list(entries)
+    seen = Counter(names)
     return [
         entry
-        if seen[entry.step, entry.rank, entry.name] == 1
-        else entry._replace(name=printable(file.relative_to(root).as_posix().removesuffix(".npy")))
-        for entry, file in entries
+        if seen[name] == 1
+        else entry._replace(name=printable("/".join(parts).removesuffix(".npy")))
+        for entry, name, parts in zip(entries, names, files, strict=True)
     ]
 
 
@@ -281,10 +306,11 @@ def _in_saving_order(entries: list[Entry]) -> list[Entry]:
     positions: Counter[tuple[int, int]] = Counter()
     visits: Counter[tuple[int, int, str, str]] = Counter()
     numbered = []
-    for entry in sorted(entries, key=_saving_order):
-        place = entry.step, entry.rank
-        visit = (*place, entry.site.path, entry.site.direction)
-        site = replace(entry.site, call=visits[visit])
+    for entry in _sorted(entries):
+        place, site = (entry.step, entry.rank), entry.site
+        visit = (*place, site.path, site.direction)
+        if visits[visit]:
+            site = replace(site, call=visits[visit])
         # Without a number the place in the order of saving is unknown.
         known = entry.order >= 0
         numbered.append(entry._replace(order=positions[place] if known else -1, site=site))
@@ -293,12 +319,25 @@ def _in_saving_order(entries: list[Entry]) -> list[Entry]:
     return numbered
 
 
-def _saving_order(entry: Entry) -> tuple[Any, ...]:
-    # One id per call in the oldest generation: the key that ends the stem breaks the tie.
-    last = re.search(r"([0-9]+)$", entry.site.path)
+def _sorted(entries: list[Entry]) -> list[Entry]:
+    """The entries in the order of their numbers, by name where these leave it open."""
+    keys = [_saving_order(entry) for entry in entries]
+    if len(set(keys)) < len(keys):
+        names = [natural_key(entry.name) for entry in entries]
+        rows = sorted(range(len(keys)), key=lambda row: (keys[row], names[row]))
+    else:
+        rows = sorted(range(len(keys)), key=keys.__getitem__)
+    return [entries[row] for row in rows]
+
+
+def _saving_order(entry: Entry) -> tuple[int, ...]:
     unnumbered = entry.order < 0
-    within = int(last[1]) if last and not unnumbered else -1
-    return entry.step, entry.rank, unnumbered, entry.order, within, natural_key(entry.name)
+    if unnumbered:
+        return entry.step, entry.rank, unnumbered, entry.order, -1
+    # One id per call in the oldest generation: the key that ends the stem breaks the tie.
+    path = entry.site.path
+    last = _LAST_NUMBER.search(path) if path.rstrip("\n")[-1:].isdigit() else None
+    return entry.step, entry.rank, unnumbered, entry.order, int(last[1]) if last else -1
 
 
 def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import tokenize
 import warnings
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -22,7 +24,7 @@ from troubleshooter_nb.formats.file_source import (
     check_shape,
     checked_source,
     fortran_strides,
-    opened,
+    head_and_stamp,
     written_whole,
 )
 from troubleshooter_nb.formats.parse_errors import in_brief
@@ -32,6 +34,9 @@ from troubleshooter_nb.naming import DTYPE_TOKENS
 
 # numpy itself refuses headers of more than 10,000 characters, but only after reading them.
 _LARGEST_HEADER = 16 * 1024
+_LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4}
+# Arrays of one shape and dtype have one header, byte for byte: parsing it takes 40 us.
+_MOST_HEADERS = 1 << 10
 # What numpy's header parser raises on damaged or hostile text.
 _HEADER_ERRORS = (
     *(ValueError, TypeError, SyntaxError, LookupError, AttributeError, ArithmeticError),
@@ -46,12 +51,12 @@ _RAW_DTYPES = {
 }
 
 
-def open_npy(file: Path, token: str | None = None) -> FileSource:
+def open_npy(file: str | Path, token: str | None = None) -> FileSource:
     """Handle to one ``.npy`` file; only its header is read, and never code from it.
 
     Parameters
     ----------
-    file : Path
+    file : str or Path
     token : str, optional
         Name of the dtype that raw bytes of its size stand for (``bfloat16``), from the file name.
 
@@ -62,18 +67,24 @@ def open_npy(file: Path, token: str | None = None) -> FileSource:
     OSError
         If it cannot be opened.
     """
-    with opened(file) as (stream, stamp):
-        head = io.BytesIO(stream.read(_LARGEST_HEADER))
-    shape, fortran_order, stored = parse_npy_header(head)
-    dtype = npy_meaning(stored, token)
-    check_shape(shape, stored)
-    offset, promised = head.tell(), math.prod(shape) * stored.itemsize
+    head, stamp = head_and_stamp(file, _LARGEST_HEADER)
+    (shape, fortran_order, stored, offset), dtype, promised = _layout(_header_of(head), token)
     if (held := stamp[0] - offset) < promised:
         facts = {"shape": shape, "dtype": stored, "needed": promised, "held": held}
         raise FormatError(joined([Message("npy.truncated", **facts), COPY_OR_SAVE]))
-    strides = fortran_strides(shape) if fortran_order else None
-    spans = ((offset, promised),)
-    return checked_source(file, shape, dtype, spans, stamp=stamp, strides=strides)
+    spans = ((offset, promised),) if promised else ()
+    if not fortran_order:
+        return FileSource(os.fspath(file), shape, dtype, spans, None, stamp)
+    return checked_source(file, shape, dtype, spans, stamp=stamp, strides=fortran_strides(shape))
+
+
+@lru_cache(maxsize=_MOST_HEADERS)
+def _layout(header: bytes, token: str | None) -> tuple[NpyHeader, np.dtype, int]:
+    """A header, the dtype of the values and how many bytes they are; FormatError as `open_npy`."""
+    found = _parsed(header)
+    dtype = npy_meaning(found.dtype, token)
+    check_shape(found.shape, found.dtype)
+    return found, dtype, math.prod(found.shape) * found.dtype.itemsize
 
 
 def write_npy(file: Path, array: np.ndarray) -> None:
@@ -103,8 +114,30 @@ def _plain_bytes(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def parse_npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, Fortran order and stored dtype of a ``.npy`` header; FormatError if it is none."""
+class NpyHeader(NamedTuple):
+    """What a ``.npy`` header says, and how many bytes it is."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype
+    size_bytes: int
+
+
+def parse_npy_header(head: bytes) -> NpyHeader:
+    """The header at the beginning of these bytes; FormatError if there is none."""
+    return _parsed(_header_of(head))
+
+
+def _header_of(head: bytes) -> bytes:
+    """The header without what stands behind it, by the length that it states."""
+    # In two bytes or in four, behind magic and version; another version has no header for us.
+    width = _LENGTH_BYTES.get(head[6:8], 0)
+    return head[: 8 + width + int.from_bytes(head[8 : 8 + width], "little")] if width else head
+
+
+@lru_cache(maxsize=_MOST_HEADERS)
+def _parsed(header: bytes) -> NpyHeader:
+    stream = io.BytesIO(header)
     # numpy evaluates literals only: no code of the file runs, whatever the header says.
     try:
         version = np.lib.format.read_magic(stream)
@@ -114,7 +147,7 @@ def parse_npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 shape, fortran_order, dtype = read(stream)
-            return shape, fortran_order, dtype
+            return NpyHeader(shape, fortran_order, dtype, stream.tell())
     except _HEADER_ERRORS as error:
         raise FormatError(Message("npy.not_npy", detail=in_brief(error, 160))) from None
     by = "npy.of_records" if version == (3, 0) else "npy.of_nobody"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -105,7 +103,7 @@ def _with_sites(stored: Sequence[Stored]) -> list[Stored]:
     known = sum(parameter_leaf(one.name) is not None for one in stored)
     if 2 * known > len(stored):
         return list(stored)
-    return [replace(one, site=site_of_npy_stem(parse_npy_name(one.name).stem)) for one in stored]
+    return [one._replace(site=site_of_npy_stem(parse_npy_name(one.name).stem)) for one in stored]
 
 
 def _stored(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) -> Stored:
@@ -119,11 +117,11 @@ def _stored(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) 
 
 
 def _source(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) -> ArraySource:
-    head = io.BytesIO(head_of_member(file, member, _LARGEST_HEADER))
-    shape, fortran, stored = parse_npy_header(head)
+    head = head_of_member(file, member, _LARGEST_HEADER)
+    shape, fortran, stored, offset = parse_npy_header(head)
     dtype = npy_meaning(stored, parse_npy_name(member.name).dtype)
     check_shape(shape, stored)
-    offset, promised = head.tell(), math.prod(shape) * dtype.itemsize
+    promised = math.prod(shape) * dtype.itemsize
     if (held := member.size - offset) < promised:
         facts = {"shape": shape, "dtype": dtype, "needed": promised, "held": held}
         raise FormatError(joined([Message("npy.member_truncated", **facts), SAVE_AGAIN]))
@@ -132,6 +130,6 @@ def _source(path: Path, file: BinaryIO, stamp: tuple[int, int], member: Placed) 
         strides = fortran_strides(shape) if fortran else None
         spans = ((member.begin + offset, promised),)
         plain = checked_source(path, shape, dtype, spans, stamp=stamp, strides=strides)
-        before = zlib.crc32(head.getvalue()[:offset])
+        before = zlib.crc32(head[:offset])
         return StoredSource(**vars(plain), member=member, before=before, offset=offset)
     return ArchiveSource(str(path), shape, dtype, member, offset, fortran, stamp)

@@ -6,7 +6,6 @@ Arrays stand in them as the bytes of a ``.npy`` file in base64.
 from __future__ import annotations
 
 import binascii
-import io
 import json
 import math
 import re
@@ -272,17 +271,16 @@ def _source(path: Path, text: bytes, span: tuple[int, int], stamp: tuple[int, in
     head = text[begin : min(end, begin + _LARGEST_HEADER // 3 * 4)]
     if (end - begin) % 4:
         raise FormatError(Message("dumps.json_letters", begin=begin, count=end - begin))
-    stream = io.BytesIO(binascii.a2b_base64(head))
-    shape, fortran, stored = parse_npy_header(stream)
+    shape, fortran, stored, offset = parse_npy_header(binascii.a2b_base64(head))
     dtype = npy_meaning(stored, None)
     check_shape(shape, stored)
-    held = (end - begin) // 4 * 3 - text[end - 2 : end].count(b"=") - stream.tell()
+    held = (end - begin) // 4 * 3 - text[end - 2 : end].count(b"=") - offset
     promised = math.prod(shape) * dtype.itemsize
     if held < promised:
         sizes = {"promised": promised, "held": held}
         raise FormatError(Message("dumps.json_truncated", shape=shape, dtype=dtype, **sizes))
     fortran = fortran and len(shape) > 1
-    return Base64Source(str(path), shape, dtype, begin, stream.tell(), fortran, stamp)
+    return Base64Source(str(path), shape, dtype, begin, offset, fortran, stamp)
 
 
 def _shown(name: Any) -> str:

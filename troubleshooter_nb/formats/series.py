@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -457,7 +457,7 @@ def _open_checkpoints(folder: Path, label: str) -> Dump:
             reasons.append(why_not(path, error))
             stored.append(Stored(path.name, None, reasons[-1], step=step))
             continue
-        stored += (replace(one, step=step) for one in found)
+        stored += (one._replace(step=step) for one in found)
         notes += [note for note in more if note not in notes]
     if len(reasons) == len(places):
         count, problem = len(places), reasons[0]

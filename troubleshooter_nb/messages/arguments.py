@@ -12,6 +12,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "dump_like": ("{side} takes a Dump, a path or a mapping of names to arrays, got {kind}", "{side} 应为 Dump、路径或从名称到数组的映射，得到 {kind}"),
     "no_numbers": ("{function} needs numbers, got dtype {dtype}", "{function} 需要数值，而 dtype 为 {dtype}"),
     "learning_rate": ("learning_rate must be a number larger than 0, got {given}", "learning_rate 必须是大于 0 的数，而给出的是 {given}"),
+    "budget": ("budget must be a number of 0 or larger, times of the default (math.inf asks everything), got {value}", "budget 必须是不小于 0 的数，为默认值的倍数（math.inf 表示提出所有问题），得到 {value}"),
     "no_number": ("{name} must be a number, got {value}", "{name} 必须是数，得到 {value}"),
     "tolerance": ("{name} must be finite and 0 or larger, got {value}", "{name} 必须是不小于 0 的有限数，得到 {value}"),
     "choice": ("{name} takes one of {known}, got {value}", "{name} 只能取 {known} 之一，得到 {value}"),

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 _Role = Literal["input", "output"]
+_WORDS = ("inputs", "input", "outputs", "output", "in", "out")
 _ENDING = re.compile(
-    r"(?s)(?P<path>.*[^./])[./](?P<word>inputs?|outputs?|in|out)(?P<slot>(?:[._][0-9]{1,9})*)"
+    rf"(?s)(?P<path>.*[^./])[./](?P<word>{'|'.join(_WORDS)})(?P<slot>(?:[._][0-9]{{1,9}})*)"
 )
 
 
@@ -34,9 +35,14 @@ def saved_calls(names: Iterable[str]) -> dict[str, tuple[str, _Role, str]]:
     names = set(names)
     found: dict[str, tuple[str, _Role, str]] = {}
     for name in names:
+        # The expression alone looks at every letter of every name.
+        if not name.rstrip("._0123456789").endswith(_WORDS):
+            continue
         if match := _ENDING.fullmatch(name):
             role: _Role = "input" if match["word"].startswith("in") else "output"
             found[name] = match["path"], role, match["slot"].strip("._").replace("_", ".") or "0"
+    if not found:
+        return {}
     paths = {path for path, _, _ in found.values()}
     modules = {above for name in names - found.keys() for above in _above(name)}
     roles: dict[str, set[str]] = defaultdict(set)

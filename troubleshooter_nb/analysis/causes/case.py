@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.dump import ArraySource
-from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.floats import computable, unit_roundoff
 from troubleshooter_nb.thresholds import LARGEST_READ
 
 
@@ -36,6 +37,11 @@ class Twin:
         The same measure of what rounding may leave there.
     bits : tuple of int
         Precision that the stored values use, 0 or less where unknown.
+    figures : mapping of str to number
+        What comparing measured, by the names of `metrics.pairwise.PAIR_FIGURES` and, of a side,
+        of `metrics.summary.SUMMARY_FIGURES`; empty where nothing was.
+    budget : Budget, optional
+        Where reading counts, see there; default without limit.
     """
 
     pair: int
@@ -47,6 +53,8 @@ class Twin:
     rel_l2: float = math.nan
     noise: float = 0.0
     bits: tuple[int, int] = (0, 0)
+    figures: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    budget: Budget | None = field(default=None, compare=False, repr=False)
 
     @property
     def left(self) -> np.ndarray | None:
@@ -54,13 +62,30 @@ class Twin:
 
         Read at every call and kept by nobody. Tensors of more than `LARGEST_READ` elements are not
         read.
+
+        Raises
+        ------
+        BudgetSpentError
+            If the budget has no room for it.
         """
-        return _values(self.sources[0])
+        return self._values(0)
 
     @property
     def right(self) -> np.ndarray | None:
         """As `left`, of the reference."""
-        return _values(self.sources[1])
+        return self._values(1)
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+        """Of left and right; None for a side without values."""
+        left, right = (source.shape if source is not None else None for source in self.sources)
+        return left, right
+
+    @property
+    def size(self) -> int:
+        """Elements of the reference, 0 without values."""
+        shape = self.shapes[1]
+        return math.prod(shape) if shape is not None else 0
 
     @cached_property
     def dtypes(self) -> tuple[np.dtype | None, np.dtype | None]:
@@ -69,9 +94,23 @@ class Twin:
         return left, right
 
     @property
+    def floor(self) -> float:
+        """What rounding to the stored dtypes leaves, or what the pair's noise allows."""
+        noise = self.noise if math.isfinite(self.noise) else 0.0
+        return max([noise, *(unit_roundoff(dtype) for dtype in self.dtypes if dtype is not None)])
+
+    @property
     def differs(self) -> bool:
         """Whether the two sides are further apart than rounding explains."""
         return not self.rel_l2 <= self.noise
+
+    def _values(self, side: int) -> np.ndarray | None:
+        source = self.sources[side]
+        if source is None or (size := math.prod(source.shape)) > LARGEST_READ:
+            return None
+        if self.budget is not None:
+            self.budget.charge(size)
+        return computable(np.array(source.read(0, size))).reshape(source.shape)
 
 
 @dataclass(frozen=True)
@@ -209,10 +248,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-def _values(source: ArraySource | None) -> np.ndarray | None:
-    if source is None or math.prod(source.shape) > LARGEST_READ:
-        return None
-    flat = source.read(0, math.prod(source.shape))
-    return computable(np.array(flat)).reshape(source.shape)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.analysis.causes.case import (
     Call,
     Operands,
@@ -22,14 +24,21 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import unit_roundoff
 from troubleshooter_nb.naming import parameter_leaf
+from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import FEWEST_OF_FORMAT, LOST_BITS, LOST_FORMAT_ROUNDOFFS
 
 
 class Operators:
     """Makes `Call` and `Twin` of rows; keeps no values but in what it hands out."""
 
-    def __init__(self, comparison: Comparison, flow: Flow, origins: Origins) -> None:
-        self.flow, self.origins = flow, origins
+    def __init__(
+        self,
+        comparison: Comparison,
+        flow: Flow,
+        origins: Origins,
+        budget: Budget | None = None,
+    ) -> None:
+        self.flow, self.origins, self.budget = flow, origins, budget
         self._dumps = comparison.pairing.left, comparison.pairing.right
         self._numbers = flow.result["order"]
 
@@ -54,6 +63,8 @@ class Operators:
             ),
             rel_l2=float(self.origins.error[row]),
             noise=float(self.origins.noise[row]),
+            figures=_Figures(result, row),
+            budget=self.budget,
         )
 
     def root(self, row: int) -> Twin:
@@ -168,6 +179,24 @@ class Operators:
             if text:
                 found[str(self.flow.site["slot"][row])] = json.loads(text)
         return found
+
+
+class _Figures(Mapping[str, Any]):
+    """One row of the result, looked up when it is asked for."""
+
+    __slots__ = ("_result", "_row")
+
+    def __init__(self, result: Table, row: int) -> None:
+        self._result, self._row = result, row
+
+    def __getitem__(self, name: str) -> Any:
+        return self._result[name][self._row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._result.columns)
+
+    def __len__(self) -> int:
+        return len(self._result.columns)
 
 
 def operands(call: Call) -> tuple[Operands, Operands] | None:

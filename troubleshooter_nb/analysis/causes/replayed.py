@@ -218,9 +218,15 @@ def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:
     """Masks that were drawn apart: the same rule, other elements."""
     output = call.outputs[0]
     evidence = evidence_of(best, "p", call.word)
-    size = output.right.size if output.right is not None else 0
     return Suspicion(
-        "rng_differs", output.rel_l2, floor, output.rel_l2, floor, evidence, output.pair, size
+        "rng_differs",
+        output.rel_l2,
+        floor,
+        output.rel_l2,
+        floor,
+        evidence,
+        output.pair,
+        output.size,
     )
 
 
@@ -259,5 +265,5 @@ def _suspicion(
         floor=floor,
         evidence=evidence,
         pair=output.pair,
-        independent=output.right.size if output.right is not None else 0,
+        independent=output.size,
     )

@@ -33,9 +33,11 @@ from troubleshooter_nb.analysis.causes.tensors.limits import (
 )
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, sides_of
 from troubleshooter_nb.analysis.causes.tensors.neighbours import (
+    alike_elsewhere,
     detect_summed_bias,
     detect_tied,
     detect_wrong_layer,
+    may_be_tied,
 )
 from troubleshooter_nb.analysis.causes.tensors.overwritten import detect_inplace
 from troubleshooter_nb.analysis.causes.tensors.padding import detect_padding_row
@@ -54,7 +56,8 @@ from troubleshooter_nb.analysis.causes.tensors.scales import (
     detect_plus_one,
     observed_scale,
 )
-from troubleshooter_nb.thresholds import LAG_TRIED
+from troubleshooter_nb.analysis.causes.tensors.screening import sample_of
+from troubleshooter_nb.thresholds import LAG_TRIED, MOMENTS_FROM
 
 Detector = Callable[[Sides], list[Suspicion]]
 
@@ -87,6 +90,15 @@ _ALONE: tuple[Detector, ...] = (
     detect_underflow,
     detect_corruption,
 )
+# What the same rows of both sides show, where values lie where they belong.
+_SAMPLED: tuple[Detector, ...] = (
+    detect_uninitialised,
+    detect_plus_one,
+    detect_cast,
+    detect_corruption,
+    detect_inplace,
+    detect_input_scale,
+)
 _INPUTS: tuple[Detector, ...] = (
     detect_positions,
     detect_data_order,
@@ -97,7 +109,9 @@ _INPUTS: tuple[Detector, ...] = (
 )
 
 
-def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
+def detect_root(
+    twin: Twin, others: Sequence[Twin] = (), near: Sequence[Twin] | None = None
+) -> list[Suspicion]:
     """Causes of a root tensor that differs: an input, a parameter or a buffer.
 
     Parameters
@@ -107,12 +121,17 @@ def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
     others : sequence of Twin
         The other root tensors of both sides, with sources on one side only where the other lacks
         them; `twin` itself is passed over.
+    near : sequence of Twin, optional
+        Those of them that may hold the same values, see `Peers.near`; default all.
 
     Returns
     -------
     list of Suspicion
         Most specific first; empty where nothing differs beyond rounding or nothing explains it.
     """
+    sample = sample_of(twin)
+    if sample is not None and _holds_no_cause(sample, others, others if near is None else near):
+        return []
     sides = sides_of(twin)
     if sides is None or not _differs(sides):
         return []
@@ -120,8 +139,8 @@ def detect_root(twin: Twin, others: Sequence[Twin] = ()) -> list[Suspicion]:
     if found:
         return found
     if twin.role == "input":
-        return detect_wrong_layer(sides, others) or _first(_INPUTS, sides)
-    found = detect_tied(sides, others) or detect_wrong_layer(sides, others)
+        return detect_wrong_layer(sides, others, near) or _first(_INPUTS, sides)
+    found = detect_tied(sides, others) or detect_wrong_layer(sides, others, near)
     found = found or detect_summed_bias(sides, others)
     return found or detect_layout(sides) or detect_initial(sides, others)
 
@@ -134,6 +153,9 @@ def detect_values(twin: Twin) -> list[Suspicion]:
     list of Suspicion
         `reduction_order` is for informing only: what is left is within rounding.
     """
+    sample = sample_of(twin)
+    if sample is not None and not _first(_SAMPLED, sample):
+        return detect_reduction(sample)
     sides = sides_of(twin)
     if sides is None or sides.before == 0.0 or not sides.same_shape:
         return []
@@ -160,6 +182,9 @@ def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[s
         (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
         (equal mean, norm, smallest and largest value while the values differ: an order fault).
     """
+    sample = sample_of(twin)
+    if sample is not None and _shows_nothing(sample, hints):
+        return {}
     sides = sides_of(twin)
     if sides is None or not sides.same_shape or not _differs(sides):
         return {}
@@ -198,7 +223,7 @@ def observed_shift(sides: Sides) -> dict[str, Any]:
 
 def observed_moments(sides: Sides) -> dict[str, Any]:
     """Statistics that agree while the values do not, {} where they differ."""
-    if sides.before < 1e-2 or not math.isfinite(sides.before):
+    if sides.before < MOMENTS_FROM or not math.isfinite(sides.before):
         return {}
     left, right = (one.astype(np.float64) for one in (sides.left, sides.right))
     deviation = float(right.std()) or 1.0
@@ -212,6 +237,27 @@ def observed_moments(sides: Sides) -> dict[str, Any]:
     if apart > max(1e-4, 4.0 * sides.floor):
         return {}
     return {key: other for key, (_, other) in figures.items()}
+
+
+def _holds_no_cause(sample: Sides, others: Sequence[Twin], near: Sequence[Twin]) -> bool:
+    """Whether a root that differs little everywhere need not be read whole."""
+    twin = sample.twin
+    return (
+        not _first(_SAMPLED, sample)
+        and not observed_place(sample)
+        and not may_be_tied(twin, others)
+        and not alike_elsewhere(twin, near)
+    )
+
+
+def _shows_nothing(sample: Sides, hints: Mapping[str, float] | None) -> bool:
+    return (
+        # From here on equal moments say something, and only all values have them.
+        sample.before < MOMENTS_FROM
+        and not observed_scale(sample, hints)
+        and not observed_place(sample)
+        and not observed_shift(sample)
+    )
 
 
 def _first(detectors: Sequence[Detector], sides: Sides) -> list[Suspicion]:

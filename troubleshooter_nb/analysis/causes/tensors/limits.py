@@ -28,6 +28,11 @@ _SMALLEST = {
 } | {name: 0.5 * FORMATS[name].smallest for name in reversed(SHORT_FORMATS)}
 
 
+def is_at_a_limit(value: float) -> bool:
+    """Whether a value is the last one of a format that is reached in practice."""
+    return abs(value) in _LIMITS.values() or value == -128.0
+
+
 def detect_overflow(sides: Sides) -> list[Suspicion]:
     """fp16_overflow: inf exactly where the other side is beyond the largest value of the format."""
     for side, one, other in _both(sides):

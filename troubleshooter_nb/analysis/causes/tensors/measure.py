@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion, Twin, plain
-from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
+from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.signatures import remainder_norm, values_of
 from troubleshooter_nb.thresholds import EXPLAINED, TENSOR_SAMPLE
 
@@ -41,9 +41,7 @@ class Sides:
     @cached_property
     def floor(self) -> float:
         """What rounding to the stored dtypes leaves, or what the pair's noise allows."""
-        dtypes = [dtype for dtype in self.twin.dtypes if dtype is not None]
-        noise = self.twin.noise if math.isfinite(self.twin.noise) else 0.0
-        return max([noise, *map(unit_roundoff, dtypes)])
+        return self.twin.floor
 
     @cached_property
     def integers(self) -> bool:

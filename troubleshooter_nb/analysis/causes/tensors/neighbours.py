@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 )
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.floats import arithmetic_of
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_embedding, is_head, is_in_a_list, is_product
 from troubleshooter_nb.thresholds import (
@@ -37,9 +38,7 @@ def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     if sides.left.ndim != 2 or sides.left.size < FEWEST_MOVED or not sides.same_shape:
         return []
     for other in others:
-        if other is sides.twin or not (
-            _are_tied_names(name, other.name) or _may_be_tied(sides.left.shape, name, other.name)
-        ):
+        if other is sides.twin or not _are_named_tied(sides.left.shape, name, other.name):
             continue
         partner = sides_of(other)
         if partner is None or partner.left.shape != sides.left.shape or not partner.same_shape:
@@ -59,10 +58,13 @@ def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return []
 
 
-def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
+def detect_wrong_layer(
+    sides: Sides, others: Sequence[Twin], near: Sequence[Twin] | None = None
+) -> list[Suspicion]:
     """wrong_layer_loaded: left holds what another name holds on the right.
 
-    Of an input: data_order, as it is that of another call.
+    Of an input: data_order, as it is that of another call. `near`: those of `others` that may hold
+    it, see `Peers.near`; default all.
     """
     if not sides.same_shape or sides.left.size < FEWEST_MOVED or is_constant(sides.left):
         return []
@@ -70,17 +72,10 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     if sides.integers and len(np.unique(sides.left)) < FEWEST_WHOLE:
         return []
     matches = []
-    for other in others:
-        if other is sides.twin:
-            continue
-        for side, values, source in (
-            ("left", sides.left, other.sources[1]),
-            ("right", sides.right, other.sources[0]),
-        ):
-            if source is not None and _likely(values, source):
-                theirs = other.right if side == "left" else other.left
-                if theirs is not None:
-                    matches.append((error_of(values, values_of(theirs)), side, other.name))
+    for other, side in alike_elsewhere(sides.twin, others if near is None else near):
+        values, theirs = (sides.left, other.right) if side == "left" else (sides.right, other.left)
+        if theirs is not None:
+            matches.append((error_of(values, values_of(theirs)), side, other.name))
     matches.sort()
     limit = max(4.0 * sides.floor, EQUAL_LAYERS)
     if not matches or matches[0][0] > limit or matches[0][0] > 0.1 * sides.before:
@@ -98,6 +93,7 @@ def detect_wrong_layer(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return [sides.suspicion(cause, residual, evidence)]
 
 
+_SIDES = ("left", "right")
 _SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
 
 
@@ -126,6 +122,84 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return []
 
 
+def may_be_tied(twin: Twin, others: Sequence[Twin]) -> bool:
+    """Whether another tensor's name and shape say that the two may be one."""
+    shape = twin.shapes[0]
+    return shape is not None and any(
+        other is not twin
+        and other.shapes[0] == shape
+        and _are_named_tied(shape, twin.name, other.name)
+        for other in others
+    )
+
+
+def alike_elsewhere(twin: Twin, others: Sequence[Twin]) -> list[tuple[Twin, str]]:
+    """Other tensors one side of which may hold what this one holds on the side that is named.
+
+    A few values decide; a tensor that is left out holds something else.
+    """
+    own = [_Probed(source) for source in twin.sources]
+    found = []
+    for other in others:
+        for side in (0, 1):
+            source = other.sources[1 - side]
+            if other is not twin and source is not None and own[side].is_like(source):
+                found.append((other, ("left", "right")[side]))
+    return found
+
+
+class Peers:
+    """Root tensors of one role, among which those are found that may hold the same values.
+
+    Parameters
+    ----------
+    twins : sequence of Twin
+    """
+
+    def __init__(self, twins: Sequence[Twin]) -> None:
+        self.twins = list(twins)
+        self._place = {twin.pair: place for place, twin in enumerate(self.twins)}
+
+    def but(self, pair: int) -> list[Twin]:
+        """All but that of one pair."""
+        place = self._place.get(pair, len(self.twins))
+        return self.twins[:place] + self.twins[place + 1 :]
+
+    def near(self, twin: Twin) -> list[Twin]:
+        """Those whose figures allow that they hold what the other side of a tensor holds.
+
+        Norms, means and ends of two tensors are no further apart than the tensors: what is left
+        out is none that `detect_wrong_layer` would take.
+        """
+        limit = max(4.0 * twin.floor, EQUAL_LAYERS)
+        own, size = _bounding([twin])[:, :, 0], max(twin.size, 1)
+        near = np.zeros(len(self.twins), bool)
+        for side in (0, 1):
+            theirs = self._bounding[:, 1 - side]
+            norms = np.maximum(theirs[0], own[0, side])
+            reach = limit * norms * np.array([1.0, 1.0, 1.0, 1.0 / math.sqrt(size)])[:, None]
+            # An unknown figure compares false.
+            near |= ~(np.abs(theirs - own[:, side, None]) > reach).any(0)
+        return [self.twins[place] for place in np.flatnonzero(near).tolist()]
+
+    @functools.cached_property
+    def _bounding(self) -> np.ndarray:
+        return _bounding(self.twins)
+
+
+def _bounding(twins: Sequence[Twin]) -> np.ndarray:
+    """Norm, ends and mean of both sides, shape (4, 2, n); nan where unknown."""
+    names = [[f"{side}_{name}" for side in _SIDES] for name in ("l2", "min", "max", "mean")]
+    found = [
+        [[one.figures.get(name, math.nan) for one in twins] for name in both] for both in names
+    ]
+    return np.array(found, np.float64)
+
+
+def _are_named_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
+    return _are_tied_names(name, other) or _may_be_tied(shape, name, other)
+
+
 def _are_tied_names(name: str, other: str) -> bool:
     """Whether one is an embedding's and the other a head's, or any product's."""
     pairs = ((name, other), (other, name))
@@ -148,29 +222,45 @@ def _is_real(dtype: np.dtype) -> bool:
     return arithmetic_of(dtype) in ("float", "integer")
 
 
-def _likely(values: np.ndarray, source: ArraySource) -> bool:
-    """Whether the first values, and as many in the middle, are near."""
-    if source.shape != values.shape or not _is_real(source.dtype):
-        return False
-    flat = values.reshape(-1)
-    # Most differ in the first few already, and so many tensors are asked that nothing else counts.
-    own = flat[:TIED_FIRST].astype(np.float64)
-    error = source.read(0, len(own)).astype(np.float64) - own
-    if error @ error > OTHER_HEAD_ERROR * (own @ own):
-        return False
-    for start in (0, flat.size // 2):
-        stop = min(start + TIED_PROBE, flat.size)
-        theirs = values_of(source.read(start, stop))
-        if error_of(flat[start:stop], theirs) > 1e-2:
+class _Probed:
+    """A few values of a tensor, read when asked for, to be held against those of others."""
+
+    def __init__(self, source: ArraySource | None) -> None:
+        self.source = source
+        self._first: np.ndarray | None = None
+        self._probes: list[tuple[int, np.ndarray]] = []
+
+    def is_like(self, other: ArraySource) -> bool:
+        """Whether the first values, and as many in the middle, are near."""
+        source = self.source
+        if source is None or other.shape != source.shape or not _is_real(other.dtype):
             return False
-    return True
+        size = math.prod(source.shape)
+        if self._first is None:
+            starts = (0, size // 2)
+            self._probes = [(start, _values_at(source, start, size)) for start in starts]
+            self._first = self._probes[0][1][:TIED_FIRST].astype(np.float64)
+        # Most differ in the first few already, and so many tensors are asked that nothing else
+        # counts.
+        own = self._first
+        error = other.read(0, len(own)).astype(np.float64) - own
+        if error @ error > OTHER_HEAD_ERROR * (own @ own):
+            return False
+        return all(
+            error_of(values, _values_at(other, start, size)) <= 1e-2
+            for start, values in self._probes
+        )
+
+
+def _values_at(source: ArraySource, start: int, size: int) -> np.ndarray:
+    return values_of(computable(source.read(start, min(start + TIED_PROBE, size))))
 
 
 def _duplicates(sides: Sides, others: Sequence[Twin]) -> list[str]:
     """Names that hold the same values on the left: two were filled from one."""
-    found = []
+    own, found = _Probed(sides.twin.sources[0]), []
     for other in others:
         source = other.sources[0]
-        if other is not sides.twin and source is not None and _likely(sides.left, source):
+        if other is not sides.twin and source is not None and own.is_like(source):
             found.append(other.name)
     return found[:8]

@@ -1,0 +1,208 @@
+"""What the diagnosis may read and ask: elements decide, the clock only stops."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import is_number
+
+
+class BudgetSpentError(Exception):
+    """A question would have read more than the budget has left; it stays unanswered."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """In what manner a pair differs: differences of one kind are asked about once or twice.
+
+    Attributes
+    ----------
+    kind : hashable
+        What has to be equal: role, direction, layer, axes, formats.
+    rel_l2 : float
+        Relative error; alike within a factor of two.
+    evenness : float
+        Mean over root mean square of the error: 0.8 of normal noise, near 0 of few elements.
+    unequal : float
+        Share of the elements that differ.
+    """
+
+    kind: Hashable
+    rel_l2: float
+    evenness: float
+    unequal: float
+
+    def is_like(self, other: Manner) -> bool:
+        """Whether the same question would be put to both."""
+        return (
+            self.kind == other.kind
+            and _within(self.rel_l2, other.rel_l2, thresholds.LIKE_ERROR)
+            and _within(self.evenness, other.evenness, thresholds.LIKE_EVENNESS)
+            and abs(self.unequal - other.unequal) <= thresholds.LIKE_UNEQUAL
+        )
+
+
+def _within(one: float, other: float, times: float) -> bool:
+    """Whether two numbers are at most so many times apart; those that are not finite if equal."""
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    return max(one, other) <= times * min(one, other)
+
+
+@dataclass
+class _Asked:
+    """Questions about differences of one kind."""
+
+    manner: Manner
+    silent: int = 0  # without an answer
+    answered: bool = False
+
+
+@dataclass
+class Budget:
+    """Elements that the diagnosis may still read, and the time after which it asks no more.
+
+    Which questions are asked follows from shapes and figures, so that every machine asks the same
+    ones; only where all of it takes too long, the clock stops, and the note says so.
+
+    Parameters
+    ----------
+    compared : int
+        Elements that comparing read, of both sides.
+    times : float, >= 0
+        Of the default; `math.inf` asks everything.
+    seconds : float
+        How long comparing took.
+    """
+
+    compared: int
+    times: float = 1.0
+    seconds: float = 0.0
+    asked: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    read: int = 0  # elements that were read so far
+
+    def __post_init__(self) -> None:
+        self._started = time.thread_time()
+        self._of_question = 0
+        self._is_free = False
+        self._kinds: dict[Hashable, list[_Asked]] = {}
+
+    @property
+    def elements(self) -> float:
+        """Elements, of both sides, that may be read in all."""
+        share = thresholds.READ_AGAIN * self.compared + thresholds.FREE_ELEMENTS
+        return self.times * share if self.times else 0.0
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the diagnosis began."""
+        return time.thread_time() - self._started
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        least = thresholds.LEAST_SECONDS
+        return self.elapsed > self.times * (least + thresholds.SECONDS_AGAIN * self.seconds)
+
+    def most(self, count: int) -> int:
+        """So many questions of one sort, of `count` in the default budget."""
+        return round(min(self.times * count, 1 << 30))
+
+    def charge(self, elements: int) -> None:
+        """Count what is about to be read.
+
+        Raises
+        ------
+        BudgetSpentError
+            If it is more than one question may read, or than is left.
+        """
+        more = self._of_question + elements
+        fits = more <= self.times * thresholds.QUESTION_ELEMENTS
+        if not self._is_free and not (fits and self.read + elements <= self.elements):
+            raise BudgetSpentError
+        self._of_question = more
+        self.read += elements
+
+    def may_ask(self, manner: Manner | None, *, is_first: bool = False) -> bool:
+        """Whether a question about a difference is put; counts it if not.
+
+        `is_first`: it is the first difference, which is always asked about.
+        """
+        if is_first:
+            return True
+        why = "clock" if self.is_over else "alike" if self._is_done(manner) else ""
+        if why:
+            self.left_out[why] += 1
+        return not why
+
+    @contextmanager
+    def question(self, *, is_first: bool = False) -> Iterator[None]:
+        """One question: what it reads counts from here on; without limit for the first one."""
+        self._of_question, self._is_free = 0, is_first
+        try:
+            yield
+        finally:
+            self._of_question, self._is_free = 0, False
+
+    def tell(self, manner: Manner | None, *, answered: bool) -> None:
+        """Note what came of a question: a kind without answers is not asked about for ever."""
+        self.asked += 1
+        if manner is None:
+            return
+        known = self._alike(manner)
+        if known is None:
+            known = _Asked(manner)
+            self._kinds.setdefault(manner.kind, []).append(known)
+        known.answered |= answered
+        known.silent += not answered
+
+    def leave_out(self, why: str, count: int = 1) -> None:
+        """Count questions that are not asked: "alike", "elements", "number" or "clock"."""
+        self.left_out[why] += count
+
+    def note(self) -> list[Message]:
+        """One line on what was not asked; none where everything was."""
+        left_out = {why: count for why, count in self.left_out.items() if count}
+        if not left_out:
+            return []
+        total = self.asked + sum(left_out.values())
+        reasons = [
+            Message(f"explanations.not_asked_{why}", count=count, seconds=self.elapsed)
+            for why, count in sorted(left_out.items())
+        ]
+        return [Message("explanations.not_asked", asked=self.asked, total=total, reasons=reasons)]
+
+    def _alike(self, manner: Manner) -> _Asked | None:
+        known = self._kinds.get(manner.kind, ())
+        return next((one for one in known if one.manner.is_like(manner)), None)
+
+    def _is_done(self, manner: Manner | None) -> bool:
+        known = self._alike(manner) if manner is not None else None
+        if known is None or known.answered:
+            return False
+        return known.silent >= self.most(thresholds.ASKED_OF_A_KIND)
+
+
+def check_budget(budget: object) -> None:
+    """Raise unless it is a number from 0 on.
+
+    Raises
+    ------
+    ValueError, TypeError
+    """
+    if not is_number(budget):
+        raise ArgumentTypeError(Message("arguments.budget", value=repr(budget)))
+    if not float(budget) >= 0:
+        raise ArgumentError(Message("arguments.budget", value=repr(budget)))
+
+
+Charge = Callable[[int], None]

@@ -1,0 +1,98 @@
+"""Whether a large pair may be judged from its figures and a sample, without reading it whole."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.thresholds import FEWEST_ZEROS
+
+_SIDES = ("left", "right")
+
+
+def sample_of(twin: Twin) -> Sides | None:
+    """The same rows of both sides of a large pair, where what is not in them is ordinary.
+
+    Parameters
+    ----------
+    twin : Twin
+
+    Returns
+    -------
+    Sides or None
+        Shape (runs, ...): evenly spread slabs of the last axes, and the one with the largest error.
+        None where the pair has to be read whole: small, of other shapes or integers, images, or
+        when its figures show more than an error that is spread over values that lie where they
+        belong. A sample of the same rows cannot see another order of the rows, nor what a few
+        elements hold.
+    """
+    left, right = twin.sources
+    if left is None or right is None or left.shape != right.shape:
+        return None
+    size = math.prod(left.shape)
+    if not size > thresholds.SCREENED_FROM or not _is_ordinary(twin, size):
+        return None
+    axis, slab = _slab(left.shape)
+    starts = _starts(size, slab, int(twin.figures["max_abs_index"]))
+    if twin.budget is not None:
+        twin.budget.charge(2 * len(starts) * slab)
+    shape = (len(starts), *left.shape[axis:]) if axis < len(left.shape) else (-1,)
+    values = [_rows(source, starts, slab).reshape(shape) for source in (left, right)]
+    return Sides(twin, *values)
+
+
+def _is_ordinary(twin: Twin, size: int) -> bool:
+    """Whether the figures show small errors everywhere, and nothing else."""
+    figures, images = twin.figures, twin.role == "input" and len(twin.shapes[0] or ()) > 2
+    kinds = [arithmetic_of(dtype) for dtype in twin.dtypes if dtype is not None]
+    if not figures or images or kinds != ["float", "float"]:
+        return False
+    if any(figures[f"{side}_{name}"] for side in _SIDES for name in ("nan_count", "inf_count")):
+        return False
+    # Zeros of one side alone vanished, or were put there; one or another is chance.
+    if abs(int(figures["left_zero_count"]) - int(figures["right_zero_count"])) >= FEWEST_ZEROS:
+        return False
+    ends = [float(figures[f"{side}_{end}"]) for side in _SIDES for end in ("min", "max")]
+    is_constant = ends[0] == ends[1] or ends[2] == ends[3]
+    if is_constant or any(map(is_at_a_limit, ends)):
+        return False
+    rms, largest = float(figures["rmse"]), float(figures["max_abs_error"])
+    return (
+        0.0 < figures["rel_l2_error"] <= thresholds.IN_PLACE
+        and figures["unequal_count"] >= size / 2
+        and largest <= thresholds.SPREAD_PEAK * rms
+        and figures["mean_abs_error"] >= thresholds.SPREAD_MEAN * rms
+    )
+
+
+def _slab(shape: tuple[int, ...]) -> tuple[int, int]:
+    """First of the last axes that fit a run, and their elements; single elements in runs else."""
+    axis, slab = len(shape), 1
+    while axis > 1 and slab * shape[axis - 1] <= thresholds.SCREEN_RUN:
+        axis -= 1
+        slab *= shape[axis]
+    # Rows that are longer than a run, or a tensor of one axis.
+    return (axis, slab) if axis < len(shape) else (axis, thresholds.SCREEN_RUN)
+
+
+def _starts(size: int, slab: int, worst: int) -> np.ndarray:
+    """Where the runs begin: evenly spread, with that of the largest error, in order."""
+    count = max(thresholds.SCREEN_SAMPLE // slab, 1)
+    slabs = size // slab
+    places = (np.arange(count) * 2 + 1) * slabs // (2 * count)
+    loud = min(max(worst, 0) // slab, slabs - 1)
+    starts: np.ndarray = np.unique(np.append(places, loud)) * slab
+    return starts
+
+
+def _rows(source: ArraySource, starts: np.ndarray, length: int) -> np.ndarray:
+    rows = [np.array(source.read(start, start + length)) for start in starts.tolist()]
+    return values_of(computable(np.concatenate(rows)))

@@ -1,0 +1,169 @@
+"""How far the two sides of each row are apart, and how far rounding alone takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.flow import Flow
+from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
+from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel, noise_bound
+from troubleshooter_nb.render.words import DIFFERING
+from troubleshooter_nb.table import Table
+
+_SIDES = ("left", "right")
+
+
+def errors_of(flow: Flow) -> np.ndarray:
+    """Relative L2 error of each row, shape (n,).
+
+    Of statistics an estimate from below; inf where NaN, infinities or shapes differ; nan where
+    nothing was compared.
+    """
+    result = flow.result
+    errors: np.ndarray = result["rel_l2_error"].astype(np.float64)
+    errors[result["identical"]] = 0.0
+    verdicts = result["verdict"]
+    unknown = np.isnan(errors) & np.isin(verdicts, (*DIFFERING, "undecidable", "pass", "rounding"))
+    rows = np.flatnonzero(unknown)
+    errors[rows] = _of_statistics(result, rows)
+    _weigh_cancelled(flow, errors)
+    mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
+    errors[mismatched | (verdicts == "shape")] = np.inf
+    # Other bits of unknown size; where nothing else was recorded, all that is known is that.
+    errors[(result["reason_id"] == "digest_differs") & (verdicts == "differs")] = np.inf
+    # Gradients that the frameworks define differently say nothing.
+    silent = ("defined_differently", "nothing_shared", "digest_kinds", "digest_differs")
+    errors[np.isin(result["reason_id"], silent) & (verdicts != "differs")] = np.nan
+    return errors
+
+
+def _weigh_cancelled(flow: Flow, errors: np.ndarray) -> None:
+    """Hold the gradient of a bias against that of its weight.
+
+    A sum over what cancels, such as the gradient of a key's bias in attention, is rounding and
+    nothing else; its own norm is no measure.
+    """
+    norms = flow.result["right_l2"]
+    weights = {
+        (flow.place(row), module): norms[row]
+        for row, (module, leaf) in flow.gradient_rows.items()
+        if leaf == "weight"
+    }
+    for row, (module, leaf) in flow.gradient_rows.items():
+        if leaf == "bias":
+            norm = weights.get((flow.place(row), module), 0.0)
+            if norms[row] < norm:
+                errors[row] *= norms[row] / norm
+
+
+def _of_statistics(result: Table, rows: np.ndarray) -> np.ndarray:
+    """An estimate of the error of rows from below, by how far statistics are apart."""
+    left, right = (
+        {name: result[f"{side}_{name}"][rows] for name in ("min", "max", "l2")} for side in _SIDES
+    )
+    low, high = np.abs(right["min"]), np.abs(right["max"])
+    largest = np.where(high > low, high, low)
+    apart = np.full(len(rows), np.nan)
+    with np.errstate(all="ignore"):
+        for name, size in (("min", largest), ("max", largest), ("l2", right["l2"])):
+            share = np.abs(left[name] - right[name]) / size
+            apart = np.fmax(apart, np.where(size > 0, share, np.nan))
+    for name in ("nan_count", "inf_count"):
+        apart[result[f"left_{name}"][rows] != result[f"right_{name}"][rows]] = np.inf
+    return apart
+
+
+def noise_of(flow: Flow, model: NoiseModel) -> tuple[np.ndarray, np.ndarray]:
+    """What rounding explains at most of each row, and what is usual of its operator, shape (n,)."""
+    coarse = max(precision_of(flow, side, flow.node_of) for side in _SIDES)
+    turning = rows_turning_coarse(flow)
+    dtypes = [*flow.result.rows("left_dtype", "right_dtype")]
+    known: dict[tuple[Any, ...], tuple[float, float]] = {}
+
+    def bounds(row: int, *kind: Any) -> tuple[float, float]:
+        left, right = dtypes[row]
+        # Where one side turns coarse, that is the difference; behind it, it is the precision.
+        run = 0.0 if row in turning and left == right else coarse
+        key = (left, right, *kind, run)
+        if key not in known:
+            known[key] = _bounds(model, key)
+        return known[key]
+
+    found = [(0.0, 0.0)] * flow.count
+    for row in flow.roots:
+        found[row] = bounds(row, "", 1, False, True)
+    for node in flow.nodes:
+        word = "" if node.children else node.word
+        kind = (word, flow.length(node) if word else 1, node.direction == "backward", False)
+        for row in node.rows:
+            found[row] = bounds(row, *kind)
+    bound, typical = np.array(found, np.float64).reshape(-1, 2).T.copy()
+    if model.self_noise:
+        names = flow.result["right"].tolist()
+        floors = np.array([model.self_noise.get(str(name), 0.0) for name in names], np.float64)
+        bound, typical = np.maximum(bound, 4.0 * floors), np.maximum(typical, floors)
+    return bound, typical
+
+
+def rows_turning_coarse(flow: Flow) -> set[int]:
+    """Rows that use the bits of a half format on one side alone, but nothing they came from."""
+    bits = [flow.result[f"{side}_significand_bits"] for side in _SIDES]
+    found = set()
+    for own, other in (bits, bits[::-1]):
+        is_half = (own > 1) & (own <= thresholds.HALF_BITS) & (other >= thresholds.FULL_BITS)
+        for row in np.flatnonzero(is_half).tolist():
+            known = [int(own[source]) for source in _sources(flow, row) if own[source] > 1]
+            if known and min(known) >= thresholds.FULL_BITS:
+                found.add(row)
+    return found
+
+
+def _sources(flow: Flow, row: int) -> list[int]:
+    """Rows that a row was made from, as far as is known."""
+    node = flow.node_of.get(row)
+    if node is None:
+        return []
+    if row in node.inputs:
+        return [flow.producer[row]] if row in flow.producer else []
+    return [*node.inputs, *node.parameters]
+
+
+def precision_of(flow: Flow, side: str, rows: Collection[int]) -> float:
+    """Unit roundoff of the format in which most of these rows were computed on a side.
+
+    Whatever it is stored in: values that passed through bfloat16 and were stored as float32 use 8
+    bits of precision.
+    """
+    bits = flow.result[f"{side}_significand_bits"]
+    floats = (bits > 1) & np.isfinite(flow.result["rel_l2_error"])
+    among = np.zeros(flow.count, bool)
+    among[list(rows)] = True
+    chosen = bits[floats & among]
+    if len(chosen) < thresholds.FEWEST_ROWS_OF_PRECISION:
+        return 0.0
+    return float(2.0 ** -int(np.quantile(chosen, thresholds.ROWS_OF_PRECISION)))
+
+
+def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:
+    """What rounding explains at most, and what is usual, of rows alike."""
+    left, right, word, length, backward, is_root, coarse = key
+    try:
+        dtypes = [dtype_from_token(left or right), dtype_from_token(right or left)]
+    except (ValueError, TypeError):
+        dtypes = [np.dtype(np.float32), np.dtype(np.float32)]
+    if dtypes[0] != dtypes[1]:
+        # A place where one side alone is coarse is a difference, not the precision of the run.
+        dtypes = [dtype for dtype in dtypes if unit_roundoff(dtype) <= coarse] or dtypes
+        finest = min(dtypes, key=unit_roundoff)
+        dtypes = [dtype if unit_roundoff(dtype) <= coarse else finest for dtype in dtypes]
+    typical = model.typical(dtypes[0], dtypes[-1], word, length=length, backward=backward)
+    if arithmetic_of(dtypes[0]) == "float":
+        typical = max(typical, ROUNDED_TWICE * coarse if coarse > 2.0**-23 else 0.0)
+    if is_root:
+        # Copied, not computed.
+        return 4.0 * typical, typical
+    return max(noise_bound(dtypes[0], dtypes[-1]).rel_l2, 4.0 * typical), typical

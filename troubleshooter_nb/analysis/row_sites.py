@@ -1,0 +1,87 @@
+"""Where each row of a comparison was seen, in the words of the reference."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.naming import CALL_KINDS, saved_calls
+
+_COLUMNS = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
+_OF_CALL = ("kind", "direction", "path", "role", "slot")
+
+
+def sites_of_rows(comparison: Comparison) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Where each row was seen, by the reference or else by the other side.
+
+    Returns
+    -------
+    dict of str to ndarray of object, shape (n,)
+        Columns of a dump's index. What forward hooks of the user's own saved stands for calls of
+        modules, and rows that only the left side has are at the call of the right that the rest of
+        theirs met.
+    ndarray of bool, shape (n,)
+        Rows of calls of which nothing met a call of the right: their numbers count another side's
+        calls, so that the first of the left may be one more than the first of the right.
+    """
+    site = _sites(comparison)
+    _take_saved_calls(comparison, site)
+    return site, _move_to_their_calls(comparison, site)
+
+
+def _sites(comparison: Comparison) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    dumps = comparison.pairing.left, comparison.pairing.right
+    entries = comparison.columns["left_entry"], comparison.columns["right_entry"]
+    sides = [np.flatnonzero(entry >= 0) for entry in entries]
+    for column in _COLUMNS:
+        merged = np.empty(len(comparison), object)
+        # The reference last: it overwrites the other side.
+        for rows, entry, dump in zip(sides, entries, dumps, strict=True):
+            merged[rows] = dump.columns[column][entry[rows]]
+        found[column] = merged
+    return found
+
+
+def _take_saved_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> None:
+    """Take what forward hooks of the user's own saved for calls of modules."""
+    saved: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
+    places = comparison.columns.rows("step", "rank")
+    cells = (site[name].tolist() for name in ("kind", "direction", "path"))
+    for row, (place, kind, direction, path) in enumerate(zip(places, *cells, strict=True)):
+        if kind not in CALL_KINDS and not direction:
+            saved[place][row] = path
+    for paths in saved.values():
+        calls = saved_calls(paths.values())
+        for row, path in paths.items() if calls else ():
+            if path in calls and not site["role"][row]:
+                of_call = ("module", "forward", *calls[path])
+                for column, value in zip(_OF_CALL, of_call, strict=True):
+                    site[column][row] = value
+
+
+def _move_to_their_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> np.ndarray:
+    """Put rows that only the left side has to where the rest of their call is; which found none."""
+    lone = np.zeros(len(comparison), bool)
+    entries, others = comparison.columns["left_entry"], comparison.columns["right_entry"]
+    alone = np.flatnonzero((entries >= 0) & (others < 0)).tolist()
+    if not alone:
+        return lone
+    names = ("step", "rank", "kind", "path", "call", "direction")
+    of_left = [*comparison.pairing.left.columns.rows(*names)]
+    calls = [of_left[entry] for entry in entries.tolist()]
+    wanted = {calls[row] for row in alone}
+    met: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+    for row in np.flatnonzero((entries >= 0) & (others >= 0)).tolist():
+        if calls[row] in wanted:
+            met.setdefault(calls[row], (site["path"][row], site["call"][row]))
+    for row in alone:
+        found = met.get(calls[row])
+        if found is None:
+            lone[row] = True
+        else:
+            site["path"][row], site["call"][row] = found
+    return lone
