@@ -184,7 +184,7 @@ class Waiting(ArrayInMemory):
         wait()
 
 
-def waits(*asked):
+def waits(*asked, **options):
     wait()
 
 
