@@ -30,7 +30,7 @@ from troubleshooter_nb.analysis.rows import Rows, Walk, rows_of
 from troubleshooter_nb.analysis.samples import without_views
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.comparison import Comparison, evidence_dataset, value_range
-from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.dump import ArraySource, Dump, reading
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -244,8 +244,10 @@ def _with_first_inside(comparison: Comparison) -> Comparison:
 
 def locate_pair(left: ArraySource, right: ArraySource, low: float, high: float) -> Location | str:
     """What one drill-down task does; the text of a read error instead of raising it."""
+    dtypes = left.dtype, right.dtype
     try:
-        return locate(left.read, right.read, left.shape, (low, high))
+        with reading(left) as one, reading(right) as other:
+            return locate(one.read, other.read, left.shape, (low, high), dtypes=dtypes)
     except ReadError as error:
         return message_of(error)
 
