@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb import Dump, compare
-from troubleshooter_nb.table import Table, table_of
+from troubleshooter_nb.table import Row, Table, table_of
 
 
 def dataset():
@@ -29,6 +29,15 @@ def test_a_table_has_the_columns_along_the_rows_only():
     assert table.row(1) == {"name": "b", "size": 4}
     assert table.lists("size") == {"size": [3, 4]}
     assert list(table.lists()) == ["name", "size"]
+
+
+def test_a_row_is_looked_up_and_not_copied():
+    row = Row({"name": ["a", "b"], "size": [3, 4]}, 1)
+    assert row["size"] == 4
+    assert dict(row) == {"name": "b", "size": 4}
+    assert len(row) == 2
+    row.columns["size"][1] = 5
+    assert row["size"] == 5
 
 
 def test_a_table_may_be_empty():

@@ -531,9 +531,9 @@ class TensorDiff:
             raise ReadError(
                 Message("comparisons.not_located", name=self._name(), verdict=repr(self.verdict))
             )
-        return evidence_dataset(
-            locate(left.read, right.read, left.shape, value_range(self.row)), left.shape
-        )
+        dtypes = left.dtype, right.dtype
+        found = locate(left.read, right.read, left.shape, value_range(self.row), dtypes=dtypes)
+        return evidence_dataset(found, left.shape)
 
     def _side(self, side: int) -> xr.DataArray:
         source = self.sources[side]
@@ -681,7 +681,7 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
     return dataset
 
 
-def value_range(row: xr.Dataset) -> tuple[float, float]:
+def value_range(row: Mapping[Any, Any]) -> tuple[float, float]:
     """Smallest and largest finite value of both sides of one pair."""
     low = np.fmin(float(row["left_min"]), float(row["right_min"]))
     high = np.fmax(float(row["left_max"]), float(row["right_max"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,32 @@ class Table:
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """The values of these columns row by row, Python's own."""
         return zip(*self.lists(*names).values(), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Mapping[str, Any]):
+    """One row of columns: a value is looked up when it is asked for, as most are not.
+
+    Attributes
+    ----------
+    columns : mapping of str to sequence, length n
+    number : int
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    number: int
+
+    def __getitem__(self, column: str) -> Any:
+        """The value in one column."""
+        return self.columns[column][self.number]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the columns."""
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
 
 
 def table_of(dataset: xr.Dataset) -> Table:

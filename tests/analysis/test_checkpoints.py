@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import diff_checkpoints, export, open_dump, option_context, save_dump
-from troubleshooter_nb.analysis import engine
+from troubleshooter_nb.analysis import measuring
 from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, CheckpointDiff
 
 RNG = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_headers_alone_tell_the_structure(tmp_path, monkeypatch):
     }
     del left["bn.beta"]
     paths = files(tmp_path, left, TORCH)
-    monkeypatch.setattr(engine, "measure_batch", None)
+    monkeypatch.setattr(measuring, "measure_batch", None)
     diff = diff_checkpoints(*paths, values=False)
     found = structure(diff)
     assert found["conv.weight"] == "shape"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
-from troubleshooter_nb.analysis import engine
+from troubleshooter_nb.analysis import measuring
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import IncompleteWarning
 from troubleshooter_nb.naming import Site
@@ -91,7 +91,7 @@ def test_figures_agree_with_numpy_in_float64(mixed):
 def test_a_large_pair_gives_the_same_table_from_threads_and_processes(tmp_path):
     rng = np.random.default_rng(1)
     # Three slices, the last one ragged, beside small pairs that share a batch.
-    big = noisy(rng, 2 * engine._SLICE + 3 * FIGURES_BLOCK + 17, 1e-3)
+    big = noisy(rng, 2 * measuring.SLICE + 3 * FIGURES_BLOCK + 17, 1e-3)
     small = {f"s{i}": noisy(rng, 100 + i, 1e-3) for i in range(5)}
     paths = dumps(
         tmp_path,
@@ -142,7 +142,7 @@ class Interrupting(Executor):
 
 
 def test_an_interrupt_keeps_what_was_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "BATCH_PAIRS", 1)
+    monkeypatch.setattr(measuring, "BATCH_PAIRS", 1)
     arrays = {f"x{i}": np.arange(10.0) + i for i in range(6)}
     paths = dumps(tmp_path, arrays, arrays)
     with pytest.warns(IncompleteWarning, match="6 pairs were not measured"):
@@ -153,7 +153,7 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path, monkeypatch):
 
 
 def test_an_interrupt_in_the_middle_keeps_the_finished_pairs(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine, "BATCH_PAIRS", 1)
+    monkeypatch.setattr(measuring, "BATCH_PAIRS", 1)
     arrays = {f"x{i}": np.arange(10.0) + i for i in range(6)}
     paths = dumps(tmp_path, arrays, arrays)
 
@@ -330,7 +330,7 @@ def test_a_program_error_in_a_task_is_not_swallowed(mixed, monkeypatch):
         msg = "a defect"
         raise ZeroDivisionError(msg)
 
-    monkeypatch.setattr(engine, "pair_run", broken)
+    monkeypatch.setattr(measuring, "measure_many", broken)
     with pytest.raises(ZeroDivisionError, match="a defect"):
         tnb.compare(*mixed)
 

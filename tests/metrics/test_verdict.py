@@ -7,13 +7,13 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.metrics.blocks import pair_blocks
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.metrics.pairwise import pair_figures
+from troubleshooter_nb.metrics.pairwise import figures_of, measure_many, pair_figures
 from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.verdict import (
     TRUTH_TABLE,
@@ -22,6 +22,7 @@ from troubleshooter_nb.metrics.verdict import (
     expected_missing,
     is_unrelated,
     judge,
+    judge_all,
     judge_statistics,
     narrower_format,
     verdict,
@@ -644,3 +645,52 @@ def test_integers_have_no_narrower_format():
         merge_tree(pair_blocks(right + 1, right, block=FIGURES_BLOCK)), right.dtype, right.dtype
     )
     assert narrower_format(figures, right.dtype, right.dtype, 1000) == ""
+
+
+# One of each verdict and reason that `judge` can give, whatever the dtype allows.
+def _pairs(rng: np.random.Generator, dtype: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    kind = dtype_from_token(dtype)
+    right = (rng.standard_normal(300) * 40).astype(kind)
+    pairs = [(right.copy(), right)]
+    for size in (1e-7, 1e-5, 3e-4, 1e-2, 1.0):
+        noise = 1 + size * rng.standard_normal(300)
+        pairs.append(((right.astype(float) * noise).astype(kind), right))
+    pairs.append(((right.astype(float) + 1).astype(kind), right))
+    pairs.append(((rng.standard_normal(300) * 40).astype(kind), right))
+    pairs.append((right.astype(np.float64), right))
+    pairs.append(((right.astype(float) * 1e-7).astype(kind), (right * 0).astype(kind)))
+    pairs.append((right[:0], right[:0]))
+    if np.issubdtype(kind, np.floating) or kind == dtype_from_token("bfloat16"):
+        for left_hole, right_hole in ((NAN, NAN), (INF, INF), (NAN, 1.0), (INF, -INF)):
+            holed = right.copy(), right.copy()
+            holed[0][7], holed[1][7] = left_hole, right_hole
+            pairs += [holed, ((holed[0].astype(float) * 1.0000001).astype(kind), holed[1])]
+        pairs.append((np.full(4, NAN, kind), np.full(4, NAN, kind)))
+    return pairs
+
+
+@settings(max_examples=16)
+@given(
+    st.sampled_from([(0.0, 0.0), (1e-4, 1e-4), (1e-6, 10.0), (1e-1, 0.0)]),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def test_verdicts_by_columns_are_those_of_judge_row_by_row(allowed, equal_nan, seed):
+    rng = np.random.default_rng(seed)
+    tolerance = Tolerance(*allowed, equal_nan)
+    dtypes = ("float32", "float64", "float16", "bfloat16", "int32")
+    pairs = [pair for dtype in dtypes for pair in _pairs(rng, dtype)]
+    chosen = [pairs[k] for k in rng.permutation(len(pairs))]
+    options = {"rtol": allowed[0], "atol": allowed[1], "equal_nan": equal_nan}
+    lefts, rights = zip(*chosen, strict=True)
+    own = [[values.dtype for values in side] for side in (lefts, rights)]
+    figures = figures_of(measure_many(lefts, rights, None, **options), *own)
+    found = judge_all(figures, tolerance, *own, np.array([len(left) for left in lefts]))
+    told = zip(found.name, found.passed, found.reason, found.detail, strict=True)
+    expected = [judged(left, right, tolerance) for left, right in chosen]
+    assert [*told] == [(one.name, one.passed, one.reason, one.detail) for one in expected]
+
+
+def test_no_pairs_have_no_verdicts():
+    none = figures_of(measure_many([], [], None, rtol=0.0, atol=0.0, equal_nan=False), [], [])
+    assert len(judge_all(none, STRICT, [], [], np.zeros(0, np.int64)).name) == 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -33,11 +34,11 @@ def preflight(comparison: Comparison, flow: Flow) -> tuple[Check, ...]:
         Of inputs, parameters, buffers, dtypes, layer settings, run cards and coverage, as far as
         the dumps know anything about them.
     """
-    first = min((flow.place(row) for row in range(flow.count)), default=(0, 0))
-    inputs = [row for row in sorted(flow.external) if _is_forward(flow, row)]
-    roots = [row for row in flow.roots if flow.place(row)[0] == first[0]]
-    parameters = [row for row in roots if flow.site["role"][row] == "parameter"]
-    buffers = [row for row in roots if flow.site["role"][row] == "buffer"]
+    roots = np.array(flow.roots, np.int64)
+    roots = roots[flow.result["step"][roots] == flow.first_step]
+    role = np.asarray(flow.site["role"], object)[roots]
+    inputs = np.array([row for row in sorted(flow.external) if _is_forward(flow, row)], np.int64)
+    parameters, buffers = roots[role == "parameter"], roots[role == "buffer"]
     checks = [
         _equality("inputs", flow, inputs),
         _equality("parameters", flow, parameters),
@@ -54,57 +55,67 @@ def _is_forward(flow: Flow, row: int) -> bool:
     return bool(flow.site["direction"][row] != "backward") and not flow.is_value[row]
 
 
-def _equality(what: str, flow: Flow, rows: Sequence[int]) -> Check | None:
+def _equality(what: str, flow: Flow, rows: np.ndarray) -> Check | None:
     """Whether values that nothing computed are the same on both sides."""
     verdicts = flow.result["verdict"]
-    compared = [row for row in rows if verdicts[row] not in ("missing", "unreadable")]
-    if not compared:
+    rows = rows[(verdicts[rows] != "missing") & (verdicts[rows] != "unreadable")]
+    if not len(rows):
         return None
-    equal = [row for row in compared if _same(flow, row)]
-    other = [row for row in compared if row not in set(equal)]
-    values = {"count": len(compared), "equal": len(equal), "names": _names(flow, other)}
-    if not other:
+    other = rows[~_same(flow, rows)]
+    equal = len(rows) - len(other)
+    values = {"count": len(rows), "equal": equal, "names": _names(flow, other)}
+    if not len(other):
         return Check(what, "ok", values)
-    if all(verdicts[row] == "undecidable" for row in other):
+    is_open = verdicts[other] == "undecidable"
+    if is_open.all():
         return Check(what, "unknown", values)
     # Statistics that agree prove nothing: only what surely differs is counted and named.
-    other = [row for row in other if verdicts[row] != "undecidable"]
-    rounded = [row for row in other if _is_rounding(flow, row)]
-    values |= {"count": len(equal) + len(other), "names": _names(flow, other)}
-    if len(rounded) == len(other):
+    other = other[~is_open]
+    is_rounded = _are_rounding(flow, other)
+    values |= {"count": equal + len(other), "names": _names(flow, other)}
+    if is_rounded.all():
         return Check(what, "note", values)
-    other = [row for row in other if row not in set(rounded)]
-    values |= {"equal": len(equal) + len(rounded), "names": _names(flow, other)}
-    exact = [row for row in other if _is_exact(flow, row)]
-    if exact:
+    other = other[~is_rounded]
+    values |= {"equal": equal + int(is_rounded.sum()), "names": _names(flow, other)}
+    exact = other[_are_exact(flow, other)]
+    if len(exact):
         # A token or a pixel that differs is no rounding.
         values["names"] = _names(flow, exact)
     return Check(what, "bad", values)
 
 
-def _same(flow: Flow, row: int) -> bool:
-    """Bit-equal, or equal values in another dtype."""
-    unequal = flow.result["unequal_count"][row]
-    return bool(flow.result["identical"][row] or unequal == 0)
+def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:
+    """Which rows are bit-equal, or equal values in another dtype."""
+    found: np.ndarray = flow.result["identical"][rows] | (flow.result["unequal_count"][rows] == 0)
+    return found
 
 
-def _is_exact(flow: Flow, row: int) -> bool:
-    dtype = _dtype(flow, row, "right")
-    return dtype is not None and arithmetic_of(dtype) in ("integer", "bool")
+def _are_exact(flow: Flow, rows: np.ndarray) -> np.ndarray:
+    """Which rows hold integers or bool."""
+    dtypes = [_dtype(name) for name in flow.result["right_dtype"][rows].tolist()]
+    return np.array([d is not None and arithmetic_of(d) == "integer" for d in dtypes], bool)
 
 
-def _is_rounding(flow: Flow, row: int) -> bool:
-    """Whether a difference is no more than a conversion or a save in the coarser dtype leaves."""
-    dtypes = [_dtype(flow, row, side) for side in ("left", "right")]
-    if None in dtypes:
-        return False
-    coarse = max(unit_roundoff(dtype) for dtype in dtypes if dtype is not None)
-    return bool(flow.result["rel_l2_error"][row] <= EQUAL_ROUNDINGS * coarse)
+def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:
+    """Where a difference is no more than a conversion or a save in the coarser dtype leaves."""
+    names = (flow.result[f"{side}_dtype"][rows].tolist() for side in ("left", "right"))
+    limits = [_largest_rounding(*both) for both in zip(*names, strict=True)]
+    found: np.ndarray = flow.result["rel_l2_error"][rows] <= np.array(limits, np.float64)
+    return found
 
 
-def _dtype(flow: Flow, row: int, side: str) -> np.dtype | None:
+def _largest_rounding(left: str, right: str) -> float:
+    """Relative error that a conversion or a save leaves at most; nan for unknown dtypes."""
+    dtypes = _dtype(left), _dtype(right)
+    roundoffs = [unit_roundoff(dtype) for dtype in dtypes if dtype is not None]
+    return EQUAL_ROUNDINGS * max(roundoffs) if len(roundoffs) == len(dtypes) else np.nan
+
+
+@cache
+def _dtype(name: str) -> np.dtype | None:
+    """The dtype of this name; None for none."""
     try:
-        return dtype_from_token(str(flow.result[f"{side}_dtype"][row]))
+        return dtype_from_token(name)
     except (ValueError, TypeError):
         return None
 
@@ -143,7 +154,7 @@ def _settings(comparison: Comparison, flow: Flow) -> Check | None:
             apart.append(joined(said, by=" "))
     if not compared:
         return None
-    values = {"count": compared, "apart": len(apart), "names": _listed(sorted(apart))}
+    values = {"count": compared, "apart": len(apart), "names": _listed(sorted(apart), len(apart))}
     return Check("settings", "bad" if apart else "ok", values)
 
 
@@ -167,7 +178,7 @@ def _cards(comparison: Comparison) -> Check | None:
     if not shared:
         return None
     apart = [f"{key} {left[key]} / {right[key]}" for key in shared if left[key] != right[key]]
-    values = {"count": len(shared), "apart": len(apart), "names": _listed(apart)}
+    values = {"count": len(shared), "apart": len(apart), "names": _listed(apart, len(apart))}
     return Check("cards", "note" if apart else "ok", values)
 
 
@@ -180,15 +191,15 @@ def _coverage(flow: Flow) -> Check | None:
     return Check("coverage", "note" if len(alone) else "ok", values)
 
 
-def _names(flow: Flow, rows: Iterable[int]) -> str:
-    result = flow.result
-    return _listed(
-        [str(result["right_display"][row] or result["left_display"][row]) for row in rows]
-    )
+def _names(flow: Flow, rows: np.ndarray) -> str:
+    """What the first few of the rows are called, and how many more there are."""
+    shown = rows[:_MOST_NAMED].tolist()
+    left, right = flow.result["left_display"], flow.result["right_display"]
+    return _listed([str(right[row] or left[row]) for row in shown], len(rows))
 
 
-def _listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    if len(names) <= _MOST_NAMED:
+def _listed(names: Sequence[str], count: int) -> str:
+    """The first few of so many names, and how many more there are."""
+    if count <= _MOST_NAMED:
         return joined(names, by=",")
-    return Message("evidence.some_names", names=names[:_MOST_NAMED], count=len(names))
+    return Message("evidence.some_names", names=list(names[:_MOST_NAMED]), count=count)

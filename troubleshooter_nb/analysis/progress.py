@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,74 +14,145 @@ from troubleshooter_nb.messages import Message, told
 
 Progress = Callable[[int], None]
 
-_SHOW_AFTER = 2.0
+_SHOW_AFTER = 1.0
 _EVERY = 0.2
 
 
+class Watch(Protocol):
+    """Who is told how far work has come."""
+
+    def begin(self, stage: str) -> None:
+        """What is done from now on, a message."""
+
+    def count(self, total: int) -> None:
+        """From now on so many bytes are read."""
+
+    def advance(self, amount: int) -> None:
+        """So many more bytes are done."""
+
+
 @contextmanager
-def reporter(wanted: bool | Callable[[int, int], None] | None, total: int) -> Iterator[Progress]:
-    """A function that takes the bytes just finished.
+def watched(wanted: bool | Callable[[int, int], None] | None) -> Iterator[Watch]:
+    """Somebody to be told how far work has come.
 
     Parameters
     ----------
     wanted : bool or callable, optional
-        Called as ``wanted(done, total)``; True shows at once; None shows after 2 seconds, and only
-        on a terminal or in a live notebook.
-    total : int, bytes
+        Called as ``wanted(done, total)`` with the bytes that were read; True shows at once; None
+        shows after a second, and only on a terminal or in a live notebook.
     """
     if callable(wanted):
-        done = 0
-
-        def advance(amount: int) -> None:
-            nonlocal done
-            done += amount
-            wanted(done, total)
-
-        yield advance
+        yield _Called(wanted)
         return
     line: _Line | None = None if wanted is False else _line()
     if line is None and wanted:
         line = _Plain()
     if line is None:
-        yield lambda amount: None
+        yield _Silent()
         return
-    shown = _Shown(line, total, 0.0 if wanted else _SHOW_AFTER)
+    shown = _Shown(line, 0.0 if wanted else _SHOW_AFTER)
     try:
-        yield shown.advance
+        yield shown
     finally:
         shown.close()
 
 
+@contextmanager
+def reporter(wanted: bool | Callable[[int, int], None] | None, total: int) -> Iterator[Progress]:
+    """A function that takes the bytes just finished, of so many in all; see `watched`."""
+    with watched(wanted) as watch:
+        watch.count(total)
+        yield watch.advance
+
+
+class _Called:
+    """A function of the user's own, which hears of bytes only."""
+
+    def __init__(self, wanted: Callable[[int, int], None]) -> None:
+        self.wanted, self.done, self.total = wanted, 0, 0
+
+    def begin(self, stage: str) -> None:
+        pass
+
+    def count(self, total: int) -> None:
+        self.done, self.total = 0, total
+
+    def advance(self, amount: int) -> None:
+        self.done += amount
+        self.wanted(self.done, self.total)
+
+
+class _Silent:
+    def begin(self, stage: str) -> None:
+        pass
+
+    def count(self, total: int) -> None:
+        pass
+
+    def advance(self, amount: int) -> None:
+        pass
+
+
 class _Line(Protocol):
-    def show(self, text: str, share: float) -> None: ...
+    def show(self, text: str, share: float | None) -> None: ...
 
     def clear(self) -> None: ...
 
 
 class _Shown:
-    def __init__(self, line: _Line, total: int, after: float) -> None:
-        self.line, self.total = line, total
+    """A line that says what is done; a clock of its own shows it while nothing advances."""
+
+    def __init__(self, line: _Line, after: float) -> None:
+        self.line = line
         self.next = time.monotonic() + after
-        self.done = 0
-        self.visible = False
+        self.stage, self.said = "", ""
+        self.done = self.total = 0
+        self.lock, self.closed = threading.Lock(), threading.Event()
+        # With the context of the cell that is run: what it shows belongs under that cell.
+        run = contextvars.copy_context().run
+        self.clock = threading.Thread(target=run, args=(self._watch,), daemon=True)
+        self.clock.start()
+
+    def begin(self, stage: str) -> None:
+        self.stage = stage
+
+    def count(self, total: int) -> None:
+        self.stage, self.done, self.total = "", 0, total
 
     def advance(self, amount: int) -> None:
         self.done += amount
-        now = time.monotonic()
-        if now >= self.next:
-            share = self.done / self.total if self.total else 1.0
-            done, total = self.done / 1e9, self.total / 1e9
-            text = Message("comparisons.progress", share=share, done=done, total=total)
-            self.line.show(told(text), share)
-            self.next, self.visible = now + _EVERY, True
+        self._show()
 
     def close(self) -> None:
-        if self.visible:
+        self.closed.set()
+        self.clock.join()
+        if self.said:
             self.line.clear()
+
+    def _watch(self) -> None:
+        while not self.closed.wait(_EVERY):
+            self._show()
+
+    def _show(self) -> None:
+        with self.lock:
+            now = time.monotonic()
+            text, share = self._text()
+            if text and now >= self.next and text != self.said:
+                self.line.show(text, share)
+                self.next, self.said = now + _EVERY, text
+
+    def _text(self) -> tuple[str, float | None]:
+        if self.stage:
+            return told(self.stage), None
+        if not self.total:
+            return "", None
+        share = self.done / self.total
+        done, total = self.done / 1e9, self.total / 1e9
+        return told(Message("comparisons.progress", share=share, done=done, total=total)), share
 
 
 class _Terminal:
-    def show(self, text: str, share: float) -> None:
+    def show(self, text: str, share: float | None) -> None:
         sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()
 
@@ -89,14 +162,14 @@ class _Terminal:
 
 
 class _Plain:
-    """Where nothing can be erased, one line per tenth."""
+    """Where nothing can be erased, one line per stage, or per tenth of the bytes."""
 
     def __init__(self) -> None:
         self.last = -1
 
-    def show(self, text: str, share: float) -> None:
-        tenth = round(100 * share) // 10
-        if tenth != self.last:
+    def show(self, text: str, share: float | None) -> None:
+        tenth = -1 if share is None else round(100 * share) // 10
+        if tenth != self.last or share is None:
             sys.stderr.write(text + "\n")
             self.last = tenth
 
@@ -110,7 +183,7 @@ class _Notebook:
     def __init__(self) -> None:
         self.handle: Any = None
 
-    def show(self, text: str, share: float) -> None:
+    def show(self, text: str, share: float | None) -> None:
         if self.handle is None:
             display: Any = sys.modules["IPython.display"].display
             self.handle = display({"text/plain": text}, raw=True, display_id=True)

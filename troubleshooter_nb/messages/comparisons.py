@@ -3,8 +3,12 @@
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
     "progress": ("comparing: {share:4.0%}, {done:.2f} of {total:.2f} GB", "正在比较：{share:4.0%}，{done:.2f} / {total:.2f} GB"),
+    "opening": ("comparing: opening both sides", "正在比较：打开两侧数据"),
+    "pairing": ("comparing: pairing the entries", "正在比较：配对两侧条目"),
+    "locating": ("comparing: where in the tensors they differ", "正在比较：定位张量内的差异"),
+    "diagnosing": ("comparing: looking for where and why they part", "正在比较：查找差异的源头与原因"),
+    "interrupted_after": ("interrupted: all pairs were measured, but not everything that differs was looked into", "已中断：所有配对均已测量，但差异尚未全部分析"),
     "interrupted": ("interrupted: {count} of {total} pairs were not measured", "已中断：共 {total} 对，{count} 对未测量"),
-    "no_values": ("this row has no values to compare", "该行没有可比较的数值"),
     "pairing_and_mapping": ("give either a finished pairing or a mapping, not both", "已有配对与映射只能给出其一"),
     "other_dump_left": ("the pairing was made for another left dump ({label}); compare(pairing.left, pairing.right, pairing=pairing) uses its own", "该配对的左侧是另一份数据（{label}）；请用 compare(pairing.left, pairing.right, pairing=pairing) 比较配对自身的数据"),
     "other_dump_right": ("the pairing was made for another right dump ({label}); compare(pairing.left, pairing.right, pairing=pairing) uses its own", "该配对的右侧是另一份数据（{label}）；请用 compare(pairing.left, pairing.right, pairing=pairing) 比较配对自身的数据"),

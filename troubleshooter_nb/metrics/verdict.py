@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -94,6 +94,39 @@ class Verdict:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """Verdicts of many pairs as columns, shape (n,) each: text, but `passed`, which is bool.
+
+    The name of a pair that has no verdict yet is empty.
+    """
+
+    name: np.ndarray
+    passed: np.ndarray
+    reason: np.ndarray
+    detail: np.ndarray
+
+    @classmethod
+    def empty(cls, count: int) -> Verdicts:
+        """No verdicts of so many pairs."""
+        texts = [np.full(count, "", object) for _ in range(3)]
+        return cls(texts[0], np.zeros(count, bool), texts[1], texts[2])
+
+    def copy(self) -> Verdicts:
+        """The same verdicts, to be changed."""
+        return Verdicts(*(getattr(self, name).copy() for name in self.__slots__))
+
+    def put(self, rows: Any, one: Verdict) -> None:
+        """Give the pairs that an index or a mask means this verdict."""
+        self.name[rows], self.passed[rows] = one.name, one.passed
+        self.reason[rows], self.detail[rows] = one.reason, one.detail
+
+    def put_rows(self, rows: np.ndarray, others: Verdicts) -> None:
+        """Give the pairs of these numbers the verdicts of others, one each."""
+        self.name[rows], self.passed[rows] = others.name, others.passed
+        self.reason[rows], self.detail[rows] = others.reason, others.detail
+
+
 def verdict(name: VerdictName, reason: str = "", detail: str = "") -> Verdict:
     """The verdict with the `passed` of the truth table."""
     return Verdict(name, TRUTH_TABLE[name][0], reason, detail)
@@ -153,6 +186,59 @@ def judge(
     if narrower := narrower_format(figures, left_dtype, right_dtype, finite):
         return verdict("reduced", "reduced", narrower)
     return verdict("differs", "differs")
+
+
+def judge_all(
+    figures: Mapping[str, np.ndarray],
+    tolerance: Tolerance,
+    left_dtypes: Sequence[np.dtype],
+    right_dtypes: Sequence[np.dtype],
+    sizes: np.ndarray,
+) -> Verdicts:
+    """`judge` of many pairs: the verdicts that most have, by columns, and the others one by one.
+
+    Parameters
+    ----------
+    figures : mapping of str to ndarray, shape (n,)
+        From `metrics.pairwise.figures_of`.
+    tolerance : Tolerance
+    left_dtypes, right_dtypes : sequence of n numpy dtypes
+    sizes : ndarray of int64, shape (n,), elements
+    """
+    found = Verdicts.empty(len(sizes))
+    identical = figures["identical"]
+    nonfinite = figures["left_nan_count"] + figures["left_inf_count"] > 0
+    found.put(identical & ~nonfinite, verdict("identical"))
+    mismatches = figures["nan_mismatch_count"] + figures["inf_mismatch_count"] > 0
+    shared_nan = (figures["left_nan_count"] > 0) & (not tolerance.equal_nan)
+    passed = figures["allclose"] & ~identical & ~mismatches & ~shared_nan
+    limits = _plain_limits(tolerance, left_dtypes, right_dtypes)
+    # As in `_passed`: a relative error that is nan is not above the limit.
+    found.put(passed & (limits >= 0) & ~(figures["rel_l2_error"] > limits), verdict("pass"))
+    rest = np.flatnonzero(found.name == "")
+    table = {name: column[rest].tolist() for name, column in figures.items()}
+    for at, row in enumerate(rest.tolist()):
+        own = {name: column[at] for name, column in table.items()}
+        dtypes = left_dtypes[row], right_dtypes[row]
+        found.put(row, judge(own, tolerance, *dtypes, size=int(sizes[row])))
+    return found
+
+
+def _plain_limits(
+    tolerance: Tolerance, left_dtypes: Sequence[np.dtype], right_dtypes: Sequence[np.dtype]
+) -> np.ndarray:
+    """The largest relative error with which an allclose pair passes without a word, shape (n,).
+
+    -1 where the dtypes differ, which is always told.
+    """
+    pairs = list(zip(left_dtypes, right_dtypes, strict=True))
+    limits = {
+        (left, right): max(_blind(tolerance), noise_bound(left, right).rel_l2)
+        if same_dtype(left, right)
+        else -1.0
+        for left, right in set(pairs)
+    }
+    return np.array([limits[pair] for pair in pairs], np.float64)
 
 
 def judge_statistics(
@@ -356,11 +442,16 @@ def _passed(
     noise: float,
 ) -> Verdict:
     # Values smaller than atol pass whatever they are; say so when the tensor as a whole differs.
-    if figures["rel_l2_error"] > max(thresholds.BLIND_TOLERANCES * tolerance.rtol, noise):
+    if figures["rel_l2_error"] > max(_blind(tolerance), noise):
         return verdict("pass", "pass_blind")
     if not same_dtype(left_dtype, right_dtype):
         return verdict("pass", "pass_dtypes")
     return verdict("pass")
+
+
+def _blind(tolerance: Tolerance) -> float:
+    """Relative error of a whole tensor beyond which passing says little."""
+    return thresholds.BLIND_TOLERANCES * tolerance.rtol
 
 
 def _scale(figures: Mapping[str, float]) -> float:
