@@ -531,9 +531,9 @@ class TensorDiff:
             raise ReadError(
                 Message("comparisons.not_located", name=self._name(), verdict=repr(self.verdict))
             )
-        return evidence_dataset(
-            locate(left.read, right.read, left.shape, value_range(self.row)), left.shape
-        )
+        dtypes = left.dtype, right.dtype
+        found = locate(left.read, right.read, left.shape, value_range(self.row), dtypes=dtypes)
+        return evidence_dataset(found, left.shape)
 
     def _side(self, side: int) -> xr.DataArray:
         source = self.sources[side]

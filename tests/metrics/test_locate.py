@@ -16,16 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.metrics.locate import (
-    TILE_COLUMNS,
-    TILE_ROWS,
-    VALUE_BINS,
-    WORST,
-    Location,
-    concentrated_range,
-    locate,
-    split_axis,
-)
+from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate, split_axis
+from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS, VALUE_BINS, WORST
 
 LONG = os.environ.get("TNB_LONG") == "1"
 NAN, INF = np.nan, np.inf

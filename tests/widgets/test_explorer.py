@@ -15,7 +15,7 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
-from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
+from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.widgets.columns import Table, View
 from troubleshooter_nb.widgets.drill_down import (

@@ -83,7 +83,7 @@ def measure(
     partials = Partials.empty(len(lefts))
     rows, kept = [], []
     for left, right in zip(lefts, rights, strict=True):
-        a, b = _direct(left), _direct(right)
+        a, b = contiguous(left), contiguous(right)
         if a.shape != b.shape or a.ndim != 1:
             rows.append((0, 0, 0, 0, 0, 0))
             continue
@@ -92,7 +92,7 @@ def measure(
         kept.append((a, b))  # a copy has to live until the call
     pairs = np.array(rows, np.int64).reshape(-1, 6)
     if len(pairs):
-        addresses = pairs.ctypes.data, _byte_values().ctypes.data, partials.counts.ctypes.data
+        addresses = pairs.ctypes.data, byte_values().ctypes.data, partials.counts.ctypes.data
         run(addresses[0], len(pairs), start, rtol, atol, *addresses[1:])
     return partials, pairs[:, 5] != 0
 
@@ -102,7 +102,7 @@ def code_of(dtype: np.dtype) -> int:
     """What the loop calls a dtype: equal ones are one format; 0 for those it does not know.
 
     The low byte is a kind, from 1 on; the rest tells apart what shares one, and is the row of
-    `_byte_values` of kinds that are looked up there.
+    `byte_values` of kinds that are looked up there.
     """
     if dtype in _BYTE_DTYPES:
         kind = "byte_float" if arithmetic_of(dtype) == "float" else "byte_integer"
@@ -115,7 +115,7 @@ def code_of(dtype: np.dtype) -> int:
     return KINDS.index(dtype.name) + 1 + 256 * foreign
 
 
-def _direct(values: np.ndarray) -> np.ndarray:
+def contiguous(values: np.ndarray) -> np.ndarray:
     """The same values where C can read them: in place, unless they are strided or swapped."""
     if values.flags.num & _CONTIGUOUS and values.flags.num & _ALIGNED and values.dtype.isnative:
         return values
@@ -131,7 +131,7 @@ _BYTE_DTYPES = [
 
 
 @cache
-def _byte_values() -> np.ndarray:
+def byte_values() -> np.ndarray:
     """What each byte means in each of `_BYTE_DTYPES`; float32, shape (dtypes, 256)."""
     stored = np.arange(256, dtype=np.uint8)
     return np.array([computable(stored.view(dtype)) for dtype in _BYTE_DTYPES], np.float32)

@@ -905,6 +905,14 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
     return 1;
 }
 
+#ifdef HAS_AVX512
+static int has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, double rtol,
                            double atol, const float *tables, char *columns, int portable)
 {
@@ -912,8 +920,7 @@ static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, dou
     int64_t done = 0;
 
 #ifdef HAS_AVX512
-    portable |= !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vl"));
+    portable |= !has_avx512();
 #endif
     for (int64_t i = 0; i < count; i++) {
         struct row row = row_of(columns, count, i);
@@ -942,4 +949,19 @@ int64_t portable_pairs(struct pair *pairs, int64_t count, int64_t start, double 
                        const float *tables, char *columns)
 {
     return measure_all(pairs, count, start, rtol, atol, tables, columns, 1);
+}
+
+/* `count` values from element `from` on as float32, or as float64 where `doubles`: where they lie, or in
+ * the memory given. For locate_loop.c, which wants more than a leaf at a time. */
+const void *fetch_run(const char *data, int64_t code, int64_t from, int64_t count,
+                      const float *tables, int doubles, int portable, void *memory)
+{
+    const enum kind kind = KIND(code);
+    struct side side = {data, WIDTH[kind], PORTABLE[kind][doubles], tables + 256 * (code >> 8)};
+
+#ifdef HAS_AVX512
+    if (!portable && has_avx512())
+        side.widen = AVX512[kind][doubles];
+#endif
+    return fetch(&side, from, count, memory);
 }

@@ -5,26 +5,31 @@ A second pass over the few tensors that are shown in detail.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.locate_loop import LocateLoop
 from troubleshooter_nb.metrics.pairwise import absolute_errors
-from troubleshooter_nb.metrics.partial import scale_exponent
+from troubleshooter_nb.metrics.partial import tree_sum
+from troubleshooter_nb.metrics.places import (
+    LEAF,
+    WORST,
+    AxisSums,
+    Places,
+)
 from troubleshooter_nb.metrics.summary import magnitudes
-from troubleshooter_nb.thresholds import LOCATE_BLOCK, LONGEST_PROFILE
+from troubleshooter_nb.thresholds import LOCATE_BLOCK, LOCATE_RUN
 
-TILE_ROWS, TILE_COLUMNS = 64, 128
-WORST = 8
-VALUE_BINS = 10
 _LARGEST = float(np.finfo(np.float64).max)
 
 Read = Callable[[int, int], np.ndarray]
+Way = Literal["compiled", "portable", "numpy"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class Location:
     worst_left, worst_right : ndarray, same shape
         The values there (moduli of complex numbers).
     left_histogram, right_histogram : ndarray of int64, shape (10,)
-        Equal bins from `value_range`; finite values outside count in the first or last.
+        Counts in equal bins from `value_range`; a value on an edge counts in the bin that begins
+        there, finite values outside in the first or last.
     value_range : tuple of float
         Smallest and largest finite value of both sides.
     """
@@ -78,7 +84,9 @@ def locate(
     shape: tuple[int, ...],
     value_range: tuple[float, float],
     *,
+    dtypes: tuple[np.dtype, np.dtype] | None = None,
     block: int = LOCATE_BLOCK,
+    way: Way = "compiled",
 ) -> Location:
     """Find where two tensors of the same shape differ.
 
@@ -90,9 +98,14 @@ def locate(
         Shape of both; no axis may be 0.
     value_range : tuple of float
         Smallest and largest finite value of the two, for the histograms.
+    dtypes : tuple of dtype, optional
+        As stored, where both are the `read` of an `ArraySource`, which take memory to read into.
     block : int, elements
-        Elements in memory at a time; a row of the two-dimensional view is never split unless it
-        is longer than that.
+        Elements that are added up at a time; a row of the two-dimensional view is never split
+        unless it is longer than that. Another number may change the last bits of the profiles.
+    way : "compiled", "portable" or "numpy"
+        The compiled loop where there is one, the same without AVX-512, or numpy alone. All give
+        the same bits; complex numbers and pairs of 64-bit integers are left to numpy.
 
     Raises
     ------
@@ -101,20 +114,26 @@ def locate(
 
     Notes
     -----
-    Only profiles of at most 2**20 numbers, the tiles and a few candidates are kept in memory.
+    Only what is read at once, profiles of at most 2**20 numbers, the tiles and a few candidates
+    are kept in memory.
     """
     if 0 in shape:
         raise ArgumentError(Message("arguments.no_element", shape=shape))
     cut = split_axis(shape)
-    rows = int(np.prod(shape[:cut], dtype=np.int64))
-    columns = int(np.prod(shape[cut:], dtype=np.int64))
-    collector = _Collector(_AxisSums(shape[:cut]), _AxisSums(shape[cut:]), value_range)
+    found = Places(AxisSums(shape[:cut]), AxisSums(shape[cut:]), value_range)
+    loop = None if way == "numpy" else LocateLoop.of(found, block, portable=way == "portable")
+    # A read of a source opens its file again.
+    most = block if dtypes is None else max(block, LOCATE_RUN)
+    reads = [_reading(read, dtypes and dtypes[i]) for i, read in enumerate((read_left, read_right))]
     # A signalling NaN warns at every touch, and what leaves float64's range is inf on purpose.
     with np.errstate(all="ignore"):
-        for start, stop in _ranges(rows, columns, block):
-            left, right = computable(read_left(start, stop)), computable(read_right(start, stop))
-            collector.add(start, left, right)
-    return collector.location()
+        for start, stop, step in _runs(found.rows, found.columns, block, most):
+            left, right = (read(start, stop) for read in reads)
+            if loop and loop.add(start, left, right, step):
+                continue
+            for at in range(0, stop - start, step):
+                _add_block(found, start + at, left[at : at + step], right[at : at + step])
+    return _location(found)
 
 
 def split_axis(shape: tuple[int, ...]) -> int:
@@ -139,144 +158,143 @@ def concentrated_range(profile: np.ndarray, share: float = 0.99) -> tuple[int, i
     if not 0 < cumulated[-1] < np.inf:
         return 0, len(profile)
     cumulated /= cumulated[-1]
+    # What begins further on does not hold the share: of 2**20 indices that is often nearly all.
+    before = cumulated[: np.searchsorted(cumulated, 1.0 - share + 1e-9, side="right")]
     # The tiny allowance keeps rounding of the cumulated sum from lengthening an exact range.
-    stops = np.searchsorted(cumulated, cumulated + share - 1e-12)
-    lengths = np.where(stops < len(cumulated), stops - np.arange(len(cumulated)), len(profile) + 1)
+    stops = np.searchsorted(cumulated, before + share - 1e-12)
+    lengths = np.where(stops < len(cumulated), stops - np.arange(len(before)), len(profile) + 1)
     start = int(np.argmin(lengths))
     return start, int(stops[start])
 
 
-def _ranges(rows: int, columns: int, block: int) -> Iterator[tuple[int, int]]:
-    """Flat ranges of whole rows, or of parts of a row where one row exceeds the block."""
-    if columns <= block:
-        step = block // columns * columns
-        for start in range(0, rows * columns, step):
-            yield start, min(start + step, rows * columns)
-        return
-    for row in range(rows):
-        for start in range(0, columns, block):
-            yield row * columns + start, row * columns + min(start + block, columns)
+def _reading(read: Any, dtype: np.dtype | None) -> Read:
+    """The read of one side, into the same memory every time where a dtype is given."""
+    if dtype is None:
+        return cast(Read, read)
+    memory = np.empty(LOCATE_RUN, dtype)
+
+    def reused(start: int, stop: int) -> np.ndarray:
+        count = stop - start
+        into = memory[:count] if count <= len(memory) else None
+        return cast(np.ndarray, read(start, stop, into))
+
+    return reused
 
 
-class _AxisSums:
-    """Sums along each of some consecutive axes, fed by runs of their common flat index."""
+def _runs(rows: int, columns: int, block: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Flat ranges read at once, of about `most` elements, and the step of their blocks.
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self.size = math.prod(shape)
-        small = self.size <= LONGEST_PROFILE
-        # A small space is kept whole and summed at the end; a large one is summed as it comes.
-        self._whole = np.zeros(self.size) if small else None
-        self._axes = [] if small else [np.zeros(min(n, LONGEST_PROFILE)) for n in shape]
-
-    def add(self, start: int, sums: np.ndarray) -> None:
-        if self._whole is not None:
-            self._whole[start : start + len(sums)] += sums
-            return
-        inner = np.arange(start, start + len(sums))
-        for length, profile in zip(self.shape[::-1], self._axes[::-1], strict=True):
-            inner, index = np.divmod(inner, length)
-            np.add.at(profile, index * len(profile) // length, sums)
-
-    def profiles(self) -> tuple[np.ndarray, ...]:
-        if self._whole is None:
-            return tuple(self._axes)
-        grid = self._whole.reshape(self.shape)
-        axes = range(grid.ndim)
-        return tuple(grid.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes)
+    A block is of whole rows, or of a part of one where a row exceeds the block.
+    """
+    whole = columns <= block
+    step = block // columns * columns if whole else block
+    length = most // step * step
+    for first, last in [(0, rows * columns)] if whole else _rows(rows, columns):
+        for start in range(first, last, length):
+            yield start, min(start + length, last), step
 
 
-class _Collector:
-    def __init__(
-        self, rows: _AxisSums, columns: _AxisSums, value_range: tuple[float, float]
-    ) -> None:
-        self.row_sums, self.column_sums = rows, columns
-        self.rows, self.columns, self.value_range = rows.size, columns.size, value_range
-        self.exponent = scale_exponent(max(map(abs, value_range)))
-        tiles = min(self.rows, TILE_ROWS), min(self.columns, TILE_COLUMNS)
-        self.tile_max = np.zeros(tiles)
-        self.tile_mismatch = np.zeros(tiles, np.int64)
-        self.histograms = [np.zeros(VALUE_BINS, np.int64), np.zeros(VALUE_BINS, np.int64)]
-        self.worst: list[tuple[float, int, float, float]] = []
+def _rows(rows: int, columns: int) -> Iterator[tuple[int, int]]:
+    return ((row * columns, (row + 1) * columns) for row in range(rows))
 
-    def add(self, start: int, left: np.ndarray, right: np.ndarray) -> None:
-        row, column = divmod(start, self.columns)
-        width = min(len(left), self.columns)
-        wide_left, wide_right = magnitudes(left), magnitudes(right)
-        errors = absolute_errors(left, right, wide_left, wide_right)
-        finite = np.isfinite(wide_left) & np.isfinite(wide_right)
+
+def _add_block(found: Places, start: int, left: np.ndarray, right: np.ndarray) -> None:
+    """What `LocateLoop.add` does with each block, with numpy."""
+    row, column = divmod(start, found.columns)
+    left, right = computable(left), computable(right)
+    width = min(len(left), found.columns)
+    wide_left, wide_right = magnitudes(left), magnitudes(right)
+    errors = absolute_errors(left, right, wide_left, wide_right)
+    finite = np.isfinite(wide_left) & np.isfinite(wide_right)
+    mismatch = np.zeros(0, bool)
+    if not finite.all():
         same = (left == right) | (np.isnan(wide_left) & np.isnan(wide_right))
         mismatch = ~(finite | same)
-        errors = np.where(finite, np.minimum(errors, _LARGEST), 0.0)
-        self._add_worst(start, np.where(mismatch, np.inf, errors), wide_left, wide_right)
-        self._add_histogram(0, wide_left)
-        self._add_histogram(1, wide_right)
-        grid = errors.reshape(-1, width)
-        self._add_tiles(row, column, grid, np.maximum, self.tile_max)
-        if mismatch.any():
-            counts = mismatch.reshape(-1, width).astype(np.int64)
-            self._add_tiles(row, column, counts, np.add, self.tile_mismatch)
-        squares = np.square(np.ldexp(grid, -self.exponent) if self.exponent else grid)
-        self.row_sums.add(row, squares.sum(axis=1))
-        self.column_sums.add(column, squares.sum(axis=0))
+        errors = np.where(finite, errors, 0.0)
+    np.minimum(errors, _LARGEST, out=errors)
+    ranked = np.where(mismatch, np.inf, errors) if len(mismatch) else errors
+    _add_worst(found, start, ranked, wide_left, wide_right)
+    _add_histogram(found, 0, left, wide_left)
+    _add_histogram(found, 1, right, wide_right)
+    grid = errors.reshape(-1, width)
+    _add_tiles(found, row, column, grid, np.maximum, found.tile_max)
+    if mismatch.any():
+        counts = mismatch.reshape(-1, width).astype(np.int64)
+        _add_tiles(found, row, column, counts, np.add, found.tile_mismatch)
+    squares = np.square(np.ldexp(grid, -found.exponent) if found.exponent else grid)
+    found.row_sums.add(row, _row_sums(squares))
+    found.column_sums.add(column, _column_sums(squares))
 
-    def _add_worst(
-        self, start: int, errors: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> None:
-        floor = self.worst[-1][0] if len(self.worst) == WORST else 0.0
-        found = np.flatnonzero(errors > floor)
-        if len(found) > WORST:
-            # All that reach the WORST-th largest, then a stable sort: ties keep the lower index.
-            limit = np.partition(errors[found], -WORST)[-WORST]
-            found = found[errors[found] >= limit]
-            found = found[np.argsort(-errors[found], kind="stable")[:WORST]]
-        rows = [(float(errors[i]), start + int(i), float(left[i]), float(right[i])) for i in found]
-        self.worst = sorted(self.worst + rows, key=lambda row: (-row[0], row[1]))[:WORST]
 
-    def _add_histogram(self, side: int, values: np.ndarray) -> None:
-        low, high = self.value_range
-        if not (np.isfinite(low) and np.isfinite(high)):
-            return
-        finite = np.isfinite(values)
-        if not finite.all():
-            values = values[finite]
-        bins = np.zeros(len(values), np.int64)
-        if high > low:
-            # The distance of two float64 extremes overflows; halves of the smallest vanish.
-            scale = 1.0 if np.isfinite(high - low) else 0.5
-            position = values * scale
-            position -= low * scale
-            position /= high * scale - low * scale
-            position *= VALUE_BINS
-            bins = np.clip(position, 0, VALUE_BINS - 1, out=position).astype(np.int64)
-        self.histograms[side] += np.bincount(bins, minlength=VALUE_BINS)
+def _row_sums(squares: np.ndarray) -> np.ndarray:
+    """Leaves of 128 columns as numpy adds them, leaves along a tree, then what is left over."""
+    rows, width = squares.shape
+    whole = width // LEAF
+    leaves = squares[:, : whole * LEAF].reshape(rows, whole, LEAF).sum(axis=2)
+    return np.asarray(tree_sum(leaves) + squares[:, whole * LEAF :].sum(axis=1))
 
-    def _add_tiles(
-        self, row: int, column: int, values: np.ndarray, reduce: np.ufunc, tiles: np.ndarray
-    ) -> None:
-        row_tiles = (np.arange(row, row + len(values)) * tiles.shape[0]) // self.rows
-        span = np.arange(column, column + values.shape[1])
-        column_tiles = (span * tiles.shape[1]) // self.columns
-        row_starts = np.flatnonzero(np.diff(row_tiles, prepend=-1))
-        column_starts = np.flatnonzero(np.diff(column_tiles, prepend=-1))
-        reduced = reduce.reduceat(
-            reduce.reduceat(values, row_starts, axis=0), column_starts, axis=1
-        )
-        where = np.ix_(row_tiles[row_starts], column_tiles[column_starts])
-        tiles[where] = reduce(tiles[where], reduced)
 
-    def location(self) -> Location:
-        return Location(
-            rows=self.rows,
-            columns=self.columns,
-            tile_max=self.tile_max,
-            tile_mismatch=self.tile_mismatch,
-            profiles=self.row_sums.profiles() + self.column_sums.profiles(),
-            worst_index=np.array([row[1] for row in self.worst], np.int64),
-            worst_error=np.array([row[0] for row in self.worst], np.float64),
-            worst_left=np.array([row[2] for row in self.worst], np.float64),
-            worst_right=np.array([row[3] for row in self.worst], np.float64),
-            left_histogram=self.histograms[0],
-            right_histogram=self.histograms[1],
-            value_range=self.value_range,
-        )
+def _column_sums(squares: np.ndarray) -> np.ndarray:
+    """Row after row; a single column, which numpy would add pairwise, too."""
+    return np.asarray(squares.sum(axis=0) if squares.shape[1] > 1 else np.cumsum(squares)[-1:])
+
+
+def _add_worst(
+    found: Places, start: int, errors: np.ndarray, left: np.ndarray, right: np.ndarray
+) -> None:
+    floor = found.worst_error[-1] if found.worst_count == WORST else 0.0
+    at = np.flatnonzero(errors > floor)
+    if len(at) > WORST:
+        # All that reach the WORST-th largest, then a stable sort: ties keep the lower index.
+        limit = np.partition(errors[at], -WORST)[-WORST]
+        at = at[errors[at] >= limit]
+        at = at[np.argsort(-errors[at], kind="stable")[:WORST]]
+    if len(at):
+        found.add_worst(errors[at], start + at, left[at], right[at])
+
+
+def _add_histogram(found: Places, side: int, values: np.ndarray, wide: np.ndarray) -> None:
+    edges = found.edges
+    if values.dtype == np.float32:  # half the memory to go through
+        wide, edges = values, found.float_edges
+    finite = np.count_nonzero(np.isfinite(wide))
+    infinite = np.count_nonzero(wide == np.inf) if finite < len(wide) else 0
+    above = [np.count_nonzero(wide >= edge) - infinite for edge in edges]
+    found.histograms[side] -= np.diff([finite, *above, 0])
+
+
+def _add_tiles(
+    found: Places,
+    row: int,
+    column: int,
+    values: np.ndarray,
+    reduce: np.ufunc,
+    tiles: np.ndarray,
+) -> None:
+    row_tiles = (np.arange(row, row + len(values)) * tiles.shape[0]) // found.rows
+    span = np.arange(column, column + values.shape[1])
+    column_tiles = (span * tiles.shape[1]) // found.columns
+    row_starts = np.flatnonzero(np.diff(row_tiles, prepend=-1))
+    column_starts = np.flatnonzero(np.diff(column_tiles, prepend=-1))
+    reduced = reduce.reduceat(reduce.reduceat(values, row_starts, axis=0), column_starts, axis=1)
+    where = np.ix_(row_tiles[row_starts], column_tiles[column_starts])
+    tiles[where] = reduce(tiles[where], reduced)
+
+
+def _location(found: Places) -> Location:
+    count = found.worst_count
+    counted = bool(np.isfinite(found.value_range).all())
+    return Location(
+        rows=found.rows,
+        columns=found.columns,
+        tile_max=found.tile_max,
+        tile_mismatch=found.tile_mismatch,
+        profiles=found.row_sums.profiles() + found.column_sums.profiles(),
+        worst_index=found.worst_index[:count],
+        worst_error=found.worst_error[:count],
+        worst_left=found.worst_left[:count],
+        worst_right=found.worst_right[:count],
+        left_histogram=found.histograms[0] * counted,
+        right_histogram=found.histograms[1] * counted,
+        value_range=found.value_range,
+    )

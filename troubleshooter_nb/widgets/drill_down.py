@@ -14,13 +14,8 @@ from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, significand_bits
-from troubleshooter_nb.metrics.locate import (
-    TILE_COLUMNS,
-    TILE_ROWS,
-    Read,
-    locate,
-    split_axis,
-)
+from troubleshooter_nb.metrics.locate import Read, locate, split_axis
+from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 
 # Reading what lies between two rows of a part costs less than another seek, up to this many.
@@ -228,7 +223,7 @@ def located_source(
 
 def _zeros_like(read: Read) -> Read:
     def zeros(start: int, stop: int) -> np.ndarray:
-        return np.zeros(stop - start)
+        return np.zeros(stop - start, np.float32)  # no wider than what is stored
 
     return zeros
 

@@ -14,7 +14,7 @@ from troubleshooter_nb.comparison import TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
-from troubleshooter_nb.metrics.locate import TILE_COLUMNS, TILE_ROWS
+from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.text import axis_ranges, worst_elements
 from troubleshooter_nb.render.words import growth_text, percent, reason_text, sentence
