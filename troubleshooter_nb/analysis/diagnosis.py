@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -137,9 +138,11 @@ class _Inquiry:
 
         Nor is it where a file went away meanwhile.
         """
-        # What costs little is asked whatever others of its kind gave.
+        # What costs little is asked whatever others of its kind gave, but for roots with noise on
+        # them, of which there may be a great many.
         is_large = math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
-        manner = self._manner(row, question) if is_large else None
+        is_noise = question is detect_root and self.origins.error[row] <= thresholds.IN_PLACE
+        manner = self._manner(row, question) if is_large or is_noise else None
         is_first = row == self.first
         if not self.budget.may_ask(manner, is_first=is_first):
             return otherwise
@@ -216,18 +219,25 @@ class _Inquiry:
         rows = [r for r in rows if not self._is_later(r) and int(numbers[r]) not in self.folded]
         if not rows:
             return
-        arguments = self.operators.arguments()
-        by_role: dict[str, list[Twin]] = {}
-        for row in [*self.flow.roots, *arguments]:
+        peers = self._peers()
+        rows = sorted(rows, key=origins.time)
+        for row in self._up_to(rows, thresholds.MOST_ROOTS):
             twin = self.operators.root(row)
-            by_role.setdefault(twin.role, []).append(twin)
-        peers = {role: Peers(twins) for role, twins in by_role.items()}
-        for row in self._up_to(sorted(rows, key=origins.time), thresholds.MOST_ROOTS):
-            twin = self.operators.root(row)
-            same = peers.get(twin.role) or Peers([])
-            near = [one for one in same.near(twin) if one.pair != twin.pair]
-            found = self._put(row, detect_root, twin, same.but(twin.pair), near, otherwise=_NONE)
-            self._add(row, found)
+            others, near = peers[twin.role].but(row), peers[twin.role].near(row, twin)
+            self._add(row, self._put(row, detect_root, twin, others, near, otherwise=_NONE))
+
+    def _peers(self) -> Mapping[str, Peers]:
+        """Root tensors of every role."""
+        rows: dict[str, list[int]] = defaultdict(list)
+        roles = self.flow.site["role"]
+        for row in self.flow.roots:
+            rows[roles[row]].append(row)
+        rows["parameter"] += self.operators.arguments()
+        result, made = self.flow.result, self.operators.root
+        return defaultdict(
+            lambda: Peers([], result, made),
+            {role: Peers(some, result, made) for role, some in rows.items()},
+        )
 
     def _doubtful(self) -> list[Node]:
         """Calls whose results differ more than what they were given."""

@@ -132,8 +132,8 @@ class LocateLoop:
 
 
 def _axes(sums: AxisSums) -> ctypes.Array[_Axis]:
-    rows = [(array.ctypes.data, len(array), length, inner) for array, length, inner in sums.axes]
-    return (_Axis * len(rows))(*rows)
+    axes = [_Axis(array.ctypes.data, len(array), *spaced) for array, *spaced in sums.axes]
+    return (_Axis * len(axes))(*axes)
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_embedding, is_head, is_in_a_list, is_product
+from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import (
     EQUAL_LAYERS,
     FEWEST_MOVED,
@@ -37,7 +38,7 @@ def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     name = sides.twin.name
     if sides.left.ndim != 2 or sides.left.size < FEWEST_MOVED or not sides.same_shape:
         return []
-    for other in others:
+    for other in others if _has_tied_name(name) else ():
         if other is sides.twin or not _are_named_tied(sides.left.shape, name, other.name):
             continue
         partner = sides_of(other)
@@ -125,7 +126,9 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
 def may_be_tied(twin: Twin, others: Sequence[Twin]) -> bool:
     """Whether another tensor's name and shape say that the two may be one."""
     shape = twin.shapes[0]
-    return shape is not None and any(
+    if shape is None or not _has_tied_name(twin.name):
+        return False
+    return any(
         other is not twin
         and other.shapes[0] == shape
         and _are_named_tied(shape, twin.name, other.name)
@@ -153,51 +156,71 @@ class Peers:
 
     Parameters
     ----------
-    twins : sequence of Twin
+    rows : sequence of int
+        Their rows in the result.
+    result : Table
+    made : callable
+        Makes the `Twin` of a row: most are never asked for.
     """
 
-    def __init__(self, twins: Sequence[Twin]) -> None:
-        self.twins = list(twins)
-        self._place = {twin.pair: place for place, twin in enumerate(self.twins)}
+    def __init__(self, rows: Sequence[int], result: Table, made: Callable[[int], Twin]) -> None:
+        self._rows, self._result, self._made = np.array(rows, np.int64), result, made
+        self._figures = _bounding(result, self._rows)
 
-    def but(self, pair: int) -> list[Twin]:
-        """All but that of one pair."""
-        place = self._place.get(pair, len(self.twins))
-        return self.twins[:place] + self.twins[place + 1 :]
+    def but(self, row: int) -> Sequence[Twin]:
+        """All but that of one row."""
+        return _Made(self._rows[self._rows != row].tolist(), self._made)
 
-    def near(self, twin: Twin) -> list[Twin]:
+    def near(self, row: int, twin: Twin) -> Sequence[Twin]:
         """Those whose figures allow that they hold what the other side of a tensor holds.
 
         Norms, means and ends of two tensors are no further apart than the tensors: what is left
         out is none that `detect_wrong_layer` would take.
         """
-        limit = max(4.0 * twin.floor, EQUAL_LAYERS)
-        own, size = _bounding([twin])[:, :, 0], max(twin.size, 1)
-        near = np.zeros(len(self.twins), bool)
+        own = _bounding(self._result, row)
+        scales = np.array([1.0, 1.0, 1.0, 1.0 / math.sqrt(max(twin.size, 1))])[:, None]
+        near = np.zeros(len(self._rows), bool)
         for side in (0, 1):
-            theirs = self._bounding[:, 1 - side]
+            theirs = self._figures[:, 1 - side]
             norms = np.maximum(theirs[0], own[0, side])
-            reach = limit * norms * np.array([1.0, 1.0, 1.0, 1.0 / math.sqrt(size)])[:, None]
+            reach = max(4.0 * twin.floor, EQUAL_LAYERS) * norms * scales
             # An unknown figure compares false.
             near |= ~(np.abs(theirs - own[:, side, None]) > reach).any(0)
-        return [self.twins[place] for place in np.flatnonzero(near).tolist()]
-
-    @functools.cached_property
-    def _bounding(self) -> np.ndarray:
-        return _bounding(self.twins)
+        return _Made(self._rows[near & (self._rows != row)].tolist(), self._made)
 
 
-def _bounding(twins: Sequence[Twin]) -> np.ndarray:
-    """Norm, ends and mean of both sides, shape (4, 2, n); nan where unknown."""
+def _bounding(result: Table, rows: Any) -> np.ndarray:
+    """Norm, ends and mean of both sides, shape (4, 2, ...) of rows (...); nan where unknown."""
     names = [[f"{side}_{name}" for side in _SIDES] for name in ("l2", "min", "max", "mean")]
-    found = [
-        [[one.figures.get(name, math.nan) for one in twins] for name in both] for both in names
-    ]
-    return np.array(found, np.float64)
+    return np.array([[result[name][rows] for name in both] for both in names])
+
+
+class _Made(Sequence[Twin]):
+    """Tensors that are made when they are looked at."""
+
+    def __init__(self, rows: list[int], made: Callable[[int], Twin]) -> None:
+        self._rows, self._made = rows, made
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Twin: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Twin]: ...
+    def __getitem__(self, place: int | slice) -> Twin | Sequence[Twin]:
+        if isinstance(place, slice):
+            return _Made(self._rows[place], self._made)
+        return self._made(self._rows[place])
 
 
 def _are_named_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
     return _are_tied_names(name, other) or _may_be_tied(shape, name, other)
+
+
+def _has_tied_name(name: str) -> bool:
+    """Whether any other name could say that the two are one; layers of a list have none."""
+    return is_embedding(name) or is_head(name) or is_product(name) or not is_in_a_list(name)
 
 
 def _are_tied_names(name: str, other: str) -> bool:
