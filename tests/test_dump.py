@@ -11,6 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import Dump, open_dump, save_dump
@@ -559,3 +561,52 @@ def test_thousands_of_entries_make_a_table_in_a_moment(steps):
 
 def test_the_public_names():
     assert tnb.Dump is Dump
+
+
+def test_a_dump_of_arrays_keeps_a_copy_unless_told_to_look_where_they_lie():
+    arrays = {"w": np.arange(6.0).reshape(2, 3), "b": [1.0, 2.0]}
+    kept, seen = Dump.from_arrays(arrays), Dump.from_arrays(arrays, copy=False)
+    arrays["w"][1, 2] = 50.0  # still theirs to change
+    assert kept.array("w")[1, 2] == 5.0
+    assert seen.array("w")[1, 2] == 50.0
+    for dump in (kept, seen):
+        with pytest.raises(ValueError, match="read-only"):
+            dump.array("w")[:] = 0
+        assert dump.array("b").tolist() == [1.0, 2.0]
+
+
+def test_numbers_at_odd_places_are_copied_nevertheless():
+    records = np.zeros(3, [("flag", "i1"), ("value", "<f4")])
+    records["value"] = [1, 2, 3]
+    [source] = Dump.from_arrays({"x": records["value"]}, copy=False).sources
+    assert source.array.flags.aligned
+    assert source.read(0, 3).tolist() == [1, 2, 3]
+
+
+@st.composite
+def viewed(draw):
+    """An array whose memory is not in C order: axes turned, in strides, backwards, or repeated."""
+    shape = draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
+    array = np.arange(int(np.prod([2 * length for length in shape])), dtype=np.float32)
+    array = array.reshape([2 * length for length in shape])
+    steps = draw(st.tuples(*[st.sampled_from([-2, -1, 1, 2]) for _ in shape]))
+    array = array[tuple(slice(None, None, step) for step in steps)]
+    array = array.transpose(draw(st.permutations(range(array.ndim))))
+    return np.broadcast_to(array, (2, *array.shape)) if draw(st.booleans()) else array
+
+
+@given(array=viewed(), data=st.data())
+def test_any_view_is_read_by_ranges_as_if_it_lay_in_order(array, data):
+    [source] = Dump.from_arrays({"x": array}, copy=False).sources
+    expected = np.ascontiguousarray(array).reshape(-1)
+    start = data.draw(st.integers(0, array.size))
+    stop = data.draw(st.integers(start, array.size))
+    np.testing.assert_array_equal(source.read(start, stop), expected[start:stop])
+    memory = np.full(stop - start, 77, np.float32)
+    np.testing.assert_array_equal(source.read(start, stop, memory), expected[start:stop])
+
+
+def test_the_statistics_of_one_entry_are_not_those_of_another():
+    dump = dump_of(entry("a", [1.0]), entry("b")._replace(statistics={"max": 3.0}))
+    assert np.isnan(dump.index["max"].values[0])
+    assert dump.index["max"].values[1] == 3.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import astuple
 from pathlib import Path
 
@@ -19,9 +20,11 @@ from troubleshooter_nb.naming import (
     Site,
     canonical_parameter,
     format_npy_name,
+    gradients,
     likely_parameter,
     natural_key,
     parameter_leaf,
+    parameters,
     parse_npy_name,
     place_text,
     says_gradient,
@@ -295,3 +298,23 @@ def test_buffers_are_no_parameters():
 )
 def test_a_place_is_said_with_single_spaces_and_a_gradient_once(site, expected):
     assert place_text(*astuple(site)) == expected
+
+
+PARTS = (
+    *("weight", "bias", "gamma", "w", "bn2d", "dense1", "moving_mean", "weight_ih_l0", "fc"),
+    *("grad", "Grads", "GRADIENT", "_backward", "_0", "_", ".", "/", "12", "\n", "١", "ſ"),
+)
+SPELLINGS = st.lists(st.sampled_from(PARTS), max_size=6).map("".join) | st.text(max_size=12)
+
+
+@given(SPELLINGS)
+def test_what_saves_a_pattern_says_what_the_pattern_says(name):
+    assert says_gradient(name) == bool(gradients._SAYS_SO.search(name))
+    assert gradients.without_gradient_word(name) == gradients._AT_THE_END.sub("", name)
+    path = parameters._POSITION.sub("", name)
+    assert without_position(name) == (path if likely_parameter(path) else name)
+    assert parameters.leaf_of(name) == re.split(r"[./]", name)[-1]
+    path = name
+    for _, pattern, torch_spelling in parameters._LIKELY:
+        path = pattern.sub(torch_spelling, path)
+    assert likely_parameter(name) == canonical_parameter(path)

@@ -108,7 +108,7 @@ class Pairing:
         of = dict(zip(Match._fields, rows, strict=True))
         entries = {side: np.array(of[side], np.int64) for side in _SIDES}
         columns: dict[str, Any] = {}
-        for side, dump in (("left", left), ("right", right)):
+        for side, dump in zip(_SIDES, (left, right), strict=True):
             columns[side] = _cells(dump.columns["name"].astype(object), entries[side], "")
             columns[f"{side}_entry"] = entries[side]
             columns[f"{side}_shape"] = _cells(dump.columns["shape"], entries[side], None)

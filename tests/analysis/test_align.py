@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
+from troubleshooter_nb.analysis import align
+from troubleshooter_nb.analysis.search import Item, Search
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.naming import Site, site_of_npy_stem
@@ -619,3 +621,38 @@ def test_names_of_any_letters_pair_with_themselves(names):
         ]
     )
     assert all(m.left == m.right for m in pair_dumps(dump, dump).matches())
+
+
+NAMES = ["l0.weight", "l0.bias", "l1.weight", "grads.l0.weight", "exp_avg.l0.weight", "x", "x.0"]
+
+
+@pytest.mark.parametrize("method", ["auto", "name"])
+@given(names=st.lists(st.sampled_from(NAMES), unique=True, max_size=7), data=st.data())
+@settings(max_examples=40)
+def test_two_sides_that_say_the_same_are_paired_as_the_search_would(method, names, data):
+    shapes = st.sampled_from([(), (2,), (2, 3)])
+    arrays = {name: np.zeros(data.draw(shapes)) for name in names}
+    dumps = [Dump.from_arrays(arrays, label=side) for side in ("l", "r")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(align._Entries, "say_the_same", lambda *_: False)
+        searched = pair_dumps(*dumps, method=method)
+    assert pair_dumps(*dumps, method=method).table.identical(searched.table)
+    assert searched.matched == len(names)
+
+
+def test_leftovers_are_those_without_a_pair_after_any_steps():
+    items = [[Item(row, row, True, n, n, 0, "", ("", ""), ()) for row, n in enumerate("abcd")]] * 2
+    search = Search(*items)
+    search.add([(items[0][0], items[1][1])], "name", lambda *_: 1.0)
+    assert ([i.name for i in search.left], [i.name for i in search.right]) == (
+        ["b", "c", "d"],
+        ["a", "c", "d"],
+    )
+    search.add([(items[0][2], items[1][2])], "name", lambda *_: 1.0)
+    search.add([(items[0][3], items[1][0])], "name", lambda *_: 1.0)
+    assert [i.name for i in search.left] == ["b"]
+    search.drop({2})
+    assert ([i.name for i in search.left], [i.name for i in search.right]) == (
+        ["b", "c"],
+        ["c", "d"],
+    )

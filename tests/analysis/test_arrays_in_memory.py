@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from troubleshooter_nb import Dump, compare, save_dump
+from troubleshooter_nb import Dump, compare, pair_dumps, save_dump
 
 
 def weights() -> dict[str, np.ndarray]:
@@ -96,3 +96,42 @@ def test_the_state_of_two_networks():
     assert [found.cause for found in got.findings] == ["linear_transposed"]
     roles = Dump.from_arrays(right.state_dict()).index["role"].values.tolist()
     assert roles == ["parameter"] * 4 + ["buffer"] * 3
+
+
+def test_arrays_are_compared_where_they_lie_and_stay_the_callers():
+    left, right = weights(), weights()
+    for name, dump in (("left", left), ("right", right)):
+        [*sources] = getattr(compare(left, right).pairing, name).sources
+        for source, array in zip(sources, dump.values(), strict=True):
+            assert np.shares_memory(source.array, array)
+            assert not source.array.flags.writeable
+            assert array.flags.writeable
+
+
+def test_a_pairing_alone_keeps_copies():
+    left = weights()
+    pairing = pair_dumps(left, weights())
+    left["l0.weight"][:] = 0
+    assert pairing.left.array("l0.weight").any()
+
+
+def test_views_in_any_order_are_compared_like_copies():
+    right = weights()
+    left = {name: w.T.copy().T for name, w in right.items()}
+    left["l1.weight"] = left["l1.weight"][::-1]
+    copied = {name: w.copy() for name, w in left.items()}
+    one, other = compare(left, right), compare(copied, right)
+    assert one.result.equals(other.result)
+
+
+@pytest.mark.torch
+def test_tensors_of_the_host_are_compared_where_they_lie():
+    import torch
+
+    left = {"a": torch.ones(4, dtype=torch.bfloat16), "b": torch.ones(4, requires_grad=True)}
+    sources = compare(left, left).pairing.left.sources
+    with torch.no_grad():
+        for tensor in left.values():
+            tensor += 1
+    assert [float(source.read(0, 1)[0]) for source in sources] == [2, 2]
+    assert [source.dtype.name for source in sources] == ["bfloat16", "float32"]

@@ -607,3 +607,21 @@ def test_the_refusal_of_other_paths(tmp_path):
     assert npy_dir.refusal(tmp_path / "pipe.npy") == "neither a folder nor a file"
     (tmp_path / "dump.json").write_text("{}")
     assert npy_dir.refusal(tmp_path) == "holds dump.json, so it is a dump of msprobe"
+
+
+def test_files_are_named_as_the_folder_was_given(tmp_path, monkeypatch):
+    (tmp_path / "sub.a").mkdir()
+    (tmp_path / "sub").mkdir()
+    filled(tmp_path, "x_float32_0", "sub/y_float32_1", "sub.a/z_float32_2")
+    monkeypatch.chdir(tmp_path)
+    names = ["x_float32_0.npy", "sub/y_float32_1.npy", "sub.a/z_float32_2.npy"]
+    for folder, front in ((".", ""), (tmp_path, f"{tmp_path}/"), ("sub/..", "sub/../")):
+        assert [source.path for source in open_dump(folder).sources] == [front + n for n in names]
+    assert [source.path for source in open_dump("x_float32_0.npy").sources] == names[:1]
+
+
+def test_without_numbers_the_order_is_that_of_the_names_by_their_parts(tmp_path):
+    for folder in ("a.b", "a", "a-b"):
+        (tmp_path / folder).mkdir()
+    filled(tmp_path, "a.b/x", "a/x", "a-b/x", "a/x_10", "a/x_9")
+    assert open_dump(tmp_path).names == ["a-b/x", "a.b/x", "a/x", "a/x_9", "a/x_10"]

@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import FileSource
-from troubleshooter_nb.formats.npy_file import open_npy
+from troubleshooter_nb.formats.npy_file import open_npy, parse_npy_header
 
 LONG = os.environ.get("TNB_LONG") == "1"
 
@@ -379,3 +379,32 @@ def test_mutated_files_are_read_or_refused_and_nothing_else(tmp_path):
     assert 0.3 * count < len(reasons) < 0.97 * count
     assert all(0 < len(reason) < 400 for reason in reasons)
     assert time.process_time() - started < count * 0.01
+
+
+def test_equal_headers_are_parsed_once_and_different_ones_each(tmp_path, monkeypatch):
+    calls, plain = [], np.lib.format.read_magic
+    monkeypatch.setattr(np.lib.format, "read_magic", lambda f: calls.append(1) or plain(f))
+    shapes = [(3, 1097), (1097, 3), (3, 1097), (1097, 3)]
+    for number, shape in enumerate(shapes):
+        np.save(tmp_path / f"{number}.npy", np.full(shape, number, np.int16))
+    sources = [open_npy(tmp_path / f"{number}.npy") for number in range(4)]
+    assert [source.shape for source in sources] == shapes
+    assert [int(source.read(0, 1)[0]) for source in sources] == [0, 1, 2, 3]
+    assert len(calls) == 2
+
+
+def test_a_shape_is_refused_though_an_equal_one_was_read_before(tmp_path):
+    """True is equal to 1, and no length."""
+    good = written(tmp_path, with_header(header("(1, 3)"), bytes(12)), "good.npy")
+    bad = written(tmp_path, with_header(header("(True, 3)"), bytes(12)), "bad.npy")
+    assert open_npy(good).shape == (1, 3)
+    with pytest.raises(FormatError, match="impossible shape"):
+        open_npy(bad)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+def test_a_header_ends_where_it_says_whatever_stands_behind_it(version):
+    alone = with_header(header("(2,)"), version=version)
+    for behind in (b"", b"\0" * 8, alone):
+        found = parse_npy_header(alone + behind)
+        assert found == ((2,), False, np.dtype("<f4"), len(alone))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 from pathlib import Path
 
@@ -12,7 +13,15 @@ import pytest
 from tests.formats.test_polygraphy_json import results, written
 from troubleshooter_nb import open_dump
 from troubleshooter_nb.convert.apply import transformed
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, files_of, read_in
+from troubleshooter_nb.dump import (
+    ArrayInMemory,
+    ArraySource,
+    files_of,
+    read_in,
+    read_rows,
+    reading,
+)
+from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.formats.grid_source import checked_grid
 from troubleshooter_nb.formats.hooks_sample import FirstValues
 from troubleshooter_nb.formats.joined_source import joined, summed
@@ -110,3 +119,56 @@ def test_the_files_of_several_sources_are_named_once_in_order(tmp_path):
     one, other = npy(tmp_path, "b"), npy(tmp_path, "a")
     found = files_of([one, other, one, ArrayInMemory(VALUES)])
     assert [Path(file).name for file in found] == ["b.npy", "a.npy"]
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_several_ranges_are_read_in_one_opening(tmp_path, kind):
+    source = SOURCES[kind][0](tmp_path)
+    size = math.prod(source.shape)
+    expected = source.read(0, size)
+    with reading(source) as opened:
+        for start, stop in [(size - 2, size), (0, size), (1, 1)]:
+            assert opened.read(start, stop).tobytes() == expected[start:stop].tobytes()
+            memory = np.full(stop - start, 77, source.dtype)
+            read_in(memory, opened, start)
+            assert memory.tobytes() == expected[start:stop].tobytes()
+    starts = np.array([size - 2, 0, 1])
+    rows = read_rows(source, starts, 2)
+    assert (rows.dtype, rows.shape) == (source.dtype, (3, 2))
+    assert rows.tobytes() == b"".join(expected[at : at + 2].tobytes() for at in starts)
+    assert read_rows(source, [], 2).shape == (0, 2)
+
+
+@pytest.mark.parametrize("kind", ["file", "file in Fortran order", "stored"])
+def test_a_file_is_opened_once_for_many_rows(tmp_path, monkeypatch, kind):
+    source = SOURCES[kind][0](tmp_path)
+    calls, plain = [], os.open
+    monkeypatch.setattr(os, "open", lambda *args: calls.append(args[0]) or plain(*args))
+    read_rows(source, range(8), 3)
+    assert calls == [source.path]
+
+
+def test_a_file_that_changed_is_refused_when_it_is_opened_for_reading(tmp_path):
+    source = npy(tmp_path)
+    np.save(tmp_path / "x.npy", np.zeros(99))
+    with pytest.raises(ReadError, match="changed"), reading(source):
+        pytest.fail("there is nothing to read")
+
+
+def test_a_file_that_shrinks_while_it_is_open_is_noticed(tmp_path):
+    source = npy(tmp_path)
+    with reading(source) as opened:
+        os.truncate(source.path, 140)
+        with pytest.raises(ReadError, match="changed"):
+            opened.read(0, 24)
+
+
+def test_files_are_closed_whatever_happens(tmp_path):
+    source = npy(tmp_path)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(ZeroDivisionError), reading(source):
+        raise ZeroDivisionError
+    os.truncate(source.path, 10)
+    with pytest.raises(ReadError):
+        source.read(0, 1)
+    assert len(set(os.listdir("/proc/self/fd"))) == len(before)

@@ -56,6 +56,20 @@ def test_values_dtype_and_shape_come_across(framework, dtype, shape):
 
 
 @pytest.mark.parametrize("framework", BOTH)
+@pytest.mark.parametrize("dtype", ["float32", *NARROW])
+def test_without_copying_the_values_are_the_same_and_those_of_the_tensor(framework, dtype):
+    adapter = frameworks.require(framework)
+    tensor = tensor_of(framework, np.arange(6).astype(dtype).reshape(2, 3))
+    copied, looked_at = adapter.to_numpy(tensor), adapter.to_numpy(tensor, copy=False)
+    assert looked_at.dtype == copied.dtype
+    assert looked_at.tobytes() == copied.tobytes()
+    again = adapter.to_numpy(tensor, copy=False)
+    assert not np.shares_memory(copied.view(np.uint8), again.view(np.uint8))
+    if framework == "torch":
+        assert np.shares_memory(looked_at.view(np.uint8), again.view(np.uint8))
+
+
+@pytest.mark.parametrize("framework", BOTH)
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)])
 @pytest.mark.parametrize("dtype", NARROW)
 def test_narrow_floats_come_as_ml_dtypes_bit_for_bit(framework, dtype, shape):

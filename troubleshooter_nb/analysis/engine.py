@@ -77,7 +77,9 @@ def compare(
     Parameters
     ----------
     left, right : Dump, path, or mapping of str to array
-        The right side is the reference of every relative figure.
+        The right side is the reference of every relative figure. Arrays and tensors of the host
+        in a mapping are not copied: what is changed in them afterwards changes what is read of
+        them later, such as values of the explorer. ``Dump.from_arrays`` keeps a copy.
     rtol, atol : float, >= 0
         ``|left - right| <= atol + rtol * |right|`` must hold for every element; `atol` is in the
         tensor's unit.

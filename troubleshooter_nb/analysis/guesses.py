@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, directed, equal, prefixes
+from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, equal
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Likeness
@@ -60,7 +60,7 @@ def _by_alignment(
     same_sequence = [item.shape for item in left] == [item.shape for item in right]
     alike = {a.row: likeness for a, _, likeness in pairs}
     # Where the names of both sides mean something and yet are not alike, order is a weak reason.
-    both_tell = all(_tell_apart(side) for side in search.all)
+    both_tell = search.tells_apart
 
     def confidence(a: Item, b: Item) -> float:
         mine, theirs = (count[a.shape] for count in counts)
@@ -136,11 +136,16 @@ def _by_layers(search: Search) -> None:
         for item in items:
             for layer in item.layers:
                 inside[-1][layer].append(item)
+    taken: tuple[set[int], set[int]] = set(), set()
+    known = 0
     for layer in sorted(partners, key=lambda layer: (-len(SEPARATOR.findall(layer)), layer)):
         found = bool(inside[0][layer] and inside[1][partners[layer]])
         # Again, as an alignment in order leaves out what stands crosswise.
         while found:
-            taken = {item.row for item, _ in search.pairs}, {item.row for _, item in search.pairs}
+            for item, other in search.pairs[known:]:
+                taken[0].add(item.row)
+                taken[1].add(other.row)
+            known = len(search.pairs)
             left = [item for item in inside[0][layer] if item.row not in taken[0]]
             right = [item for item in inside[1][partners[layer]] if item.row not in taken[1]]
             note = Message("pairings.same_layer")
@@ -172,13 +177,13 @@ class _Fitting:
 
     def __init__(self, search: Search, left: Sequence[Item], right: Sequence[Item]) -> None:
         self.size = len(left), len(right)
-        both_ways = directed(search)
+        both_ways = search.is_directed
         self._shapes = _coded(left, right, lambda item: item.shape)
         self._others = (
             _coded(left, right, lambda item: item.leaf),
             _coded(left, right, lambda item: item.direction if both_ways else None),
         )
-        mine, theirs = (prefixes([item.path for item in side])[-1] for side in search.all)
+        mine, theirs = search.prefixes
         self.likeness = Likeness(
             [item.path.removeprefix(mine) for item in left],
             [item.path.removeprefix(theirs) for item in right],
@@ -236,12 +241,6 @@ def _second(table: np.ndarray, axis: int) -> np.ndarray:
         return np.zeros(table.shape[1 - axis], table.dtype)
     second: np.ndarray = np.partition(table, -2, axis).take(-2, axis)
     return second
-
-
-def _tell_apart(items: Sequence[Item]) -> bool:
-    """Whether the entries of a side have words of their own, not only numbers."""
-    words = [set(re.findall(r"[^\W\d_]+", item.path)) for item in items]
-    return any(own - set.intersection(*words) for own in words) if len(words) > 1 else bool(words)
 
 
 def _guess_of_names(left: Item, right: Item, likeness: float) -> float:

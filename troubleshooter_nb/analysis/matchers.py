@@ -14,7 +14,6 @@ from troubleshooter_nb.analysis.search import (
     SEPARATOR,
     Item,
     Search,
-    directed,
     equal,
     prefixes,
     shapes_differ,
@@ -136,7 +135,7 @@ class _Rest:
 def _behind(
     search: Search, spelling: Callable[[Item], str], before: Sequence[str]
 ) -> list[tuple[Item, Item]]:
-    both_ways = directed(search)
+    both_ways = search.is_directed
 
     def key(item: Item, rest: str) -> Hashable:
         # Whether a folder is called "grads" says nothing about the parameter in it.

@@ -71,10 +71,11 @@ def from_elsewhere(matches: Sequence[Match], left: Dump, right: Dump) -> list[Ma
     """The matches; those alone and without candidates name their equal of another step or rank."""
     found = list(matches)
     for side, (mine, theirs) in enumerate(((left, right), (right, left))):
+        ends = [(match.left, match.right)[:: 1 - 2 * side] for match in found]
         rows = [
-            (number, match[side])
-            for number, match in enumerate(found)
-            if match[1 - side] < 0 <= match[side] and not match.candidates and not match.expected
+            (number, row)
+            for number, (row, other) in enumerate(ends)
+            if other < 0 <= row and not (found[number].candidates or found[number].expected)
         ][: thresholds.NEAR_MISS_ROWS]
         if not rows:
             continue

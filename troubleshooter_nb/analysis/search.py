@@ -21,6 +21,7 @@ from troubleshooter_nb.shapes import Shape, shape_text
 from troubleshooter_nb.thresholds import MOST_PREFIX_PARTS, MOST_PREFIXES, PREFIX_SHARE
 
 SEPARATOR = re.compile(r"[./]")
+_WORD = re.compile(r"[^\W\d_]+")
 # What MindSpore's calls are called, in dumps of calls.
 _MINDSPORE_CALLS = ("Cell.", "Primitive.", "Mint.", "MintFunctional.")
 
@@ -108,7 +109,8 @@ class Search:
 
     def __init__(self, left: Sequence[Item], right: Sequence[Item]) -> None:
         self.all = tuple(left), tuple(right)
-        self.left, self.right = list(left), list(right)
+        self._left, self._right = list(left), list(right)
+        self._taken_off = 0  # how many of the pairs are not among the leftovers any more
         self.pairs: list[tuple[Item, Item]] = []
         self.matches: list[Match] = []
         # What to know about an entry that stays alone, by side and row.
@@ -122,37 +124,67 @@ class Search:
         note: str = "",
     ) -> None:
         """Take these pairs of leftovers over."""
-        before = len(self.pairs)
         for left, right in pairs:
             text = note or (Message("calls.other_shape") if shapes_differ(left, right) else "")
             sure = round(confidence(left, right), 2)
             self.pairs.append((left, right))
             self.matches.append(Match(left.row, right.row, method, sure, text))
-        self._take_off(before)
 
     def add_matches(self, pairs: Iterable[tuple[Item, Item, Match]]) -> None:
         """Take these pairs of leftovers over, with a row for each."""
-        before = len(self.pairs)
         for left, right, match in pairs:
             self.pairs.append((left, right))
             self.matches.append(match)
-        self._take_off(before)
 
     def drop(self, wrong: set[int]) -> None:
         """Part the pairs of these left rows again."""
         kept = [k for k, (left, _) in enumerate(self.pairs) if left.row not in wrong]
         self.pairs = [self.pairs[k] for k in kept]
         self.matches = [self.matches[k] for k in kept]
-        self.left, self.right = list(self.all[0]), list(self.all[1])
-        self._take_off(0)
+        self._left, self._right, self._taken_off = list(self.all[0]), list(self.all[1]), 0
 
-    def _take_off(self, before: int) -> None:
-        """Take the pairs from this one on off the leftovers."""
-        new = self.pairs[before:]
+    @property
+    def left(self) -> list[Item]:
+        """What is left over on the left."""
+        self._take_off()
+        return self._left
+
+    @property
+    def right(self) -> list[Item]:
+        """What is left over on the right."""
+        self._take_off()
+        return self._right
+
+    def _take_off(self) -> None:
+        """Take the pairs that came since off the leftovers."""
+        new = self.pairs[self._taken_off :]
         if new:
             taken = {left.row for left, _ in new}, {right.row for _, right in new}
-            self.left = [item for item in self.left if item.row not in taken[0]]
-            self.right = [item for item in self.right if item.row not in taken[1]]
+            self._left = [item for item in self._left if item.row not in taken[0]]
+            self._right = [item for item in self._right if item.row not in taken[1]]
+            self._taken_off = len(self.pairs)
+
+    @cached_property
+    def is_directed(self) -> bool:
+        """Whether both sides hold entries of more than one direction."""
+        return all(len({item.direction for item in side}) > 1 for side in self.all)
+
+    @cached_property
+    def tells_apart(self) -> bool:
+        """Whether the entries of each side have words of their own, not only numbers."""
+        return all(map(_tell_apart, self.all))
+
+    @cached_property
+    def prefixes(self) -> tuple[str, str]:
+        """The longest that nearly all paths of a side have in front, of both sides."""
+        left, right = (prefixes([item.path for item in side])[-1] for side in self.all)
+        return left, right
+
+
+def _tell_apart(items: Sequence[Item]) -> bool:
+    words = [set(_WORD.findall(item.path)) for item in items]
+    shared = set.intersection(*words) if words else set()
+    return any(own - shared for own in words) if len(words) > 1 else bool(words)
 
 
 def is_mindspore(items: Iterable[Item]) -> bool:
@@ -179,11 +211,6 @@ def equal(
         keyed.pop(None, None)
         sides.append({k: found[0] for k, found in keyed.items() if len(found) == 1})
     return [(item, sides[1][k]) for k, item in sides[0].items() if k in sides[1]]
-
-
-def directed(search: Search) -> bool:
-    """Whether both sides hold entries of more than one direction."""
-    return all(len({item.direction for item in side}) > 1 for side in search.all)
 
 
 def prefixes(paths: Sequence[str]) -> list[str]:

@@ -272,12 +272,14 @@ class _Gap:
         if self._worth_of(new) <= self._worth_of(self.old) or len(new) < len(self.old):
             new = self.old
         pairs, void = [], []
+        was = set(self.old)
         for i, j in new:
             confidence, note = self._judged(i, j)
-            if (i, j) not in self.old or self.worth[i, j]:
+            if (i, j) not in was or self.worth[i, j]:
                 pairs.append(VisitPair(self.left[i], self.right[j], "values", confidence, note))
                 void.append(self.left[i])
-        void += [self.left[i] for i, j in self.old if (i, j) not in set(new)]
+        kept = set(new)
+        void += [self.left[i] for i, j in self.old if (i, j) not in kept]
         taken = {i for i, _ in new}, {j for _, j in new}
         alone = (
             [(self.left[i], self._said(0, i)) for i in range(len(self.left)) if i not in taken[0]],

@@ -106,7 +106,7 @@ class FileSource(SizedByShape):
         itemsize = self.dtype.itemsize
         steps = [step * itemsize for step in self.strides or ()]
         # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
-        viewed = np.ndarray(self.shape, f"V{itemsize}", mapped, offset, steps)
+        viewed: np.ndarray = np.ndarray(self.shape, f"V{itemsize}", mapped, offset, steps)
         return np.asarray(viewed.flat[start:stop]).view(self.dtype)
 
 
@@ -235,7 +235,8 @@ def checked_source(
         if begin < 0 or length < 0 or begin + length > stamp[0]:
             where = {"begin": begin, "end": begin + length, "size": stamp[0]}
             raise FormatError(joined([Message("files.values_outside", **where), COPY_OR_SAVE]))
-    held, size = sum(length for _, length in spans) // dtype.itemsize, math.prod(shape)
+    stored = spans[0][1] if len(spans) == 1 else sum(length for _, length in spans)
+    held, size = stored // dtype.itemsize, math.prod(shape)
     if strides is not None and (offset < 0 or any(step < 0 for step in strides)):
         raise FormatError(Message("files.offset_outside", offset=offset, strides=strides))
     if strides is not None and len(strides) != len(shape):
@@ -282,13 +283,20 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype) -> None:
         For lengths that are no whole numbers or negative, too many axes, or more bytes than can
         be addressed.
     """
-    whole = all(type(length) is int and length >= 0 for length in shape)
-    if whole and len(shape) <= _MOST_AXES:
+    if not _is_possible(shape, dtype.itemsize):
+        raise FormatError(Message("files.impossible_shape", shape=str(shape)[:80]))
+
+
+def _is_possible(shape: tuple[int, ...], itemsize: int) -> bool:
+    if len(shape) > _MOST_AXES:
+        return False
+    size = itemsize or 1
+    for length in shape:
+        if type(length) is not int or length < 0:
+            return False
         # An axis of no length does not excuse what the others claim.
-        size = math.prod(max(length, 1) for length in shape) * max(dtype.itemsize, 1)
-        if size <= _MOST_BYTES:
-            return
-    raise FormatError(Message("files.impossible_shape", shape=str(shape)[:80]))
+        size *= length or 1
+    return size <= _MOST_BYTES
 
 
 @contextmanager

@@ -162,6 +162,7 @@ def without_wrappers(names: Sequence[str]) -> tuple[Callable[[str], str], list[s
     return inner, found + [_PARALLEL] * parallel
 
 
+@functools.lru_cache(maxsize=1 << 16)  # readers ask for each name more than once
 def site_of_parameter(name: str) -> Site:
     """What the name of a checkpoint's entry says about it.
 

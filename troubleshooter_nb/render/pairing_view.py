@@ -94,11 +94,8 @@ def _pairing_html(pairing: xr.Dataset, facts: Mapping[str, Any], most: int) -> s
     rest[first] = False
     uncertain = [int(i) for i in np.flatnonzero(rest & (confidence < _CERTAIN))]
     uncertain.sort(key=lambda i: (confidence[i], i))
-    other_shape = [
-        int(i)
-        for i in np.flatnonzero(rest & (columns["left_shape"] != columns["right_shape"]))
-        if i not in set(uncertain)
-    ]
+    others = rest & (columns["left_shape"] != columns["right_shape"])
+    other_shape = np.flatnonzero(others & ~(confidence < _CERTAIN)).tolist()
     certain = sorted(set(np.flatnonzero(rest).tolist()) - {*uncertain, *other_shape})
     labels = (facts["left_label"], facts["right_label"])
     return fragment(
