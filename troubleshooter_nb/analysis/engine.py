@@ -18,7 +18,6 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_fuzzy, pair_dumps
-from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.progress import Progress, reporter
 from troubleshooter_nb.analysis.recorded import Recorded, judge_recorded, over_all_values
 from troubleshooter_nb.analysis.samples import without_views
@@ -195,6 +194,9 @@ def compare(
     interrupted = (measured.result["reason_id"].values == "interrupted").any()
     if interrupted or not diagnose:
         return measured
+    # A fifth of the time of importing the package, for which not every call asks.
+    from troubleshooter_nb.analysis.diagnosis import diagnosed
+
     return _with_first_inside(diagnosed(measured, noise))
 
 
