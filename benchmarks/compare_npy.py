@@ -3,7 +3,7 @@
 As people call it, and without diagnosis; next to plain numpy, the arithmetic of TroubleShooter and
 the mere reading of both. The same npy files are named as parameters, as outputs of calls, as
 gradients and so that nothing is known of them: nothing differs, so no name may cost. The same
-values as safetensors, in float32 and bfloat16. Exits 1 when a bar is missed. ``--quick`` takes 4
+values as safetensors, in float32 and bfloat16. Exits 1 when a bar is missed. ``--quick`` takes 2
 pairs.
 """
 
@@ -27,9 +27,9 @@ from measuring.material import (
 
 import troubleshooter_nb as tnb
 
-PAIRS, QUICK_PAIRS = 32, 4
+PAIRS, QUICK_PAIRS = 32, 2
 SHAPE = (4096, 1024)
-ROUNDS, ROUNDS_BY_HAND = 5, 2
+ROUNDS, QUICK_ROUNDS, ROUNDS_BY_HAND = 5, 1, 2
 NAMES = {
     "parameters": "layers.{}.fc.weight",
     "outputs": "layers.{}.fc.output",
@@ -43,35 +43,33 @@ MEMORY_BAR = 150.0  # MiB of anonymous memory over the imports, at most
 HALF_BAR = 0.4  # elements a second in bfloat16 over those in float32, at least
 
 
-def as_npy(folder: Path, pairs: int, imported: float) -> list[Case]:
-    """Each naming of the same files; what is done by hand does not look at names."""
+def as_npy(folder: Path, pairs: int, rounds: int, imported: float) -> list[Case]:
+    """A case for each naming of the same files."""
     left, right = folder / "left", folder / "right"
     write_npy(left, right, (NAMES["parameters"].format(n) for n in range(pairs)), SHAPE)
     only_read(left, right)  # fills the page cache
-    by_hand = {
-        BY_HAND: lambda: plain_numpy(npy_pairs(left, right)),
-        OLD: lambda: troubleshooter(npy_pairs(left, right)),
-    }
-    by_hand_cpu = fewest_cpu(alternating(by_hand, ROUNDS_BY_HAND))
     return [
         _named(
-            what,
+            f"compare {pairs} x 16 MiB npy, named as {what}",
             *(renamed(side, folder / f"{side.name}_{what}", name.format) for side in (left, right)),
-            by_hand_cpu,
+            rounds,
             imported,
         )
         for what, name in NAMES.items()
     ]
 
 
-def _named(what: str, left: Path, right: Path, by_hand: dict[str, float], imported: float) -> Case:
+def _named(name: str, left: Path, right: Path, rounds: int, imported: float) -> Case:
     ways = {
         DEFAULT: lambda: tnb.compare(left, right, progress=False),
         PLAIN: lambda: tnb.compare(left, right, diagnose=False, progress=False),
+        BY_HAND: lambda: plain_numpy(npy_pairs(left, right)),
+        OLD: lambda: troubleshooter(npy_pairs(left, right)),
         FLOOR: lambda: only_read(left, right),
     }
-    costs = alternating(ways, ROUNDS)
-    cpu = fewest_cpu(costs) | by_hand
+    turns = dict.fromkeys(ways, rounds) | dict.fromkeys((BY_HAND, OLD), ROUNDS_BY_HAND)
+    costs = alternating(ways, turns)
+    cpu = fewest_cpu(costs)
     peak = max(cost.peak for cost in costs[DEFAULT]) - imported
     bars = (
         Bar("default over diagnose=False", cpu[DEFAULT] / cpu[PLAIN], most=DIAGNOSIS_BAR),
@@ -80,13 +78,12 @@ def _named(what: str, left: Path, right: Path, by_hand: dict[str, float], import
         Bar("plain numpy over diagnose=False", cpu[BY_HAND] / cpu[PLAIN], least=PLAIN_BAR),
         Bar("memory by default, over import", peak, most=MEMORY_BAR, unit="MiB"),
     )
-    files = len([*left.iterdir()])
-    return Case(f"compare {files} x 16 MiB npy, named as {what}", cpu, bars)
+    return Case(name, cpu, bars)
 
 
-def as_safetensors(folder: Path, pairs: int) -> list[Case]:
+def as_safetensors(folder: Path, pairs: int, rounds: int) -> list[Case]:
     """Float32 and bfloat16: as many elements, so half as many bytes."""
-    ways, floors = {}, {}
+    ways = {}
     names = [NAMES["parameters"].format(n) for n in range(pairs)]
     for dtype, values in (("F32", noisy_pair(BLOCK)), ("BF16", rounded_pair(BLOCK))):
         places = folder / f"left{dtype}.safetensors", folder / f"right{dtype}.safetensors"
@@ -99,9 +96,8 @@ def as_safetensors(folder: Path, pairs: int) -> list[Case]:
             (dtype, OLD): lambda p=places: troubleshooter(safetensors_pairs(*p)),
             (dtype, FLOOR): lambda p=places: only_read(*p),
         }
-        floors[dtype] = places
-    few = {way: ROUNDS_BY_HAND if way[1] in (BY_HAND, OLD) else ROUNDS for way in ways}
-    cpu = fewest_cpu(alternating(ways, few))
+    turns = {way: ROUNDS_BY_HAND if way[1] in (BY_HAND, OLD) else rounds for way in ways}
+    cpu = fewest_cpu(alternating(ways, turns))
     rates = tuple(
         Bar(
             f"elements a second over float32's, {way}",
@@ -123,13 +119,14 @@ def as_safetensors(folder: Path, pairs: int) -> list[Case]:
 
 def main() -> int:
     """Print the table; 0 when all bars are met."""
-    pairs = QUICK_PAIRS if "--quick" in sys.argv[1:] else PAIRS
+    quick = "--quick" in sys.argv[1:]
+    pairs, rounds = (QUICK_PAIRS, QUICK_ROUNDS) if quick else (PAIRS, ROUNDS)
     imported = anonymous_mib()
     cases = []
     with tempfile.TemporaryDirectory() as folder:
-        cases += as_npy(Path(folder), pairs, imported)
+        cases += as_npy(Path(folder), pairs, rounds, imported)
     with tempfile.TemporaryDirectory() as folder:
-        cases += as_safetensors(Path(folder), pairs)
+        cases += as_safetensors(Path(folder), pairs, rounds)
     return concluded(cases)
 
 

@@ -24,7 +24,7 @@ from measuring.bars import BY_HAND, DEFAULT, Bar, Case, concluded
 import troubleshooter_nb as tnb
 
 TENSORS, LENGTH, QUICK_LENGTH = 200, 500_000, 50_000
-ROUNDS = 5
+ROUNDS, QUICK_ROUNDS = 3, 1
 TIME_BAR = 1.0  # time of ours over that of both frameworks, at most
 MEMORY_BAR = 1 / 3  # of the size of the file, at most
 
@@ -96,10 +96,10 @@ def measure(way: str, source: Path, destination: Path) -> Cost:
     return Cost(*json.loads(done.stdout.splitlines()[-1]))
 
 
-def converted(source: Path, made: Path) -> Case:
+def converted(source: Path, made: Path, rounds: int) -> Case:
     """Both ways of one direction."""
     costs: dict[str, list[Cost]] = {way: [] for way in WAYS}
-    for number in range(ROUNDS + 1):
+    for number in range(rounds + 1):
         for way in WAYS:
             cost = measure(way, source, made)
             if number:  # the first fills caches
@@ -121,13 +121,14 @@ def main() -> int:
         way, source, destination = sys.argv[2:]
         one(way, Path(source), Path(destination))
         return 0
+    quick = "--quick" in sys.argv
     with tempfile.TemporaryDirectory() as folder:
         pth, ckpt = Path(folder) / "given.pth", Path(folder) / "given.ckpt"
         for path in (pth, ckpt):
-            write(path, QUICK_LENGTH if "--quick" in sys.argv else LENGTH)
+            write(path, QUICK_LENGTH if quick else LENGTH)
         return concluded(
             [
-                converted(source, Path(folder) / f"made{suffix}")
+                converted(source, Path(folder) / f"made{suffix}", QUICK_ROUNDS if quick else ROUNDS)
                 for source, suffix in ((pth, ".ckpt"), (ckpt, ".pth"))
             ]
         )
