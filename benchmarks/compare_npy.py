@@ -29,7 +29,7 @@ import troubleshooter_nb as tnb
 
 PAIRS, QUICK_PAIRS = 32, 2
 SHAPE = (4096, 1024)
-ROUNDS, QUICK_ROUNDS, ROUNDS_BY_HAND = 5, 1, 2
+ROUNDS, QUICK_ROUNDS, ROUNDS_BY_HAND = 4, 1, 2
 NAMES = {
     "parameters": "layers.{}.fc.weight",
     "outputs": "layers.{}.fc.output",
@@ -96,7 +96,7 @@ def as_safetensors(folder: Path, pairs: int, rounds: int) -> list[Case]:
             (dtype, OLD): lambda p=places: troubleshooter(safetensors_pairs(*p)),
             (dtype, FLOOR): lambda p=places: only_read(*p),
         }
-    turns = {way: ROUNDS_BY_HAND if way[1] in (BY_HAND, OLD) else rounds for way in ways}
+    turns = {way: 1 if way[1] in (BY_HAND, OLD) else rounds for way in ways}
     cpu = fewest_cpu(alternating(ways, turns))
     rates = tuple(
         Bar(

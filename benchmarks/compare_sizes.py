@@ -64,9 +64,8 @@ def measured(
     if elements > MOST_BY_HAND:
         del ways[BY_HAND], ways[OLD]
     is_large = size >= 256 * MIB
-    few = 1 if is_large else LARGE_ROUNDS
     rounds = dict.fromkeys(ways, LARGE_ROUNDS if is_large else ROUNDS)
-    rounds |= {way: few for way in (BY_HAND, OLD) if way in ways}
+    rounds |= {way: 1 for way in (BY_HAND, OLD) if way in ways}
     return fewest_cpu(alternating(ways, rounds))
 
 

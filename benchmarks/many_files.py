@@ -22,7 +22,7 @@ import troubleshooter_nb as tnb
 FILES, QUICK_FILES = 30_000, 1_000
 LENGTH = 256
 HEAD_BYTES = 128
-ROUNDS, ROUNDS_BY_HAND = 3, 1
+ROUNDS, ROUNDS_BY_HAND = 2, 1
 OPEN_BAR = 100.0  # CPU microseconds a file, at most
 COMPARE_BAR = 100.0  # CPU microseconds a pair above reading it, at most
 

@@ -97,11 +97,10 @@ def compared(name: str, left: Path, right: Path, cause: str) -> Case:
     cpu = fewest_cpu(alternating(ways, rounds))
     size = sum(file.stat().st_size for side in (left, right) for file in side.rglob("*.pt"))
     causes = [finding.cause for finding in tnb.compare(left, right, progress=False).findings]
-    bars = (
-        Bar("default over diagnose=False", cpu[DEFAULT] / cpu[PLAIN], most=BAR),
-        Bar("findings that name the fault", causes.count(cause), least=1 if cause else 0),
-        Bar("other findings", len(causes) - causes.count(cause), most=0),
-    )
+    bars = [Bar("default over diagnose=False", cpu[DEFAULT] / cpu[PLAIN], most=BAR)]
+    if cause:
+        bars.append(Bar("findings that name the fault", causes.count(cause), least=1))
+    bars.append(Bar("other findings", len(causes) - causes.count(cause), most=0))
     return Case(f"compare msprobe dump of {size / 1e9:.2g} GB, {name}", cpu, bars)
 
 

@@ -74,7 +74,7 @@ class Case:
 
 def number(value: float) -> str:
     """A figure with three digits that say something."""
-    if not math.isfinite(value) or value >= 100:
+    if not math.isfinite(value) or value >= 100 or isinstance(value, int):
         return f"{value:,.0f}"
     return f"{value:.{1 if value >= 10 else 2}f}"
 
