@@ -17,7 +17,7 @@ help:
 	@echo "make check      lint, types and a core set of tests, in two or three minutes"
 	@echo "make test       lint, types and all tests, in both environments"
 	@echo "make test-long  the tests with far more random cases"
-	@echo "make bench      all measurements against our bars"
+	@echo "make bench      all measurements against our bars, in one table"
 	@echo "make clean      remove caches and builds (distclean: the environments too)"
 
 # A stamp file per environment: installed again only when the project's needs change.
@@ -57,12 +57,7 @@ test-long: $(FULL)
 
 # One that misses its bar does not keep the others from being run.
 bench: $(FULL)
-	@failed=; \
-	for script in benchmarks/*.py; do \
-	    echo "== $$script"; .venv/bin/python $$script || failed="$$failed $$script"; \
-	done; \
-	for script in $$failed; do echo "failed: $$script"; done; \
-	[ -z "$$failed" ]
+	.venv/bin/python benchmarks/run.py
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis rank_0 kernel_meta

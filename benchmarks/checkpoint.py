@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import os
-import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-from measuring import anonymous_mib, timed
+from measuring import alternating, fewest_cpu, middle_seconds
+from measuring.bars import BY_HAND, DEFAULT, FLOOR, Bar, Case, concluded
 
 import troubleshooter_nb as tnb
 
@@ -78,25 +78,29 @@ def main() -> int:
         }
         for work in ways.values():
             work()
-        measured = {name: [] for name in ways}
-        for _ in range(ROUNDS):
-            for name, work in ways.items():
-                before = anonymous_mib()
-                seconds, memory = timed(work)
-                measured[name].append((seconds, memory - before))
-    seconds = {n: statistics.median(s for s, _ in rounds) for n, rounds in measured.items()}
-    memory = {n: max(m for _, m in rounds) for n, rounds in measured.items()}
-    for name in ways:
-        print(f"{name:<26} {seconds[name] * 1e3:9.1f} ms  {memory[name]:7.1f} MiB")
+        costs = alternating(ways, ROUNDS)
+    seconds, cpu = middle_seconds(costs), fewest_cpu(costs)
+    memory = max(cost.added for cost in costs["structure"])
     faster = seconds["mindspore.load_checkpoint"] / seconds["structure"]
     rate = seconds["read both"] / seconds["diff"]
-    print(f"structure: {faster:.0f} times faster than MindSpore (bar {STRUCTURE_BAR:.0f})")
-    print(f"structure: {memory['structure']:.1f} MiB (bar {STRUCTURE_MEMORY_BAR:.0f})")
-    print(f"diff: {rate:.2f} of the rate of reading both (bar {DIFF_BAR})")
-    met = (
-        faster >= STRUCTURE_BAR and memory["structure"] <= STRUCTURE_MEMORY_BAR and rate >= DIFF_BAR
+    megabytes = TENSORS * length * 4 // 10**6
+    return concluded(
+        [
+            Case(
+                f"open {megabytes} MB ckpt; by hand: load_checkpoint",
+                {DEFAULT: cpu["structure"], BY_HAND: cpu["mindspore.load_checkpoint"]},
+                (
+                    Bar("seconds of MindSpore over ours", faster, least=STRUCTURE_BAR),
+                    Bar("memory", memory, most=STRUCTURE_MEMORY_BAR, unit="MiB"),
+                ),
+            ),
+            Case(
+                f"diff two {megabytes} MB ckpt; floor: reading each tensor",
+                {DEFAULT: cpu["diff"], FLOOR: cpu["read both"]},
+                (Bar("seconds of reading both over ours", rate, least=DIFF_BAR),),
+            ),
+        ]
     )
-    return 0 if met else 1
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,12 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from measuring import anonymous_mib, timed
+from measuring import Cost, fewest_cpu, middle_seconds, timed
+from measuring.bars import BY_HAND, DEFAULT, Bar, Case, concluded
 
 import troubleshooter_nb as tnb
 
 TENSORS, LENGTH, QUICK_LENGTH = 200, 500_000, 50_000
-ROUNDS = 5
+ROUNDS, QUICK_ROUNDS = 3, 1
 TIME_BAR = 1.0  # time of ours over that of both frameworks, at most
 MEMORY_BAR = 1 / 3  # of the size of the file, at most
 
@@ -78,26 +78,40 @@ def by_hand(source: Path, destination: Path) -> None:
         torch.save({n: torch.from_numpy(p.asnumpy()) for n, p in loaded.items()}, destination)
 
 
-WAYS = {"ours": ours, "both frameworks": both_frameworks}
+WAYS = {DEFAULT: ours, BY_HAND: both_frameworks}
 
 
 def one(way: str, source: Path, destination: Path) -> None:
     """Run one way in this process and print what it took as json."""
-    work = WAYS[way](source, destination)
-    before = anonymous_mib()
-    seconds, memory = timed(work)
-    print(json.dumps([seconds, memory - before]))
+    print(json.dumps(timed(WAYS[way](source, destination))))
 
 
-def measure(way: str, source: Path, destination: Path) -> tuple[float, float]:
-    """Seconds and MiB of one way, in a fresh process."""
+def measure(way: str, source: Path, destination: Path) -> Cost:
+    """What one way takes, in a fresh process."""
     destination.unlink(missing_ok=True)
     command = [sys.executable, __file__, "--one", way, str(source), str(destination)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
-    seconds, memory = json.loads(done.stdout.splitlines()[-1])
-    return seconds, memory
+    return Cost(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def converted(source: Path, made: Path, rounds: int) -> Case:
+    """Both ways of one direction."""
+    costs: dict[str, list[Cost]] = {way: [] for way in WAYS}
+    for number in range(rounds + 1):
+        for way in WAYS:
+            cost = measure(way, source, made)
+            if number:  # the first fills caches
+                costs[way].append(cost)
+    seconds, size = middle_seconds(costs), source.stat().st_size / 2**20
+    share = max(cost.added for cost in costs[DEFAULT]) / size
+    bars = (
+        Bar("seconds over those of both frameworks", seconds[DEFAULT] / seconds[BY_HAND], TIME_BAR),
+        Bar("memory over the size of the file", share, MEMORY_BAR),
+    )
+    name = f"convert {size:.0f} MiB {source.suffix} to {made.suffix}; by hand: both frameworks"
+    return Case(name, fewest_cpu(costs), bars)
 
 
 def main() -> int:
@@ -107,31 +121,17 @@ def main() -> int:
         way, source, destination = sys.argv[2:]
         one(way, Path(source), Path(destination))
         return 0
-    met = True
+    quick = "--quick" in sys.argv
     with tempfile.TemporaryDirectory() as folder:
         pth, ckpt = Path(folder) / "given.pth", Path(folder) / "given.ckpt"
         for path in (pth, ckpt):
-            write(path, QUICK_LENGTH if "--quick" in sys.argv else LENGTH)
-        size = pth.stat().st_size / 2**20
-        for source, suffix in ((pth, ".ckpt"), (ckpt, ".pth")):
-            made = Path(folder) / f"made{suffix}"
-            measured: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
-            for number in range(ROUNDS + 1):
-                for way in WAYS:
-                    figures = measure(way, source, made)
-                    if number:  # the first fills caches
-                        measured[way].append(figures)
-            seconds = {w: statistics.median(s for s, _ in of) for w, of in measured.items()}
-            memory = {w: max(m for _, m in of) for w, of in measured.items()}
-            print(f"{size:.0f} MiB {source.suffix} -> {suffix}")
-            for way in WAYS:
-                print(f"  {way:<16} {seconds[way] * 1e3:9.1f} ms  {memory[way]:7.1f} MiB")
-            ratio = seconds["ours"] / seconds["both frameworks"]
-            share = memory["ours"] / size
-            print(f"  time: {ratio:.2f} of both frameworks (bar {TIME_BAR})")
-            print(f"  memory: {share:.2f} of the file (bar {MEMORY_BAR:.2f})")
-            met &= ratio <= TIME_BAR and share <= MEMORY_BAR
-    return 0 if met else 1
+            write(path, QUICK_LENGTH if quick else LENGTH)
+        return concluded(
+            [
+                converted(source, Path(folder) / f"made{suffix}", QUICK_ROUNDS if quick else ROUNDS)
+                for source, suffix in ((pth, ".ckpt"), (ckpt, ".pth"))
+            ]
+        )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from measuring.bars import Bar, Case, concluded
 
 RANKS = 8
 SIZES = (5_000, 50_000)
@@ -26,13 +27,13 @@ MEMORY_BAR = 1024.0  # MiB, at most
 _RUN = """
 import resource, sys, time
 import troubleshooter_nb as tnb
-start = time.perf_counter()
+start = time.process_time()
 left, right = (tnb.open_dump(path) for path in sys.argv[1:])
-opened = time.perf_counter()
+opened = time.process_time()
 pairing = tnb.pair_dumps(left, right)
-paired = time.perf_counter()
+paired = time.process_time()
 result = tnb.compare(left, right, pairing=pairing, progress=False)
-done = time.perf_counter()
+done = time.process_time()
 assert pairing.matched == len(left) == len(right), (pairing.matched, len(left))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(len(left), opened - start, paired - opened, done - paired, peak)
@@ -109,9 +110,12 @@ def main() -> int:
             )
             print(f"{entries:7,.0f} entries a side: {parts}; {per_entry[size] * 1e6:.0f} us each")
     growth = per_entry[SIZES[1]] / per_entry[SIZES[0]]
-    print(f"time per entry grows {growth:.2f} times (bar {GROWTH_BAR})")
-    print(f"peak memory {peak:.0f} MiB (bar {MEMORY_BAR:.0f})")
-    return 0 if growth <= GROWTH_BAR and peak <= MEMORY_BAR else 1
+    few, many = (f"{size // share:,}" for size in SIZES)
+    bars = (
+        Bar(f"time per entry, over that of {few}", growth, most=GROWTH_BAR),
+        Bar("peak memory", peak, most=MEMORY_BAR, unit="MiB"),
+    )
+    return concluded([Case(f"open, pair, compare {many} statistics a side", bars=bars)])
 
 
 if __name__ == "__main__":

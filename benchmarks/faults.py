@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import time
 from dataclasses import asdict
@@ -71,7 +72,8 @@ def main() -> int:
         options.failures.write_text(json.dumps(failed, indent=1, default=str))
     if options.run is not None:
         return 0
-    print(f"{time.perf_counter() - start:.0f} s in all")
+    middle = statistics.median(outcome.seconds for outcome in outcomes)
+    print(f"{time.perf_counter() - start:.0f} s in all; median of a comparison {middle:.3f} s")
     return int(not print_tables(outcomes))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,6 +13,14 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import is_number
+
+# Why a question is left out, and the words for it.
+_REASONS = {
+    "alike": "explanations.not_asked_alike",
+    "clock": "explanations.not_asked_clock",
+    "elements": "explanations.not_asked_elements",
+    "number": "explanations.not_asked_number",
+}
 
 
 class BudgetSpentError(Exception):
@@ -117,19 +125,22 @@ class Budget:
         """So many questions of one sort, of `count` in the default budget."""
         return round(min(self.times * count, 1 << 30))
 
-    def charge(self, elements: int) -> None:
-        """Count what is about to be read.
+    def require(self, elements: int) -> None:
+        """Raise unless so many elements may be read.
 
         Raises
         ------
         BudgetSpentError
             If it is more than one question may read, or than is left.
         """
-        more = self._of_question + elements
-        fits = more <= self.times * thresholds.QUESTION_ELEMENTS
+        fits = self._of_question + elements <= self.times * thresholds.QUESTION_ELEMENTS
         if not self._is_free and not (fits and self.read + elements <= self.elements):
             raise BudgetSpentError
-        self._of_question = more
+
+    def charge(self, elements: int) -> None:
+        """Count what is about to be read; raises as `require`."""
+        self.require(elements)
+        self._of_question += elements
         self.read += elements
 
     def may_ask(self, manner: Manner | None, *, is_first: bool = False) -> bool:
@@ -176,7 +187,7 @@ class Budget:
             return []
         total = self.asked + sum(left_out.values())
         reasons = [
-            Message(f"explanations.not_asked_{why}", count=count, seconds=self.elapsed)
+            Message(_REASONS[why], count=count, seconds=self.elapsed)
             for why, count in sorted(left_out.items())
         ]
         return [Message("explanations.not_asked", asked=self.asked, total=total, reasons=reasons)]
@@ -203,6 +214,3 @@ def check_budget(budget: object) -> None:
         raise ArgumentTypeError(Message("arguments.budget", value=repr(budget)))
     if not float(budget) >= 0:
         raise ArgumentError(Message("arguments.budget", value=repr(budget)))
-
-
-Charge = Callable[[int], None]

@@ -410,9 +410,10 @@ class _Inquiry:
         if backward and len(backward) == len(created):
             context = context_of(self.comparison, self.flow)
             places = {self.flow.place(row) for row in backward}
-            for place, ratios in gradient_ratios(self.operators).items():
-                if place in places:
-                    self._add(backward[0], detect_gradients(ratios, context))
+            row, none = backward[0], dict[Any, Any]()
+            found = self._put(row, gradient_ratios, self.operators, places, otherwise=none)
+            for ratios in found.values():
+                self._add(row, detect_gradients(ratios, context))
         later = [r for r in created if self.flow.place(r)[0] > self.flow.first_step]
         if later and later[0] == created[0]:
             self._ask_steps(later)

@@ -15,7 +15,6 @@ import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, check_fuzzy, pair_dumps
 from troubleshooter_nb.analysis.budget import check_budget
-from troubleshooter_nb.analysis.diagnosis import diagnosed
 from troubleshooter_nb.analysis.measuring import (
     Measurements,
     are_quick,
@@ -221,6 +220,9 @@ def _explained(
     measured: Comparison, noise: NoiseModel | None, budget: float, seconds: float
 ) -> Comparison:
     """The comparison with what diagnosis finds, or found before an interrupt."""
+    # A fifth of the time of importing the package, for which not every call asks.
+    from troubleshooter_nb.analysis.diagnosis import diagnosed
+
     found = measured
     try:
         found = diagnosed(measured, noise, budget=budget, seconds=seconds)

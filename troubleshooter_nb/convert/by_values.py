@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from troubleshooter_nb.convert.draft import GUESSED
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, ids_of
@@ -18,7 +19,6 @@ from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_ten
 from troubleshooter_nb.thresholds import FEWEST_RELATED, LARGEST_BY_VALUES, MOST_JOINED
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
-GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prove
 NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lacks
 _EQUAL = ("identical", "close")
 # What the blocks of packed tensors are called, in the order of torch.

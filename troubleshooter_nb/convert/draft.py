@@ -12,8 +12,6 @@ from typing import Any, get_args
 import numpy as np
 
 from troubleshooter_nb.analysis.align import pair_dumps
-from troubleshooter_nb.convert.by_values import GUESSED, with_values
-from troubleshooter_nb.convert.evidence import with_evidence
 from troubleshooter_nb.convert.kinds import (
     batch_norm_of,
     framework_of,
@@ -47,6 +45,7 @@ from troubleshooter_nb.weight_map import (
     reparametrized,
 )
 
+GUESSED = "weight_maps.paired_by"  # in the note of a row that names do not prove
 _MOST_NOTES = 60
 Shape = tuple[int, ...]
 
@@ -125,6 +124,10 @@ def draft_weight_map(source: Any, target: Any = None) -> WeightMap:
         drafted = _fitted(drafted)
         drafted = drafted.with_rows([*drafted.rows, *_tied_rows(drafted, to_side)])
         if from_side.dump is not None and to_side.dump is not None:
+            # Here, for what they bring from `metrics` is slow to import.
+            from troubleshooter_nb.convert.by_values import with_values
+            from troubleshooter_nb.convert.evidence import with_evidence
+
             drafted = with_values(drafted, from_side.dump, to_side.dump)
             drafted = with_evidence(drafted, from_side.dump, to_side.dump)
     notes = [*drafted.notes, *from_side.notes, *(to_side.notes if to_side else ())]

@@ -10,8 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from troubleshooter_nb.errors import (
     ArgumentError,
     FormatError,
@@ -25,7 +23,6 @@ from troubleshooter_nb.formats.file_source import named, opened, written_whole
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_nodes import whole
 from troubleshooter_nb.messages import (
-    Foreign,
     Message,
     ids_of,
     joined,
@@ -127,13 +124,9 @@ def write_weight_map(weight_map: WeightMap, path: str | PathLike[str]) -> Path:
     else:
         rows = [_plain(row) for row in weight_map.rows]
         labels = {"source": weight_map.source_label, "target": weight_map.target_label}
-        text = yaml.dump(
-            {**labels, "weights": rows},
-            Dumper=_Dumper,
-            sort_keys=False,
-            allow_unicode=True,
-            width=float("inf"),
-        )
+        from troubleshooter_nb.formats.yaml_text import dumped  # brings yaml, which is slow
+
+        text = dumped({**labels, "weights": rows})
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(path) as stream:
         stream.write(text.encode())
@@ -166,21 +159,6 @@ def _check_names(row: WeightRow, *, blank: bool) -> None:
             raise WeightMapError(Message("mappings.half_character", name=ascii(name)))
         if not blank and not name.strip():
             raise WeightMapError(Message("mappings.blank_name", name=name))
-
-
-class _Dumper(yaml.SafeDumper):
-    """The safe dumper, which here quotes and escapes what a yaml could change."""
-
-    def represent_str(self, text: str) -> yaml.ScalarNode:
-        """A scalar; without escapes some characters are breaks of lines, and come back as such."""
-        text = whole(text)
-        if text.isprintable():
-            return super().represent_str(text)
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
-
-
-_Dumper.add_representer(str, _Dumper.represent_str)
-_Dumper.add_multi_representer(str, _Dumper.represent_str)  # messages
 
 
 def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
@@ -251,29 +229,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-class _Loader(yaml.SafeLoader):
-    """The safe loader, which here refuses a key that stands twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                where = {"key": key.value, "line": key.start_mark.line + 1}
-                raise FormatError(Message("mappings.key_twice", **where))
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
-        return super().construct_mapping(node, deep=deep)
-
-
 def _of_yaml(content: bytes) -> tuple[list[WeightRow], dict[str, str]]:
     """The rows, and the labels of both sides."""
-    try:
-        loaded = yaml.load(content, _Loader)
-    except FormatError:
-        raise
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        why = Foreign(" ".join(str(error).split())[:200])
-        raise FormatError(Message("mappings.no_weight_map", why=why)) from None
+    from troubleshooter_nb.formats.yaml_text import loaded_once  # brings yaml, which is slow
+
+    loaded = loaded_once(content)
     rows = loaded.get("weights") if isinstance(loaded, dict) else None
     if not isinstance(rows, list):
         raise FormatError(Message("mappings.no_weight_map", why=Message("mappings.no_weights")))

@@ -10,8 +10,6 @@ from os import PathLike
 from pathlib import Path
 from typing import get_args
 
-import yaml
-
 from troubleshooter_nb.errors import ArgumentError, MappingFileError, TroubleshooterWarning, path_of
 from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.layer_names import LayerNames
@@ -499,8 +497,9 @@ def _scalar(text: str) -> str:
         raise MappingFileError(Message("mappings.half_character", name=ascii(text)))
     if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
-    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf"))
-    return quoted.strip()
+    from troubleshooter_nb.formats.yaml_text import quoted  # brings yaml, which is slow
+
+    return quoted(text)
 
 
 def _comments(lines: Iterable[str]) -> list[str]:

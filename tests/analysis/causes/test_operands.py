@@ -10,7 +10,7 @@ import pytest
 from tests.analysis.runs import Counted, Recorder, chain, draws
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.causes.case import Call, Twin
-from troubleshooter_nb.analysis.causes.histories import elements_of_ratios, gradient_ratios
+from troubleshooter_nb.analysis.causes.histories import gradient_ratios
 from troubleshooter_nb.analysis.causes.operands import Operators, elements_of, operands
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import find_origins
@@ -86,17 +86,14 @@ def test_only_gradients_that_a_side_lacks_are_read_and_only_of_the_places_asked_
                 recorder.add(name, f"fc{number}", "backward", "parameter", slot, values, "Linear")
         made.extend(Counted(entry.source.array) for entry in recorder.entries)
         entries = zip(recorder.entries, made[-len(recorder.entries) :], strict=True)
-        return Dump.from_entries([replace(entry, source=source) for entry, source in entries])
+        return Dump.from_entries([entry._replace(source=source) for entry, source in entries])
 
     operators = operators_of(run(3), run(4))
     before = [one.elements for one in made]
-    cost = elements_of_ratios(operators)
-    assert [one.elements for one in made] == before
     (ratios,) = gradient_ratios(operators).values()
     read = sum(one.elements for one in made) - sum(before)
-    assert (read, cost) == (16 * 16 + 16, 16 * 16 + 16)
+    assert read == 16 * 16 + 16
     alone = [one for one in ratios if np.isnan(one.factor)]
     assert {one.name for one in alone} == {"fc3.weight", "fc3.bias"}
     assert all(one.right_l2 > 0 and not one.left_l2 > 0 for one in alone)
     assert gradient_ratios(operators, [(7, 0)]) == {}
-    assert elements_of_ratios(operators, [(7, 0)]) == 0

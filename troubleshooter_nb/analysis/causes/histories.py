@@ -18,7 +18,6 @@ from troubleshooter_nb.analysis.flow import Flow, Place
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parameters_of_gradients
-from troubleshooter_nb.thresholds import LARGEST_READ
 
 _SIDES = ("left", "right")
 # Facts of a run card that factors are named after, by the detectors' words.
@@ -43,7 +42,7 @@ def gradient_ratios(
 
     Notes
     -----
-    Reads gradients that one side alone has, whole, see `elements_of_ratios`, and no others.
+    Reads gradients that one side alone has, whole.
     """
     flow, origins = operators.flow, operators.origins
     found: dict[Place, list[Ratio]] = defaultdict(list)
@@ -64,15 +63,6 @@ def gradient_ratios(
             )
         )
     return found
-
-
-def elements_of_ratios(operators: Operators, places: Container[Place] | None = None) -> int:
-    """Elements that `gradient_ratios` reads."""
-    flow = operators.flow
-    rows = [row for row, (_, leaf) in flow.gradient_rows.items() if leaf]
-    alone = [_alone(operators, row) for row in rows if places is None or flow.place(row) in places]
-    sizes = [math.prod(found[1].shape) for found in alone if found is not None]
-    return sum(size for size in sizes if size <= LARGEST_READ)
 
 
 def _alone(operators: Operators, row: int) -> tuple[int, ArraySource] | None:

@@ -28,7 +28,7 @@ from troubleshooter_nb.analysis.causes.layers.table import (
     PLAIN_FIRST,
     cause_of,
 )
-from troubleshooter_nb.analysis.causes.operands import operands
+from troubleshooter_nb.analysis.causes.operands import elements_of, operands
 from troubleshooter_nb.analysis.causes.thinned import thinned
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
@@ -81,6 +81,8 @@ def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = No
 def _replayed(call: Call, typical: float, fitters: Mapping[str, Fitter] | None) -> Replay:
     fitters = fitters or (BACKWARD_FITTERS if call.direction == "backward" else FITTERS)
     fitter = fitters.get(call.word)
+    if fitter is not None and call.outputs and (budget := call.outputs[0].budget) is not None:
+        budget.require(elements_of(call))
     sides = operands(call) if fitter is not None else None
     if fitter is None or sides is None:
         return Replay("unknown")

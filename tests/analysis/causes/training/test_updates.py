@@ -11,7 +11,6 @@ from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.training.history import (
     History,
     Track,
-    elements_of,
     sample,
 )
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
@@ -350,7 +349,7 @@ def test_big_tensors_are_read_in_part_and_broken_ones_are_left_out():
     gone = Track("gone", values=((*values[:2], None), values))
     samples = sample(History((whole, short, gone)))
     assert [one.track.name for one in samples] == ["big"]
-    assert sum(read) <= elements_of(History((whole, short, gone))) == 6 * 100_000
+    assert sum(read) <= 6 * 100_000
     assert detect_updates(History()) == []
 
 

@@ -99,16 +99,6 @@ def sample(history: History, most_elements: int = TRAINED_ELEMENTS) -> list[Samp
     return [one for one in read if one is not None]
 
 
-def elements_of(history: History, most_elements: int = TRAINED_ELEMENTS) -> int:
-    """Elements that `sample` reads at most, by the shapes alone."""
-    total = 0
-    for track in _chosen(history):
-        shape = next(one.shape for one in track.values[0] if one is not None)
-        steps = sum(map(len, (*track.values, *track.gradients)))
-        total += steps * min(math.prod(shape), most_elements)
-    return total
-
-
 def _chosen(history: History) -> list[Track]:
     """The tracks that are sampled, evenly spread over those without gaps."""
     usable = [track for track in history.tracks if _complete(track)]
