@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
-from troubleshooter_nb.analysis import engine, measuring
+from troubleshooter_nb.analysis import diagnosis, engine, measuring
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import IncompleteWarning
 from troubleshooter_nb.metrics.pairwise import PAIR_FIGURES
@@ -109,7 +109,7 @@ def test_an_interrupted_diagnosis_leaves_the_measured_comparison(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "diagnosed", interrupted)
+    monkeypatch.setattr(diagnosis, "diagnosed", interrupted)
     found, told, _ = compared(Here)
     assert [str(one.message) for one in told] == [str(found.notes[-1])]
     assert "all pairs were measured" in found.notes[-1]
@@ -166,7 +166,7 @@ SCRIPT = """
 import sys, time, warnings
 import numpy as np
 import troubleshooter_nb as tnb
-from troubleshooter_nb.analysis import engine, measuring
+from troubleshooter_nb.analysis import diagnosis, engine, measuring
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.naming import site_of_npy_stem
 
@@ -189,7 +189,7 @@ def waits(*asked, **options):
 
 
 if sys.argv[1] == "diagnosing":
-    engine.diagnosed = waits
+    diagnosis.diagnosed = waits
 sides = []
 for factor in (1, 2):
     entries = []

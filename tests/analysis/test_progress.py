@@ -123,7 +123,7 @@ def test_comparing_shows_its_diagnosis(seen, monkeypatch):
         assert seen.waits_for("looking for where and why")
         return measured
 
-    monkeypatch.setattr("troubleshooter_nb.analysis.engine.diagnosed", waits)
+    monkeypatch.setattr("troubleshooter_nb.analysis.diagnosis.diagnosed", waits)
     tnb.compare({"x": np.ones(3)}, {"x": np.zeros(3)})
     assert seen.is_cleared
 
