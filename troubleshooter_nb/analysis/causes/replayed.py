@@ -29,7 +29,7 @@ from troubleshooter_nb.analysis.causes.layers.table import (
     cause_of,
 )
 from troubleshooter_nb.analysis.causes.operands import elements_of, operands
-from troubleshooter_nb.analysis.causes.thinned import thinned
+from troubleshooter_nb.analysis.causes.thinned import rows_said, thinned
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
 
@@ -73,8 +73,11 @@ def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = No
     few = thinned(call) if fitters is None else None
     if few is not None:
         found = _replayed(few, typical, None)
-        if found.outcome == "same" or (found.outcome == "different" and found.suspicion):
+        if found.outcome == "same":
             return found
+        if found.outcome == "different" and found.suspicion is not None:
+            said = {**found.suspicion.evidence, "sampled": rows_said(few, call)}
+            return replace(found, suspicion=replace(found.suspicion, evidence=said))
     return _replayed(call, typical, fitters)
 
 

@@ -12,6 +12,7 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, Twin
 from troubleshooter_nb.analysis.causes.layers import activations, elementwise
 from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in, reading
+from troubleshooter_nb.messages import Message
 
 # Whose output rows are each computed from the same row of every input, and from parameters.
 ROWWISE = frozenset(("linear", "dense", "layernorm", "rmsnorm")) | frozenset(
@@ -91,6 +92,12 @@ def thinned(call: Call) -> Call | None:
     )
     outputs = (_of_rows(output, rows, shape), *call.outputs[1:])
     return replace(call, inputs=inputs, outputs=outputs, forward=forward)
+
+
+def rows_said(few: Call, whole: Call) -> Message:
+    """How many rows of how many a thinned call has."""
+    count, columns = few.outputs[0].shapes[1] or (0, 1)
+    return Message("evidence.some_rows", count=count, n=whole.outputs[0].size // columns)
 
 
 def _is_of_rows(twin: Twin, shape: tuple[int, ...]) -> bool:

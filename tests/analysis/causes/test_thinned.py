@@ -1,0 +1,142 @@
+"""Large calls that are computed again in some of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+from tests.analysis.runs import Counted, Recorder
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.case import Call, Twin
+from troubleshooter_nb.analysis.causes.thinned import RowsOf, thinned
+from troubleshooter_nb.dump import Dump
+
+ROWS, COLUMNS = 4096, 160  # more elements than a call is asked about whole
+Layer = Callable[..., np.ndarray]
+
+
+def twin(*shape: int, role: str = "input", worst: int = 0) -> Twin:
+    """A pair of counted arrays."""
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    figures = {"max_abs_index": worst}
+    return Twin(0, "x", role, sources=(Counted(values), Counted(values + 1)), figures=figures)
+
+
+def linear(*inputs: Twin, output: Twin, weight: Twin | None = None, word: str = "linear") -> Call:
+    """A forward call."""
+    parameters = {"weight": weight} if weight is not None else {}
+    return Call(word, "fc", "forward", inputs, (output,), parameters)
+
+
+def test_rows_are_spread_and_hold_the_largest_error() -> None:
+    worst = 4001
+    output = twin(ROWS, COLUMNS, role="output", worst=worst * COLUMNS + 3)
+    weight = twin(COLUMNS, 64, role="parameter")
+    few = thinned(linear(twin(ROWS, 64), output=output, weight=weight))
+    assert few is not None
+    (x,), (y,) = few.inputs, few.outputs
+    whole, part = output.right, y.right
+    assert whole is not None
+    assert part is not None
+    rows = [int(row[0]) // COLUMNS for row in part - 1]
+    assert worst in rows
+    assert len(rows) * COLUMNS == pytest.approx(thresholds.LAYER_SAMPLE, rel=0.02)
+    assert np.diff(rows).max() <= 2 * ROWS // (len(rows) // thresholds.ROWS_IN_A_RUN)
+    assert np.array_equal(part, whole[rows])
+    assert x.left is not None
+    assert [int(row[0]) // 64 for row in x.left] == rows
+    assert few.parameters["weight"] is weight
+
+
+def test_leading_axes_are_rows() -> None:
+    output = twin(4, 1024, COLUMNS, role="output")
+    few = thinned(linear(twin(4, 1024, 32), output=output))
+    assert few is not None
+    assert few.inputs[0].shapes[0] == (few.outputs[0].shapes[0][0], 32)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        linear(twin(64, 64), output=twin(64, COLUMNS)),  # small
+        linear(twin(ROWS, 64), output=twin(ROWS, COLUMNS), word="softmax"),  # any axis
+        linear(twin(ROWS, 64), output=twin(ROWS, COLUMNS), word="conv2d"),
+        linear(twin(ROWS, 64), twin(64, 64), output=twin(ROWS, COLUMNS)),  # of other rows
+        linear(twin(ROWS, 64), output=twin(ROWS * COLUMNS)),
+        Call("linear", "fc", "forward", (), ()),
+    ],
+)
+def test_what_cannot_be_thinned_is_asked_whole(call: Call) -> None:
+    assert thinned(call) is None
+
+
+def test_runs_of_rows_are_read_at_once() -> None:
+    values = np.arange(60, dtype=np.float32).reshape(12, 5)
+    source = Counted(values)
+    rows = RowsOf(source, (10, 15, 20, 40), 5)
+    assert (rows.shape, rows.size_bytes, rows.files()) == ((4, 5), 80, ())
+    assert np.array_equal(rows.read(0, 20).reshape(4, 5), values[[2, 3, 4, 8]])
+    assert source.elements == 20
+    assert np.array_equal(rows.read(7, 9), values[3, 2:4])
+
+
+def _norm(x: np.ndarray, eps: float = 1e-5, **parameters: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(-1, keepdims=True)
+    scaled = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + eps)
+    return scaled * parameters["weight"] + parameters["bias"]
+
+
+def _dense(x: np.ndarray, *, adds: bool = True, **parameters: np.ndarray) -> np.ndarray:
+    y = x.astype(np.float64) @ parameters["weight"].T.astype(np.float64)
+    return y + parameters["bias"] if adds else y
+
+
+def _gelu(x: np.ndarray, *, tanh: bool = False) -> np.ndarray:
+    wide = x.astype(np.float64)
+    if tanh:
+        return 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+    # Abramowitz and Stegun 7.1.26 would be too coarse here.
+    from math import erf
+
+    return 0.5 * wide * (1 + np.vectorize(erf, otypes=[float])(wide / np.sqrt(2)))
+
+
+FAULTS: dict[str, tuple[str, str, Layer, Layer]] = {
+    "norm_eps": ("norm", "LayerNorm", lambda x, **p: _norm(x, 1e-3, **p), _norm),
+    "bias_missing": ("fc", "Linear", lambda x, **p: _dense(x, adds=False, **p), _dense),
+    "gelu_variant": ("act", "GELU", lambda x: _gelu(x, tanh=True), _gelu),
+}
+
+
+def run(path: str, layer: str, function: Layer, shapes: Sequence[tuple[str, int]]) -> Dump:
+    """One call over many rows."""
+    random = np.random.default_rng(2)
+    recorder = Recorder()
+    x = 0.1 * random.standard_normal((ROWS, COLUMNS), np.float32)
+    parameters = {
+        name: random.standard_normal((COLUMNS,) * ndim, np.float32) for name, ndim in shapes
+    }
+    recorder.call(path, layer, function, x, **parameters)
+    return Dump.from_entries(recorder.entries)
+
+
+@pytest.mark.parametrize("cause", FAULTS)
+def test_some_rows_prove_what_all_of_them_do(cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, layer, wrong, right = FAULTS[cause]
+    shapes = {"norm": [("weight", 1), ("bias", 1)], "fc": [("weight", 2), ("bias", 1)]}
+    runs = [run(path, layer, one, shapes.get(path, [])) for one in (wrong, right)]
+    few = tnb.compare(*runs).findings
+    monkeypatch.setattr(thresholds, "THINNED_FROM", 1 << 40)
+    whole = tnb.compare(*runs).findings
+    assert [finding.cause for finding in few] == [finding.cause for finding in whole] == [cause]
+    assert few[0].confidence == pytest.approx(whole[0].confidence, abs=0.01)
+    assert few[0].evidence["sampled"] == f"1,632 of {ROWS:,} rows"
+    for side in ("left", "right"):
+        told = few[0].evidence[side], whole[0].evidence[side]
+        assert told[0] == (
+            told[1] if isinstance(told[1], str) else pytest.approx(told[1], rel=1e-3)
+        )
