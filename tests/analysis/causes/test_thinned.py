@@ -134,7 +134,7 @@ def test_some_rows_prove_what_all_of_them_do(cause: str, monkeypatch: pytest.Mon
     whole = tnb.compare(*runs).findings
     assert [finding.cause for finding in few] == [finding.cause for finding in whole] == [cause]
     assert few[0].confidence == pytest.approx(whole[0].confidence, abs=0.01)
-    assert few[0].evidence["sampled"] == f"1,632 of {ROWS:,} rows"
+    assert few[0].evidence["sampled"].endswith(f" of {ROWS:,} rows")
     for side in ("left", "right"):
         told = few[0].evidence[side], whole[0].evidence[side]
         assert told[0] == (
