@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.analysis.runs import Recorder, chain, draws
+from tests.analysis.runs import Counted, Recorder, chain, draws
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.dump import Dump
@@ -77,3 +77,21 @@ def test_a_value_of_another_shape_is_known_again_by_what_it_holds(turned):
     by_path = {node.path: node for node in flow.nodes}
     given = by_path["b"].inputs[0]
     assert flow.producer.get(given) == (None if turned else by_path["a"].outputs[0])
+
+
+def test_a_large_value_of_another_shape_is_known_again_by_some_of_its_elements():
+    counted: list[Counted] = []
+
+    def recorded(batch: int) -> Dump:
+        recorder = Recorder()
+        x = draws(6, x=(batch, 1024))["x"]
+        for number in range(3):
+            x = recorder.call(f"act{number}", "Tanh", np.tanh, x)
+        counted.extend(Counted(entry.source.array) for entry in recorder.entries)
+        entries = zip(recorder.entries, counted[-len(recorder.entries) :], strict=True)
+        return Dump.from_entries([entry._replace(source=source) for entry, source in entries])
+
+    flow = flow_of(recorded(256), recorded(384))
+    made = {flow.node_of[row].path: flow.node_of[by].path for row, by in flow.producer.items()}
+    assert made == {"act1": "act0", "act2": "act1"}
+    assert max(one.elements for one in counted) == 1 << 16

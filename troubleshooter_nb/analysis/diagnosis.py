@@ -141,7 +141,7 @@ class _Inquiry:
         # What costs little is asked whatever others of its kind gave, but for roots with noise on
         # them, of which there may be a great many.
         is_large = math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
-        is_noise = question is detect_root and self.origins.error[row] <= thresholds.IN_PLACE
+        is_noise = row not in self.flow.node_of and self.origins.error[row] <= thresholds.IN_PLACE
         manner = self._manner(row, question) if is_large or is_noise else None
         is_first = row == self.first
         if not self.budget.may_ask(manner, is_first=is_first):
@@ -222,9 +222,12 @@ class _Inquiry:
         peers = self._peers()
         rows = sorted(rows, key=origins.time)
         for row in self._up_to(rows, thresholds.MOST_ROOTS):
-            twin = self.operators.root(row)
-            others, near = peers[twin.role].but(row), peers[twin.role].near(row, twin)
-            self._add(row, self._put(row, detect_root, twin, others, near, otherwise=_NONE))
+            self._add(row, self._put(row, self._root_causes, row, peers, otherwise=_NONE))
+
+    def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
+        twin = self.operators.root(row)
+        same = peers[twin.role]
+        return detect_root(twin, same.but(row), same.near(row, twin))
 
     def _peers(self) -> Mapping[str, Peers]:
         """Root tensors of every role."""

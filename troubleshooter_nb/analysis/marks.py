@@ -7,14 +7,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from troubleshooter_nb.dump import Dump
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource, Dump, read_rows
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.summary import summarise
 from troubleshooter_nb.table import Table
-from troubleshooter_nb.thresholds import LARGEST_READ
+from troubleshooter_nb.thresholds import TIES_SAMPLE
 
 _SIDES = ("left", "right")
 _VALUE = ("min", "max", "l2")
+_RUN = 1 << 12  # elements that are read side by side
 # Of the left and the right side; None for constants and for values that nothing is known of.
 Mark = tuple[int | None, int | None]
 
@@ -28,7 +31,7 @@ class Marks:
         The columns of the comparison.
     dumps : sequence of Dump
         Left, right. What was not compared, as its partner has another shape, has no figures: each
-        side of at most `LARGEST_READ` elements is read whole for them, once, where `of` is asked.
+        side is read for them, once, where `of` is asked; of large ones `TIES_SAMPLE` elements.
     """
 
     def __init__(self, result: Table, dumps: Sequence[Dump]) -> None:
@@ -65,8 +68,18 @@ class Marks:
 
     def _summary(self, row: int, side: int) -> tuple[float, float, float]:
         source = self._dumps[side].sources[int(self._result[f"{_SIDES[side]}_entry"][row])]
-        if source is not None and math.prod(source.shape) <= LARGEST_READ:
+        if source is not None:
             with contextlib.suppress(ReadError):
-                figures = summarise(source.read, math.prod(source.shape))[0]
+                values = _some(source)
+                figures = summarise(lambda start, stop: values[start:stop], len(values))[0]
                 return figures["min"], figures["max"], figures["l2"]
         return math.nan, math.nan, math.nan
+
+
+def _some(source: ArraySource) -> np.ndarray:
+    """All values of a small tensor, of a large one runs that are spread over it; shape (n,)."""
+    size = math.prod(source.shape)
+    if size <= TIES_SAMPLE:
+        return source.read(0, size)
+    starts = np.linspace(0, size - _RUN, TIES_SAMPLE // _RUN).astype(np.int64)
+    return read_rows(source, starts.tolist(), _RUN).reshape(-1)

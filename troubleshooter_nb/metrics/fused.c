@@ -8,41 +8,19 @@
  * accumulators, what is left over as numpy divides it, rows and blocks along a binary tree. Compile with
  * -ffp-contract=off and without -ffast-math, or the bits change.
  */
-#include <math.h>
+#include "loops.h"
 #include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#define LEAF 128
-#define LANES 8
-#define HALF 4
 #define SUMS 7
 #define BINS 2048
 #define LEAVES_IN_ROW 64 /* a row is what pairwise_sum leaves to numpy */
 #define LEAVES_IN_BLOCK 1024
-
-/* The baseline, an AVX2 and an AVX-512 version in one library, chosen when it is loaded. */
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
-#define HAS_AVX512 1
-#include <immintrin.h>
-#define WITH_AVX512 __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,popcnt")))
-#endif
-#if defined(HAS_AVX512) && !defined(__clang__)
-#define VECTORISED __attribute__((target_clones("avx2", "default")))
-#else
-#define VECTORISED
-#endif
-#define INLINE static inline __attribute__((always_inline))
 
 #define FIRST_VALUES 1024 /* as in thresholds.py */
 #define EXPONENTS 96
 #define LOWEST (1023 - 63) /* field of the second of partial.EXPONENTS: the first takes all below */
 #define SQUARE_BOUND 1e300 /* NaN compares false; squares of what is summed here stay far below */
 #define MOST_BLOCKS_LOG2 46
-
-typedef double reals __attribute__((vector_size(8 * HALF)));
-typedef int64_t bits __attribute__((vector_size(8 * HALF)));
-typedef float floats __attribute__((vector_size(4 * HALF)));
 
 /* Largest values and counts over all elements so far. `equal` is counted of float64 alone: elsewhere
  * an error is 0 where its exponent field is. */
@@ -98,11 +76,6 @@ INLINE const void *fetch(const struct side *side, int64_t from, int64_t count, v
         return stored;
     side->widen(stored, count, side->table, memory);
     return memory;
-}
-
-INLINE double value(const void *values, int64_t i, int doubles)
-{
-    return doubles ? ((const double *)values)[i] : ((const float *)values)[i];
 }
 
 INLINE float of_bits(uint32_t bits)
@@ -201,42 +174,15 @@ WITH_AVX512 static void float16_avx512(const void *restrict stored, int64_t coun
 static widening *const AVX512[KINDS][2] = WIDENING_TABLE(avx512);
 #endif
 
-INLINE reals larger(reals a, reals b)
-{
-    bits mask = (bits)(a > b);
-    return (reals)(((bits)a & mask) | ((bits)b & ~mask));
-}
-
 INLINE reals magnitude(reals a)
 {
     return (reals)((bits)a & INT64_MAX);
-}
-
-INLINE double largest(reals a)
-{
-    double top = a[0];
-    for (int j = 1; j < HALF; j++)
-        top = a[j] > top ? a[j] : top;
-    return top;
 }
 
 /* How many are true, which is -1 in a vector. */
 INLINE int64_t total(bits truths)
 {
     return -(truths[0] + truths[1] + truths[2] + truths[3]);
-}
-
-INLINE reals four(const void *values, int64_t at, int doubles)
-{
-    floats narrow;
-    reals wide;
-
-    if (doubles) {
-        memcpy(&wide, (const double *)values + at, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, (const float *)values + at, sizeof narrow);
-    return __builtin_convertvector(narrow, reals);
 }
 
 /* What of a run and of the one after it. */
@@ -377,14 +323,6 @@ VECTORISED static int leaves_portable(const struct side *left, const struct side
 #ifdef HAS_AVX512
 #define VECTOR 16 /* float32 */
 #define MOST_ROWS 32 /* comparing with so many exponents still beats going element by element */
-
-/* The sum of 8 lanes, neighbours first. */
-WITH_AVX512 static inline double sum_of_lanes(__m512d lanes)
-{
-    __m256d pairs = _mm256_hadd_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
-    __m128d halves = _mm_add_pd(_mm256_castpd256_pd128(pairs), _mm256_extractf128_pd(pairs, 1));
-    return _mm_cvtsd_f64(halves) + _mm_cvtsd_f64(_mm_unpackhi_pd(halves, halves));
-}
 
 /* Count the errors of a leaf by exponent: each exponent that may occur is compared with all of them
  * at once, as the errors of one leaf seldom differ in many. */
@@ -611,18 +549,6 @@ static void any_length(const struct side *left, const struct side *right, int64_
                 sums[s] += more[s];
         }
     }
-}
-
-/* metrics.partial.tree_sum: neighbours first, an odd one at the end waits for the next round. */
-static double tree_sum(double *values, int64_t count)
-{
-    for (; count > 1; count = count / 2 + count % 2) {
-        for (int64_t i = 0; i < count / 2; i++)
-            values[i] = values[2 * i] + values[2 * i + 1];
-        if (count % 2)
-            values[count / 2] = values[count - 1];
-    }
-    return values[0];
 }
 
 /* The sums of one block, which may be shorter than others; 0 where it is left to numpy. */
@@ -905,23 +831,13 @@ static int measure(const struct pair *pair, int64_t start, const float *tables, 
     return 1;
 }
 
-#ifdef HAS_AVX512
-static int has_avx512(void)
-{
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
-#endif
-
 static int64_t measure_all(struct pair *pairs, int64_t count, int64_t start, double rtol,
                            double atol, const float *tables, char *columns, int portable)
 {
     struct task task = {.rtol = rtol, .atol = atol};
     int64_t done = 0;
 
-#ifdef HAS_AVX512
     portable |= !has_avx512();
-#endif
     for (int64_t i = 0; i < count; i++) {
         struct row row = row_of(columns, count, i);
         if (KIND(pairs[i].left_code) && KIND(pairs[i].right_code))
@@ -951,8 +867,7 @@ int64_t portable_pairs(struct pair *pairs, int64_t count, int64_t start, double 
     return measure_all(pairs, count, start, rtol, atol, tables, columns, 1);
 }
 
-/* `count` values from element `from` on as float32, or as float64 where `doubles`: where they lie, or in
- * the memory given. For locate_loop.c, which wants more than a leaf at a time. */
+/* For locate_loop.c, which wants more than a leaf at a time; see loops.h. */
 const void *fetch_run(const char *data, int64_t code, int64_t from, int64_t count,
                       const float *tables, int doubles, int portable, void *memory)
 {

@@ -5,36 +5,14 @@
  * leaves along a binary tree; a column row after row. Compile with -ffp-contract=off and without
  * -ffast-math, or the bits change.
  */
+#include "loops.h"
 #include <float.h>
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
 
-#define LEAF 128
-#define LANES 8
-#define HALF 4
 #define GROUP 4 /* rows that share one visit of their columns' sums */
 #define WORST 8
 #define EDGES 9
 #define BINS (EDGES + 1)
 #define PIECE 2048
-
-/* The baseline, an AVX2 and an AVX-512 version in one library, chosen when it is loaded. */
-#if defined(__x86_64__) && defined(__GNUC__) && defined(__linux__)
-#define HAS_AVX512 1
-#include <immintrin.h>
-#define WITH_AVX512 __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq")))
-#endif
-#if defined(HAS_AVX512) && !defined(__clang__)
-#define VECTORISED __attribute__((target_clones("avx2", "default")))
-#else
-#define VECTORISED
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-typedef double reals __attribute__((vector_size(8 * HALF)));
-typedef int64_t bits __attribute__((vector_size(8 * HALF)));
-typedef float floats __attribute__((vector_size(4 * HALF)));
 
 /* Sums along an axis in `bins` equal parts of `length` indices, which lie `inner` apart. */
 struct axis {
@@ -66,41 +44,10 @@ struct place {
     double *widened, *cleaned;       /* both sides */
 };
 
-INLINE reals larger(reals a, reals b)
-{
-    bits mask = (bits)(a > b);
-    return (reals)(((bits)a & mask) | ((bits)b & ~mask));
-}
-
 INLINE reals smaller(reals a, reals b)
 {
     bits mask = (bits)(a < b);
     return (reals)(((bits)a & mask) | ((bits)b & ~mask));
-}
-
-INLINE double largest(reals a)
-{
-    double top = a[0];
-    for (int j = 1; j < HALF; j++)
-        top = a[j] > top ? a[j] : top;
-    return top;
-}
-
-INLINE double value(const void *values, int64_t at, int doubles)
-{
-    return doubles ? ((const double *)values)[at] : (double)((const float *)values)[at];
-}
-
-INLINE reals lanes(const void *values, int64_t at, int doubles)
-{
-    reals wide;
-    floats narrow;
-    if (doubles) {
-        memcpy(&wide, (const double *)values + at, sizeof wide);
-        return wide;
-    }
-    memcpy(&narrow, (const float *)values + at, sizeof narrow);
-    return __builtin_convertvector(narrow, reals);
 }
 
 /* First index of a tile's successor along an axis. */
@@ -363,7 +310,7 @@ INLINE double some_rows_portable(struct leaves *l, int count, int doubles)
             memcpy(&column, l->column_sums + at, sizeof column);
             for (int g = 0; g < count; g++) {
                 const int64_t from = at + g * l->stride;
-                reals a = lanes(l->left, from, doubles), b = lanes(l->right, from, doubles);
+                reals a = four(l->left, from, doubles), b = four(l->right, from, doubles);
                 reals error = (reals)((bits)(a - b) & INT64_MAX), scaled = error;
                 if (doubles) {
                     error = smaller(error, most);
@@ -404,14 +351,6 @@ WITH_AVX512 INLINE __m512d lanes_avx512(const void *values, int64_t at, int doub
 {
     return doubles ? _mm512_loadu_pd((const double *)values + at)
                    : _mm512_cvtps_pd(_mm256_loadu_ps((const float *)values + at));
-}
-
-/* The sum of 8 lanes, neighbours first. */
-WITH_AVX512 INLINE double sum_of_lanes(__m512d lanes)
-{
-    __m256d pairs = _mm256_hadd_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
-    __m128d halves = _mm_add_pd(_mm256_castpd256_pd128(pairs), _mm256_extractf128_pd(pairs, 1));
-    return _mm_cvtsd_f64(halves) + _mm_cvtsd_f64(_mm_unpackhi_pd(halves, halves));
 }
 
 WITH_AVX512 INLINE double some_rows_avx512(struct leaves *l, int count, int doubles)
@@ -525,18 +464,6 @@ static void strip(struct place *p, const struct block *b, int64_t column, int64_
     }
 }
 
-/* metrics.partial.tree_sum: neighbours first, an odd one at the end waits for the next round. */
-static double tree_sum(double *values, int64_t count)
-{
-    for (; count > 1; count = count / 2 + count % 2) {
-        for (int64_t i = 0; i < count / 2; i++)
-            values[i] = values[2 * i] + values[2 * i + 1];
-        if (count % 2)
-            values[count / 2] = values[count - 1];
-    }
-    return values[0];
-}
-
 static void add_up(struct place *p, const struct block *b)
 {
     const int64_t whole = b->width / LEAF, rest = b->width % LEAF;
@@ -607,20 +534,6 @@ static void add_block(struct place *p, struct block *b, int portable)
     for (int64_t k = 0; k < p->count_of_column_axes; k++)
         add_to_axis(&p->column_axes[k], p->column_sums, b->column, b->width);
 }
-
-static int has_avx512(void)
-{
-#ifdef HAS_AVX512
-    return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-#else
-    return 0;
-#endif
-}
-
-/* In fused.c. */
-const void *fetch_run(const char *data, int64_t code, int64_t from, int64_t count,
-                      const float *tables, int doubles, int portable, void *memory);
 
 /* Adds whole rows of the view, or a part of one, to what is known, block by block.
  *
