@@ -37,6 +37,7 @@ from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import Comparison, Finding
 from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import IncompleteWarning, ReadError
@@ -54,6 +55,7 @@ _ABSENT = {"weight": "bn_gamma_ignored", "gamma": "bn_gamma_ignored"}
 _ABSENT |= {"bias": "bias_missing", "beta": "bias_missing"}
 
 
+@uncollected()
 def diagnosed(
     comparison: Comparison,
     model: NoiseModel | None = None,
@@ -187,6 +189,9 @@ class _Inquiry:
 
     def _ask_folded(self) -> None:
         """Look for weights that hold the norm which follows them on the other side."""
+        # Whatever a running variance is called: to ask all layers costs more than all names do.
+        if not any("var" in text for name in ("path", "slot") for text in self.flow.site[name]):
+            return
         layers = self.operators.layers()
         if not any("running_var" in layer for _, layer in layers):
             return

@@ -28,6 +28,7 @@ from troubleshooter_nb.analysis.progress import Watch, watched
 from troubleshooter_nb.analysis.rows import Rows, Walk, rows_of
 from troubleshooter_nb.analysis.samples import without_views
 from troubleshooter_nb.analysis.shards.ranks import missing_places
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import Comparison, evidence_dataset, value_range
 from troubleshooter_nb.dump import ArraySource, Dump, reading
 from troubleshooter_nb.errors import (
@@ -182,9 +183,10 @@ def _compared(
     drill_downs: int,
 ) -> Comparison:
     """The comparison as measured; what an interrupt left is in its notes."""
-    rows = rows_of(pairing, walk)
-    pieces = pieces_of(rows)
-    batches, measured = batches_of(pieces), Measurements(pieces, rows)
+    with uncollected():
+        rows = rows_of(pairing, walk)
+        pieces = pieces_of(rows)
+        batches, measured = batches_of(pieces), Measurements(pieces, rows)
     watch.count(sum(batch.size_bytes for batch in batches))
     result, is_whole = None, False
     evidence: dict[int, xr.Dataset] = {}

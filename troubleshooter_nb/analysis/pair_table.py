@@ -11,6 +11,7 @@ import xarray as xr
 from troubleshooter_nb.analysis.measuring import Measurements
 from troubleshooter_nb.analysis.recorded import judge_recorded
 from troubleshooter_nb.analysis.rows import Rows
+from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import (
     RESULT_COLUMNS,
     SCHEMA,
@@ -36,6 +37,7 @@ _KINDS: Mapping[str, Any] = {
 _NOT_MEASURED = {"str": "", "tuple": None, "int64": -1, "float64": np.nan, "bool": False}
 
 
+@uncollected()
 def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.Dataset:
     """`Comparison.result`: one row each, those that were not measured included."""
     columns = {

@@ -92,8 +92,13 @@ def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:
 
 def _are_exact(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Which rows hold integers or bool."""
-    dtypes = [_dtype(name) for name in flow.result["right_dtype"][rows].tolist()]
-    return np.array([d is not None and arithmetic_of(d) == "integer" for d in dtypes], bool)
+    return np.array([_is_exact(name) for name in flow.result["right_dtype"][rows].tolist()], bool)
+
+
+@cache
+def _is_exact(name: str) -> bool:
+    dtype = _dtype(name)
+    return dtype is not None and arithmetic_of(dtype) == "integer"
 
 
 def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:
@@ -104,6 +109,7 @@ def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:
     return found
 
 
+@cache
 def _largest_rounding(left: str, right: str) -> float:
     """Relative error that a conversion or a save leaves at most; nan for unknown dtypes."""
     dtypes = _dtype(left), _dtype(right)
