@@ -147,7 +147,7 @@ def test_the_clock_stops_and_the_note_says_when(monkeypatch: pytest.MonkeyPatch)
     found = tnb.compare(left, right)
     (note,) = not_asked(found)
     assert [reason.id for reason in note.values["reasons"]] == ["explanations.not_asked_clock"]
-    assert "The diagnosis put 1 of " in note
+    assert "The diagnosis asked 1 of " in note
     # It is by the clock alone that questions are left out.
     assert not_asked(tnb.compare(left, right, budget=math.inf)) == []
 
@@ -157,8 +157,8 @@ def test_noise_of_one_kind_is_asked_about_twice_and_the_rest_in_one_line() -> No
     found = tnb.compare(left, right)
     assert found.findings == ()
     assert not_asked(found) == [
-        "The diagnosis put 2 of 9 questions; left out: 7 about differences like others that"
-        " nothing explained. compare(..., budget=4) asks on."
+        "The diagnosis asked 2 of 9 questions, not 7 like others without an answer;"
+        " budget=4 asks on."
     ]
     assert not_asked(tnb.compare(left, right, budget=5)) == []
 
