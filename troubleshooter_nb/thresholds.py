@@ -415,6 +415,8 @@ LARGEST_LOOK = 1 << 26  # Bytes that are read for one look at a row.
 TIES_BYTES = 1 << 26
 # Of a tensor that no statistics describe at most so many values are read, from its beginning.
 TIES_SAMPLE = 1 << 16
+# Values that tell large tensors from each other, in so many runs.
+MARK_SAMPLE, MARK_RUNS = 1 << 12, 16
 CONSTANT_BYTES = 1 << 20  # Checksums of constant tensors are known in advance up to this size.
 # Larger tensors are looked at in so many elements where all are not needed.
 TENSOR_SAMPLE = 1 << 20
@@ -552,9 +554,9 @@ NORM_SEARCH_ROUNDS = (3, 7)
 # Two differences are of one kind within so many times of the relative error and of the mean over
 # the root mean square of the error, and this share of elements that differ. By hand.
 LIKE_ERROR, LIKE_EVENNESS, LIKE_UNEQUAL = 2.0, 1.1, 0.1
-# Below this relative error values lie where they belong: no other order, layer or draw leaves as
-# little. By hand.
-IN_PLACE = 0.05
+# Error over the spread of the values about their mean below which they lie where they belong: no
+# other order, layer or draw leaves as little. By hand.
+IN_PLACE = 1e-3
 MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are news. By hand.
 # Largest error over the root mean square, and mean over it, of errors that are spread over the
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.

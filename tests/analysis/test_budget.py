@@ -312,3 +312,80 @@ def test_a_head_that_left_its_embedding_a_little_is_still_seen() -> None:
         "lm_head.weight": table + np.float32(1e-3) * random.standard_normal(table.shape, "f"),
     }
     assert [f.cause for f in tnb.compare(left, right).findings] == ["tied_weights_broken"]
+
+
+def _transposed_inside(values: np.ndarray) -> np.ndarray:
+    rows = values.reshape(len(values), 64, -1)
+    return np.ascontiguousarray(rows.swapaxes(1, 2)).reshape(values.shape)
+
+
+def _symmetric(random: np.random.Generator) -> np.ndarray:
+    values = random.standard_normal((600, 600))
+    return (values + values.T) / 2 + 5e-4 * random.standard_normal(values.shape)
+
+
+Made = Callable[[np.random.Generator], np.ndarray]
+# Whose values hardly differ from themselves in another order: name, values, what was done to them.
+HIDDEN: dict[str, tuple[str, Made, Callable[[np.ndarray], np.ndarray]]] = {
+    "a nearly symmetric matrix": ("cov.weight", _symmetric, np.transpose),
+    "far from zero, rows in another order": (
+        "input",
+        lambda random: -10.8 + 0.05 * random.standard_normal((2048, 256)),
+        lambda values: values[np.random.default_rng(1).permutation(len(values))],
+    ),
+    "far from zero, shifted": (
+        "lm.output",
+        lambda random: -10.8 + 0.05 * random.standard_normal((2048, 256)),
+        lambda values: np.roll(values, 1, 0),
+    ),
+    "whole numbers kept as floats": (
+        "position_ids",
+        lambda random: np.arange(1000.0, 301000.0),
+        lambda values: values.astype("bfloat16").astype("f"),
+    ),
+    "whole numbers, reversed": (
+        "input",
+        lambda random: 50000.0 + random.integers(0, 2000, (600, 400)),
+        lambda values: values[::-1],
+    ),
+    "scales near one, another layout": (
+        "norms.weight",
+        lambda random: 1 + 0.02 * random.standard_normal((48, 4096)),
+        _transposed_inside,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_values_that_hide_their_order_are_read_whole(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, made, changed = HIDDEN[case]
+    right = made(np.random.default_rng(8)).astype(np.float32)
+    left = np.ascontiguousarray(changed(right))
+    looked = tnb.compare({name: left}, {name: right})
+    monkeypatch.setattr(thresholds, "SCREENED_FROM", 1 << 40)
+    whole = tnb.compare({name: left}, {name: right})
+    assert looked.findings == whole.findings
+    assert looked.observed == whole.observed
+    assert looked.findings or looked.observed
+
+
+def test_an_endless_budget_reads_everything() -> None:
+    left, right = noisy(3, (512, 512))
+    reads: list[int] = []
+    tnb.compare(dump_of(left, reads), dump_of(right, reads), budget=math.inf)
+    # Compared, and then asked about; the first one is looked at once more.
+    assert sum(reads) >= 2 * 2 * 3 * 512 * 512
+
+
+def test_the_note_names_a_larger_budget() -> None:
+    left, right = noisy(40, (512, 300))
+    for budget, more in ((0, "budget=1 "), (1, "budget=4 "), (4, "budget=16 ")):
+        (note,) = not_asked(tnb.compare(left, right, budget=budget))
+        assert more in note
+
+
+def test_a_number_beyond_float64_is_no_budget() -> None:
+    with pytest.raises(tnb.ArgumentError, match="budget must be a number"):
+        tnb.compare({"a": np.ones(3)}, {"a": np.ones(3)}, budget=10**400)

@@ -94,4 +94,4 @@ def test_a_large_value_of_another_shape_is_known_again_by_some_of_its_elements()
     flow = flow_of(recorded(256), recorded(384))
     made = {flow.node_of[row].path: flow.node_of[by].path for row, by in flow.producer.items()}
     assert made == {"act1": "act0", "act2": "act1"}
-    assert max(one.elements for one in counted) == 1 << 16
+    assert max(one.elements for one in counted) == 1 << 12

@@ -187,3 +187,34 @@ def test_what_a_task_finds_travels():
     assert again.pairs == found.pairs == [0]
     assert same(again.partials.at(0), found.partials.at(0))
     assert same(again.slices[0][2], found.slices[0][2])
+
+
+def test_a_source_may_give_the_same_memory_at_every_read():
+    class Reused:
+        """One buffer for all that is read, as a source of a user's own may have."""
+
+        buffer = np.empty(1200, np.float32)
+        shape, dtype, size_bytes = (30, 40), np.dtype("f4"), 4800
+
+        def __init__(self, values):
+            self.values = values.reshape(-1)
+
+        def files(self):
+            return ()
+
+        def read(self, start, stop, into=None):
+            self.buffer[: stop - start] = self.values[start:stop]
+            return self.buffer[: stop - start]
+
+    class Other(Reused):
+        buffer = np.empty(1200, np.float32)
+
+    values = [np.random.default_rng(i).standard_normal((30, 40)).astype("f") for i in range(6)]
+    sides = [
+        Dump.from_entries(
+            [Entry(f"t{i}", Site("file", f"t{i}"), kind(v)) for i, v in enumerate(some)]
+        )
+        for kind, some in ((Reused, [v * 1.5 for v in values]), (Other, values))
+    ]
+    found = tnb.compare(*sides, diagnose=False)
+    assert found.result["verdict"].values.tolist() == ["differs"] * 6

@@ -111,8 +111,13 @@ class Budget:
         return self.times * share if self.times else 0.0
 
     @property
+    def is_endless(self) -> bool:
+        """Whether everything is to be asked, of all elements."""
+        return math.isinf(self.times)
+
+    @property
     def elapsed(self) -> float:
-        """Seconds since the diagnosis began."""
+        """Seconds that the diagnosis computed so far; waiting for a disk is bounded by elements."""
         return time.thread_time() - self._started
 
     @property
@@ -190,7 +195,9 @@ class Budget:
             Message(_REASONS[why], count=count, seconds=self.elapsed)
             for why, count in sorted(left_out.items())
         ]
-        return [Message("explanations.not_asked", asked=self.asked, total=total, reasons=reasons)]
+        more = f"{4.0 * self.times or 1.0:g}"
+        given = {"asked": self.asked, "total": total, "reasons": reasons, "more": more}
+        return [Message("explanations.not_asked", **given)]
 
     def _alike(self, manner: Manner) -> _Asked | None:
         known = self._kinds.get(manner.kind, ())
@@ -212,5 +219,9 @@ def check_budget(budget: object) -> None:
     """
     if not is_number(budget):
         raise ArgumentTypeError(Message("arguments.budget", value=repr(budget)))
-    if not float(budget) >= 0:
+    try:
+        allowed = float(budget) >= 0
+    except OverflowError:  # a whole number beyond float64
+        allowed = False
+    if not allowed:
         raise ArgumentError(Message("arguments.budget", value=repr(budget)))

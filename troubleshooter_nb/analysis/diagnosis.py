@@ -134,17 +134,21 @@ class _Inquiry:
         warnings.warn(told(Message("explanations.interrupted")), IncompleteWarning, stacklevel=4)
 
     def _put(
-        self, row: int, question: Callable[..., _Answer], *arguments: Any, otherwise: _Answer
+        self,
+        row: int,
+        question: Callable[..., _Answer],
+        *arguments: Any,
+        otherwise: _Answer,
+        by_kind: bool = False,
     ) -> _Answer:
         """The answer to a question about a row; `otherwise` where it is not asked.
 
-        Nor is it where a file went away meanwhile.
+        Nor is it where a file went away meanwhile. `by_kind`: those about small tensors are left
+        out as well where others of their kind had no answer.
         """
-        # What costs little is asked whatever others of its kind gave, but for roots with noise on
-        # them, of which there may be a great many.
+        # What costs little is asked whatever others of its kind gave.
         is_large = math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
-        is_noise = row not in self.flow.node_of and self.origins.error[row] <= thresholds.IN_PLACE
-        manner = self._manner(row, question) if is_large or is_noise else None
+        manner = self._manner(row, question) if is_large or by_kind else None
         is_first = row == self.first
         if not self.budget.may_ask(manner, is_first=is_first):
             return otherwise
@@ -226,8 +230,12 @@ class _Inquiry:
             return
         peers = self._peers()
         rows = sorted(rows, key=origins.time)
+        error, many = origins.error, len(rows) > thresholds.MOST_ROOTS
         for row in self._up_to(rows, thresholds.MOST_ROOTS):
-            self._add(row, self._put(row, self._root_causes, row, peers, otherwise=_NONE))
+            # Of a great many with noise on them, a few tell.
+            by_kind = many and bool(error[row] <= thresholds.IN_PLACE)
+            found = self._put(row, self._root_causes, row, peers, otherwise=_NONE, by_kind=by_kind)
+            self._add(row, found)
 
     def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
         twin = self.operators.root(row)

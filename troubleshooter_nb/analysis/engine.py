@@ -106,9 +106,9 @@ def compare(
         What rounding leaves, see `measure_noise`; default the fitted one.
     budget : float, >= 0
         How much the diagnosis may read and ask, in times of the default, which reads again a
-        quarter of what comparing read and stops after 10 seconds, or half the time that comparing
-        took. The first difference is always asked about; a note says what was not. ``math.inf``
-        asks everything.
+        quarter of what comparing read, and 16 million elements besides, and stops after computing
+        for 10 seconds and half the time that comparing took. The first difference is always asked
+        about; a note says what was not. ``math.inf`` asks everything, of all elements.
     progress : bool or callable, optional
         ``progress(done, total)`` in bytes of both sides; True and False switch the built-in
         display on and off; default: shown when the work takes longer than a second.

@@ -11,13 +11,13 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, read_rows
 from troubleshooter_nb.errors import ReadError
-from troubleshooter_nb.metrics.summary import summarise
+from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.summary import magnitudes
 from troubleshooter_nb.table import Table
-from troubleshooter_nb.thresholds import TIES_SAMPLE
+from troubleshooter_nb.thresholds import MARK_RUNS, MARK_SAMPLE, TIES_SAMPLE
 
 _SIDES = ("left", "right")
 _VALUE = ("min", "max", "l2")
-_RUN = 1 << 12  # elements that are read side by side
 # Of the left and the right side; None for constants and for values that nothing is known of.
 Mark = tuple[int | None, int | None]
 
@@ -31,7 +31,7 @@ class Marks:
         The columns of the comparison.
     dumps : sequence of Dump
         Left, right. What was not compared, as its partner has another shape, has no figures: each
-        side is read for them, once, where `of` is asked; of large ones `TIES_SAMPLE` elements.
+        side is read for them, once, where `of` is asked; of large ones `MARK_SAMPLE` elements.
     """
 
     def __init__(self, result: Table, dumps: Sequence[Dump]) -> None:
@@ -67,19 +67,21 @@ class Marks:
         return (low, high, f"{norm:.9e}") if low < high else None
 
     def _summary(self, row: int, side: int) -> tuple[float, float, float]:
+        """Ends and norm of the finite values, as they would stand in the result."""
         source = self._dumps[side].sources[int(self._result[f"{_SIDES[side]}_entry"][row])]
         if source is not None:
             with contextlib.suppress(ReadError):
-                values = _some(source)
-                figures = summarise(lambda start, stop: values[start:stop], len(values))[0]
-                return figures["min"], figures["max"], figures["l2"]
+                values = magnitudes(computable(_some(source)))
+                values = values[np.isfinite(values)]
+                if len(values):
+                    return float(values.min()), float(values.max()), float(np.linalg.norm(values))
         return math.nan, math.nan, math.nan
 
 
 def _some(source: ArraySource) -> np.ndarray:
     """All values of a small tensor, of a large one runs that are spread over it; shape (n,)."""
-    size = math.prod(source.shape)
+    size, run = math.prod(source.shape), MARK_SAMPLE // MARK_RUNS
     if size <= TIES_SAMPLE:
         return source.read(0, size)
-    starts = np.linspace(0, size - _RUN, TIES_SAMPLE // _RUN).astype(np.int64)
-    return read_rows(source, starts.tolist(), _RUN).reshape(-1)
+    starts = np.linspace(0, size - run, MARK_RUNS).astype(np.int64)
+    return read_rows(source, starts.tolist(), run).reshape(-1)

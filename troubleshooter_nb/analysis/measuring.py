@@ -15,7 +15,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.progress import Progress
 from troubleshooter_nb.analysis.rows import Rows
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Reading, reading
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Reading, read_in, reading
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import message_of
 from troubleshooter_nb.metrics import compiled
@@ -269,7 +269,10 @@ class _Room:
             return source.read(0, piece.stop)
         size = piece.stop * source.dtype.itemsize
         room, self.free = self.free[:size], self.free[_padded(size) :]
-        return source.read(0, piece.stop, room.view(source.dtype))
+        values = room.view(source.dtype)
+        # Other pairs are read before this one is measured: memory of the source's own may not last.
+        read_in(values, source, 0)
+        return values
 
 
 def _lies_in_memory(source: ArraySource) -> bool:

@@ -29,11 +29,11 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "none_created": ("No row stands out as the one that created it: rounding that grew, or differences that whatever uses the values does not see.", "没有哪一项明显是源头：可能是逐渐放大的舍入误差，或后续计算并未体现的差异。"),
     "no_origin": ("No difference begins anywhere.", "没有发现差异的源头。"),
     "hidden_before": ("{count} just before the first difference could not be compared, from {name} on: it may begin there", "第一处差异之前紧邻的 {count} 项（自 {name} 起）无法比较：差异可能从那里开始"),
-    "not_asked": ("The diagnosis asked {asked} of {total} questions, not {reasons:;}; budget=4 asks on.", "诊断提出了 {total} 个问题中的 {asked} 个，未提出：{reasons:;}；budget=4 可继续。"),
+    "not_asked": ("The diagnosis asked {asked} of {total} questions, not {reasons:;}; budget={more} asks on.", "诊断提出了 {total} 个问题中的 {asked} 个，未提出：{reasons:;}；budget={more} 可继续。"),
     "not_asked_alike": ("{count} like others without an answer", "{count} 个与其他无答案的问题相似"),
     "not_asked_elements": ("{count} that read too much", "{count} 个需读取的数据过多"),
     "not_asked_number": ("{count} after many of a sort", "{count} 个因同类问题已足够多"),
-    "not_asked_clock": ("{count} after {seconds:.1f} s", "{count} 个在 {seconds:.1f} 秒之后"),
+    "not_asked_clock": ("{count} after {seconds:.1f} s of computing", "{count} 个在计算 {seconds:.1f} 秒之后"),
     "interrupted": ("The diagnosis was interrupted: causes and origins found until then are kept.", "诊断被中断：保留此前找到的原因与源头。"),
     "nothing_asked": ("Where it comes from was not asked: compare(..., diagnose=True).", "未分析差异的来源：请使用 compare(..., diagnose=True)。"),
     # Why.

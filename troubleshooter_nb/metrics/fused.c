@@ -39,7 +39,7 @@ struct task {
     int64_t fields[4][BINS];
 };
 
-/* What is stored: the low byte of a code, see compiled.CODES. The rest tells dtypes of one kind apart;
+/* What is stored: the low byte of a code, see compiled.KINDS. The rest tells dtypes of one kind apart;
  * of the last two kinds it is the row of `tables`. */
 enum kind {
     LEFT_TO_NUMPY, FLOAT32, FLOAT64, FLOAT16, BFLOAT16, INT8, UINT8, INT16, UINT16, INT32, UINT32,

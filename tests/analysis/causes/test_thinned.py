@@ -140,3 +140,22 @@ def test_some_rows_prove_what_all_of_them_do(cause: str, monkeypatch: pytest.Mon
         assert told[0] == (
             told[1] if isinstance(told[1], str) else pytest.approx(told[1], rel=1e-3)
         )
+
+
+def test_what_became_of_nan_is_asked_of_all_rows() -> None:
+    def sigmoid(x: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-x.astype(np.float64)))
+
+    def run_of(function: Layer) -> Dump:
+        x = np.random.default_rng(4).standard_normal((ROWS, COLUMNS), np.float32)
+        x[[1001, 3003], [5, 7]] = np.nan
+        recorder = Recorder()
+        recorder.call("act", "Sigmoid", function, x)
+        return Dump.from_entries(recorder.entries)
+
+    found = tnb.compare(
+        run_of(lambda x: sigmoid(np.nan_to_num(x))), run_of(sigmoid), equal_nan=True
+    )
+    assert [finding.cause for finding in found.findings] == ["nan_swallowed"]
+    assert found.findings[0].confidence > 0.9
+    assert "sampled" not in found.findings[0].evidence

@@ -67,8 +67,8 @@ def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = No
 
     Notes
     -----
-    A large call of rows is asked about in some of them first: a formula that makes all of these on
-    both sides is the one. Only what they leave open is asked of the whole.
+    A large call of rows is asked about in some of them first; only where these are not explained on
+    both sides, the whole is.
     """
     few = thinned(call) if fitters is None else None
     if few is not None:

@@ -80,7 +80,7 @@ def thinned(call: Call) -> Call | None:
     shape = output.shapes[1] if output is not None else None
     if output is None or shape is None or call.word not in ROWWISE or len(shape) < 2:
         return None
-    if output.shapes[0] != shape or output.size <= thresholds.THINNED_FROM:
+    if output.shapes[0] != shape or output.size <= thresholds.THINNED_FROM or _is_odd(output):
         return None
     given = call.forward.inputs if call.forward is not None else ()
     if not all(_fits(one, shape) for one in (*call.inputs, *given)):
@@ -92,6 +92,13 @@ def thinned(call: Call) -> Call | None:
     )
     outputs = (_of_rows(output, rows, shape), *call.outputs[1:])
     return replace(call, inputs=inputs, outputs=outputs, forward=forward)
+
+
+def _is_odd(output: Twin) -> bool:
+    """Whether other rows tell than those of the largest finite error, or all are asked for."""
+    counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
+    is_endless = output.budget is not None and output.budget.is_endless
+    return is_endless or any(output.figures.get(count, 0) > 0 for count in counts)
 
 
 def rows_said(few: Call, whole: Call) -> Message:

@@ -252,9 +252,7 @@ def _holds_no_cause(sample: Sides, others: Sequence[Twin], near: Sequence[Twin])
 
 def _shows_nothing(sample: Sides, hints: Mapping[str, float] | None) -> bool:
     return (
-        # From here on equal moments say something, and only all values have them.
-        sample.before < MOMENTS_FROM
-        and not observed_scale(sample, hints)
+        not observed_scale(sample, hints)
         and not observed_place(sample)
         and not observed_shift(sample)
     )

@@ -32,6 +32,9 @@ from troubleshooter_nb.thresholds import (
     TIED_PROBE,
 )
 
+_SIDES = ("left", "right")
+_SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
+
 
 def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     """tied_weights_broken: a head that equals the embedding on one side only."""
@@ -94,10 +97,6 @@ def detect_wrong_layer(
     return [sides.suspicion(cause, residual, evidence)]
 
 
-_SIDES = ("left", "right")
-_SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
-
-
 def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     """lstm_gate_order: one bias on one side that is the sum of two on the other."""
     if not sides.same_shape or "bias_ih" not in sides.twin.name or sides.left.size < FEWEST_MOVED:
@@ -147,7 +146,7 @@ def alike_elsewhere(twin: Twin, others: Sequence[Twin]) -> list[tuple[Twin, str]
         for side in (0, 1):
             source = other.sources[1 - side]
             if other is not twin and source is not None and own[side].is_like(source):
-                found.append((other, ("left", "right")[side]))
+                found.append((other, _SIDES[side]))
     return found
 
 

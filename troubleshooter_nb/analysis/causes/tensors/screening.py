@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_whole
 from troubleshooter_nb.dump import read_rows
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.signatures import values_of
-from troubleshooter_nb.thresholds import FEWEST_ZEROS
+from troubleshooter_nb.thresholds import EXPLAINED, FEWEST_ZEROS
 
 _SIDES = ("left", "right")
 
@@ -37,6 +39,8 @@ def sample_of(twin: Twin) -> Sides | None:
     left, right = twin.sources
     if left is None or right is None or left.shape != right.shape:
         return None
+    if twin.budget is not None and twin.budget.is_endless:
+        return None
     size = math.prod(left.shape)
     if not size > thresholds.SCREENED_FROM or not _is_ordinary(twin, size):
         return None
@@ -46,7 +50,24 @@ def sample_of(twin: Twin) -> Sides | None:
         twin.budget.charge(2 * len(starts) * slab)
     shape = (len(starts), *left.shape[axis:]) if axis < len(left.shape) else (-1,)
     rows = [read_rows(source, starts.tolist(), slab) for source in (left, right)]
-    return Sides(twin, *(values_of(computable(one)).reshape(shape) for one in rows))
+    sides = Sides(twin, *(values_of(computable(one)).reshape(shape) for one in rows))
+    # Whole numbers have causes of their own, whatever their dtype.
+    if is_whole(sides.left) or is_whole(sides.right) or _is_turned(sides, starts // slab):
+        return None
+    return sides
+
+
+def _is_turned(sides: Sides, places: np.ndarray) -> bool:
+    """Whether a square matrix may be transposed, by the columns of the rows that are there.
+
+    One that is nearly symmetric differs little from itself transposed.
+    """
+    left, right = sides.left, sides.right
+    source = sides.twin.shapes[1] or ()
+    if len(source) != 2 or source[0] != source[1] or left.shape[1:] != source[1:]:
+        return False
+    ours, theirs = left[:, places], right[:, places]
+    return error_of(ours, theirs.T) <= EXPLAINED * error_of(ours, theirs)
 
 
 def _is_ordinary(twin: Twin, size: int) -> bool:
@@ -65,12 +86,19 @@ def _is_ordinary(twin: Twin, size: int) -> bool:
     if is_constant or any(map(is_at_a_limit, ends)):
         return False
     rms, largest = float(figures["rmse"]), float(figures["max_abs_error"])
+    spread = min(_spread(figures, side, size) for side in _SIDES)
     return (
-        0.0 < figures["rel_l2_error"] <= thresholds.IN_PLACE
+        0.0 < rms <= thresholds.IN_PLACE * spread
         and figures["unequal_count"] >= size / 2
         and largest <= thresholds.SPREAD_PEAK * rms
         and figures["mean_abs_error"] >= thresholds.SPREAD_MEAN * rms
     )
+
+
+def _spread(figures: Mapping[str, Any], side: str, size: int) -> float:
+    """Root mean square of a side about its mean: far from zero, values in any order are alike."""
+    square = float(figures[f"{side}_l2"]) ** 2 / size - float(figures[f"{side}_mean"]) ** 2
+    return math.sqrt(max(square, 0.0))
 
 
 def _slab(shape: tuple[int, ...]) -> tuple[int, int]:
