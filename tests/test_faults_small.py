@@ -68,3 +68,10 @@ def test_tables_print_and_hold_the_bars_of_no_run(faulty, capsys):
     run = faulty["plan"].draw(1, 14, "control")
     faulty["tables"].print_tables([faulty["judging"].judged(run)])
     assert "controls quiet" in capsys.readouterr().out
+
+
+def test_a_norm_that_operators_were_given_is_found_in_the_weight_before_it(faulty):
+    """Running variances have no name there, only a position."""
+    draws = (faulty["plan"].draw(number, 21, "bn_folded", "resnet") for number in range(60))
+    run = next(one for one in draws if one.level == "api" and one.keep == "all")
+    assert faulty["judging"].judged(run).top_right

@@ -193,8 +193,7 @@ class _Inquiry:
 
     def _ask_folded(self) -> None:
         """Look for weights that hold the norm which follows them on the other side."""
-        # Whatever a running variance is called: to ask all layers costs more than all names do.
-        if not any("var" in text for name in ("path", "slot") for text in self.flow.site[name]):
+        if not self._may_have_running_variances():
             return
         layers = self.operators.layers()
         if not any("running_var" in layer for _, layer in layers):
@@ -210,6 +209,15 @@ class _Inquiry:
             if found is not None:
                 self.folded[layer["weight"].pair] = found
         self.suspicions += self.folded.values()
+
+    def _may_have_running_variances(self) -> bool:
+        """Whether a name has what all names of one have: looking at all layers costs more."""
+        flow = self.flow
+        if any("var" in text for name in ("path", "slot") for text in flow.site[name]):
+            return True
+        # Operators take them by position.
+        given = (flow.argument_of(flow.node_of[row], row) for row in self.operators.arguments())
+        return any("var" in name for name in given)
 
     def _ask_roots(self) -> None:
         origins = self.origins
