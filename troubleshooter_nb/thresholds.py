@@ -401,6 +401,8 @@ LIKENESS_CELLS = 16_000_000
 # Elements of the largest tensor that is read whole to look for a cause, or for what it is part
 # of.
 LARGEST_READ = 1 << 22
+# Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
+LARGEST_QUICK = 1 << 12
 LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this many elements.
 # Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
 # out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
@@ -535,6 +537,7 @@ NEAR_MISSES, NEAR_MISS_ROWS = 3, 200
 TIED_LEAVES = 4  # Entries of one role of a call whose values are looked at.
 MOST_IN_A_RUN = 6  # Neighbours that could change places and are looked at.
 DECLARED_TRIES = 1000  # Pairs of a declaration that are tried.
+MOST_DRILL_DOWNS = 8  # Pairs whose worst elements and places are looked for: a page shows no more.
 # The tensors of a large checkpoint are large: only that of the first difference is read twice.
 # Any other is located when it is asked for.
 DRILL_DOWNS = 1

@@ -154,7 +154,7 @@ def test_a_slice_that_cannot_be_read_is_the_whole_pair(monkeypatch):
 
 
 def test_only_pairs_that_are_small_and_in_memory_need_no_threads():
-    small, large = np.ones(8), np.ones(measuring._LARGEST_QUICK + 1)
+    small, large = np.ones(8), np.ones(measuring.LARGEST_QUICK + 1)
     kinds = [ArrayInMemory(small), Stored(small), ArrayInMemory(large)]
     quick = [are_quick(batches_of(pieces_of(rows_between([one], [one])))) for one in kinds]
     assert quick == [True, False, False]

@@ -157,7 +157,7 @@ class Budget:
             return True
         why = "clock" if self.is_over else "alike" if self._is_done(manner) else ""
         if why:
-            self.left_out[why] += 1
+            self.leave_out(why)
         return not why
 
     @contextmanager

@@ -47,9 +47,8 @@ from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.words import DIFFERING
+from troubleshooter_nb.thresholds import MOST_DRILL_DOWNS
 
-# Pairs whose worst elements and places are looked for.
-_DRILL_DOWNS = 8
 _INTERRUPTED = {"comparisons.interrupted", "comparisons.interrupted_after"}
 _Asked = ParamSpec("_Asked")
 _Answer = TypeVar("_Answer")
@@ -148,7 +147,7 @@ def compare(
             method = pairing or "auto"
             pairing = pair_dumps(left, right, method=method, mapping=mapping, fuzzy=fuzzy)
         started = time.perf_counter()
-        found = _compared(pairing, tolerance, walk, executor, watch, _DRILL_DOWNS)
+        found = _compared(pairing, tolerance, walk, executor, watch, MOST_DRILL_DOWNS)
         seconds = time.perf_counter() - started
         # What was interrupted has no order of events to be read from, or is to end.
         if diagnose and not _interruptions(found):
@@ -165,7 +164,7 @@ def compare_pairing(
     walk: Walk = "auto",
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], None] | None = None,
-    drill_downs: int = _DRILL_DOWNS,
+    drill_downs: int = MOST_DRILL_DOWNS,
 ) -> Comparison:
     """What `compare` does with a finished pairing; `drill_downs` tensors are read a second time."""
     with watched(progress) as watch:

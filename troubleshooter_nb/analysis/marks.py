@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.layers.trials import spread
 from troubleshooter_nb.dump import ArraySource, Dump, read_rows
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.floats import computable
@@ -83,5 +84,5 @@ def _some(source: ArraySource) -> np.ndarray:
     size, run = math.prod(source.shape), MARK_SAMPLE // MARK_RUNS
     if size <= TIES_SAMPLE:
         return source.read(0, size)
-    starts = np.linspace(0, size - run, MARK_RUNS).astype(np.int64)
-    return read_rows(source, starts.tolist(), run).reshape(-1)
+    starts = spread(size - run + 1, MARK_RUNS).tolist()
+    return read_rows(source, starts, run).reshape(-1)

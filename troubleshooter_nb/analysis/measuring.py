@@ -25,14 +25,18 @@ from troubleshooter_nb.metrics.partial import Partial, Partials, merge_tree
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Side
-from troubleshooter_nb.thresholds import BATCH_ELEMENTS, BATCH_PAIRS, FIGURES_BLOCK, SLICE_BLOCKS
+from troubleshooter_nb.thresholds import (
+    BATCH_ELEMENTS,
+    BATCH_PAIRS,
+    FIGURES_BLOCK,
+    LARGEST_QUICK,
+    SLICE_BLOCKS,
+)
 
 SLICE = SLICE_BLOCKS * FIGURES_BLOCK
 # What is read and measured in one go of a large pair: 4 MiB of float32 on each side.
 _RUN = 8 * FIGURES_BLOCK
 _ALIGNED = 64  # bytes of a cache line
-# Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
-_LARGEST_QUICK = 1 << 12
 _SIDES: tuple[Side, Side] = ("left", "right")
 # New pages for every tensor cost more than comparing it.
 _memory = threading.local()
@@ -203,7 +207,7 @@ def measure(
 def are_quick(batches: Sequence[Batch]) -> bool:
     """Whether tasks are no work for threads, which would only wait for each other's Python."""
     return all(
-        piece.stop <= _LARGEST_QUICK
+        piece.stop <= LARGEST_QUICK
         and isinstance(piece.left, ArrayInMemory)
         and isinstance(piece.right, ArrayInMemory)
         for batch in batches

@@ -11,6 +11,7 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, Twin
 from troubleshooter_nb.analysis.causes.layers import activations, elementwise
+from troubleshooter_nb.analysis.causes.layers.trials import spread
 from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in, reading
 from troubleshooter_nb.messages import Message
 
@@ -119,7 +120,7 @@ def _fits(twin: Twin, shape: tuple[int, ...]) -> bool:
 def _rows(output: Twin, columns: int) -> list[int]:
     rows, run = output.size // columns, thresholds.ROWS_IN_A_RUN
     count = max(thresholds.LAYER_SAMPLE // (columns * run), 1)
-    firsts = (np.arange(count) * 2 + 1) * (rows // run) // (2 * count) * run
+    firsts = spread(rows // run, count) * run
     places = np.unique(firsts[:, None] + np.arange(run))
     worst = max(int(output.figures.get("max_abs_index", 0)), 0) // columns
     found: list[int] = np.union1d(places[places < rows], min(worst, rows - 1)).tolist()

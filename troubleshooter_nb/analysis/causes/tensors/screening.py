@@ -10,6 +10,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.layers.trials import spread
 from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_whole
 from troubleshooter_nb.dump import read_rows
@@ -115,7 +116,6 @@ def _starts(size: int, slab: int, worst: int) -> np.ndarray:
     """Where the runs begin: evenly spread, with that of the largest error, in order."""
     count = max(thresholds.SCREEN_SAMPLE // slab, 1)
     slabs = size // slab
-    places = (np.arange(count) * 2 + 1) * slabs // (2 * count)
     loud = min(max(worst, 0) // slab, slabs - 1)
-    starts: np.ndarray = np.unique(np.append(places, loud)) * slab
+    starts: np.ndarray = np.union1d(spread(slabs, count), loud) * slab
     return starts
