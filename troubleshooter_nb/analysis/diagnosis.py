@@ -232,12 +232,17 @@ class _Inquiry:
         ]
         rows += [int(row) for row in np.flatnonzero(origins.vanishing) if row in self.flow.users]
         # What steps made of a parameter is asked of the steps.
-        numbers = self.flow.result["order"]
-        rows = [r for r in rows if not self._is_later(r) and int(numbers[r]) not in self.folded]
+        numbers, steps = (self.flow.result[name].tolist() for name in ("order", "step"))
+        is_given, first_step = self.flow.node_of, self.flow.first_step
+        rows = [
+            row
+            for row in rows
+            if (steps[row] <= first_step or row in is_given) and numbers[row] not in self.folded
+        ]
         if not rows:
             return
         peers = self._peers()
-        rows = sorted(rows, key=origins.time)
+        rows = origins.by_time(np.array(rows))
         error, many = origins.error, len(rows) > thresholds.MOST_ROOTS
         for row in self._up_to(rows, thresholds.MOST_ROOTS):
             # Of a great many with noise on them, a few tell.
@@ -438,7 +443,8 @@ class _Inquiry:
             found = self._put(row, gradient_ratios, self.operators, places, otherwise=none)
             for ratios in found.values():
                 self._add(row, detect_gradients(ratios, context))
-        later = [r for r in created if self.flow.place(r)[0] > self.flow.first_step]
+        steps, first_step = self.flow.result["step"].tolist(), self.flow.first_step
+        later = [row for row in created if steps[row] > first_step]
         if later and later[0] == created[0]:
             self._ask_steps(later)
 
@@ -475,10 +481,6 @@ class _Inquiry:
     def _row_of(self, twin: Twin) -> int:
         """The row of a pair of tensors."""
         return int(np.flatnonzero(self.flow.result["order"] == twin.pair)[0])
-
-    def _is_later(self, row: int) -> bool:
-        """Whether a root is of a step before which it may have been updated."""
-        return row not in self.flow.node_of and self.flow.place(row)[0] > self.flow.first_step
 
     def _add(self, row: int, suspicions: Iterable[Suspicion]) -> None:
         number = int(self.flow.result["order"][row])

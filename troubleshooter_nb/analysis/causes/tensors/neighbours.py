@@ -191,7 +191,7 @@ class Peers:
 def _bounding(result: Table, rows: Any) -> np.ndarray:
     """Norm, ends and mean of both sides, shape (4, 2, ...) of rows (...); nan where unknown."""
     names = [[f"{side}_{name}" for side in _SIDES] for name in ("l2", "min", "max", "mean")]
-    return np.array([[result[name][rows] for name in both] for both in names])
+    return np.stack([np.stack([result[name][rows] for name in both]) for both in names])
 
 
 class _Made(Sequence[Twin]):
