@@ -1,0 +1,197 @@
+"""What a recorder needs from a framework: to see calls, values and gradients, and to change none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import FrameType
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from troubleshooter_nb.naming import Role
+
+Compiled = Literal["boundary", "eager"]
+
+
+class Handle(Protocol):
+    """What was registered and can be taken away again; twice does no harm."""
+
+    def remove(self) -> None:
+        """Take it away."""
+
+
+class SeenLayer(NamedTuple):
+    """A layer whose calls can be watched.
+
+    `path` is dotted, "" for the root; `layer` the name of its class as dumps give it (``Linear``);
+    `settings` what it was made with, in torch's words, and ``training``. `has_forward` is False for
+    containers that are never called themselves, such as lists.
+    """
+
+    path: str
+    module: Any
+    layer: str
+    settings: Mapping[str, Any]
+    aliases: tuple[str, ...] = ()
+    has_forward: bool = True
+
+
+class Unseen(NamedTuple):
+    """A part of a network whose inside cannot be watched: why, as a word of `MISSING`, and where."""
+
+    kind: str
+    path: str
+
+
+class Owned(NamedTuple):
+    """A parameter or buffer that a layer owns itself; `name` is that of a checkpoint."""
+
+    leaf: str
+    name: str
+    tensor: Any
+    role: Role
+
+
+class ValueFacts(NamedTuple):
+    """What a tensor is without its values: dtype as numpy or ml_dtypes spells it."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements; () where unknown
+    device: str
+
+
+class ApiCall(NamedTuple):
+    """What an operator is called: ``Functional.linear``; `layer` is the class of a primitive."""
+
+    path: str
+    layer: str = ""
+
+
+# before(args, kwargs, frame): `frame` runs as long as the call does.
+Before = Callable[[tuple[Any, ...], Mapping[str, Any], FrameType | None], None]
+# after(args, kwargs, output, raised)
+After = Callable[[tuple[Any, ...], Mapping[str, Any], Any, bool], None]
+
+
+class Recording(Protocol):
+    """One framework as a recorder sees it.
+
+    Nothing here changes a number, the random state or a graph, and nothing stays but what a
+    `Handle` takes away.
+    """
+
+    NAME: str
+    MODULE_WORD: str  # how dumps begin the names of its modules: Module, Cell
+
+    def check_mode(self) -> None:
+        """Refuse what no hook can see.
+
+        Raises
+        ------
+        NotImplementedError
+            In MindSpore's GRAPH_MODE; the message says what to do.
+        """
+
+    def layers(self, net: Any, compiled: Compiled) -> tuple[list[SeenLayer], list[Unseen]]:
+        """The layers of a network, parents first, and the parts that cannot be watched.
+
+        With ``compiled="boundary"`` what lies inside compiled parts is not among the layers.
+        Wrappers (``module.``, ``_orig_mod.``) are left out of the paths.
+        """
+
+    def eager(self) -> AbstractContextManager[Any]:
+        """A context in which compiled parts run as they are written, see ``compiled="eager"``."""
+
+    def watch_calls(self, layer: SeenLayer, before: Before, after: After) -> list[Handle]:
+        """Have the two called around each call of a layer; nothing if it cannot be registered."""
+
+    def watch_functions(
+        self,
+        begin: Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any],
+        end: Callable[[Any, Any, bool], None],
+    ) -> AbstractContextManager[Any]:
+        """A context in which operators are seen.
+
+        ``begin(call, args, kwargs)`` gives a token or None, which `end(token, output, raised)`
+        gets; it is not called for None. Reads of attributes and calls that give no tensor are not
+        seen once that is known of the function.
+        """
+
+    def watch_optimizers(
+        self, enter: Callable[[], None], leave: Callable[[], None]
+    ) -> list[Handle]:
+        """Have the two called around each step of an optimizer, where the framework can tell."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether a value is a tensor of this framework."""
+
+    def facts(self, tensor: Any) -> ValueFacts:
+        """What a tensor is; works for tensors without values too."""
+
+    def version(self, tensor: Any) -> int | None:
+        """A number that grows whenever the values change in place; None if nothing tells."""
+
+    def view_of(self, tensor: Any) -> Any:
+        """A tensor object or key shared by all views of one memory; None if nothing tells."""
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        """A context for the recorder's own operations: not seen, no gradients, no autocast."""
+
+    def copied(self, tensor: Any) -> np.ndarray:
+        """Values in memory of their own, in C order; bfloat16 and float8 of ml_dtypes.
+
+        Raises
+        ------
+        ValueError
+            If the tensor has no values (meta, vmap) or numpy has nothing for its dtype.
+        """
+
+    def measured(self, tensor: Any, fingerprint: bool) -> Any:
+        """Statistics of a tensor, begun but not waited for; for `read_measured`.
+
+        Raises
+        ------
+        ValueError
+            As `copied`.
+        """
+
+    def read_measured(self, measured: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """The statistics, read from the device at once.
+
+        Each has ``min, max, mean, l2`` over the finite values, ``nan_count, inf_count`` and, where
+        asked for, ``fingerprint``: see `metrics.sketches`.
+        """
+
+    def watch_gradient(self, tensor: Any, receive: Callable[[Any], None]) -> Handle | None:
+        """Have `receive` called with each gradient of the value that a tensor holds now.
+
+        The gradient is the total of the value. None if no gradient can come.
+        """
+
+    def origin(self, tensor: Any) -> Any:
+        """What made a tensor, before a call that may change it; for `watch_own_parts`."""
+
+    def watch_own_parts(
+        self,
+        origins: Sequence[tuple[str, Any]],
+        outputs: Iterable[Any],
+        receive: Callable[[str, Any], None],
+    ) -> list[Handle]:
+        """Have ``receive(slot, gradient)`` called with what one call adds to its inputs' gradients.
+
+        Nothing where the framework, or this call, cannot tell.
+        """
+
+    def is_recomputing(self) -> bool:
+        """Whether what runs now was called by a backward pass."""
+
+    def owned(self, layer: SeenLayer) -> list[Owned]:
+        """Parameters and buffers of a layer itself, its children's left out."""
+
+    def state(self) -> tuple[bool, str]:
+        """Whether gradients are on, and the dtype of autocast or ""."""
+
+    def random_state(self) -> np.ndarray:
+        """The state of the framework's generator on the host, as bytes."""
