@@ -10,7 +10,9 @@ from troubleshooter_nb.analysis.engine import compare
 from troubleshooter_nb.analysis.self_noise import measure_noise
 from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
+from troubleshooter_nb.capture.recording import Recording, record
 from troubleshooter_nb.capture.saving import save, save_grad
+from troubleshooter_nb.capture.schedule import Schedule
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Check, Comparison, Explanation, Finding, TensorDiff
 from troubleshooter_nb.convert.apply import convert_weights
@@ -80,7 +82,9 @@ __all__ = [
     "PairingError",
     "PathNotFoundError",
     "ReadError",
+    "Recording",
     "RunCard",
+    "Schedule",
     "Series",
     "SeriesComparison",
     "TensorDiff",
@@ -109,6 +113,7 @@ __all__ = [
     "pair_dumps",
     "read_mapping",
     "read_weight_map",
+    "record",
     "save",
     "save_dump",
     "save_grad",

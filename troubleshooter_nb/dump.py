@@ -284,6 +284,7 @@ class Entry(NamedTuple):
     parent: str = ""
     stack: str = ""
     digest: str = ""
+    fingerprint: tuple = ()
 
 
 @dataclass(frozen=True, repr=False)

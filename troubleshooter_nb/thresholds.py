@@ -564,3 +564,6 @@ MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are 
 # Largest error over the root mean square, and mean over it, of errors that are spread over the
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.
 SPREAD_PEAK, SPREAD_MEAN = 64.0, 0.4
+
+# Values that ``record(keep="sample")`` keeps of a tensor, at most. By hand.
+RECORDED_SAMPLE = 4096

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError, FrameworkMissingError
+from troubleshooter_nb.frameworks.recording import Recording
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
@@ -179,6 +180,12 @@ def require(name: str) -> Adapter:
         facts = {"name": name, "error": error, "install": Message(f"frameworks.install_{name}")}
         raise FrameworkMissingError(Message("frameworks.missing", **facts)) from error
     return cast("Adapter", module)
+
+
+def recording_of(adapter: Adapter) -> Recording:
+    """What a recorder needs from a framework that is loaded."""
+    name = f"troubleshooter_nb.frameworks.{adapter.NAME}_recording"
+    return cast("Recording", importlib.import_module(name))
 
 
 def loaded() -> dict[str, Adapter]:

@@ -1,4 +1,4 @@
-"""What a recorder needs from a framework: to see calls, values and gradients, and to change none."""
+"""What a recorder needs from a framework: to see calls and values, and to change none of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SeenLayer(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """A part of a network whose inside cannot be watched: why, as a word of `MISSING`, and where."""
+    """A part of a network whose inside cannot be watched: the kind of reason, and where."""
 
     kind: str
     path: str
@@ -110,13 +110,13 @@ class Recording(Protocol):
     def watch_functions(
         self,
         begin: Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any],
-        end: Callable[[Any, Any, bool], None],
+        end: Callable[[Any, Any, bool], bool],
     ) -> AbstractContextManager[Any]:
         """A context in which operators are seen.
 
-        ``begin(call, args, kwargs)`` gives a token or None, which `end(token, output, raised)`
-        gets; it is not called for None. Reads of attributes and calls that give no tensor are not
-        seen once that is known of the function.
+        ``begin(call, args, kwargs)`` gives a token, which ``end(token, output, raised)`` gets, or
+        None, and then nobody is told of the end. `end` says whether the function is worth seeing
+        again: one that gives no tensor is not. Reads of attributes are not seen.
         """
 
     def watch_optimizers(
@@ -136,7 +136,7 @@ class Recording(Protocol):
     def view_of(self, tensor: Any) -> Any:
         """A tensor object or key shared by all views of one memory; None if nothing tells."""
 
-    def quiet(self) -> AbstractContextManager[Any]:
+    def quiet(self) -> AbstractContextManager[None]:
         """A context for the recorder's own operations: not seen, no gradients, no autocast."""
 
     def copied(self, tensor: Any) -> np.ndarray:
@@ -184,8 +184,15 @@ class Recording(Protocol):
         Nothing where the framework, or this call, cannot tell.
         """
 
-    def is_recomputing(self) -> bool:
-        """Whether what runs now was called by a backward pass."""
+    def is_view(self, tensor: Any) -> bool:
+        """Whether a tensor shows the memory of another one."""
+
+    def is_recomputing(self, again: bool) -> bool:
+        """Whether what runs now was called by a backward pass.
+
+        `again` says that gradients have arrived since the network was called and that what runs
+        was called before: where the framework tells nothing, that is what recomputation looks like.
+        """
 
     def owned(self, layer: SeenLayer) -> list[Owned]:
         """Parameters and buffers of a layer itself, its children's left out."""

@@ -6,6 +6,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "missing": ("{name} is needed here and does not import ({error}); {install}", "这里需要 {name}，但它无法导入（{error}）；{install}"),
     "install_torch": ("pip install 'troubleshooter_nb[torch]'", "pip install 'troubleshooter_nb[torch]'"),
     "install_mindspore": ("pip install 'troubleshooter_nb[mindspore]' (needs Python < 3.13)", "pip install 'troubleshooter_nb[mindspore]'（需要 Python < 3.13）"),
+    "functorch_tensor": ("a tensor inside vmap or another transform of torch.func has no values of its own; record outside of it", "vmap 或其他 torch.func 变换内部的张量没有自己的数值；请在其外部记录"),
     "meta_tensor": ("a meta tensor has no values", "meta 张量没有数值"),
     "ragged_tensor": ("a nested tensor is ragged", "嵌套张量各行长度不一"),
     "no_array": ("torch makes no array of this {dtype} tensor: {why}", "torch 无法把这个 {dtype} 张量变成数组：{why}"),

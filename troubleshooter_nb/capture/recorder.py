@@ -1,0 +1,593 @@
+"""Turns what a framework's hooks tell into the events of a recording."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import threading
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from troubleshooter_nb.capture.leaves import leaves_of, leaves_of_output
+from troubleshooter_nb.capture.plan import Event, Plan, Sink
+from troubleshooter_nb.capture.stacks import Stacks
+from troubleshooter_nb.capture.values import Values
+from troubleshooter_nb.frameworks.recording import ApiCall, Handle, Owned, Recording, SeenLayer
+from troubleshooter_nb.naming import Role, Site
+
+_LONGEST_TEXT = 200  # characters of a text among the arguments
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call that began."""
+
+    number: int
+    path: str
+    kind: str
+    site: Site
+    is_recorded: bool
+    frame: FrameType | None = None
+    recomputes: _Call | None = None
+    is_recompute: bool = False
+    origins: list[tuple[str, Any]] = field(default_factory=list)
+    inputs: list[tuple[str, int]] = field(default_factory=list)
+    outputs: list[tuple[str, int]] = field(default_factory=list)
+    is_open: bool = True
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A value whose gradient is waited for."""
+
+    tensor: Any  # a weak reference
+    version: int | None
+    is_view: bool
+    where: str
+
+
+class Recorder:
+    """Records what runs between `install` and `remove`.
+
+    Parameters
+    ----------
+    adapter : Recording
+    networks : mapping of str to object
+        By the name in front of their paths, "" for none. May be empty.
+    plan : Plan
+    sink : Sink
+    """
+
+    def __init__(
+        self, adapter: Recording, networks: Mapping[str, Any], plan: Plan, sink: Sink
+    ) -> None:
+        self.adapter, self.networks, self.plan, self.sink = adapter, networks, plan, sink
+        self.step = 0
+        self.run = 0
+        self.is_paused = False
+        self.missing: Counter[tuple[str, str]] = Counter()
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.RLock()
+        self._number = 0
+        self.values = Values(adapter, sink, plan.limit, self.miss)
+        self._threads: dict[int, int] = {}
+        self._open: dict[int, list[_Call]] = defaultdict(list)
+        self._parameters: dict[int, Owned] = {}
+        self._watched: dict[int, _Watched] = {}
+        self._hooked: set[int] = set()
+        self._passes: Counter[Any] = Counter()
+        self._calls: dict[str, list[_Call]] = defaultdict(list)
+        self._recomputed: set[int] = set()
+        self._owned: dict[str, int] = {}
+        self._stacks = Stacks()
+        self._settings: dict[str, str] = {}
+        self._handles: list[Handle] = []
+        self._of_step: list[Handle] = []
+        self._contexts = ExitStack()
+        self._called: set[str] = set()
+        self._layers: list[SeenLayer] = []
+        self._in_optimizer = False
+        self._had_gradients = False
+        self._is_after_gradients = False
+
+    # Installing and removing
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether hooks are registered."""
+        return bool(self._handles) or bool(self._layers)
+
+    def find_layers(self) -> list[SeenLayer]:
+        """Layers of all networks that can be watched; notes those that cannot."""
+        found: list[SeenLayer] = []
+        for prefix, network in self.networks.items():
+            layers, unseen = self.adapter.layers(network, self.plan.compiled)
+            found += [layer._replace(path=_joined(prefix, layer.path)) for layer in layers]
+            for part in unseen:
+                self.miss(part.kind, _joined(prefix, part.path))
+        return found
+
+    def install(self) -> None:
+        """Register everything; if a part fails, what was registered before is taken away."""
+        with ExitStack() as undo:
+            undo.callback(self.remove)
+            self._layers = self.find_layers()
+            if self.plan.compiled == "eager":
+                self._contexts.enter_context(self.adapter.eager())
+            for layer in self._layers:
+                self._install_layer(layer)
+            if self.plan.operators:
+                self._handles += self.adapter.watch_optimizers(self._enter_optimizer, self._leave)
+                mode = self.adapter.watch_functions(self._begin_operator, self._end_operator)
+                self._contexts.enter_context(mode)
+            undo.pop_all()
+
+    def _install_layer(self, layer: SeenLayer) -> None:
+        site = Site("module", layer.path)
+        is_wanted = self.plan.names is None or self.plan.names(site)
+        if is_wanted or self.plan.operators:
+            handles = self.adapter.watch_calls(
+                layer, *self._hooks(layer, is_wanted and self.plan.modules)
+            )
+            self._handles += handles
+            if not handles:
+                self.miss("unhookable", layer.path)
+        for owned in self.adapter.owned(layer):
+            self._parameters.setdefault(id(owned.tensor), owned)
+            if is_wanted and owned.role == "parameter" and self.plan.gradients:
+                self._watch_parameter(layer, owned)
+
+    def remove(self) -> None:
+        """Take everything away; calls that are open are closed as broken off."""
+        try:
+            with self._lock:
+                for calls in self._open.values():
+                    while calls:
+                        self._close(calls.pop(), "open")
+                self._contexts.close()
+        finally:
+            for handle in (*self._handles, *self._of_step):
+                handle.remove()
+            self._handles, self._of_step, self._layers = [], [], []
+
+    def forget_step(self) -> None:
+        """Read what is pending, say what is missing, and begin anew with the next step."""
+        with self._lock, self.adapter.quiet():
+            self.values.drain()
+            self._miss_gradients()
+        for handle in self._of_step:
+            handle.remove()
+        self._of_step = []
+        self.values.forget()
+        self._watched.clear()
+        self._hooked.clear()
+        self._passes.clear()
+        self._calls.clear()
+        self._recomputed.clear()
+        self._owned.clear()
+        self._had_gradients = self._is_after_gradients = False
+
+    @property
+    def layers(self) -> list[SeenLayer]:
+        """The layers that are watched."""
+        return self._layers
+
+    def begin_run(self, replaced: int | None) -> None:
+        """What comes belongs to another run of a cell; what an earlier run gave is void."""
+        with self._lock:
+            for calls in self._open.values():
+                while calls:
+                    self._close(calls.pop(), "raised")
+            if replaced is not None:
+                self.forget_step()
+                self.sink.put({"replaced": replaced})
+
+    def miss(self, kind: str, where: str) -> None:
+        """Note what could not be recorded."""
+        self.missing[kind, where] += 1
+
+    def drain(self) -> None:
+        """Read the statistics that were begun."""
+        with self._lock, self.adapter.quiet():
+            self.values.drain()
+
+    def never_called(self) -> None:
+        """Note the layers that were not called in the whole recording."""
+        aliases = {alias for layer in self._layers for alias in layer.aliases}
+        for layer in self._layers:
+            is_wanted = self.plan.names is None or self.plan.names(Site("module", layer.path))
+            if layer.has_forward and is_wanted and layer.path not in self._called | aliases:
+                self.miss("not_called", layer.path)
+
+    # Calls of modules
+
+    def _hooks(self, layer: SeenLayer, keeps: bool) -> tuple[Any, Any]:
+        path, module = layer.path, layer.module
+        site = Site("module", path)
+
+        def before(
+            args: tuple[Any, ...], keywords: Mapping[str, Any], frame: FrameType | None
+        ) -> None:
+            if self.is_paused:
+                return
+            state = self.adapter.state()
+            with self._lock, self.adapter.quiet():
+                self._called.add(path)
+                stack = self._stack(frame)
+                call = _Call(self._next(), path, "module", site, keeps, frame)
+                self._note_recompute(call, stack)
+                self._put_settings(layer)
+                facts = {"layer": layer.layer, "training": bool(getattr(module, "training", False))}
+                self._put_call(self._begin(call, stack, facts, state, args, keywords))
+                if keeps and self.plan.parameters and not call.is_recompute:
+                    self._read_owned(layer, call)
+                stack.append(call)
+
+        def after(
+            args: tuple[Any, ...], keywords: Mapping[str, Any], output: Any, raised: bool
+        ) -> None:
+            with self._lock, self.adapter.quiet():
+                stack = self._open[threading.get_ident()]
+                if not any(call.path == path for call in stack):
+                    return  # it began before the recording did
+                while (call := stack.pop()).path != path or call.kind != "module":
+                    self._close(call, "raised")
+                if raised:
+                    self._close(call, "raised")
+                elif inspect.isgenerator(output) or inspect.isasyncgen(output):
+                    self.miss("generator", path)
+                    self._close(call, "generator")
+                else:
+                    self._end(call, output)
+
+        return before, after
+
+    def _stack(self, frame: FrameType | None) -> list[_Call]:
+        """The open calls of this thread, without those that an exception left open."""
+        stack = self._open[threading.get_ident()]
+        while stack and stack[-1].frame is not None and not _runs(stack[-1].frame, frame):
+            self._close(stack.pop(), "raised")
+        return stack
+
+    def _begin(
+        self,
+        call: _Call,
+        stack: list[_Call],
+        facts: Mapping[str, Any],
+        state: tuple[bool, str],
+        args: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+    ) -> Event:
+        """Read what a call is given; the event that it begins."""
+        with_gradients, autocast = state
+        event: Event = {
+            "call": call.number,
+            "kind": call.kind,
+            "path": call.path,
+            **facts,
+            "step": self.step,
+            "run": self.run,
+            "thread": self._thread(),
+            "parent": next((c.number for c in reversed(stack) if not c.is_recompute), None),
+            "grad": with_gradients,
+            "autocast": autocast,
+        }
+        if call.is_recompute:
+            if call.recomputes is not None and with_gradients and self.plan.gradients:
+                self._note_origins(call, leaves_of(args, keywords, self.adapter.is_tensor))
+            return {**event, "recompute": True, "args": []}
+        event["args"] = []
+        if call.is_recorded:
+            number, text = self._stacks.number(call.frame)
+            if text is not None:
+                self.sink.put({"stack": number, "text": text})
+            event["stack"] = number
+            if keywords:
+                event["keywords"] = [*keywords]
+            leaves = leaves_of(args, keywords, self.adapter.is_tensor)
+            if self.plan.inputs:
+                event["args"] = self._read(leaves, call, "input")
+                call.inputs = [
+                    (slot, said["value"]) for slot, said in event["args"] if "value" in said
+                ]
+            if with_gradients and self.plan.gradients and call.kind == "module":
+                self._note_origins(call, leaves)
+            if self.plan.replayable:
+                event["random"] = self.values.random_state()
+        return event
+
+    def _put_call(self, event: Event) -> None:
+        self.counts["calls"] += not event.get("recompute", False)
+        self.sink.put(event)
+
+    def _note_origins(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+        for slot, leaf in leaves:
+            if self.adapter.is_tensor(leaf):
+                made = self.adapter.origin(leaf)
+                if made is not None:
+                    call.origins.append((slot, made))
+
+    def _end(self, call: _Call, output: Any) -> None:
+        """Read what a call gives and write that it ended."""
+        original = call.recomputes if call.is_recompute else call
+        leaves: list[tuple[str, Any]] = []
+        if original is not None and original.is_recorded:
+            leaves = leaves_of_output(output, self.adapter.is_tensor)
+        if call.is_recompute:
+            self._watch_again(call, leaves)
+        said: list[Any] = []
+        if call is original and call.is_recorded and self.plan.outputs:
+            said = self._read(leaves, call, "output")
+            call.outputs = [(slot, s["value"]) for slot, s in said if "value" in s]
+        if original is not None and call.origins:
+            self._watch_own_parts(call, original, leaves)
+        self._close(call, "ok", said)
+
+    def _close(self, call: _Call, status: str, out: list[Any] | None = None) -> None:
+        call.is_open, call.frame, call.origins = False, None, []
+        if status in ("raised", "open") and not call.is_recompute:
+            self.miss(status, call.path)
+        if not call.is_recompute:
+            self._calls[call.path].append(call)
+        if status != "open":
+            self.sink.put({"ended": call.number, "status": status, "out": out or []})
+
+    def _note_recompute(self, call: _Call, stack: list[_Call]) -> None:
+        """Find the call that this one computes again for a backward pass."""
+        if stack:
+            call.is_recompute = stack[-1].is_recompute
+        elif call.path in self.networks:
+            self._is_after_gradients = False
+        else:
+            again = self._is_after_gradients and bool(self._calls[call.path])
+            call.is_recompute = self.adapter.is_recomputing(again)
+        if not call.is_recompute:
+            return
+        left = [c for c in self._calls[call.path] if c.number not in self._recomputed]
+        if left:
+            # Segments are computed again from the last to the first.
+            call.recomputes = left[-1]
+            self._recomputed.add(left[-1].number)
+
+    # Operators
+
+    def _enter_optimizer(self) -> None:
+        self._in_optimizer = True
+
+    def _leave(self) -> None:
+        self._in_optimizer = False
+
+    def _begin_operator(
+        self, name: ApiCall, args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> Any:
+        if self.is_paused or self._in_optimizer:
+            return None
+        state = self.adapter.state()
+        with self._lock, self.adapter.quiet():
+            stack = self._open[threading.get_ident()]
+            if stack and stack[-1].is_recompute:
+                return None
+            if not stack and self.adapter.is_recomputing(self._is_after_gradients):
+                return None
+            site = Site("api", name.path)
+            names = self.plan.names
+            is_wanted = names is None or names(site) or any(names(c.site) for c in stack)
+            if not is_wanted:
+                return None
+            call = _Call(self._next(), name.path, "api", site, True, inspect.currentframe())
+            facts = {"layer": name.layer}
+            return call, self._begin(call, stack, facts, state, args, keywords)
+
+    def _end_operator(self, token: Any, output: Any, raised: bool) -> bool:
+        """Whether the operator gave a tensor, so that it is worth seeing again."""
+        call, event = token
+        with self._lock, self.adapter.quiet():
+            leaves = [] if raised else leaves_of_output(output, self.adapter.is_tensor)
+            if not raised and not any(self.adapter.is_tensor(leaf) for _, leaf in leaves):
+                return False
+            # Written now: a call that gives no tensor is none.
+            self._put_call(event)
+            if raised:
+                self._close(call, "raised")
+            else:
+                self._end(call, output)
+            return True
+
+    # Values
+
+    def mark(self, name: str, value: Any) -> None:
+        """Record a value by a name of the user's own."""
+        state = self.adapter.state()
+        with self._lock, self.adapter.quiet():
+            stack = self._open[threading.get_ident()]
+            site = Site("debug", name)
+            call = _Call(self._next(), name, "debug", site, True, inspect.currentframe())
+            self._put_call(self._begin(call, stack, {"layer": ""}, state, (), {}))
+            self._end(call, value)
+
+    def _read(self, leaves: list[tuple[str, Any]], call: _Call, role: Role) -> list[list[Any]]:
+        """Slots with the numbers of their values, or what is plain."""
+        said: list[list[Any]] = []
+        for slot, leaf in leaves:
+            if self.adapter.is_tensor(leaf):
+                number = self._value(leaf, call, role, slot)
+                if number is not None:
+                    said.append([slot, {"value": number}])
+            elif role == "input":
+                said.append([slot, _plain(leaf)])
+        return said
+
+    def _value(self, tensor: Any, call: _Call, role: Role, slot: str) -> int | None:
+        """Number of the value a tensor holds now, which is kept when it is met first."""
+        keep = self.plan.kept(call.site, role, slot)
+        if keep is None:
+            return None
+        where = f"{call.path}.{slot}" if call.path else slot
+        owned = self._parameters.get(id(tensor))
+        number = self.values.number(tensor, keep, where, role, owned.role if owned else "")
+        if self.plan.gradients and role != "gradient" and number not in self._hooked:
+            self._watch(tensor, number, where)
+        return number
+
+    # Gradients
+
+    def _watch(self, tensor: Any, number: int, where: str) -> None:
+        """Wait for the gradient of a value; of parameters others do."""
+        self._hooked.add(number)
+        if id(tensor) in self._parameters:
+            return
+
+        def receive(gradient: Any) -> None:
+            self._gradient(gradient, number, where)
+
+        handle = self.adapter.watch_gradient(tensor, receive)
+        if handle is None:
+            self._hooked.discard(number)  # it may come to need one when it is computed again
+            return
+        self._of_step.append(handle)
+        view = self.adapter.is_view(tensor)
+        watched = _Watched(weakref.ref(tensor), self.adapter.version(tensor), view, where)
+        self._watched[number] = watched
+
+    def _watch_again(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+        """Wait for the gradients of what a backward pass computes again, if nobody does yet."""
+        original = call.recomputes
+        if original is None or not self.plan.gradients:
+            return
+        numbers = dict(original.outputs)
+        for slot, leaf in leaves:
+            number = numbers.get(slot)
+            if number is not None and number not in self._hooked and self.adapter.is_tensor(leaf):
+                self._watch(leaf, number, f"{call.path}.{slot}")
+
+    def _gradient(self, gradient: Any, number: int, where: str) -> None:
+        self._watched.pop(number, None)
+        self._receive(gradient, where, "", {"gradient_of": number}, number)
+
+    def _watch_own_parts(self, call: _Call, original: _Call, leaves: list[tuple[str, Any]]) -> None:
+        outputs = [leaf for _, leaf in leaves if self.adapter.is_tensor(leaf)]
+        number, path = original.number, original.path
+
+        def receive(slot: str, gradient: Any) -> None:
+            said = {"own_gradient": number, "slot": slot}
+            self._receive(gradient, path, slot, said, (number, slot))
+
+        self._of_step += self.adapter.watch_own_parts(call.origins, outputs, receive)
+
+    def _watch_parameter(self, layer: SeenLayer, owned: Owned) -> None:
+        said = {"gradient_of_parameter": owned.name, "layer_path": layer.path, "leaf": owned.leaf}
+
+        def receive(gradient: Any) -> None:
+            facts = {**said, "layer": layer.layer}
+            self._receive(gradient, layer.path, owned.leaf, facts, owned.name)
+
+        handle = self.adapter.watch_gradient(owned.tensor, receive)
+        if handle is not None:
+            self._handles.append(handle)
+
+    def _receive(
+        self, gradient: Any, path: str, slot: str, said: Mapping[str, Any], key: Any
+    ) -> None:
+        """Keep a gradient that arrived."""
+        if gradient is None or self.is_paused:
+            return
+        with self._lock, self.adapter.quiet():
+            self._had_gradients = self._is_after_gradients = True
+            call = _Call(-1, path, "module", Site("module", path), True)
+            number = self._value(gradient, call, "gradient", slot)
+            if number is None:
+                return
+            number_of_pass = self._passes[key]
+            self._passes[key] += 1
+            event = {**said, "pass": number_of_pass, "value": number}
+            self.sink.put({**event, "step": self.step, "run": self.run})
+
+    def _miss_gradients(self) -> None:
+        """Note the values whose gradient did not arrive although others did."""
+        if not self._had_gradients:
+            return
+        for watched in self._watched.values():
+            tensor = watched.tensor()
+            is_written = (
+                watched.is_view
+                and tensor is not None
+                and self.adapter.version(tensor) != watched.version
+            )
+            kind = "gradient_lost_in_place" if is_written else "gradient_not_arrived"
+            self.miss(kind, watched.where)
+
+    # What belongs to a layer
+
+    def _read_owned(self, layer: SeenLayer, call: _Call) -> None:
+        """Read a layer's parameters and buffers as they are before the call."""
+        for owned in self.adapter.owned(layer):
+            keep = self.plan.kept(call.site, owned.role, owned.leaf)
+            if keep is None:
+                continue
+            role = owned.role
+            number = self.values.number(owned.tensor, keep, owned.name, role, role)
+            if self._owned.get(f"{layer.path}.{owned.leaf}") == number:
+                continue
+            self._owned[f"{layer.path}.{owned.leaf}"] = number
+            self.sink.put(
+                {
+                    "owner": number,
+                    "call": call.number,
+                    "name": owned.name,
+                    "leaf": owned.leaf,
+                    "role": owned.role,
+                }
+            )
+
+    def _put_settings(self, layer: SeenLayer) -> None:
+        """Write what a layer was made with, when it is called first and when that changed."""
+        training = bool(getattr(layer.module, "training", False))
+        settings = {**layer.settings, "training": training}
+        text = json.dumps(settings, default=str)
+        if self._settings.get(layer.path) != text:
+            self._settings[layer.path] = text
+            values = json.loads(text)
+            self.sink.put({"settings": layer.path, "values": values, "step": self.step})
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number - 1
+
+    def _thread(self) -> int:
+        return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+
+def _runs(frame: FrameType, inside: FrameType | None) -> bool:
+    """Whether a frame is one of those that the inner one was called from."""
+    while inside is not None:
+        if inside is frame:
+            return True
+        inside = inside.f_back
+    return False
+
+
+def _joined(prefix: str, path: str) -> str:
+    return ".".join(part for part in (prefix, path) if part)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """What is no tensor, as JSON can say it; of other things the name of their class."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"plain": str(value), "type": "float"}
+    if value is None or type(value) in (bool, int, float):
+        return {"plain": value}
+    if isinstance(value, str):
+        return {"plain": value[:_LONGEST_TEXT]}
+    kind = type(value)
+    if kind.__module__ in ("torch", "builtins", "mindspore") and kind.__name__ in _NAMED:
+        return {"plain": str(value)[:_LONGEST_TEXT], "type": kind.__name__}
+    return {"type": kind.__name__}
+
+
+_NAMED = ("dtype", "device", "slice", "ellipsis", "memory_format", "layout", "Size")

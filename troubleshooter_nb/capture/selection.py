@@ -1,0 +1,86 @@
+"""Which layers and operators are recorded, and what is kept of their values."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Literal, get_args
+
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, EntryNotFoundError
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.closeness import closest
+
+Keep = Literal["tensor", "sample", "statistics", "digest"]
+KEEPS: tuple[str, ...] = get_args(Keep)
+Names = None | str | Collection[str] | Callable[[Site], bool]
+Choice = Callable[[Site], bool]
+
+
+def choice_of(names: Names) -> Choice | None:
+    """The question whether a site is recorded; None where all are.
+
+    A text is a path, in which ``*`` and ``?`` stand for anything; a list means any of its texts.
+
+    Raises
+    ------
+    TypeError
+        For anything but a text, a list of texts, a function or None.
+    """
+    if names is None:
+        return None
+    if callable(names):
+        chosen = names
+        return lambda site: bool(chosen(site))
+    texts = [names] if isinstance(names, str) else list(names) if _is_listed(names) else []
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ArgumentTypeError(Message("recording.names_kind", given=repr(names)))
+    # fnmatch would take the brackets of "layers[0]" for a set of characters.
+    forms = [fnmatch.translate(text.replace("[", "[[]")) for text in texts]
+    fits = re.compile("|".join(forms)).match
+    return lambda site: fits(site.path) is not None
+
+
+def _is_listed(names: Any) -> bool:
+    return isinstance(names, Collection) and not isinstance(names, bytes)
+
+
+def check_found(names: Names, found: int, known: Iterable[str]) -> None:
+    """Refuse names that mean no layer.
+
+    Raises
+    ------
+    EntryNotFoundError
+        With the layers whose names come closest.
+    """
+    if found or names is None:
+        return
+    paths = [path for path in known if path]
+    listed = [names] if isinstance(names, str) else [] if callable(names) else [*names]
+    hint = closest(listed[0], paths) if listed else ""
+    facts = {"names": repr(names) if not callable(names) else "names", "known": paths[:8]}
+    raise EntryNotFoundError(Message("recording.no_layer", closest=hint, **facts))
+
+
+def keep_of(keep: Keep | Callable[[Site], Keep | None]) -> Keep | Callable[[Site], Keep | None]:
+    """What is kept, checked; of a function, each of its answers is.
+
+    Raises
+    ------
+    ValueError
+        For an unknown word.
+    """
+    if callable(keep):
+        return lambda site: _checked(keep(site))
+    found = _checked(keep)
+    if found is None:
+        raise ArgumentError(Message("recording.keep", given="None", known=KEEPS))
+    return found
+
+
+def _checked(keep: Any) -> Keep | None:
+    if keep is not None and keep not in KEEPS:
+        raise ArgumentError(Message("recording.keep", given=repr(keep), known=KEEPS))
+    found: Keep | None = keep
+    return found

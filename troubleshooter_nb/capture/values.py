@@ -1,0 +1,197 @@
+"""The values of a recording: each is measured, or kept, once, however often it is met."""
+
+from __future__ import annotations
+
+import math
+import weakref
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from troubleshooter_nb.capture.plan import Event, Sink
+from troubleshooter_nb.capture.selection import Keep
+from troubleshooter_nb.frameworks.recording import Recording
+from troubleshooter_nb.messages import message_of
+from troubleshooter_nb.naming import Role
+from troubleshooter_nb.thresholds import RECORDED_SAMPLE
+
+_MOST_PENDING = 512  # values whose statistics are read from the device at once
+
+
+class _Known(NamedTuple):
+    """What is known of a tensor object; another one may get its `id` later."""
+
+    tensor: Any  # a weak reference
+    version: int | None
+    number: int
+    keep: Keep
+    mark: Any
+
+
+class Values:
+    """Numbers values and hands what is kept of them to a sink.
+
+    A value is a tensor object as it is now: one that was written in place is another value. What
+    is output of one call, input of the next and result of an operator is one value.
+
+    Parameters
+    ----------
+    adapter : Recording
+    sink : Sink
+    limit : float
+        Bytes of values that are kept; beyond, statistics are.
+    miss : callable
+        ``miss(kind, where)``, told of what could not be kept.
+    """
+
+    def __init__(
+        self, adapter: Recording, sink: Sink, limit: float, miss: Callable[[str, str], None]
+    ) -> None:
+        self._adapter, self._sink, self._limit, self._miss = adapter, sink, limit, miss
+        self.counts: Counter[str] = Counter()
+        self.size_bytes = 0
+        self._next = 0
+        self._known: dict[int, _Known] = {}
+        self._memory: dict[Any, tuple[Any, int]] = {}
+        self._pending: list[tuple[int, Any]] = []
+        self._random: tuple[bytes, int] = (b"", -1)
+
+    def number(self, tensor: Any, keep: Keep, where: str, role: Role, owned: Role = "") -> int:
+        """Number of the value that a tensor holds now, which is kept when it is met first.
+
+        `role` is what it is met as, `owned` what it is to the layer that owns it.
+        """
+        key, version = id(tensor), self._adapter.version(tensor)
+        known = self._known.get(key)
+        if known is not None and known.tensor() is not tensor:
+            known = None
+        held = mark = None
+        if version is None:
+            # Nothing tells whether it was written since: it is read at every meeting.
+            held, mark = self._held(tensor, keep)
+        if known is not None and known.version == version and known.mark == mark:
+            if known.keep != keep and known.keep != "tensor":
+                self._store({"value": known.number}, tensor, keep, where, held)
+                self._known[key] = known._replace(keep=keep)
+            return known.number
+        number = self._take_number()
+        self.counts["gradients" if role == "gradient" else "values"] += 1
+        event = self._event(tensor, number, "gradient" if role == "gradient" else owned)
+        self._known[key] = _Known(weakref.ref(tensor), version, number, keep, mark)
+        self._store(event, tensor, keep, where, held)
+        return number
+
+    def random_state(self) -> int:
+        """Number of the value that is the state of the generator, written where it changed."""
+        state = self._adapter.random_state()
+        bits = state.tobytes()
+        if bits != self._random[0]:
+            self._random = bits, self._take_number()
+            self._sink.put({"value": self._random[1], "role": "random_state"}, state)
+        return self._random[1]
+
+    def drain(self) -> None:
+        """Read the statistics that were begun."""
+        pending, self._pending = self._pending, []
+        read = self._adapter.read_measured([measured for _, measured in pending])
+        for (number, _), figures in zip(pending, read, strict=True):
+            self._sink.put({"value": number, **_as_event(figures)})
+
+    def forget(self) -> None:
+        """Know no tensor any more: whatever is met is read anew."""
+        self._known.clear()
+        self._memory.clear()
+
+    def _take_number(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _held(self, tensor: Any, keep: Keep) -> tuple[Any, Any]:
+        """What is kept of a tensor, and what tells it from another."""
+        try:
+            if keep == "statistics":
+                measured = self._adapter.measured(tensor, True)
+                return measured, repr(_as_event(self._adapter.read_measured([measured])[0]))
+            array = self._adapter.copied(tensor)
+        except ValueError:
+            return None, None
+        return array, (array.shape, str(array.dtype), crc32_of(array))
+
+    def _event(self, tensor: Any, number: int, role: Role) -> Event:
+        event: Event = {"value": number, **self._adapter.facts(tensor)._asdict(), "role": role}
+        memory = self._adapter.view_of(tensor)
+        if memory is not None:
+            earlier = self._memory.get(memory)
+            if earlier is not None and earlier[0]() is not None:
+                event["view_of"] = earlier[1]
+            self._memory[memory] = (weakref.ref(tensor), number)
+        return event
+
+    def _store(self, event: Event, tensor: Any, keep: Keep, where: str, held: Any) -> None:
+        """Write a value with what is to be kept of it; why not, where it has none."""
+        try:
+            if keep == "statistics":
+                self._store_statistics(event, tensor, held)
+                return
+            array = self._adapter.copied(tensor) if held is None else held
+            if keep == "digest":
+                self._sink.put({**event, "crc32": crc32_of(array)})
+            elif keep == "sample":
+                self._store_statistics(event, tensor, None)
+                self._store_sample(event["value"], array)
+            elif self.size_bytes + array.nbytes > self._limit:
+                self._miss("over_limit", where)
+                self._store_statistics(event, tensor, None)
+            else:
+                self._store_array(event, array)
+        except ValueError as error:
+            self._miss("no_values", where)
+            self._sink.put({**event, "reason": message_of(error)})
+
+    def _store_statistics(self, event: Event, tensor: Any, held: Any) -> None:
+        measured = self._adapter.measured(tensor, True) if held is None else held
+        self._sink.put(event)
+        self._pending.append((event["value"], measured))
+        if len(self._pending) >= _MOST_PENDING:
+            self.drain()
+
+    def _store_sample(self, number: int, array: np.ndarray) -> None:
+        stride = max(1, math.ceil(array.size / RECORDED_SAMPLE))
+        sample = np.array(array.reshape(-1)[::stride])
+        event = {"value": self._take_number(), "sample_of": number, "stride": stride}
+        self._sink.put(event, sample)
+
+    def _store_array(self, event: Event, array: np.ndarray) -> None:
+        """Write the values; what repeats along an axis, once."""
+        repeated = array.size > 0 and any(
+            n > 1 and not step for n, step in zip(array.shape, array.strides, strict=True)
+        )
+        if repeated:
+            self._sink.put(event)
+            event, array = {"value": event["value"]}, _without_repeats(array)
+        self.size_bytes += array.nbytes
+        self._sink.put(event, array)
+
+
+def crc32_of(array: np.ndarray) -> int:
+    """CRC-32 of the values in C order."""
+    plain = np.ascontiguousarray(array).reshape(-1)
+    return zlib.crc32(plain.view(np.uint8).data) if array.size else 0
+
+
+def _without_repeats(array: np.ndarray) -> np.ndarray:
+    """The values of an array with one element along the axes on which they repeat."""
+    axes = zip(array.shape, array.strides, strict=True)
+    return array[tuple(slice(None) if step or n < 2 else slice(1) for n, step in axes)]
+
+
+def _as_event(figures: Mapping[str, Any]) -> Event:
+    """Statistics as an event says them."""
+    rest = {name: value for name, value in figures.items() if name != "fingerprint"}
+    said: Event = {"statistics": rest}
+    if "fingerprint" in figures:
+        said["fingerprint"] = [float(value) for value in figures["fingerprint"]]
+    return said

@@ -1,0 +1,462 @@
+"""The events of a recording as a dump: one entry per value of each call."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from troubleshooter_nb.dump import ArraySource, Dump, Entry
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.msprobe import (
+    MsprobeCall,
+    RowName,
+    format_msprobe_call,
+    format_row_name,
+    site_of_msprobe,
+)
+from troubleshooter_nb.run_card import RunCard
+
+NAME = "tnb_record"
+FORMAT = "tnb-record/1"
+
+_STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
+Event = Mapping[str, Any]
+
+
+class Recorded(Protocol):
+    """The events of one rank and where their values are."""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """In the order in which they were written."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the recording was ended, not broken off."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What reading them gave to say."""
+
+    def source_of(self, number: int) -> ArraySource | None:
+        """Where the values of this number are; None where none were kept."""
+
+
+@dataclass(frozen=True)
+class BroadcastSource:
+    """An `ArraySource` over values that are stored once along some of their axes.
+
+    Attributes
+    ----------
+    source : ArraySource
+        Of the same number of axes, of length 1 where the values repeat.
+    shape : tuple of int
+    """
+
+    source: ArraySource
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Stored dtype."""
+        return self.source.dtype
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the values as they are read."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def files(self) -> tuple[str, ...]:
+        """Files of the stored values."""
+        return self.source.files()
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """Values of the flat C-order range; see `ArraySource.read`."""
+        stored = self.source.read(0, math.prod(self.source.shape)).reshape(self.source.shape)
+        places = np.unravel_index(np.arange(start, stop), self.shape)
+        values: np.ndarray = stored[tuple(p % n for p, n in zip(places, stored.shape, strict=True))]
+        if into is None:
+            return values
+        into[:] = values
+        return into
+
+
+@dataclass
+class _Call:
+    """A call as its events tell."""
+
+    event: Event
+    number: int = 0
+    order: int = 0
+    ended: Event | None = None
+    owned: list[Event] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        return str(self.event.get("kind", "module"))
+
+
+class _Value(NamedTuple):
+    """A value as its events tell."""
+
+    facts: Event
+    figures: dict[str, Any]
+
+
+def dump_of(recorded: Sequence[Recorded], label: str, notes: Iterable[str] = ()) -> Dump:
+    """The dump of the events of one or several ranks.
+
+    Names of entries are in the words of msprobe: ``Module.fc1.Linear.forward.0.input.0``. In a
+    backward call, ``input`` is the gradient of a result, whole; ``output`` is what this call alone
+    adds to the gradient of an argument, where the framework tells; ``total`` is the whole gradient
+    of an argument that no recorded call made.
+
+    Parameters
+    ----------
+    recorded : sequence of Recorded
+        One per rank.
+    label : str
+    notes : iterable of str
+        What is to be said besides what the events say.
+    """
+    entries: list[Entry] = []
+    settings: dict[str, Mapping[str, Any]] = {}
+    said: list[str] = [*notes]
+    card = RunCard()
+    for part in recorded:
+        rank = _Rank(part)
+        entries += rank.entries()
+        for path, values in rank.settings.items():
+            settings.setdefault(path, values)
+        said += [note for note in (*part.notes, *rank.notes()) if note not in said]
+        card = card or rank.card
+    return Dump.from_entries(
+        entries, label=label, format=NAME, card=card, notes=said, settings=settings
+    )
+
+
+class _Rank:
+    """The events of one rank, by what they are about."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.recorded = recorded
+        self.calls: dict[int, _Call] = {}
+        self.values: dict[int, _Value] = {}
+        self.stacks: dict[int, str] = {}
+        self.settings: dict[str, Mapping[str, Any]] = {}
+        self.card = RunCard()
+        self.word, self.rank = "Module", 0
+        # What is listed, in the order of the events: (kind, event, call)
+        self._listed: list[tuple[str, Event]] = []
+        self._missing: dict[tuple[str, str], int] = {}
+        self._replaced = {e["replaced"] for e in recorded.events if "replaced" in e}
+        self._samples: dict[int, list[Event]] = defaultdict(list)
+        for event in recorded.events:
+            self._take(event)
+        self._number_calls()
+        self._producers = self._find_producers()
+
+    def _take(self, event: Event) -> None:
+        """Put one event where it belongs."""
+        for kind in _KINDS:
+            if kind in event:
+                _KINDS[kind](self, event)
+                return
+
+    def _take_header(self, event: Event) -> None:
+        header = event["header"]
+        self.word = str(header.get("module_word", self.word))
+        self.rank = int(header.get("rank", 0))
+        self.card = RunCard.from_dict(header.get("card", {}))
+
+    def _take_call(self, event: Event) -> None:
+        if event.get("run", 0) in self._replaced or event.get("recompute"):
+            return
+        self.calls[event["call"]] = _Call(event)
+        self._listed.append(("call", event))
+
+    def _take_end(self, event: Event) -> None:
+        call = self.calls.get(event["ended"])
+        if call is not None and call.ended is None:
+            call.ended = event
+            self._listed.append(("ended", event))
+
+    def _take_value(self, event: Event) -> None:
+        number = event["value"]
+        known = self.values.get(number)
+        if "sample_of" in event:
+            self._samples[event["sample_of"]].append(event)
+        if known is None:
+            known = self.values[number] = _Value(event, {})
+        for name in ("statistics", "fingerprint", "crc32", "reason"):
+            if name in event:
+                known.figures[name] = event[name]
+
+    def _take_owner(self, event: Event) -> None:
+        call = self.calls.get(event.get("call", -1))
+        if call is not None:
+            call.owned.append(event)
+            self._listed.append(("owner", event))
+
+    def _take_gradient(self, event: Event) -> None:
+        if event.get("run", 0) not in self._replaced:
+            self._listed.append(("gradient", event))
+
+    def _take_stack(self, event: Event) -> None:
+        self.stacks[event["stack"]] = str(event.get("text", ""))
+
+    def _take_settings(self, event: Event) -> None:
+        self.settings.setdefault(event["settings"], event.get("values", {}))
+
+    def _take_missing(self, event: Event) -> None:
+        said = event["missing"]
+        self._missing[said["kind"], said["where"]] = said.get("count", 1)
+
+    def _number_calls(self) -> None:
+        """Count the visits of each place within its step, as they began."""
+        counts: dict[tuple[Any, ...], int] = defaultdict(int)
+        for call in self.calls.values():
+            key = (call.event.get("step", 0), call.kind, call.event["path"])
+            call.number = counts[key]
+            counts[key] += 1
+
+    def _find_producers(self) -> dict[int, tuple[str, str]]:
+        """By value, the call and slot of which it was a result first: the innermost."""
+        found: dict[int, tuple[str, str]] = {}
+        for kind, event in self._listed:
+            if kind == "ended":
+                call = self.calls[event["ended"]]
+                for slot, said in event.get("out", ()):
+                    if "value" in said:
+                        name = self._row(call, "forward", "output", slot)
+                        found.setdefault(said["value"], (name, slot))
+        return found
+
+    # Entries
+
+    def entries(self) -> list[Entry]:
+        """One per value of each call, in the order in which they were read."""
+        self.found: list[Entry] = []
+        self._slots: dict[int, list[tuple[_Call, str, str]]] = defaultdict(list)
+        self._steps_of_names: set[tuple[int, str]] = set()
+        for kind, event in self._listed:
+            if kind == "call":
+                call = self.calls[event["call"]]
+                keywords = set(event.get("keywords", ()))
+                for slot, said in event.get("args", ()):
+                    section = "kwargs" if slot.partition(".")[0] in keywords else "input"
+                    self._add(call, "forward", section, slot, said)
+            elif kind == "ended":
+                call = self.calls[event["ended"]]
+                for slot, said in event.get("out", ()):
+                    self._add(call, "forward", "output", slot, said)
+            elif kind == "owner":
+                call = self.calls[event["call"]]
+                said = {"value": event["owner"], "role": event.get("role", "parameter")}
+                self._add(call, "forward", "parameters", event["leaf"], said)
+            else:
+                self._add_gradient(event)
+        return self.found
+
+    def _add_gradient(self, event: Event) -> None:
+        turn = f".pass{event['pass']}" if event.get("pass") else ""
+        said = {"value": event["value"]}
+        if "own_gradient" in event:
+            call = self.calls.get(event["own_gradient"])
+            if call is not None:
+                self._add(call, "backward", "output", f"{event['slot']}{turn}", said)
+        elif "gradient_of_parameter" in event:
+            self._add_parameter_gradient(event, said)
+        else:
+            number = event["gradient_of"]
+            slots = self._slots.get(number, ())
+            is_made = any(section == "output" for _, section, _ in slots)
+            for call, section, slot in slots:
+                if section == "output":
+                    self._add(call, "backward", "input", f"{slot}{turn}", said)
+                elif not is_made and section in ("input", "kwargs"):
+                    self._add(call, "backward", "total", f"{slot}{turn}", said)
+
+    def _add_parameter_gradient(self, event: Event, said: Event) -> None:
+        path, layer = event["layer_path"], event.get("layer", "")
+        name = MsprobeCall(self.word, path, layer, "parameters_grad", event.get("pass", 0))
+        row = format_row_name(RowName(format_msprobe_call(name), "", event["leaf"]))
+        site = site_of_msprobe(name, "", event["leaf"])
+        self._append(row, site, said["value"], event.get("step", 0), layer, "", "")
+
+    def _add(self, call: _Call, way: str, section: str, slot: str, said: Event) -> None:
+        """Add the entry of one slot of a call."""
+        name = self._row(call, way, section, slot)
+        site = self._site(call, way, section, slot)
+        if section == "parameters" and said.get("role") == "buffer":
+            site = Site(site.kind, site.path, site.call, site.direction, "buffer", site.slot)
+        parent = self._parent(call)
+        stack = self.stacks.get(call.event.get("stack", -1), "") if way == "forward" else ""
+        step, layer = call.event.get("step", 0), str(call.event.get("layer", ""))
+        if "value" not in said:
+            self._append_plain(name, site, said, step, layer, parent, stack)
+            return
+        number = said["value"]
+        if way == "forward":
+            self._slots[number].append((call, section, slot))
+        producer = ""
+        if section in ("input", "kwargs") and way == "forward":
+            producer = self._producers.get(number, ("", ""))[0]
+        self._append(name, site, number, step, layer, parent, stack, producer)
+
+    def _append(
+        self,
+        name: str,
+        site: Site,
+        number: int,
+        step: int,
+        layer: str,
+        parent: str,
+        stack: str,
+        producer: str = "",
+    ) -> None:
+        if (step, name) in self._steps_of_names:
+            return  # the same gradient, that reached it twice
+        self._steps_of_names.add((step, name))
+        value = self.values.get(number, _Value({}, {}))
+        source = _source(self.recorded.source_of(number), value.facts)
+        statistics = _statistics(value.figures)
+        shape = value.facts.get("shape")
+        reason = "" if source or statistics else str(value.figures.get("reason", ""))
+        if source is None and not statistics and not reason:
+            reason = Message("recording.value_lost")
+        entry = Entry(
+            name,
+            site,
+            source,
+            step,
+            self.rank,
+            len(self.found),
+            producer,
+            reason,
+            statistics,
+            str(value.facts.get("dtype", "")),
+            None if shape is None else tuple(shape),
+            layer=layer,
+            parent=parent,
+            stack=stack,
+            fingerprint=tuple(value.figures.get("fingerprint", ())),
+        )
+        self.found.append(entry)
+        for sample in self._samples.get(number, ()):
+            own = Site(
+                site.kind, site.path, site.call, site.direction, site.role, f"{site.slot}.sample"
+            )
+            taken = self.recorded.source_of(sample["value"])
+            self.found.append(
+                entry._replace(
+                    name=f"{name}.sample",
+                    site=own,
+                    source=taken,
+                    order=len(self.found),
+                    statistics={},
+                    fingerprint=(),
+                    producer="",
+                )
+            )
+
+    def _append_plain(
+        self, name: str, site: Site, said: Event, step: int, layer: str, parent: str, stack: str
+    ) -> None:
+        """Add what is no tensor, if JSON can say it."""
+        if "plain" not in said or (step, name) in self._steps_of_names:
+            return
+        self._steps_of_names.add((step, name))
+        value = said["plain"]
+        entry = Entry(
+            name,
+            site,
+            step=step,
+            rank=self.rank,
+            order=len(self.found),
+            dtype=str(said.get("type", type(value).__name__)),
+            value=json.dumps(value),
+            layer=layer,
+            parent=parent,
+            stack=stack,
+        )
+        self.found.append(entry)
+
+    # Names
+
+    def _name(self, call: _Call, way: str) -> MsprobeCall:
+        event = call.event
+        path, layer = event["path"], event.get("layer", "")
+        if call.kind == "debug":
+            return MsprobeCall(
+                "", path if way == "forward" else f"{path}_grad", "", "debug", call.number
+            )
+        direction: Any = way
+        if call.kind == "api":
+            prefix, _, rest = path.partition(".")
+            return MsprobeCall(prefix, rest, layer, direction, call.number)
+        return MsprobeCall(self.word, path, layer, direction, call.number)
+
+    def _row(self, call: _Call, way: str, section: str, slot: str) -> str:
+        name = format_msprobe_call(self._name(call, way))
+        return format_row_name(RowName(name, "" if call.kind == "debug" else section, slot))
+
+    def _site(self, call: _Call, way: str, section: str, slot: str) -> Site:
+        name = self._name(call, way)
+        if section != "total":
+            return site_of_msprobe(name, section, slot)
+        return Site(
+            "module" if name.is_module else "api",
+            name.path,
+            call.number,
+            "backward",
+            "gradient",
+            slot,
+        )
+
+    def _parent(self, call: _Call) -> str:
+        around = self.calls.get(call.event.get("parent", -1))
+        return format_msprobe_call(self._name(around, "forward")) if around is not None else ""
+
+    def notes(self) -> list[str]:
+        """What could not be recorded, in words."""
+        return []
+
+
+_KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
+    "header": _Rank._take_header,
+    "ended": _Rank._take_end,
+    "own_gradient": _Rank._take_gradient,
+    "gradient_of": _Rank._take_gradient,
+    "gradient_of_parameter": _Rank._take_gradient,
+    "owner": _Rank._take_owner,
+    # After what also says a value or a call.
+    "settings": _Rank._take_settings,
+    "missing": _Rank._take_missing,
+    "value": _Rank._take_value,
+    "call": _Rank._take_call,
+    "stack": _Rank._take_stack,
+}
+
+
+def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:
+    """The source of the values in the shape the tensor had."""
+    shape = tuple(facts.get("shape", ()))
+    if source is None or source.shape == shape or len(source.shape) != len(shape):
+        return source
+    return BroadcastSource(source, shape)
+
+
+def _statistics(figures: Mapping[str, Any]) -> dict[str, float]:
+    said = figures.get("statistics", {})
+    found = {name: said[name] for name in _STATISTICS if said.get(name) is not None}
+    if "crc32" in figures:
+        found["crc32"] = figures["crc32"]
+    return found
