@@ -530,6 +530,31 @@ def test_graph_mode_is_refused_and_nothing_has_changed():
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("is_used_before", [True, False])
+def test_what_torch_compiled_drops_nothing_meanwhile_and_drops_again(is_used_before):
+    torch = Torch().torch
+    compiled = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5), backend="aot_eager")
+    ones = torch.ones(SHAPE)
+    if is_used_before:
+        assert compiled(ones).min() == 0
+    with tnb.seed_all(rm_dropout=True):
+        assert compiled(ones).min() == 1
+    assert compiled(ones).min() == 0
+
+
+@pytest.mark.mindspore
+def test_what_mindspore_compiled_keeps_its_dropout():
+    mindspore = MindSpore().mindspore
+
+    @mindspore.jit
+    def drop(x):
+        return mindspore.ops.dropout(x, 0.5)
+
+    with tnb.seed_all(rm_dropout=True):
+        assert drop(MindSpore().ones()).min() == 0
+
+
+@pytest.mark.torch
 def test_other_threads_drop_nothing_either():
     torch = Torch().torch
     found = []

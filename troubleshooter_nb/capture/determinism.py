@@ -67,8 +67,12 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = False) -> 
     a ``nn.Dropout`` that has drawn already goes on, and only a new one starts over. No seed makes
     two frameworks, or two kinds of device, draw the same numbers.
 
-    Not reached by `rm_dropout`: code compiled by ``torch.compile``, ``torch.jit`` or
-    ``mindspore.jit``, and what a net drops by itself (``x * (torch.rand(...) > p)``).
+    `rm_dropout` has ``torch.compile`` compile anew, when it begins and when it ends. It does not
+    reach code compiled by ``torch.jit`` or ``mindspore.jit``, and what a net drops by itself
+    (``x * (torch.rand(...) > p)``).
+
+    A result that nobody kept cannot be undone any more: a later one goes back to where it was
+    called. A cell of a notebook that is run again is such a case; ``with`` is not.
 
     The old tools of this name had no way back; TroubleShooter's and msprobe's dropout stayed an
     identity for the rest of the process.

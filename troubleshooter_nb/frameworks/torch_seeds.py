@@ -126,7 +126,14 @@ def _remove(removed: bool) -> None:
         # The names of operators are looked up once and kept: before others stand there.
         torch.overrides.resolve_name(torch.dropout)
         _replace()
-        return
+    else:
+        _put_back()
+    if "torch._dynamo" in sys.modules:
+        # What was compiled keeps, or lacks, its dropout for good: it is compiled anew.
+        torch.compiler.reset()
+
+
+def _put_back() -> None:
     for names, name, before, now in reversed(_replaced):
         if names.get(name) is now:  # else somebody has put something else there
             if before is None:
