@@ -542,6 +542,16 @@ def test_what_torch_compiled_drops_nothing_meanwhile_and_drops_again(is_used_bef
     assert compiled(ones).min() == 0
 
 
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_what_is_scripted_meanwhile_keeps_its_dropout():
+    torch = Torch().torch
+    with tnb.seed_all(rm_dropout=True):
+        scripted = torch.jit.script(torch.nn.Dropout())
+        assert scripted(torch.ones(SHAPE)).min() == 0
+    assert torch.jit.script(torch.nn.Dropout())(torch.ones(SHAPE)).min() == 0
+
+
 @pytest.mark.mindspore
 def test_what_mindspore_compiled_keeps_its_dropout():
     mindspore = MindSpore().mindspore

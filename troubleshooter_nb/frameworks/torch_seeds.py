@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import _VF
+from torch.jit import _builtins
 
 from troubleshooter_nb.frameworks.seeding import Facet, last_seed
 
@@ -140,6 +141,7 @@ def _put_back() -> None:
                 del names[name]
             else:
                 names[name] = before
+        _operators_of_script().pop(id(now), None)
     _replaced.clear()
 
 
@@ -147,6 +149,9 @@ def _replace() -> None:
     functions = {name: (getattr(_VF, name), *rule) for name, rule in _RULED.items()}
     functions["attention"] = (torch.nn.functional.scaled_dot_product_attention, *_ATTENTION)
     ruled = {id(function): _ruled(function, *rule) for function, *rule in functions.values()}
+    # torch.jit.script knows operators by the function. What it compiles keeps its dropout.
+    known = _operators_of_script()
+    known |= {id(now): known[place] for place, now in ruled.items() if place in known}
     found = [
         (names, name, value, ruled[id(value)])
         for module in list(sys.modules.values())
@@ -159,6 +164,12 @@ def _replace() -> None:
     for names, name, _, now in found:
         names[name] = now
     _replaced.extend(found)
+
+
+def _operators_of_script() -> dict[int, str]:
+    """The names of operators by the id of their function, made at the first call."""
+    known: dict[int, str] = _builtins._get_builtin_table()  # type: ignore[no-untyped-call]
+    return known
 
 
 def _ruled(function: Callable[..., Any], keyword: str, place: int, told: Any) -> Callable[..., Any]:
