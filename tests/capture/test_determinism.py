@@ -476,6 +476,33 @@ def test_names_imported_before_and_during_the_removal_are_reached_and_freed():
 
 
 @pytest.mark.torch
+def test_a_function_mode_sees_the_functions_that_it_knows():
+    torch = Torch().torch
+    x = torch.ones(1, 2, 4)
+    net = torch.nn.LSTM(4, 4, 2, dropout=0.5)
+
+    def names_of_calls():
+        seen = []
+
+        class Watching(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(torch.overrides.resolve_name(function))
+                return function(*args, **(kwargs or {}))
+
+        with Watching():
+            torch.nn.functional.dropout(x)
+            torch.dropout(x, 0.5, True)
+            torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
+            net(x)
+        return seen
+
+    with tnb.seed_all(rm_dropout=True):
+        seen = names_of_calls()
+    assert seen == names_of_calls()
+    assert {"torch.nn.functional.scaled_dot_product_attention", "torch.lstm"} <= {*seen}
+
+
+@pytest.mark.torch
 def test_torch_functions_are_the_very_same_after_it():
     torch = Torch().torch
     spaces = (torch, torch.nn.functional, torch._C._nn)

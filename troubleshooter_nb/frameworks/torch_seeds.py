@@ -155,7 +155,8 @@ def _replace() -> None:
     found = [
         (names, name, value, ruled[id(value)])
         for module in list(sys.modules.values())
-        if isinstance(module, ModuleType)
+        # There torch looks up what it tells a `TorchFunctionMode` was called.
+        if isinstance(module, ModuleType) and module is not torch._C._nn
         for names in [vars(module)]
         for name, value in list(names.items())
         if id(value) in ruled
