@@ -377,8 +377,7 @@ class Recorder:
                 return None
             site = Site("api", name.path)
             names = self.plan.names
-            is_wanted = names is None or names(site) or any(names(c.site) for c in stack)
-            if not is_wanted:
+            if names is not None and not names.operator(site, (call.site for call in stack)):
                 return None
             call = _Call(self._next(), name.path, "api", site, True, inspect.currentframe())
             facts = {"layer": name.layer}

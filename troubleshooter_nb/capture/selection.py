@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, EntryNotFoundError
@@ -15,7 +16,25 @@ from troubleshooter_nb.naming.closeness import closest
 Keep = Literal["tensor", "sample", "statistics", "digest"]
 KEEPS: tuple[str, ...] = get_args(Keep)
 Names = None | str | Collection[str] | Callable[[Site], bool]
-Choice = Callable[[Site], bool]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which sites are recorded."""
+
+    fits: Callable[[Site], bool]
+    is_function: bool = False
+
+    def __call__(self, site: Site) -> bool:
+        """Whether a layer is recorded."""
+        return self.fits(site)
+
+    def operator(self, site: Site, around: Iterable[Site]) -> bool:
+        """Whether an operator is: by its own name, or as all that runs inside a layer chosen.
+
+        A function of the user's is asked for the operator itself.
+        """
+        return self.fits(site) or (not self.is_function and any(map(self.fits, around)))
 
 
 def choice_of(names: Names) -> Choice | None:
@@ -32,14 +51,14 @@ def choice_of(names: Names) -> Choice | None:
         return None
     if callable(names):
         chosen = names
-        return lambda site: bool(chosen(site))
+        return Choice(lambda site: bool(chosen(site)), is_function=True)
     texts = [names] if isinstance(names, str) else list(names) if _is_listed(names) else []
     if not texts or not all(isinstance(text, str) for text in texts):
         raise ArgumentTypeError(Message("recording.names_kind", given=repr(names)))
     # fnmatch would take the brackets of "layers[0]" for a set of characters.
     forms = [fnmatch.translate(text.replace("[", "[[]")) for text in texts]
     fits = re.compile("|".join(forms)).match
-    return lambda site: fits(site.path) is not None
+    return Choice(lambda site: fits(site.path) is not None)
 
 
 def _is_listed(names: Any) -> bool:
