@@ -137,12 +137,16 @@ class _Figures:
         """`largest` over the largest finite number of the dtype; nan where that is not watched."""
         return self.largest / FORMATS[self.dtype].largest if self.dtype in _WATCHED else math.nan
 
-    @property
-    def looks_like_a_mask(self) -> bool:
+    def looks_like_a_mask(self, filled: bool) -> bool:
+        """Minus infinity beside values far from the limit.
+
+        Where signs are not known the finite values must be one, as the zeros of a mask are,
+        unless something was `filled` in before.
+        """
         if self.nan or not self.inf > 0 or self.has_plus or self.share >= NEAR_OVERFLOW:
             return False
         one_value = self.low == self.high or self.is_infinite
-        return self.has_plus is False or one_value
+        return filled or self.has_plus is False or one_value
 
 
 @dataclass
@@ -151,7 +155,9 @@ class _Watch:
 
     meant: set[int] = field(default_factory=set)
     made: set[int] = field(default_factory=set)
+    # Steps and ranks in which something was not finite by itself, or infinities were filled in.
     started: set[tuple[Any, Any]] = field(default_factory=set)
+    filled: set[tuple[Any, Any]] = field(default_factory=set)
 
     def row_of(self, call: Mapping[str, Any], constants: Sequence[float]) -> Row | None:
         """The row of a call whose inner calls were seen, or None; remembers what it made."""
@@ -167,6 +173,9 @@ class _Watch:
         alarms = [one for one in outputs if one.is_nonfinite and one not in fills]
         self._remember(outputs, fills)
         self._remember(meant, meant)
+        if fills or any(map(math.isinf, constants)):
+            # Into a value that this call may not give back, as ``x[mask] = -inf`` does not.
+            self.filled.add(place)
         if alarms:
             self.started.add(place)
             return _row(call, "passed_on" if wrong else "starts", alarms[0], inputs, wrong)
@@ -187,7 +196,7 @@ class _Watch:
             return one.value is not None and one.value in self.meant
         if one.value is not None and one.value in self.meant | self.made:
             return one.value in self.meant
-        return place not in self.started and one.looks_like_a_mask
+        return place not in self.started and one.looks_like_a_mask(place in self.filled)
 
     def _is_fill(
         self, one: _Figures, meant: Sequence[_Figures], constants: Sequence[float]

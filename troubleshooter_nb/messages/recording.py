@@ -58,7 +58,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "calls": ("{count:,} {count:call|calls}", "{count:,} 次调用"),
     "values": ("{count:,} {count:value|values}", "{count:,} 个数值"),
     "gradients": ("{count:,} {count:gradient|gradients}", "{count:,} 个梯度"),
-    "by_stride": ("{first}–{last} by {stride}", "{first}–{last}（间隔 {stride}）"),
+    "by_stride": ("{first}–{last} by {stride}", "{first}–{last} 间隔 {stride}"),
     "layers": ("Layers ({count:,})", "各层（{count:,}）"),
     "layers_first": ("Layers (the first {count:,})", "各层（前 {count:,} 个）"),
     "nothing_yet": ("nothing recorded yet", "尚无记录"),

@@ -72,12 +72,9 @@ def _overflow_html(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
         return fragment(*parts)
     shown = _chosen(rows, most)
     parts += _stack(rows, language)
-    parts.append(
-        heading(
-            sentence("recording.rows_in_order", language),
-            sentence("recording.rows_remark", language),
-        )
-    )
+    is_plain = all(one["kind"] in ("saturated", "near_limit") for one in rows)
+    remark = "" if is_plain else sentence("recording.rows_remark", language)
+    parts.append(heading(sentence("recording.rows_in_order", language), remark))
     if shown:
         parts.append(_row_table(shown, language))
     if rest := len(rows) - len(shown):
@@ -161,7 +158,8 @@ def _place(one: Mapping[str, Any], language: str) -> str:
     """``fc1 (Linear)``, or its backward."""
     name = str(one["path"])
     layer = str(one.get("layer") or "")
-    if layer and layer.lower() != name.rpartition(".")[2].lower():
+    said = (text.rpartition(".")[2].lower() for text in (layer, name))
+    if layer and len({*said}) > 1:
         name = sentence("recording.place", language, name=name, layer=layer)
     if one.get("inside"):
         name = sentence("recording.place_inside", language, name=name, inside=one["inside"])
@@ -250,12 +248,18 @@ def _stack(rows: Sequence[Mapping[str, Any]], language: str) -> list[Markup]:
 
 
 def _row_table(rows: Sequence[Mapping[str, Any]], language: str) -> Markup:
+    """The rows, with the columns that hold something: a notebook may be narrow."""
+    counted = any(sum(_nonfinite_counts(one)) for one in rows)
+    shared = any(float(one["share_of_limit"]) >= _TOLD_SHARE for one in rows)
     titles = [("step", False), ("call", False), ("", True), ("name", True), ("value", True)]
-    titles += [("not finite", False), ("max |x|", False), ("of limit", False)]
-    return table(titles, [_row(one, language) for one in rows], class_="tsnb-t")
+    titles += [("not finite", False)] if counted else []
+    titles += [("max |x|", False)]
+    titles += [("of limit", False)] if shared else []
+    lines = [_row(one, language, counted, shared) for one in rows]
+    return table(titles, lines, class_="tsnb-t")
 
 
-def _row(one: Mapping[str, Any], language: str) -> Markup:
+def _row(one: Mapping[str, Any], language: str, counted: bool, shared: bool) -> Markup:
     mark, name = _KINDS[one["kind"]][:2]
     largest, share = float(one["max_abs"]), float(one["share_of_limit"])
     is_much = share >= _TOLD_SHARE  # nan is not
@@ -267,9 +271,9 @@ def _row(one: Mapping[str, Any], language: str) -> Markup:
         left_cell(tone(name, f"{mark} {_word(one, language)}", bold=name == "bad")),
         element("td", samp(_place(one, language)), style=_WRAPPED),
         element("td", f"{_slot(one)} {one['dtype']}", style=_WRAPPED),
-        cell(f"{counts} / {int(one['size']):,}" if counts else ""),
+        *([cell(f"{counts} / {int(one['size']):,}" if counts else "")] if counted else []),
         cell("" if math.isnan(largest) else scientific(largest)),
-        cell(percent(share) if is_much else "", style=bar if is_much else None),
+        *([cell(percent(share) if is_much else "", style=bar if is_much else None)] * shared),
     )
 
 
