@@ -119,7 +119,7 @@ def record(
     ):
         if given not in known:
             raise ArgumentError(
-                Message("recording.word", name=name, given=repr(given), known=known)
+                Message("recorder.word", name=name, given=repr(given), known=known)
             )
     plan = Plan(
         level,
@@ -150,7 +150,7 @@ def bytes_of(limit: str | int) -> int:
     match = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
     unit = _UNITS.get(match[2].lower().removesuffix("ytes")) if match else None
     if match is None or unit is None:
-        raise ArgumentError(Message("recording.limit", given=repr(limit)))
+        raise ArgumentError(Message("recorder.limit", given=repr(limit)))
     return int(float(match[1]) * unit)
 
 
@@ -158,7 +158,7 @@ def _networks(net: Any, level: str) -> dict[str, Any]:
     """Networks by the name in front of their paths."""
     if net is None:
         if level != "api":
-            raise ArgumentError(Message("recording.needs_net", level=level))
+            raise ArgumentError(Message("recorder.needs_net", level=level))
         return {}
     if isinstance(net, Mapping):
         named = {str(name): each for name, each in net.items()}
@@ -169,7 +169,7 @@ def _networks(net: Any, level: str) -> dict[str, Any]:
     for name, each in named.items():
         if adapter_of_network(each) is None:
             kind = type(each).__name__
-            raise ArgumentTypeError(Message("recording.no_network", name=name, type=kind))
+            raise ArgumentTypeError(Message("recorder.no_network", name=name, type=kind))
     return named
 
 
@@ -320,7 +320,7 @@ class Recording:
         compiled = [where for kind, where in recorder.missing if kind == "compiled"]
         if compiled and self._plan.operators and self._plan.compiled == "boundary":
             recorder.remove()
-            raise NotOfferedError(Message("recording.compiled_operators", names=compiled))
+            raise NotOfferedError(Message("recorder.compiled_operators", names=compiled))
         known = [layer.path for layer in recorder.layers]
         if self._plan.level == "module":
             wanted = self._plan.names
@@ -388,7 +388,7 @@ class Recording:
     def mark(self, name: str, value: Any) -> None:
         """Record a tensor, or a nested value, by a name of one's own; its gradient too."""
         if not isinstance(name, str) or not name:
-            raise ArgumentTypeError(Message("recording.mark_name", given=repr(name)))
+            raise ArgumentTypeError(Message("recorder.mark_name", given=repr(name)))
         recorder = self._running_recorder()
         if recorder.is_installed and not recorder.is_paused:
             recorder.mark(name, value)
@@ -402,7 +402,7 @@ class Recording:
 
     def _running_recorder(self) -> Recorder:
         if self._recorder is None or self.state not in ("running", "paused"):
-            raise ArgumentError(Message("recording.not_running", state=self.state))
+            raise ArgumentError(Message("recorder.not_running", state=self.state))
         return self._recorder
 
     # What came of it
@@ -412,7 +412,7 @@ class Recording:
         """What was recorded so far, as a dump."""
         recorder = self._recorder
         if recorder is None:
-            raise ArgumentError(Message("recording.not_running", state=self.state))
+            raise ArgumentError(Message("recorder.not_running", state=self.state))
         if self.state in ("running", "paused"):
             recorder.drain()
         if self.folder is not None:
@@ -455,7 +455,7 @@ def _framework(networks: Mapping[str, Any]) -> Adapter:
             found[adapter.NAME] = adapter
     found = found or loaded()
     if len(found) != 1:
-        raise ArgumentError(Message("recording.one_framework", names=[*found]))
+        raise ArgumentError(Message("recorder.one_framework", names=[*found]))
     return next(iter(found.values()))
 
 

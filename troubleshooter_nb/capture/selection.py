@@ -54,7 +54,7 @@ def choice_of(names: Names) -> Choice | None:
         return Choice(lambda site: bool(chosen(site)), is_function=True)
     texts = [names] if isinstance(names, str) else list(names) if _is_listed(names) else []
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise ArgumentTypeError(Message("recording.names_kind", given=repr(names)))
+        raise ArgumentTypeError(Message("recorder.names_kind", given=repr(names)))
     # fnmatch would take the brackets of "layers[0]" for a set of characters.
     forms = [fnmatch.translate(text.replace("[", "[[]")) for text in texts]
     fits = re.compile("|".join(forms)).match
@@ -79,7 +79,7 @@ def check_found(names: Names, found: int, known: Iterable[str]) -> None:
     listed = [names] if isinstance(names, str) else [] if callable(names) else [*names]
     hint = closest(listed[0], paths) if listed else ""
     facts = {"names": repr(names) if not callable(names) else "names", "known": paths[:8]}
-    raise EntryNotFoundError(Message("recording.no_layer", closest=hint, **facts))
+    raise EntryNotFoundError(Message("recorder.no_layer", closest=hint, **facts))
 
 
 def keep_of(keep: Keep | Callable[[Site], Keep | None]) -> Keep | Callable[[Site], Keep | None]:
@@ -94,12 +94,12 @@ def keep_of(keep: Keep | Callable[[Site], Keep | None]) -> Keep | Callable[[Site
         return lambda site: _checked(keep(site))
     found = _checked(keep)
     if found is None:
-        raise ArgumentError(Message("recording.keep", given="None", known=KEEPS))
+        raise ArgumentError(Message("recorder.keep", given="None", known=KEEPS))
     return found
 
 
 def _checked(keep: Any) -> Keep | None:
     if keep is not None and keep not in KEEPS:
-        raise ArgumentError(Message("recording.keep", given=repr(keep), known=KEEPS))
+        raise ArgumentError(Message("recorder.keep", given=repr(keep), known=KEEPS))
     found: Keep | None = keep
     return found

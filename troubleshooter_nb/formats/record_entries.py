@@ -331,7 +331,7 @@ class _Rank:
         shape = value.facts.get("shape")
         reason = "" if source or statistics else str(value.figures.get("reason", ""))
         if source is None and not statistics and not reason:
-            reason = Message("recording.value_lost")
+            reason = Message("recorder.value_lost")
         entry = Entry(
             name,
             site,
