@@ -72,7 +72,7 @@ class Recorder:
         self.run = 0
         self.is_paused = False
         self.missing: Counter[tuple[str, str]] = Counter()
-        self.counts: Counter[str] = Counter()
+        self.calls_of_steps: Counter[int] = Counter()
         self._lock = threading.RLock()
         self._number = 0
         self.values = Values(adapter, sink, plan.limit, self.miss)
@@ -90,8 +90,9 @@ class Recorder:
         self._handles: list[Handle] = []
         self._of_step: list[Handle] = []
         self._contexts = ExitStack()
-        self._called: set[str] = set()
+        self._called: Counter[str] = Counter()
         self._layers: list[SeenLayer] = []
+        self._kinds: dict[str, str] = {}
         self._in_optimizer = False
         self._had_gradients = False
         self._is_after_gradients = False
@@ -129,6 +130,7 @@ class Recorder:
             undo.pop_all()
 
     def _install_layer(self, layer: SeenLayer) -> None:
+        self._kinds[layer.path] = layer.layer
         site = Site("module", layer.path)
         is_wanted = self.plan.names is None or self.plan.names(site)
         if is_wanted or self.plan.operators:
@@ -178,6 +180,10 @@ class Recorder:
         """The layers that are watched."""
         return self._layers
 
+    def called_layers(self) -> list[tuple[str, str, int]]:
+        """Path, class and number of calls of the layers that were called, in this order."""
+        return [(path, self._kinds.get(path, ""), count) for path, count in self._called.items()]
+
     def begin_run(self, replaced: int | None) -> None:
         """What comes belongs to another run of a cell; what an earlier run gave is void."""
         with self._lock:
@@ -202,7 +208,7 @@ class Recorder:
         aliases = {alias for layer in self._layers for alias in layer.aliases}
         for layer in self._layers:
             is_wanted = self.plan.names is None or self.plan.names(Site("module", layer.path))
-            if layer.has_forward and is_wanted and layer.path not in self._called | aliases:
+            if layer.has_forward and is_wanted and layer.path not in self._called.keys() | aliases:
                 self.miss("not_called", layer.path)
 
     # Calls of modules
@@ -218,7 +224,7 @@ class Recorder:
                 return
             state = self.adapter.state()
             with self._lock, self.adapter.quiet():
-                self._called.add(path)
+                self._called[path] += 1
                 stack = self._stack(frame)
                 call = _Call(self._next(), path, "module", site, keeps, frame)
                 self._note_recompute(call, stack)
@@ -303,7 +309,8 @@ class Recorder:
         return event
 
     def _put_call(self, event: Event) -> None:
-        self.counts["calls"] += not event.get("recompute", False)
+        if not event.get("recompute", False):
+            self.calls_of_steps[self.step] += 1
         self.sink.put(event)
 
     def _note_origins(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:

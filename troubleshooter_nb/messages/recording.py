@@ -41,6 +41,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "over_limit_cure": ("record to a folder, or raise the limit", "记录到文件夹，或提高上限"),
     "other": ("was not recorded: {kind}", "未记录：{kind}"),
     "other_cure": ("a newer version of this package may say more", "更新版本的本软件包或可说明更多"),
+    "interrupted": ("was interrupted: what came later was not recorded", "被中断：此后的内容未记录"),
+    "interrupted_cure": ("start it again", "请重新开始"),
+    # As a note of the dump.
+    "note": ("{names}: {what}; {cure}: {code}", "{names}：{what}；{cure}：{code}"),
+    "note_without_code": ("{names}: {what}; {cure}", "{names}：{what}；{cure}"),
+    "more_places": ("{count:,} more", "另外 {count:,} 处"),
+    "net_itself": ("the net itself", "网络本身"),
     # How it is shown.
     "missing_head": ("not recorded: {count:,} {count:place|places}, {kinds} {kinds:cause|causes}", "未能记录：{count:,} 处，{kinds} 种原因"),
     "missing_none": ("nothing is missing: all that was asked for was recorded", "没有缺失：要求的内容均已记录"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.render.words import sentence
+
+_MOST_NAMED = 3  # places that a note of a dump names
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ KINDS: Mapping[str, Kind] = {
     ),
     "raised": Kind("recording.raised", "recording.raised_cure", tone="bad"),
     "open": Kind("recording.open", "recording.open_cure", tone="bad"),
+    "interrupted": Kind(
+        "recording.interrupted", "recording.interrupted_cure", "rec.start()", tone="bad"
+    ),
     "direct_forward": Kind(
         "recording.direct_forward", "recording.direct_forward_cure", "net.layer(x)"
     ),
@@ -120,3 +126,15 @@ def cure_of(row: MissingRow, language: str) -> tuple[str, str]:
     kind = KINDS.get(row.kind, _OTHER)
     text = sentence(kind.cure, language)
     return (sentence("recording.cure", language, text=text) if kind.code else text), kind.code
+
+
+def note_of(row: MissingRow) -> Message:
+    """What is missing as one note of a dump: where, what happened and what to do."""
+    kind = KINDS.get(row.kind, _OTHER)
+    said = [Message("recording.other", kind=row.kind)] if kind is _OTHER else [Message(kind.what)]
+    names = [name or Message("recording.net_itself") for name in row.where[:_MOST_NAMED]]
+    more = len(row.where) - len(names)
+    if more:
+        names.append(Message("recording.more_places", count=more))
+    facts = {"names": names, "what": said[0], "cure": Message(kind.cure), "code": kind.code}
+    return Message("recording.note" if kind.code else "recording.note_without_code", **facts)
