@@ -284,7 +284,6 @@ class Entry(NamedTuple):
     parent: str = ""
     stack: str = ""
     digest: str = ""
-    fingerprint: tuple = ()
 
 
 @dataclass(frozen=True, repr=False)
