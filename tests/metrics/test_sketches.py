@@ -165,6 +165,15 @@ def test_without_a_finite_value_there_are_no_extremes_and_no_mean(way, bad):
     assert found["fingerprint"] == [0.0] * 17
 
 
+@needs_loop
+@pytest.mark.parametrize("token", ["float32", "float64", "bfloat16", "int16"])
+def test_signed_sums_have_the_same_bits_on_every_processor(token):
+    values = values_of(token, 70_001)
+    assert (
+        WAYS["compiled"](values)["fingerprint"][1:] == WAYS["portable"](values)["fingerprint"][1:]
+    )
+
+
 def test_an_empty_tensor_has_sums_of_zero():
     for dtype in ("float32", "int8", "complex64"):
         found = statistics_of(np.empty((3, 0), dtype), True)

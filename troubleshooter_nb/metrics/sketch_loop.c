@@ -118,6 +118,28 @@ VECTORISED static void fold_portable(const void *values, int64_t rows, double (*
 }
 
 #ifdef HAS_AVX512
+#define WITH_FMA __attribute__((target("avx2,fma")))
+
+/* As fold_lanes; the compiler may not fuse what it says. */
+WITH_FMA static void fold_fma(const void *values, int64_t rows, double (*signs)[PATTERNS],
+                              double (*restrict folded)[COLUMNS], int doubles)
+{
+    for (int64_t column = 0; column < COLUMNS; column += HALF) {
+        __m256d sums[PATTERNS];
+        for (int k = 0; k < PATTERNS; k++)
+            sums[k] = _mm256_loadu_pd(folded[k] + column);
+        for (int64_t row = 0; row < rows; row++) {
+            const int64_t at = row * COLUMNS + column;
+            __m256d v = doubles ? _mm256_loadu_pd((const double *)values + at)
+                                : _mm256_cvtps_pd(_mm_loadu_ps((const float *)values + at));
+            for (int k = 0; k < PATTERNS; k++)
+                sums[k] = _mm256_fmadd_pd(_mm256_set1_pd(signs[row][k]), v, sums[k]);
+        }
+        for (int k = 0; k < PATTERNS; k++)
+            _mm256_storeu_pd(folded[k] + column, sums[k]);
+    }
+}
+
 WITH_AVX512 INLINE __m512d eight(const void *values, int64_t at, const int doubles)
 {
     return doubles ? _mm512_loadu_pd((const double *)values + at)
@@ -208,6 +230,10 @@ INLINE void fold_group(const void *values, int64_t rows, double (*signs)[PATTERN
 #ifdef HAS_AVX512
     if (!portable) {
         fold_avx512(values, rows, signs, folded, doubles);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        fold_fma(values, rows, signs, folded, doubles);
         return;
     }
 #endif
