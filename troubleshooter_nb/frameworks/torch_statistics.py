@@ -26,13 +26,12 @@ from troubleshooter_nb.metrics.sketches import (
     statistics_from,
     statistics_of,
 )
+from troubleshooter_nb.thresholds import DEVICE_BLOCK
 
 # Other tensors than these may have no memory of their own, or lie on several devices.
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Their matrix units know no float64; float32 agrees with the host to some 6e-7 only.
 _WITHOUT_FLOAT64 = ("mps", "npu")
-# Elements that are widened at a time, whole rows: 128 MiB of float64 on the device.
-_CHUNK = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,8 @@ def measured_on_device(tensor: torch.Tensor, fingerprint: bool) -> OnDevice:
     lows, highs = [torch.full((), math.inf, **made)], [torch.full((), -math.inf, **made)]
     sums = torch.zeros(STATISTICS - 2, **made)
     folded = torch.zeros(PATTERNS, COLUMNS, **made)
-    for start in range(0, values.numel(), _CHUNK):
-        chunk = values[start : start + _CHUNK].to(wide)
+    for start in range(0, values.numel(), DEVICE_BLOCK):
+        chunk = values[start : start + DEVICE_BLOCK].to(wide)
         clean, low, high, nan, inf = _finite(chunk)
         sums += torch.stack((clean.sum(), clean.dot(clean), nan, inf))
         lows.append(low)
