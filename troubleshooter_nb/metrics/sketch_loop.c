@@ -241,41 +241,64 @@ INLINE void fold_group(const void *values, int64_t rows, double (*signs)[PATTERN
     fold_portable(values, rows, signs, folded, doubles);
 }
 
-/* The values with 0 for NaN and infinities, which are counted; may be in the same place. Counted in
- * whole numbers, where neighbours need not wait for each other. */
-#define CLEAN(name, real, whole, magnitude, infinity)                                                \
-    VECTORISED static void name(const real *values, int64_t count, real *clean, struct measured *all, \
-                                struct scan *scan)                                                   \
-    {                                                                                                \
-        real low[LANES], high[LANES];                                                                \
-        int64_t nan = 0, inf = 0;                                                                    \
-        for (int j = 0; j < LANES; j++)                                                              \
-            low[j] = (real)INFINITY, high[j] = -(real)INFINITY;                                      \
-        for (int64_t i = 0; i < count; i += LANES) {                                                 \
-            const int here = count - i < LANES ? (int)(count - i) : LANES;                           \
-            for (int j = 0; j < here; j++) {                                                         \
-                const real v = values[i + j];                                                        \
-                whole stored;                                                                        \
-                memcpy(&stored, &v, sizeof stored);                                                  \
-                stored &= magnitude;                                                                 \
-                nan += stored > infinity;                                                            \
-                inf += stored == infinity;                                                           \
-                low[j] = stored < infinity && v < low[j] ? v : low[j];                               \
-                high[j] = stored < infinity && v > high[j] ? v : high[j];                            \
-                clean[i + j] = stored < infinity ? v : 0;                                            \
-            }                                                                                        \
-        }                                                                                            \
-        scan->smallest = INFINITY, scan->largest = -INFINITY;                                        \
-        for (int j = 0; j < LANES; j++) {                                                            \
-            scan->smallest = low[j] < scan->smallest ? low[j] : scan->smallest;                      \
-            scan->largest = high[j] > scan->largest ? high[j] : scan->largest;                       \
-        }                                                                                            \
-        all->nan += (double)nan;                                                                     \
-        all->inf += (double)inf;                                                                     \
-    }
+INLINE reals where(bits truths, reals yes, reals no)
+{
+    return (reals)(((bits)yes & truths) | ((bits)no & ~truths));
+}
 
-CLEAN(clean_floats, float, int32_t, INT32_MAX, 0x7f800000)
-CLEAN(clean_doubles, double, int64_t, INT64_MAX, 0x7ff0000000000000)
+/* The values with 0 for NaN and infinities, which are counted; may be in the same place. */
+INLINE void clean_lanes(const void *values, int64_t count, void *clean, struct measured *all,
+                        struct scan *scan, const int doubles)
+{
+    const reals none = {INFINITY, INFINITY, INFINITY, INFINITY}, zero = {0.0, 0.0, 0.0, 0.0};
+    double smallest = INFINITY, largest = -INFINITY;
+    reals low = none, high = -none;
+    bits nan = {0}, bad = {0};
+    int64_t i = 0;
+
+    for (; i + HALF <= count; i += HALF) {
+        const reals v = four(values, i, doubles);
+        const bits finite = (bits)(v - v == zero);
+        const reals wide = where(finite, v, zero);
+        nan += (bits)(v != v);
+        bad += ~finite;
+        low = smaller(where(finite, v, none), low);
+        high = larger(where(finite, v, -none), high);
+        if (doubles)
+            memcpy((double *)clean + i, &wide, sizeof wide);
+        else {
+            const floats narrow = __builtin_convertvector(wide, floats);
+            memcpy((float *)clean + i, &narrow, sizeof narrow);
+        }
+    }
+    for (; i < count; i++) {
+        const double v = value(values, i, doubles);
+        nan[0] -= isnan(v) != 0;
+        bad[0] -= !isfinite(v);
+        smallest = isfinite(v) && v < smallest ? v : smallest;
+        largest = isfinite(v) && v > largest ? v : largest;
+        if (doubles)
+            ((double *)clean)[i] = isfinite(v) ? v : 0.0;
+        else
+            ((float *)clean)[i] = isfinite(v) ? (float)v : 0.0f;
+    }
+    for (int j = 0; j < HALF; j++) {
+        smallest = low[j] < smallest ? low[j] : smallest;
+        largest = high[j] > largest ? high[j] : largest;
+        all->nan -= (double)nan[j];
+        all->inf += (double)(nan[j] - bad[j]);
+    }
+    scan->smallest = smallest, scan->largest = largest;
+}
+
+VECTORISED static void clean_group(const void *values, int64_t count, void *clean,
+                                   struct measured *all, struct scan *scan, int doubles)
+{
+    if (doubles)
+        clean_lanes(values, count, clean, all, scan, 1);
+    else
+        clean_lanes(values, count, clean, all, scan, 0);
+}
 
 /* Scans a group; what is folded after it, which is `memory` where not all was finite. */
 static const void *measure_group(const void *values, int64_t count, int doubles, int portable,
@@ -285,10 +308,7 @@ static const void *measure_group(const void *values, int64_t count, int doubles,
 
     if (!isfinite(scan.squares)) {
         struct scan sums;
-        if (doubles)
-            clean_doubles(values, count, memory->doubles, all, &scan);
-        else
-            clean_floats(values, count, memory->floats, all, &scan);
+        clean_group(values, count, memory, all, &scan, doubles);
         values = memory;
         sums = scan_group(values, count, doubles, portable);
         scan.total = sums.total, scan.squares = sums.squares;
