@@ -9,6 +9,7 @@ import zlib
 
 import ml_dtypes
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -16,13 +17,20 @@ from hypothesis import strategies as st
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import Dump, open_dump, save_dump
-from troubleshooter_nb.dump import DUMP_COLUMNS, ArrayInMemory, ArraySource, Entry
+from troubleshooter_nb.dump import (
+    DUMP_COLUMNS,
+    ArrayInMemory,
+    ArraySource,
+    Entry,
+    fingerprints_of,
+)
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
     EntryNotFoundError,
     FormatError,
     ReadError,
 )
+from troubleshooter_nb.metrics.sketches import sketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.run_card import RunCard
@@ -85,7 +93,7 @@ def test_the_columns_of_real_data_are_the_documented_ones():
         column = dump.index[name]
         assert column.dtype == STORED[dtype], name
         assert column.attrs == {"description": meaning} | ({"units": unit} if unit else {})
-    assert dump.index.attrs["schema"] == "troubleshooter_nb.dump/1"
+    assert dump.index.attrs["schema"] == "troubleshooter_nb.dump/2"
 
 
 def test_what_is_unknown_has_the_documented_value():
@@ -610,3 +618,61 @@ def test_the_statistics_of_one_entry_are_not_those_of_another():
     dump = dump_of(entry("a", [1.0]), entry("b")._replace(statistics={"max": 3.0}))
     assert np.isnan(dump.index["max"].values[0])
     assert dump.index["max"].values[1] == 3.0
+
+
+FINGERPRINT = tuple(float(k) for k in range(17))
+
+
+def told(name, fingerprint=(), **facts):
+    site = Site("module", name)
+    return Entry(name, site, statistics={"l2": 2.0}, fingerprint=fingerprint, **facts)
+
+
+def test_fingerprints_are_rows_beside_the_columns():
+    index = dump_of(told("a"), told("b", FINGERPRINT), entry("c", [1.0])).index
+    assert index["fingerprint"].dims == ("entry", "fingerprint_number")
+    assert index["fingerprint"].dtype == np.float64
+    expected = [[np.nan] * 17, FINGERPRINT, [np.nan] * 17]
+    np.testing.assert_array_equal(index["fingerprint"], expected)
+    assert fingerprints_of(index) == [(), FINGERPRINT, ()]
+
+
+def test_without_any_fingerprint_there_is_no_variable_of_them():
+    for dump in (dump_of(told("a")), dump_of()):
+        assert "fingerprint" not in dump.index
+        assert fingerprints_of(dump.index) == [()] * len(dump)
+
+
+def test_selecting_keeps_fingerprints_with_their_entries():
+    dump = dump_of(told("a", step=1), told("b", FINGERPRINT, step=2), told("c", step=2))
+    chosen = dump.select(step=2)
+    assert chosen.names == ["b", "c"]
+    assert fingerprints_of(chosen.index) == [FINGERPRINT, ()]
+
+
+def test_frames_and_reprs_are_those_without_fingerprints():
+    with_it, without = dump_of(told("a", FINGERPRINT), told("b")), dump_of(told("a"), told("b"))
+    pd.testing.assert_frame_equal(with_it.to_dataframe(), without.to_dataframe())
+    assert repr(with_it) == repr(without)
+    assert with_it._repr_html_() == without._repr_html_()
+    assert with_it.to_dataset()["fingerprint"].shape == (2, 17)
+
+
+def test_summarising_adds_the_fingerprints_of_what_can_be_read():
+    long = np.random.default_rng(0).normal(size=300_000).astype(np.float32)
+    dump = dump_of(entry("a", long), told("b", FINGERPRINT), entry("c"), entry("d", [1 + 2j]))
+    a, b, c, d = fingerprints_of(dump.summarise().index)
+    np.testing.assert_allclose(a, sketch(long), rtol=1e-12, atol=1e-9)
+    assert (b, c) == (FINGERPRINT, ())
+    assert d[0] == 3.0
+    assert list(dump.summarise().to_dataframe()) == list(dump.to_dataframe())
+
+
+def test_a_table_stored_before_there_were_fingerprints_is_a_dump():
+    dump = dump_of(entry("a", [1.0]), told("b"))
+    stored = dump.to_dataset().assign_attrs(schema="troubleshooter_nb.dump/1")
+    opened = Dump(stored, dump.sources)
+    assert opened.index["shape"].values.tolist() == [(1,), None]
+    assert opened.select(path="b").names == ["b"]
+    assert fingerprints_of(opened.summarise().index)[0][0] == 1.0
+    assert repr(opened)

@@ -29,6 +29,7 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
+from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
 from troubleshooter_nb.naming import ROLES, Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
@@ -39,7 +40,10 @@ from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import Shape, are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, table_of
 
-SCHEMA = "troubleshooter_nb.dump/1"
+# Since 2 there may be a variable FINGERPRINT; what was stored as 1 is read as ever.
+SCHEMA = "troubleshooter_nb.dump/2"
+FINGERPRINT = "fingerprint"  # not a column: its rows are 17 numbers
+_NUMBER = "fingerprint_number"  # its second dimension
 
 # name -> (dtype, unit, meaning, value where unknown)
 DUMP_COLUMNS = {
@@ -284,6 +288,7 @@ class Entry(NamedTuple):
     parent: str = ""
     stack: str = ""
     digest: str = ""
+    fingerprint: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -327,6 +332,10 @@ class Dump:
 
         Statistics are known where the file holds them or after `summarise`. Of a dump that holds
         nothing else, a count of 1 NaN or infinity may mean at least 1.
+
+        Where any is known there is ``fingerprint``, float64, with dimensions ``entry`` and
+        ``fingerprint_number``: 17 sums that tell how far two tensors lie apart without either
+        (`troubleshooter_nb.metrics.sketches`); nan unknown.
     label : str
         Short name of the side, shown in tables; a base name, never a full path.
     format : str
@@ -547,7 +556,7 @@ class Dump:
         """A dump whose statistics and CRC are computed for every readable entry.
 
         The index also gets ``magnitude_histogram``, dimensions ``entry, exponent``: values that
-        are not 0 by the power of two of their magnitude.
+        are not 0 by the power of two of their magnitude. It gets ``fingerprint``, too.
 
         Parameters
         ----------
@@ -557,10 +566,11 @@ class Dump:
         columns = {name: self.columns[name].copy() for name in (*_STATISTICS, "status", "reason")}
         exponents = histogram_exponents()
         histogram = np.zeros((len(self), len(exponents)), np.int64)
+        fingerprints = _fingerprints(fingerprints_of(self.index))
         for row, source in enumerate(self.sources):
             if source is not None:
                 try:
-                    figures, histogram[row] = summarise(source.read, math.prod(source.shape))
+                    figures, histogram[row], fingerprints[row] = _summary(source)
                 except ReadError as error:
                     columns["status"][row] = "unreadable"
                     columns["reason"][row] = message_of(error)
@@ -573,6 +583,7 @@ class Dump:
         variables: dict[str, Any] = {name: ("entry", values) for name, values in columns.items()}
         variables["magnitude_histogram"] = (("entry", "exponent"), histogram)
         variables["exponent"] = ("exponent", exponents)
+        variables[FINGERPRINT] = _fingerprint_variable(fingerprints)
         return replace(self, index=self.index.assign(variables))
 
     def tree(self) -> xr.DataTree:
@@ -614,7 +625,7 @@ class Dump:
     def to_dataframe(self) -> pd.DataFrame:
         """The table of entries with one row per entry."""
         # Of a copy: pandas 3 writes through to arrays it was given.
-        table = self.to_dataset().drop_dims("exponent", errors="ignore")
+        table = self.to_dataset().drop_dims(("exponent", _NUMBER), errors="ignore")
         return table.to_dataframe().reset_index(drop=True)
 
     def __repr__(self) -> str:
@@ -716,7 +727,45 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
         for name, value in statistics.items() if statistics else ():
             columns[name][row] = value
     variables = described("entry", DUMP_COLUMNS, columns)
+    if any(of_entry["fingerprint"]):
+        variables[FINGERPRINT] = _fingerprint_variable(_fingerprints(of_entry["fingerprint"]))
     return xr.Dataset(variables, attrs={"schema": SCHEMA, "format": kind})
+
+
+def _fingerprints(rows: Sequence[Sequence[float]]) -> np.ndarray:
+    """Rows of numbers, or of none, as shape (n, 17); nan where there are none."""
+    numbers = np.full((len(rows), NUMBERS), np.nan)
+    for row, fingerprint in enumerate(rows):
+        if len(fingerprint):
+            numbers[row] = fingerprint
+    return numbers
+
+
+def _fingerprint_variable(numbers: np.ndarray) -> xr.Variable:
+    attrs = {"description": "sum and 16 signed sums of the finite values, see metrics.sketches"}
+    return xr.Variable(("entry", _NUMBER), numbers, attrs)
+
+
+def fingerprints_of(index: xr.Dataset) -> list[tuple[float, ...]]:
+    """The fingerprint of each entry of a `Dump.index`, as `Entry` has it: () where unknown."""
+    if FINGERPRINT not in index:
+        return [()] * index.sizes["entry"]
+    numbers = index[FINGERPRINT].values
+    unknown = np.isnan(numbers).any(axis=1).tolist()
+    return [() if no else tuple(row) for no, row in zip(unknown, numbers.tolist(), strict=True)]
+
+
+def _summary(source: ArraySource) -> tuple[dict[str, float], np.ndarray, np.ndarray]:
+    """Statistics, histogram and fingerprint, from reading once."""
+    sketch = BlockSketch()
+
+    def read(start: int, stop: int) -> np.ndarray:
+        values = source.read(start, stop)
+        sketch.add(start, values)
+        return values
+
+    figures, histogram = summarise(read, math.prod(source.shape))
+    return figures, histogram, sketch.numbers
 
 
 def _by_field(names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:

@@ -379,6 +379,8 @@ MOST_BETWEEN_FUSED = 4
 
 # Elements of which figures are made at once; merging them gives the same bytes in any order.
 FIGURES_BLOCK = 1 << 17
+# Elements that a device widens to float64 at once, 128 MiB there; whole rows of fingerprints.
+DEVICE_BLOCK = 1 << 24
 SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16

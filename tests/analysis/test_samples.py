@@ -127,6 +127,7 @@ def test_first_values_of_a_whole_tensor_are_an_entry_like_the_sample():
     ]
     assert np.isnan(row["max"])
     assert (row["crc32"], row["magnitude_histogram"].sum()) == (-1, 0)
+    assert np.isnan(row["fingerprint"]).all()
     np.testing.assert_array_equal(
         right.array(f"{name}#10_of_30"), full.array(name).reshape(-1)[:10]
     )

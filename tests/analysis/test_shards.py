@@ -12,7 +12,7 @@ import pytest
 
 from troubleshooter_nb import compare, open_dump
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
-from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry, fingerprints_of
 from troubleshooter_nb.errors import PairingError, ReadError
 from troubleshooter_nb.naming import Site
 
@@ -597,3 +597,31 @@ def test_one_rank_against_one_other_is_compared_and_said():
     assert comparison.pairing.matched == len(comparison) == 100
     assert comparison.notes[-1] == "rank 1 on the left is compared with rank 0 on the right"
     assert missing_places(dump.select(rank=1), dump) == ["rank 0 only on the right"]
+
+
+def test_only_what_stays_the_same_tensor_keeps_its_fingerprint():
+    same, part = np.arange(6.0), np.arange(12.0).reshape(2, 6)
+    numbers = tuple(map(float, range(17)))
+    entries = [
+        entry(name, values, rank, fingerprint=numbers)
+        for rank in (0, 1)
+        for name, values in (("same", same), ("part", part[rank]))
+    ]
+    entries.append(entry("alone", same, 1, fingerprint=numbers))
+    merged = merge_ranks(Dump.from_entries(entries), axes={"part": 0})
+    found = dict(zip(merged.names, fingerprints_of(merged.index), strict=True))
+    assert found == {"same": numbers, "part": (), "alone": numbers}
+
+
+def test_equal_statistics_with_other_fingerprints_are_no_replicas():
+    numbers = [tuple(float(k + rank) for k in range(17)) for rank in (0, 1)]
+
+    def merged(first, second):
+        known = {"shape": (2, 2), "dtype": "float32", "statistics": {"min": 0.0, "l2": 3.0}}
+        sides = enumerate((first, second))
+        return merge_ranks(
+            Dump.from_entries([entry("w", None, r, fingerprint=f, **known) for r, f in sides])
+        )
+
+    assert len(merged(numbers[0], numbers[0])) == 1
+    assert len(merged(*numbers)) == 2

@@ -9,6 +9,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "functorch_tensor": ("a tensor inside vmap or another transform of torch.func has no values of its own; record outside of it", "vmap 或其他 torch.func 变换内部的张量没有自己的数值；请在其外部记录"),
     "meta_tensor": ("a meta tensor has no values", "meta 张量没有数值"),
     "ragged_tensor": ("a nested tensor is ragged", "嵌套张量各行长度不一"),
+    "no_memory": ("a {dtype} tensor that stands for another one (torch.func.functionalize) has no memory of its own", "代替另一个张量的 {dtype} 张量（torch.func.functionalize）没有自己的内存"),
     "no_array": ("torch makes no array of this {dtype} tensor: {why}", "torch 无法把这个 {dtype} 张量变成数组：{why}"),
     "lazy": ("{name!r} has no shape yet; call the network once, then its lazy modules know theirs", "{name!r} 还没有形状；先调用一次网络，惰性模块便知道自己的形状"),
     "no_gradient": ("no gradient will come for this {shape} {dtype} tensor: it does not require one; watch the output of a trained layer or set requires_grad first", "这个 {shape} {dtype} 张量不会有梯度：它不需要梯度；请改看受训练的层的输出，或先设置 requires_grad"),

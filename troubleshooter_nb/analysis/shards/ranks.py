@@ -294,6 +294,7 @@ def _joined(group: Sequence[Entry], layout: Layout) -> Entry:
         shape=layout.shape(shapes),
         statistics=combined(group) if layout.kind == "axis" else {},
         digest="",
+        fingerprint=(),
     )
 
 

@@ -22,7 +22,9 @@ def same_statistics(group: Sequence[Entry]) -> bool:
 
 
 def _alike(group: Sequence[Entry]) -> bool:
-    facts = [(one.shape, one.dtype, one.digest, dict(one.statistics)) for one in group]
+    facts = [
+        (one.shape, one.dtype, one.digest, dict(one.statistics), one.fingerprint) for one in group
+    ]
     return all(fact == facts[0] for fact in facts[1:])
 
 

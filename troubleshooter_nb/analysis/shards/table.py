@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from troubleshooter_nb.analysis.shards.layouts import Layout, layout_of
-from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.dump import Dump, Entry, fingerprints_of
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
@@ -32,6 +32,7 @@ class Table:
     def __init__(self, dump: Dump) -> None:
         self.sources = dump.sources
         self.columns = dump.columns.lists(*_COLUMNS)
+        self._fingerprints = fingerprints_of(dump.index)
         steps, ranks, names = (self.columns[name] for name in ("step", "rank", "name"))
         self.places = set(zip(steps, ranks, strict=True))
         self.groups: dict[tuple[int, str], list[int]] = defaultdict(list)
@@ -77,6 +78,7 @@ class Table:
             dtype=cells["dtype"],
             shape=cells["shape"] if source is None else source.shape,
             **{name: cells[name] for name in _TEXTS},
+            fingerprint=self._fingerprints[row],
         )
 
 
