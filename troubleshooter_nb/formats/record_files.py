@@ -35,6 +35,7 @@ _Piece = bytes | memoryview
 _SHARD_BYTES = 1 << 30
 _ZEROS = bytes(ALIGNMENT)
 _MOST_PIECES = 1000  # in one call; POSIX systems take 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _OPEN = os.O_CREAT | os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -103,19 +104,24 @@ class RecordFiles:
         """Append pieces to the shard and lines to the index; `ends` is where their bytes end."""
         begin = self._at - sum(map(len, pieces))
         done, failed = _written(self._blob, pieces)
-        if failed is not None:
-            whole = bisect_right(ends, begin + done)
-            self._at = ends[whole - 1] if whole else begin
-            _cut(self._blob, self._at)
-            lines = lines[:whole]
-        text = b"".join([part for line in lines for part in (line, b"\n")])
-        done, no_line = _written(self._index, [text])
-        if no_line is not None:
-            done = text.rfind(b"\n", 0, done) + 1
-            _cut(self._index, self._index_size + done)
+        whole = bisect_right(ends, begin + done)
+        while True:
+            if whole < len(lines):
+                self._at = ends[whole - 1] if whole else begin
+                _cut(self._blob, self._at)
+            text = b"".join([part for line in lines[:whole] for part in (line, b"\n")])
+            done, no_line = _written(self._index, [text])
+            if no_line is not None:
+                done = text.rfind(b"\n", 0, done) + 1
+                _cut(self._index, self._index_size + done)
+            if not pieces or not whole or getattr(no_line, "errno", 0) not in _FULL:
+                break
+            # Values without lines are lost: half of them make room for the lines of the others.
+            _cut(self._index, self._index_size)
+            failed, whole = failed or no_line, whole // 2
         self._index_size += done
-        if failed or no_line:
-            raise failed or no_line  # type: ignore[misc]
+        if error := failed or no_line:
+            raise error
 
     def _begin_shard(self) -> None:
         if self._blob >= 0:

@@ -247,10 +247,13 @@ def _parsed(lines: Sequence[bytes]) -> list[Any]:
     ValueError where one of them is no JSON.
     """
     text = b"[" + b",".join(lines) + b"]"
+    is_dear = in_need(text)
+    if is_dear and len(lines) > 1:
+        return [_parsed_alone(line) for line in lines]
     values: list[Any] = json.loads(text.decode())
     if len(values) != len(lines):
         raise ValueError
-    return as_written(values) if in_need(text) else values
+    return as_written(values) if is_dear else values
 
 
 def _parsed_alone(line: bytes) -> Any:
