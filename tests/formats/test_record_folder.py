@@ -142,6 +142,7 @@ def test_nan_and_infinities_of_statistics_come_back_and_the_json_is_strict(tmp_p
         (np.float32(0.5), 0.5),
         (np.float64("nan"), math.nan),
         (np.int64(3), 3),
+        (np.array([1.5, math.nan], np.float32), [1.5, math.nan]),
         ((1, (2,)), [1, [2]]),
         ({1: 2}, {"1": 2}),
         ({3}, [3]),

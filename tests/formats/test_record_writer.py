@@ -150,7 +150,7 @@ def test_a_folder_that_is_being_written_is_refused(tmp_path):
 
 def test_a_folder_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(WriteError, match="cannot be written: Not a directory"):
+    with pytest.raises(WriteError, match="cannot be written: Not a directory; record into another"):
         RecordWriter(tmp_path / "file" / "rank0", HEADER)
 
 
@@ -348,20 +348,25 @@ def test_a_program_that_ends_without_closing_leaves_what_was_put(tmp_path):
     assert [note.id for note in recorded.notes] == ["records.closed_early"]
 
 
-def test_a_forked_child_neither_writes_nor_hangs(tmp_path):
+def test_a_forked_child_neither_writes_nor_hangs_nor_holds_the_folder(tmp_path):
     code = """
 w.put({'step': 1})
 child = os.fork()
 if not child:
     for n in range(1000): w.put({'step': n + 100}, None)
-    w.flush(); w.close(); sys.exit(0)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    w.flush(); w.close()
+    os.read(waits, 1)
+    sys.exit(0)
 w.put({'step': 2})
 w.close()
+print([*map(str.strip, open(w._folder / 'index.jsonl'))][1:])
+RecordWriter(w._folder, {}).close()
+os.write(goes_on, b'x')
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
-    status, _, err = finished(code, tmp_path)
+    status, out, err = finished("waits, goes_on = os.pipe()" + code, tmp_path)
     assert status == 0, err
-    assert [event.get("step") for event in read_events(tmp_path).events] == [1, 2, None]
+    assert out.strip() == """['{"step":1}', '{"step":2}', '{"end":{"complete":true}}']"""
 
 
 KILLS = """

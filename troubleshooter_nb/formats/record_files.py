@@ -59,6 +59,9 @@ class RecordFiles:
     def __init__(self, folder: Path, header: bytes) -> None:
         shards = _checked(folder)
         self._folder = folder
+        self._blob = -1
+        self._shard, self._synced = -1, 0
+        self._at = self._index_size = 0
         self._index = os.open(folder / INDEX, _OPEN, 0o666)
         try:
             _lock(self._index, folder)
@@ -66,13 +69,10 @@ class RecordFiles:
             for name in shards:
                 os.unlink(folder / name)
             os.ftruncate(self._index, 0)
+            self._add([header], [0], [])
         except BaseException:
             os.close(self._index)
             raise
-        self._blob = -1
-        self._shard, self._synced = -1, 0
-        self._at = self._index_size = 0
-        self._add([header], [0], [])
 
     def write(self, records: Iterable[Record]) -> None:
         """Write records in order, all bytes before any line.
@@ -143,6 +143,9 @@ class RecordFiles:
 
     def close(self) -> None:
         """Close the files; what was written stays."""
+        if fcntl is not None:
+            with suppress(OSError):  # a forked child holds them, too, and the lock with them
+                fcntl.flock(self._index, fcntl.LOCK_UN)
         for file in (self._blob, self._index):
             if file >= 0:
                 os.close(file)

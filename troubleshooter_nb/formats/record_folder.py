@@ -272,10 +272,11 @@ def _is_sound(event: Any) -> bool:
 
 def _notes_of_lines(lines: _Lines, ends: Sequence[Any]) -> list[str]:
     notes: list[str] = []
+    count = len(lines.events) - len(ends)
     if not ends:
-        notes.append(Message("records.not_closed", count=len(lines.events)))
+        notes.append(Message("records.not_closed", count=count))
     elif True not in ends:
-        notes.append(Message("records.closed_early", count=len(lines.events)))
+        notes.append(Message("records.closed_early", count=count))
     if lines.is_cut:
         notes.append(Message("records.cut_line"))
     if lines.damaged:

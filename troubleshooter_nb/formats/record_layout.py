@@ -52,7 +52,8 @@ def line_of(event: Mapping[str, Any]) -> bytes:
     """An event as strict JSON without newline, whatever it holds.
 
     NaN and infinities become ``{"float":"nan"}``, a message its id and gaps, numbers of numpy
-    those of Python, and what JSON cannot hold its text, cut.
+    those of Python, and what JSON cannot hold its text, cut. An event with any of these costs
+    several times as much.
     """
     # Its reason is the one text of an event that is told to users in their language.
     reason = event.get("reason")
@@ -70,6 +71,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 def _storable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
+    elif isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, (str, bool)) or value is None:
         return value
     if isinstance(value, int):

@@ -56,7 +56,8 @@ class RecordWriter:
         try:
             self._files = RecordFiles(folder, first)
         except OSError as error:
-            raise self._error_of(error) from error
+            what = Message("records.not_written", folder=folder, why=error)
+            raise WriteError(joined([what, Message("records.other_folder")])) from error
         self._process = os.getpid()
         lock = threading.Lock()
         # What the thread waits for, and what others wait for until the thread has written.

@@ -19,6 +19,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "broken_seal": ("value {number}: its bytes in {file} are not those that were recorded: damaged or overwritten", "数值 {number}：{file} 中的字节与记录时不同：已损坏或被覆盖"),
     "rank_left_out": ("{folder} was left out: {problem}", "已略去 {folder}：{problem}"),
     "not_written": ("{folder}: cannot be written: {why}", "{folder}：无法写入：{why}"),
+    "other_folder": ("record into another folder", "请记录到另一个文件夹"),
     "stays_readable": ("what was recorded before is readable", "此前的记录可以读取"),
     "less_or_elsewhere": ("record into a folder on another disk, or keep less, such as statistics", "请记录到另一磁盘的文件夹，或减少保留的内容，例如只保留统计量"),
     "foreign_files": ("{folder!r} holds other files ({names:4}); record into an empty or new folder", "{folder!r} 中有其他文件（{names:4}）；请记录到空文件夹或新文件夹"),
