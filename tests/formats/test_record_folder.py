@@ -160,6 +160,15 @@ def test_plain_arguments_come_back_as_json_can_hold_them(tmp_path, given, found)
     assert recorded.notes == []
 
 
+def test_an_object_that_cannot_be_shown_is_its_class(tmp_path):
+    class Shy:
+        def __str__(self):
+            raise RuntimeError
+
+    recorded = read_events(written(tmp_path, [({"settings": "fc", "values": {"a": Shy()}}, None)]))
+    assert recorded.events[0]["values"] == {"a": "Shy"}
+
+
 def test_what_nests_without_end_is_cut(tmp_path):
     endless: list = []
     endless.append(endless)

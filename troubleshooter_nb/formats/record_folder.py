@@ -39,6 +39,7 @@ from troubleshooter_nb.formats.record_layout import (
     in_need,
     seal_of,
     shard_name,
+    with_nonfinite,
 )
 from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
@@ -246,7 +247,7 @@ def _parsed(lines: Sequence[bytes]) -> list[Any]:
 
     ValueError where one of them is no JSON.
     """
-    text = b"[" + b",".join(lines) + b"]"
+    text = with_nonfinite(b"[" + b",".join(lines) + b"]")
     is_dear = in_need(text)
     if is_dear and len(lines) > 1:
         return [_parsed_alone(line) for line in lines]

@@ -28,9 +28,13 @@ ALIGNMENT = 64  # bytes: a line of the cache
 SEALED = 4096  # bytes of each end that a seal covers, a page
 RANK_FOLDER = re.compile(r"rank([0-9]{1,9})")
 SHARD_NAME = re.compile(r"data-([0-9]{1,9})\.bin")
-_NONFINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-# In a line, a quote inside a text has a backslash before it.
-_IN_NEED = (b'{"float":"', b'{"message":"', b"\\ud")
+# In a line, a quote inside a text has a backslash before it: these are no part of a text.
+_NONFINITE = {
+    b'{"float":"nan"}': b"NaN",
+    b'{"float":"inf"}': b"Infinity",
+    b'{"float":"-inf"}': b"-Infinity",
+}
+_IN_NEED = (b'{"message":"', b"\\ud")
 _DEEPEST = 40
 _LONGEST_NUMBER = 4096  # bits; Python reads no number of thousands of digits
 _LONGEST_TEXT = 200  # letters of what stands for an object
@@ -83,7 +87,22 @@ def _storable(value: Any, depth: int = 0) -> Any:
         return {str(key): _storable(one, depth + 1) for key, one in value.items()}
     if depth < _DEEPEST and isinstance(value, (list, tuple, set, frozenset)):
         return [_storable(one, depth + 1) for one in value]
-    return f"{value!s:.{_LONGEST_TEXT}}" if depth < _DEEPEST else "..."
+    return _text_of(value) if depth < _DEEPEST else "..."
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return str(value)[:_LONGEST_TEXT]
+    except Exception:  # of somebody's class: the run that is recorded must go on
+        return type(value).__name__
+
+
+def with_nonfinite(lines: bytes) -> bytes:
+    """Lines in which NaN and infinities are spelt as Python's parser of JSON takes them."""
+    if b'{"float":"' in lines:
+        for written, spelt in _NONFINITE.items():
+            lines = lines.replace(written, spelt)
+    return lines
 
 
 def in_need(lines: bytes) -> bool:
@@ -92,20 +111,18 @@ def in_need(lines: bytes) -> bool:
 
 
 def as_written(value: Any) -> Any:
-    """What `line_of` was given, of what JSON gives; halves of characters come escaped."""
+    """The messages that `line_of` was given, in what JSON gives; halves of characters escaped."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
         return [as_written(one) for one in value]
     if not isinstance(value, dict):
         return value
-    if len(value) == 1 and (number := str(value.get("float"))) in _NONFINITE:
-        return _NONFINITE[number]
     if value.keys() == {"message", "values", "text"}:
-        return restored(as_plain(value))
-    return as_plain(value)
+        return restored(_parts(value))
+    return _parts(value)
 
 
-def as_plain(value: dict[str, Any]) -> dict[str, Any]:
+def _parts(value: dict[str, Any]) -> dict[str, Any]:
     """The parts of an object as they were written."""
     return {printable(key): as_written(one) for key, one in value.items()}
