@@ -39,6 +39,7 @@ from troubleshooter_nb.errors import (
     TroubleshooterWarning,
     UnknownFormatError,
     WeightMapError,
+    WriteError,
 )
 from troubleshooter_nb.formats import open_dump, save_dump
 from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
@@ -97,6 +98,7 @@ __all__ = [
     "WeightMap",
     "WeightMapError",
     "WeightMapHistory",
+    "WriteError",
     "compare",
     "compare_series",
     "convert_weights",

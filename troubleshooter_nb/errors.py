@@ -40,6 +40,10 @@ class ReadError(TroubleshooterError, OSError):
     """Stored values could not be read although the entry looked sound when it was opened."""
 
 
+class WriteError(TroubleshooterError, OSError):
+    """A recording cannot be written further; what was written before stays readable."""
+
+
 class EntryNotFoundError(TroubleshooterError, KeyError):
     """No entry or pair has the asked name; the message lists the closest names."""
 

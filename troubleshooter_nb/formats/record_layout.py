@@ -1,0 +1,128 @@
+"""The folder of a recording, as its writer and its reader know it.
+
+``rank{k}/index.jsonl`` holds one event a line, the header first; ``data-{n}.bin`` the bytes of
+values, little-endian in C order, from multiples of `ALIGNMENT` on. A line is written after the
+bytes it speaks of, and counts once it ends with a newline; the recording is whole once a line says
+so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.messages import Message, plain, restored
+from troubleshooter_nb.naming.characters import printable
+
+FORMAT = "tnb-record/1"
+INDEX = "index.jsonl"
+# How every index begins, also one of a later version.
+OPENING = b'{"header":{"format":"tnb-record/'
+ALIGNMENT = 64  # bytes: a line of the cache
+SEALED = 4096  # bytes of each end that a seal covers, a page
+RANK_FOLDER = re.compile(r"rank([0-9]{1,9})")
+SHARD_NAME = re.compile(r"data-([0-9]{1,9})\.bin")
+# In a line, a quote inside a text has a backslash before it: these are no part of a text.
+_NONFINITE = {
+    b'{"float":"nan"}': b"NaN",
+    b'{"float":"inf"}': b"Infinity",
+    b'{"float":"-inf"}': b"-Infinity",
+}
+_IN_NEED = (b'{"message":"', b"\\ud")
+_DEEPEST = 40
+_LONGEST_NUMBER = 4096  # bits; Python reads no number of thousands of digits
+_LONGEST_TEXT = 200  # letters of what stands for an object
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"data-{number}.bin"
+
+
+def seal_of(values: memoryview) -> int:
+    """CRC-32 of both ends of a value's bytes, each of `SEALED`; of all where these would meet."""
+    if len(values) <= 2 * SEALED:
+        return zlib.crc32(values)
+    return zlib.crc32(values[-SEALED:], zlib.crc32(values[:SEALED]))
+
+
+def line_of(event: Mapping[str, Any]) -> bytes:
+    """An event as strict JSON without newline, whatever it holds.
+
+    NaN and infinities become ``{"float":"nan"}``, a message its id and gaps, numbers of numpy
+    those of Python, and what JSON cannot hold its text, cut. An event with any of these costs
+    several times as much.
+    """
+    # Its reason is the one text of an event that is told to users in their language.
+    reason = event.get("reason")
+    if isinstance(reason, Message):
+        event = {**event, "reason": plain(reason)}
+    try:
+        return _ENCODER.encode(event).encode()
+    except (ValueError, TypeError, RecursionError):
+        return _ENCODER.encode(_storable(event)).encode()
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+
+
+def _storable(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (str, bool)) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value) if value.bit_length() <= _LONGEST_NUMBER else hex(value)[:_LONGEST_TEXT]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}
+    if depth < _DEEPEST and isinstance(value, Mapping):
+        return {str(key): _storable(one, depth + 1) for key, one in value.items()}
+    if depth < _DEEPEST and isinstance(value, (list, tuple, set, frozenset)):
+        return [_storable(one, depth + 1) for one in value]
+    return _text_of(value) if depth < _DEEPEST else "..."
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return str(value)[:_LONGEST_TEXT]
+    except Exception:  # of somebody's class: the run that is recorded must go on
+        return type(value).__name__
+
+
+def with_nonfinite(lines: bytes) -> bytes:
+    """Lines in which NaN and infinities are spelt as Python's parser of JSON takes them."""
+    if b'{"float":"' in lines:
+        for written, spelt in _NONFINITE.items():
+            lines = lines.replace(written, spelt)
+    return lines
+
+
+def in_need(lines: bytes) -> bool:
+    """Whether any of these lines may hold what `as_written` gives back."""
+    return any(part in lines for part in _IN_NEED)
+
+
+def as_written(value: Any) -> Any:
+    """The messages that `line_of` was given, in what JSON gives; halves of characters escaped."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [as_written(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"message", "values", "text"}:
+        return restored(_parts(value))
+    return _parts(value)
+
+
+def _parts(value: dict[str, Any]) -> dict[str, Any]:
+    """The parts of an object as they were written."""
+    return {printable(key): as_written(one) for key, one in value.items()}
