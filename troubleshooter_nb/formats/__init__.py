@@ -34,6 +34,7 @@ from troubleshooter_nb.formats import (
     polygraphy_json,
     print_text,
     pth,
+    record_dir,
     safetensors_,
     sharded,
 )
@@ -55,6 +56,7 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
+    Format(record_dir.NAME, record_dir.refusal, record_dir.open_record_dir),
     Format(msprobe_dir.NAME, msprobe_dir.refusal, msprobe_dir.open_msprobe_dir),
     Format(api_dump.NAME, api_dump.refusal, api_dump.open_api_dump),
     Format(kernel_dir.NAME, kernel_dir.refusal, kernel_dir.open_kernel_dir),
@@ -71,7 +73,7 @@ FORMATS: tuple[Format, ...] = (
     Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
 )
 # Tools whose dumps are folders of their own, that no reader of another kind should look into.
-_NAMES_OF_TOOLS = (msprobe_dir.NAME, api_dump.NAME, hooks_file.NAME)
+_NAMES_OF_TOOLS = (record_dir.NAME, msprobe_dir.NAME, api_dump.NAME, hooks_file.NAME)
 _TOOLS = tuple(reader for reader in FORMATS if reader.name in _NAMES_OF_TOOLS)
 # Readers of folders that hold no pickles: one that lies there is said to be left out.
 _WITHOUT_PICKLES = frozenset((*_NAMES_OF_TOOLS, kernel_dir.NAME, async_npy.NAME, npy_dir.NAME))
@@ -93,6 +95,7 @@ def open_dump(
     Parameters
     ----------
     path : str or path-like
+        The folder of a recording (see `record`), also of one that is still running or broke off.
         A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. A
         checkpoint: ``.ckpt`` of MindSpore; ``.pth``, ``.pt`` or ``.bin`` of torch in every layout,
         also a folder of torch's distributed checkpoint; ``.safetensors``; ``.npz``; the index

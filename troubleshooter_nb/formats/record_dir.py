@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.record_entries import NAME as NAME
+from troubleshooter_nb.formats.record_entries import dump_of
 from troubleshooter_nb.formats.record_folder import RecordedEvents, ranks_of, read_events
+from troubleshooter_nb.formats.record_folder import refusal as refusal
 from troubleshooter_nb.messages import Message, joined, message_of
-
-NAME = "tnb_record"
 
 
 def read_ranks(path: Path) -> tuple[list[RecordedEvents], list[str]]:
@@ -34,14 +34,10 @@ def read_ranks(path: Path) -> tuple[list[RecordedEvents], list[str]]:
     return ranks, notes
 
 
-# TODO(18): `dump_of` becomes an import of `record_entries` once that exists.
-def open_record_dir(
-    path: Path,
-    *,
-    label: str,
-    dump_of: Callable[[Sequence[RecordedEvents], str, Sequence[str]], Dump],
-) -> Dump:
+def open_record_dir(path: Path, *, label: str) -> Dump:
     """Open a recording: its root, the folder of a rank, or an index.
+
+    It may still be written, or have broken off: what was complete then is there.
 
     Raises
     ------
