@@ -483,7 +483,7 @@ class Recording:
         if recorder is None or self._sink is None:
             return
         for (kind, where), count in recorder.missing.items():
-            self._sink.put({"missing": {"kind": kind, "where": where, "count": count}})
+            self._sink.put({"missing": {"kind": kind, "where": [where], "count": count}})
 
 
 def _writer(folder: Path, header: Event) -> Any:

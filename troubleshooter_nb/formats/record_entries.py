@@ -218,7 +218,8 @@ class _Rank:
 
     def _take_missing(self, event: Event) -> None:
         said = event["missing"]
-        self._missing[said["kind"], said["where"]] = said.get("count", 1)
+        for where in said.get("where") or ("",):
+            self._missing[said.get("kind", ""), where] = said.get("count", 1)
 
     def _number_calls(self) -> None:
         """Count the visits of each place within its step, as they began."""
