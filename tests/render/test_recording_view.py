@@ -188,6 +188,14 @@ def test_the_worst_that_is_missing_stands_open_and_with_its_cure():
     assert "<details open>" not in missing_html(many, get_options())
 
 
+def test_frozen_parameters_count_only_where_nothing_else_is_missing():
+    frozen = MissingRow("parameter_without_gradient", ("a", "b"), 80)
+    assert missing_text([frozen], get_options()).startswith("○ not recorded: 80 places, 1 cause")
+    text = missing_text([frozen, *MISSING], get_options())
+    assert text.startswith("✗ not recorded: 12 places, 3 causes")
+    assert "is a parameter without a gradient ×80: a, b" in text
+
+
 def test_text_that_leaves_kinds_out_says_where_they_are():
     every = [MissingRow(kind, ("a",)) for kind in KINDS]
     last = missing_text(every, get_options()).splitlines()[-1]

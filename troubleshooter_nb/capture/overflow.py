@@ -68,13 +68,17 @@ def classify(calls: Iterable[Mapping[str, Any]]) -> list[Row]:
     (a mask). What comes of them is silent while it is infinite in part or finite again; a NaN
     made of them, as by the softmax of a row that is masked whole, starts there, and so does an
     output that is infinite as a whole, as the loss of a masked class. Large plain arguments and
-    inputs excuse large outputs alike. Of a call and the calls in it the innermost is told.
+    inputs excuse large outputs alike. Without numbers of values and without signs all this is
+    judged by what the values look like. Of a call and the calls in it the innermost is told.
     """
     given = list(calls)
     watch, found = _Watch(), dict[int, Row]()
     tree = _Tree.of(given)
+    constants: list[list[float]] = [[] for _ in given]
     for i in tree.inner_first():
-        row = watch.row_of(given[i], tree.constants(i))
+        inner = [c for child in tree.children[i] for c in constants[child]]
+        constants[i] = _extremes([*_constants(given[i]), *inner])
+        row = watch.row_of(given[i], constants[i])
         if row is not None:
             found[i] = row | {"inside": tree.module_around(i)}
     explained = tree.explained(found)
@@ -191,11 +195,10 @@ class _Watch:
 
     def _is_meant(self, one: _Figures, place: tuple[Any, Any]) -> bool:
         """Whether infinities that are given to a call are there on purpose."""
-        if one.nan:
-            # Memory as it was found may hold NaN, too.
-            return one.value is not None and one.value in self.meant
-        if one.value is not None and one.value in self.meant | self.made:
-            return one.value in self.meant
+        if one.value is not None and one.value in self.meant:
+            return True  # NaN as well, of memory as it was found
+        if one.nan or (one.value is not None and one.value in self.made):
+            return False
         return place not in self.started and one.looks_like_a_mask(place in self.filled)
 
     def _is_fill(
@@ -252,19 +255,6 @@ class _Tree:
                     yield i
                 else:
                     waiting.append((child, iter(self.children[child])))
-
-    def constants(self, i: int) -> list[float]:
-        """Numbers that a call and those in it were given as plain arguments."""
-        found, waiting = list[float](), [i]
-        while waiting:
-            one = waiting.pop()
-            found += [
-                float(value)
-                for value in self.calls[one].get("plain") or ()
-                if isinstance(value, (int, float)) and not isinstance(value, bool)
-            ]
-            waiting += self.children[one]
-        return found
 
     def around(self, i: int) -> Iterator[int]:
         """The calls around one, the nearest first."""
@@ -339,6 +329,21 @@ def _row(
 def _figures(call: Mapping[str, Any], name: str) -> list[_Figures]:
     before = "parameters." if name == "parameters" else ""
     return [_Figures.of(one, before) for one in call.get(name) or ()]
+
+
+def _constants(call: Mapping[str, Any]) -> list[float]:
+    """The numbers that a call was given as plain arguments."""
+    plain = (x for x in call.get("plain") or () if isinstance(x, (int, float)))
+    numbers = (x for x in plain if not isinstance(x, bool))
+    # An int may be larger than any float.
+    return [float(x) if isinstance(x, float) else float(min(abs(x), 2**1000)) for x in numbers]
+
+
+def _extremes(constants: Iterable[float]) -> list[float]:
+    """The infinities among numbers, and the largest finite one."""
+    found = {*constants}
+    finite = [abs(c) for c in found if math.isfinite(c)]
+    return [*(c for c in (-math.inf, math.inf) if c in found), *([max(finite)] if finite else [])]
 
 
 def _is_exact(dtype: str) -> bool:

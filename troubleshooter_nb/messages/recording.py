@@ -85,7 +85,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "overflow_none": ("no NaN, no Inf, nothing near the limit of its dtype", "没有 NaN、Inf，也没有接近类型上限的数值"),
     "place": ("{name} ({layer})", "{name}（{layer}）"), "place_inside": ("{name} in {inside}", "{inside} 中的 {name}"),
     "place_backward": ("the backward of {name}", "{name} 的反向"),
-    "at_step": ("{name}, step {step}", "第 {step} 步的 {name}"), "call": ("call {number}", "第 {number} 次调用"),
+    "at_step": ("{name}, step {step}", "第 {step} 步的 {name}"), "call": ("call {number}", "调用编号 {number}"),
     "of_elements": ("{counts} of {size:,} {size:element|elements}, {dtype}", "{size:,} 个元素中 {counts}，{dtype}"),
     "finite_inputs": ("its inputs were finite", "其输入均为有限数"),
     "unmeasured": ("{count} of its inputs {count:was|were} not measured", "其 {count} 个输入未测量"),

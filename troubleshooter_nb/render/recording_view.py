@@ -235,7 +235,9 @@ def _worst(rows: Sequence[MissingRow]) -> str:
 
 
 def _missing_head(rows: Sequence[MissingRow], facts: Mapping[str, Any]) -> str:
-    count, kinds = sum(one.count for one in rows), len({one.kind for one in rows})
+    """How much is missing; what is meant, as a frozen parameter, counts only where it is all."""
+    counted = [one for one in rows if tone_of_kind(one)] or rows
+    count, kinds = sum(one.count for one in counted), len({one.kind for one in counted})
     said = sentence("recording.missing_head", facts["language"], count=count, kinds=kinds)
     return f"{_MARKS[_worst(rows)]} {said}"
 
