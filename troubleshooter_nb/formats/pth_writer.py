@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
 from troubleshooter_nb.formats.file_source import written_whole
@@ -42,22 +44,36 @@ def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     left_out: list[tuple[str, str]] = []
     kept = []
     for item in items:
-        if item.dtype.name in _STORAGES or item.dtype.name in _UNTYPED:
+        if torch_holds(item.dtype):
             kept.append(item)
         else:
             left_out.append((item.name, Message("pth.torch_lacks", dtype=item.dtype.name)))
     if len({item.name for item in kept}) < len(kept):
         raise ArgumentError(Message("pth.same_name"))
+    _write(path, b"".join(_pickle(kept)), kept)
+    return left_out
+
+
+def torch_holds(dtype: np.dtype) -> bool:
+    """Whether torch has a dtype of this name."""
+    return dtype.name in _STORAGES or dtype.name in _UNTYPED
+
+
+def write_pth_tensor(path: Path, item: Item) -> None:
+    """Write one tensor, of a dtype that torch holds, as ``torch.save`` of it alone does."""
+    _write(path, b"\x80\x02" + b"".join(_tensor(0, item)) + b".", [item])
+
+
+def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
     # The checksum of a block takes as long as writing it; both let other threads run.
     with written_whole(path) as stream, ThreadPoolExecutor(1) as beside:
         archive = _Archive(stream, beside)
-        archive.add("data.pkl", b"".join(_pickle(kept)))
+        archive.add("data.pkl", pickle)
         archive.add("byteorder", b"little")
-        for number, item in enumerate(kept):
+        for number, item in enumerate(items):
             archive.add_values(f"data/{number}", item)
         archive.add("version", b"3\n")
         archive.finish()
-    return left_out
 
 
 def _pickle(items: Sequence[Item]) -> Iterator[bytes]:
