@@ -7,6 +7,7 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -30,6 +31,7 @@ _UNTYPED = (
 )
 _TOP = "archive/"
 _ALIGNMENT = 64  # bytes, as torch does it, so that a map of the file can be used as it is
+_SMALL = 1 << 20  # bytes that are written before a thread has begun
 _LARGE = 0xFFFFFFFF  # what 32 bits hold, and in a zip the mark of a number that needs more
 _MOST_MEMBERS = 0xFFFF
 _DATE = 0x21  # 1 January 1980: the same values give the same file
@@ -65,8 +67,11 @@ def write_pth_tensor(path: Path, item: Item) -> None:
 
 
 def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
+    size = sum(math.prod(item.shape) * item.dtype.itemsize for item in items)
     # The checksum of a block takes as long as writing it; both let other threads run.
-    with written_whole(path) as stream, ThreadPoolExecutor(1) as beside:
+    thread: AbstractContextManager[Executor | None]
+    thread = ThreadPoolExecutor(1) if size > _SMALL else nullcontext()
+    with written_whole(path) as stream, thread as beside:
         archive = _Archive(stream, beside)
         archive.add("data.pkl", pickle)
         archive.add("byteorder", b"little")
@@ -133,7 +138,7 @@ class _Written:
 class _Archive:
     """A zip without compression, written from front to end."""
 
-    def __init__(self, stream: BinaryIO, beside: Executor) -> None:
+    def __init__(self, stream: BinaryIO, beside: Executor | None) -> None:
         self._stream = stream
         self._beside = beside
         self._members: list[_Written] = []
@@ -148,6 +153,10 @@ class _Archive:
         self._begin(name, size)
         crc = 0
         for view in bytes_of(item):
+            if self._beside is None:
+                self._stream.write(view)
+                crc = binascii.crc32(view, crc)
+                continue
             # Before the next block, which may lie in the same memory, this one is written.
             written = self._beside.submit(self._stream.write, view)
             crc = binascii.crc32(view, crc)
