@@ -15,10 +15,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb import compare, open_dump, save_dump
+from troubleshooter_nb import Dump, compare, open_dump, save_dump
+from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import FormatError, ReadError, TroubleshooterWarning
 from troubleshooter_nb.formats import npy_dir
-from troubleshooter_nb.naming import DTYPE_TOKENS
+from troubleshooter_nb.naming import DTYPE_TOKENS, Site
 from troubleshooter_nb.run_card import RunCard
 
 FIXTURES = Path(__file__).parents[1] / "data" / "troubleshooter"
@@ -625,3 +626,48 @@ def test_without_numbers_the_order_is_that_of_the_names_by_their_parts(tmp_path)
         (tmp_path / folder).mkdir()
     filled(tmp_path, "a.b/x", "a/x", "a-b/x", "a/x_10", "a/x_9")
     assert open_dump(tmp_path).names == ["a-b/x", "a.b/x", "a/x", "a/x_9", "a/x_10"]
+
+
+def dump_of_places(*places):
+    """Two arrays in each step and rank, of which the second is of bfloat16."""
+    entries = []
+    for step, rank in places:
+        values = np.arange(3.0) + 10 * step + rank
+        for name, array in (("fc.weight", values), ("fc.bias", values.astype(ml_dtypes.bfloat16))):
+            site = Site("file", name, role="parameter")
+            entries.append(Entry(name, site, ArrayInMemory(array), step, rank))
+    return Dump.from_entries(entries, label="d")
+
+
+@pytest.mark.parametrize("places", [[(0, 0), (0, 1), (2, 0), (2, 1)], [(3, 0)], [(0, 0)]])
+def test_a_dump_of_steps_and_ranks_is_read_back_to_the_same(tmp_path, places):
+    again = open_dump(save_dump(dump_of_places(*places), tmp_path / "out"))
+    assert [*zip(column(again, "step"), column(again, "rank"), strict=True)] == [
+        place for place in places for _ in range(2)
+    ]
+    assert set(again.names) == {"fc.weight_float64_0", "fc.bias_bfloat16_1"}
+    assert (tmp_path / "out/fc.weight_float64_0.npy").exists() == (places == [(0, 0)])
+    for step, rank in places:
+        one = again.select(step=step, rank=rank)
+        assert one.array("fc.weight").tolist() == [10 * step + rank + k for k in range(3)]
+        assert one.array("fc.bias").dtype == ml_dtypes.bfloat16
+        assert one.array("fc.bias").astype(float).tolist() == one.array("fc.weight").tolist()
+
+
+@pytest.mark.parametrize("name", ["folder", "x.pth"])
+def test_numbers_and_texts_of_calls_are_left_out_and_counted(tmp_path, name):
+    value = Entry("n", Site("api", "n"), dtype="int", value="3")
+    dump = dump_of_places((0, 0))
+    tensors = [
+        Entry(name, Site("file", name), source)
+        for name, source in zip(dump.names, dump.sources, strict=True)
+    ]
+    both = Dump.from_entries([value, *tensors, value._replace(name="m")], label="d")
+    with pytest.warns(TroubleshooterWarning, match="'d': 2 numbers, texts or null") as caught:
+        path = save_dump(both, tmp_path / name)
+    assert caught[0].filename == __file__
+    assert len(open_dump(path)) == 2
+    known = Entry("s", Site("api", "s"), dtype="float32", shape=(2,), statistics={"max": 1.0})
+    with pytest.raises(ValueError, match="'s' of 'd' cannot be read: the dump holds no values"):
+        save_dump(Dump.from_entries([known], label="d"), tmp_path / f"other-{name}")
+    assert not (tmp_path / f"other-{name}").exists()

@@ -19,8 +19,8 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape, files_of
 from troubleshooter_nb.errors import ArgumentError, ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
-from troubleshooter_nb.formats.checkpoint import Item
-from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN, item_of
+from troubleshooter_nb.formats.checkpoint import Item, item_of
+from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance

@@ -29,6 +29,7 @@ from troubleshooter_nb.formats import (
     hooks_file,
     kernel_dir,
     msprobe_dir,
+    msprobe_writer,
     npy_dir,
     npz,
     polygraphy_json,
@@ -72,6 +73,8 @@ FORMATS: tuple[Format, ...] = (
     Format(checkpoint_dir.NAME, checkpoint_dir.refusal, checkpoint_dir.open_checkpoint_dir),
     Format(print_text.NAME, print_text.refusal, print_text.open_print_text),
 )
+# What save_dump writes.
+_WRITTEN = (npy_dir.NAME, *dict.fromkeys(checkpoint_save.WRITTEN.values()), msprobe_dir.NAME)
 # Tools whose dumps are folders of their own, that no reader of another kind should look into.
 _NAMES_OF_TOOLS = (record_dir.NAME, msprobe_dir.NAME, api_dump.NAME, hooks_file.NAME)
 _TOOLS = tuple(reader for reader in FORMATS if reader.name in _NAMES_OF_TOOLS)
@@ -237,7 +240,11 @@ def _told_apart(left: Sequence[str], right: Sequence[str]) -> tuple[str, str]:
 
 
 def save_dump(
-    arrays: Mapping[str, Any] | Dump, path: str | PathLike[str], *, card: RunCard | None = None
+    arrays: Mapping[str, Any] | Dump,
+    path: str | PathLike[str],
+    *,
+    format: str | None = None,
+    card: RunCard | None = None,
 ) -> Path:
     """Write arrays, tensors or a Dump as a folder or a checkpoint that `open_dump` reads.
 
@@ -248,10 +255,17 @@ def save_dump(
         which is copied block by block. Neither framework is needed.
     path : str or path-like
         A name that ends in ``.ckpt`` (MindSpore loads it), ``.pth`` or ``.pt`` (torch does) or
-        ``.safetensors`` is one file, which appears whole or not at all. Any other is a folder,
-        empty or new: one ``{name}_{dtype}_{number}.npy`` per array and ``run_card.json``.
+        ``.safetensors`` is one file, which appears whole or not at all, of one step and rank. Any
+        other is a folder, empty or new: one ``{name}_{dtype}_{number}.npy`` per array and
+        ``run_card.json``; those of a Dump of several steps or ranks lie below
+        ``step<n>/rank<k>``.
+    format : {"npy_dir", "ckpt", "pth", "safetensors", "msprobe_dir"}, optional
+        Default: what `path` says. ``"msprobe_dir"`` is the layout of msprobe 26.2.0, for dumps of
+        calls: ``step<n>/rank<k>/dump.json`` with ``stack.json``, ``construct.json`` and a file
+        per tensor, as torch stores it (``.pt``) or ``.npy`` with MindSpore, where bfloat16 is
+        widened to float32. The folder is new or empty, and appears whole or not at all.
     card : RunCard, optional
-        What the run was made with, stored in a folder; default what this process knows.
+        What the run was made with, stored in a folder of arrays; default what this process knows.
 
     Returns
     -------
@@ -261,23 +275,39 @@ def save_dump(
     Raises
     ------
     ValueError
-        For a name that leaves the folder, a value that holds no numbers, or a Dump with entries
-        that cannot be read or of several steps or ranks; nothing is written.
+        For a name that leaves the folder, a value that holds no numbers, or a Dump with tensors
+        that cannot be read; for one of several steps or ranks as a checkpoint; for one that is of
+        no calls, or a folder that is not empty, as msprobe's. Nothing is written.
+    UnknownFormatError
+        For a `format` that is not written.
 
     Warns
     -----
     TroubleshooterWarning
-        If arrays of an earlier save stay in the folder; or with the names of tensors that the
-        checkpoint's format cannot hold, which were left out.
+        If arrays of an earlier save stay in the folder; or with what the format cannot hold and
+        was left out: tensors by name, or how many entries of a Dump.
     """
     path = path_of(path)
-    if path.suffix.lower() in checkpoint_save.WRITERS:
-        if card is not None:
-            raise ArgumentError(Message("files.no_run_card", file=path.name))
-        return checkpoint_save.save_checkpoint(arrays, path)
+    format = _format_to_write(path) if format is None else format
+    if format not in _WRITTEN:
+        raise UnknownFormatError(Message("files.no_format", name=format, known=[*_WRITTEN]))
+    if card is not None and format != npy_dir.NAME:
+        raise ArgumentError(Message("files.no_run_card", file=path.name))
+    if format == msprobe_dir.NAME:
+        dump = arrays if isinstance(arrays, Dump) else Dump.from_arrays(arrays, copy=False)
+        return msprobe_writer.save_msprobe_dir(dump, path)
     if isinstance(arrays, Dump):
-        arrays = {name: arrays.array(name) for name in checkpoint_save.names_of(arrays)}
+        arrays = checkpoint_save.of_tensors(arrays)
+    if format != npy_dir.NAME:
+        return checkpoint_save.save_checkpoint(arrays, path, format)
+    if isinstance(arrays, Dump):
+        checkpoint_save.check_readable(arrays)
+        return npy_dir.save_npy_dump(arrays, path, card=card)
     return npy_dir.save_npy_dir(arrays, path, card=card)
+
+
+def _format_to_write(path: Path) -> str:
+    return checkpoint_save.WRITTEN.get(path.suffix.lower(), npy_dir.NAME)
 
 
 def _named(name: str) -> Format:

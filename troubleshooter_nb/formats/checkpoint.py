@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
 
 _MOST_TIED_SHOWN = 3
 _MOST_NAMES_SHOWN = 4
+_BLOCK = 1 << 20  # values written at a time
+_memory = threading.local()
 
 
 class Stored(NamedTuple):
@@ -68,6 +71,28 @@ def bytes_of(item: Item) -> Iterator[memoryview]:
             raise ArgumentError(Message("checkpoints.too_many_chunks", **facts))
         given = size - left * item.dtype.itemsize
         raise ArgumentError(Message("checkpoints.too_few_chunks", given=given, **facts))
+
+
+def item_of(name: str, source: ArraySource) -> Item:
+    """A stored tensor to write, read in blocks."""
+    return Item(name, source.dtype, source.shape, lambda: blocks_of(source))
+
+
+def blocks_of(source: ArraySource) -> Iterator[np.ndarray]:
+    """The values, block by block; a block of a file is valid until the next one."""
+    size = math.prod(source.shape)
+    for start in range(0, size, _BLOCK):
+        stop = min(start + _BLOCK, size)
+        yield source.read(start, stop, _lent(stop - start, source.dtype))
+
+
+def _lent(count: int, dtype: np.dtype) -> np.ndarray:
+    """Memory that this thread used for the block before: new pages cost as much as the reading."""
+    memory: np.ndarray | None = getattr(_memory, "block", None)
+    size_bytes = count * dtype.itemsize
+    if memory is None or len(memory) < size_bytes:
+        memory = _memory.block = np.empty(size_bytes, np.uint8)
+    return memory[:size_bytes].view(dtype)
 
 
 def checkpoint_dump(

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
+from troubleshooter_nb.dump import ArrayInMemory, Dump
 from troubleshooter_nb.errors import ArgumentError, TroubleshooterWarning
 from troubleshooter_nb.formats import ckpt, pth, safetensors_
-from troubleshooter_nb.formats.checkpoint import Item
+from troubleshooter_nb.formats.checkpoint import Item, blocks_of, item_of
 from troubleshooter_nb.formats.ckpt import write_ckpt
 from troubleshooter_nb.formats.npy_dir import array_to_save
 from troubleshooter_nb.formats.pth_writer import write_pth
@@ -37,13 +36,11 @@ WRITTEN: Mapping[str, str] = {
     ".pt": pth.NAME,
     ".safetensors": safetensors_.NAME,
 }
-_BLOCK = 1 << 20  # values written at a time
 _MOST_SHOWN = 5
-_memory = threading.local()
 
 
-def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
-    """Write one checkpoint, tensor by tensor, in the format of the file's suffix.
+def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path, format: str) -> Path:
+    """Write one checkpoint, tensor by tensor.
 
     Parameters
     ----------
@@ -51,8 +48,9 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
         A Dump is copied from its files block by block; of a mapping one tensor at a time is
         turned into an array.
     path : Path
-        ``.ckpt``, ``.pth``, ``.pt`` or ``.safetensors``. The folder is created where missing; the
-        file appears whole or not at all.
+        The folder is created where missing; the file appears whole or not at all.
+    format : str
+        One of the values of `WRITTEN`.
 
     Returns
     -------
@@ -71,8 +69,9 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
         With the names of the tensors the format cannot hold, which were left out.
     """
     items = _of_dump(arrays) if isinstance(arrays, Dump) else _of_mapping(arrays)
+    writer = next(WRITERS[suffix] for suffix, written in WRITTEN.items() if written == format)
     path.parent.mkdir(parents=True, exist_ok=True)
-    left_out = WRITERS[path.suffix.lower()](path, items)
+    left_out = writer(path, items)
     if left_out:
         shown = [
             Message("files.in_file", file=name, what=reason)
@@ -86,30 +85,48 @@ def save_checkpoint(arrays: Mapping[str, Any] | Dump, path: Path) -> Path:
     return path
 
 
-def names_of(dump: Dump) -> list[str]:
-    """Names of the entries, if each can be read and is there once.
+def of_tensors(dump: Dump) -> Dump:
+    """The entries that are tensors.
+
+    Warns
+    -----
+    TroubleshooterWarning
+        With the number of entries that are numbers, texts or null, which were left out.
+    """
+    others = dump.columns["value"] != ""
+    if not others.any():
+        return dump
+    facts = {"dump": dump.label, "count": int(others.sum())}
+    text = told(Message("checkpoints.values_left_out", **facts))
+    warnings.warn(text, TroubleshooterWarning, stacklevel=3)
+    rows = np.flatnonzero(~others)
+    sources = tuple(dump.sources[row] for row in rows)
+    return replace(dump, index=dump.index.isel(entry=rows), sources=sources)
+
+
+def check_readable(dump: Dump) -> None:
+    """Refuse a Dump with an entry that has no values.
 
     Raises
     ------
     ValueError
-        If one cannot, or is in several steps or ranks.
+        With its name and why it has none.
     """
-    twice = [name for name, count in Counter(dump.names).items() if count > 1]
-    if twice:
-        raise ArgumentError(Message("checkpoints.several_places", dump=dump.label, name=twice[0]))
-    for name, source, reason in zip(
-        dump.names, dump.sources, dump.index["reason"].values, strict=True
-    ):
+    for name, source, reason in zip(dump.names, dump.sources, dump.columns["reason"], strict=True):
         if source is None:
+            reason = reason or Message("checkpoints.statistics_only")
             facts = {"name": name, "dump": dump.label, "reason": reason}
             raise ArgumentError(Message("checkpoints.not_readable", **facts))
-    return dump.names
 
 
 def _of_dump(dump: Dump) -> list[Item]:
+    twice = [name for name, count in Counter(dump.names).items() if count > 1]
+    if twice:
+        raise ArgumentError(Message("checkpoints.several_places", dump=dump.label, name=twice[0]))
+    check_readable(dump)
     return [
         item_of(name, source)
-        for name, source in zip(names_of(dump), dump.sources, strict=True)
+        for name, source in zip(dump.names, dump.sources, strict=True)
         if source is not None
     ]
 
@@ -125,28 +142,6 @@ def _of_mapping(arrays: Mapping[str, Any]) -> list[Item]:
 def _converted(value: Any) -> Callable[[], Iterator[np.ndarray]]:
     # Only when its turn comes: an array of a tensor on a device is a copy.
     def chunks() -> Iterator[np.ndarray]:
-        yield from _blocks(ArrayInMemory(np.ascontiguousarray(to_numpy(value))))
+        yield from blocks_of(ArrayInMemory(np.ascontiguousarray(to_numpy(value))))
 
     return chunks
-
-
-def item_of(name: str, source: ArraySource) -> Item:
-    """A stored tensor to write, read in blocks."""
-    return Item(name, source.dtype, source.shape, lambda: _blocks(source))
-
-
-def _blocks(source: ArraySource) -> Iterator[np.ndarray]:
-    """The values, block by block; a block of a file is valid until the next one."""
-    size = math.prod(source.shape)
-    for start in range(0, size, _BLOCK):
-        stop = min(start + _BLOCK, size)
-        yield source.read(start, stop, _lent(stop - start, source.dtype))
-
-
-def _lent(count: int, dtype: np.dtype) -> np.ndarray:
-    """Memory that this thread used for the block before: new pages cost as much as the reading."""
-    memory: np.ndarray | None = getattr(_memory, "block", None)
-    size_bytes = count * dtype.itemsize
-    if memory is None or len(memory) < size_bytes:
-        memory = _memory.block = np.empty(size_bytes, np.uint8)
-    return memory[:size_bytes].view(dtype)

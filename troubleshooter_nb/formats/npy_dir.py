@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from troubleshooter_nb.dump import Dump, Entry
+from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
     FormatError,
     TroubleshooterWarning,
 )
-from troubleshooter_nb.formats.npy_file import open_npy, write_npy
+from troubleshooter_nb.formats.checkpoint import item_of
+from troubleshooter_nb.formats.npy_file import open_npy, write_npy, write_npy_blocks
 from troubleshooter_nb.frameworks import to_numpy
 from troubleshooter_nb.messages import Message, joined, message_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
@@ -158,15 +159,44 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
         if value is None:
             raise ArgumentError(Message("dumps.none", name=str(name)))
     names = [safe_name(str(name)) for name in arrays]
+    # Values are asked for when their turn comes: a mapping may make them.
+    return _save(zip(names, range(len(names)), arrays.values(), strict=True), folder, card)
+
+
+def save_npy_dump(dump: Dump, folder: Path, *, card: RunCard | None = None) -> Path:
+    """Write the tensors of a Dump, copied block by block, as `save_npy_dir` writes arrays.
+
+    Those of another step or rank than 0, or of several, lie below ``step<n>/rank<k>``, each
+    numbered from 0.
+
+    Parameters
+    ----------
+    dump : Dump
+        Entries without tensor are left out.
+    folder : Path
+    card : RunCard, optional
+    """
+    steps, ranks = (dump.columns[name].tolist() for name in ("step", "rank"))
+    places = [*zip(steps, ranks, strict=True)]
+    plain = set(places) <= {(0, 0)}
+    numbers: Counter[tuple[int, int]] = Counter()
+    numbered = []
+    for place, name, source in zip(places, dump.names, dump.sources, strict=True):
+        if source is not None:
+            below = "" if plain else f"step{place[0]}/rank{place[1]}/"
+            numbered.append((below + safe_name(name), numbers[place], source))
+            numbers[place] += 1
+    return _save(numbered, folder, card)
+
+
+def _save(numbered: Iterable[tuple[str, int, Any]], folder: Path, card: RunCard | None) -> Path:
+    """Write values by name and number; all files appear, or none."""
     facts = (card or RunCard.current()).to_dict()
     folder.mkdir(parents=True, exist_ok=True)
     # Hidden, so that open_npy_dir does not look into what a killed process leaves behind.
     aside = Path(tempfile.mkdtemp(dir=folder, prefix=".writing-"))
     try:
-        written = [
-            _write_array(aside, name, number, value)
-            for number, (name, value) in enumerate(zip(names, arrays.values(), strict=True))
-        ]
+        written = [_write_array(aside, name, number, value) for name, number, value in numbered]
         text = json.dumps(facts, indent=1, ensure_ascii=False, default=str)
         (aside / CARD_FILE).write_bytes(text.encode(errors="backslashreplace"))
         written.append(aside / CARD_FILE)
@@ -180,7 +210,7 @@ def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | Non
     if others:
         count, example = len(others), min(others).name
         text = Message("dumps.arrays_before", folder=folder.name, count=count, example=example)
-        warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
+        warnings.warn(told(text), TroubleshooterWarning, stacklevel=4)
     return folder
 
 
@@ -196,11 +226,14 @@ def array_to_save(name: str, value: Any) -> np.ndarray:
 
 
 def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
-    array = array_to_save(name, value)
-    stem = format_npy_name(NpyName(name, number, array.dtype.name))
+    stored = value if isinstance(value, ArraySource) else array_to_save(name, value)
+    stem = format_npy_name(NpyName(name, number, stored.dtype.name))
     file = folder / f"{stem}.npy"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_npy(file, array)
+    if isinstance(stored, ArraySource):
+        write_npy_blocks(file, item_of(name, stored))
+    else:
+        write_npy(file, stored)
     return file
 
 

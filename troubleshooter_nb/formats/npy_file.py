@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.checkpoint import Item, bytes_of
 from troubleshooter_nb.formats.file_source import (
     COPY_OR_SAVE,
     FileSource,
@@ -105,6 +106,26 @@ def write_npy(file: Path, array: np.ndarray) -> None:
     """
     with written_whole(file) as stream:
         np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
+
+
+def write_npy_blocks(file: Path, item: Item) -> None:
+    """Write one tensor block by block; otherwise as `write_npy` writes an array.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then.
+    """
+    stored = _plain_bytes(np.empty(0, item.dtype)).dtype.newbyteorder("<")
+    header = {
+        "descr": np.lib.format.dtype_to_descr(stored),
+        "fortran_order": False,
+        "shape": item.shape,
+    }
+    with written_whole(file) as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for block in bytes_of(item):
+            stream.write(block)
 
 
 def _plain_bytes(array: np.ndarray) -> np.ndarray:

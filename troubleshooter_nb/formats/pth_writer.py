@@ -7,9 +7,12 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.checkpoint import Item, bytes_of
@@ -28,6 +31,7 @@ _UNTYPED = (
 )
 _TOP = "archive/"
 _ALIGNMENT = 64  # bytes, as torch does it, so that a map of the file can be used as it is
+_SMALL = 1 << 20  # bytes that are written before a thread has begun
 _LARGE = 0xFFFFFFFF  # what 32 bits hold, and in a zip the mark of a number that needs more
 _MOST_MEMBERS = 0xFFFF
 _DATE = 0x21  # 1 January 1980: the same values give the same file
@@ -42,22 +46,39 @@ def write_pth(path: Path, items: Sequence[Item]) -> list[tuple[str, str]]:
     left_out: list[tuple[str, str]] = []
     kept = []
     for item in items:
-        if item.dtype.name in _STORAGES or item.dtype.name in _UNTYPED:
+        if torch_holds(item.dtype):
             kept.append(item)
         else:
             left_out.append((item.name, Message("pth.torch_lacks", dtype=item.dtype.name)))
     if len({item.name for item in kept}) < len(kept):
         raise ArgumentError(Message("pth.same_name"))
+    _write(path, b"".join(_pickle(kept)), kept)
+    return left_out
+
+
+def torch_holds(dtype: np.dtype) -> bool:
+    """Whether torch has a dtype of this name."""
+    return dtype.name in _STORAGES or dtype.name in _UNTYPED
+
+
+def write_pth_tensor(path: Path, item: Item) -> None:
+    """Write one tensor, of a dtype that torch holds, as ``torch.save`` of it alone does."""
+    _write(path, b"\x80\x02" + b"".join(_tensor(0, item)) + b".", [item])
+
+
+def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
+    size = sum(math.prod(item.shape) * item.dtype.itemsize for item in items)
     # The checksum of a block takes as long as writing it; both let other threads run.
-    with written_whole(path) as stream, ThreadPoolExecutor(1) as beside:
+    thread: AbstractContextManager[Executor | None]
+    thread = ThreadPoolExecutor(1) if size > _SMALL else nullcontext()
+    with written_whole(path) as stream, thread as beside:
         archive = _Archive(stream, beside)
-        archive.add("data.pkl", b"".join(_pickle(kept)))
+        archive.add("data.pkl", pickle)
         archive.add("byteorder", b"little")
-        for number, item in enumerate(kept):
+        for number, item in enumerate(items):
             archive.add_values(f"data/{number}", item)
         archive.add("version", b"3\n")
         archive.finish()
-    return left_out
 
 
 def _pickle(items: Sequence[Item]) -> Iterator[bytes]:
@@ -117,7 +138,7 @@ class _Written:
 class _Archive:
     """A zip without compression, written from front to end."""
 
-    def __init__(self, stream: BinaryIO, beside: Executor) -> None:
+    def __init__(self, stream: BinaryIO, beside: Executor | None) -> None:
         self._stream = stream
         self._beside = beside
         self._members: list[_Written] = []
@@ -132,6 +153,10 @@ class _Archive:
         self._begin(name, size)
         crc = 0
         for view in bytes_of(item):
+            if self._beside is None:
+                self._stream.write(view)
+                crc = binascii.crc32(view, crc)
+                continue
             # Before the next block, which may lie in the same memory, this one is written.
             written = self._beside.submit(self._stream.write, view)
             crc = binascii.crc32(view, crc)

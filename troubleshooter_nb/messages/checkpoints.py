@@ -37,6 +37,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "left_out": ("{file} was written without {count} tensors: {tensors:;}{more}", "写出的 {file} 缺少 {count} 个张量：{tensors:;}{more}"),
     "left_out_more": ("; and {count} more", "；另有 {count} 个"),
     "several_places": ("{dump!r} has {name!r} in several steps or ranks; one checkpoint holds one: dump.select(step=..., rank=...)", "{dump!r} 的 {name!r} 出现在多个步或 rank 中，而一个权重文件只能存一个：dump.select(step=..., rank=...)"),
+    "statistics_only": ("the dump holds no values of it", "dump 数据不含它的数值"),
+    "values_left_out": ("{dump!r}: {count} numbers, texts or null of calls are no tensors; left out", "{dump!r}：调用中有 {count} 个数、文本或 null 不是张量；已略去"),
     "not_readable": ("{name!r} of {dump!r} cannot be read: {reason}; leave it out first", "{dump!r} 的 {name!r} 无法读取：{reason}；请先去掉它"),
     "not_called": ("a file, but not called *{suffix}", "是文件，但名称不是 *{suffix}"),
     "not_in_index": ("in the shards, but not in {file}: {names:4}", "分片中有而 {file} 中没有：{names:4}"),

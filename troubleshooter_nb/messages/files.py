@@ -30,7 +30,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "reader_said": ("  {name}: {refusal}", "  {name}：{refusal}"),
     "lfs_pointer": ("{file}: a pointer of Git LFS, not the file itself; run git lfs pull", "{file}：这是 Git LFS 的指针，不是文件本身；请运行 git lfs pull"),
     "web_page": ("{file}: a web page, not a checkpoint; download it again, signed in if need be", "{file}：这是网页，不是权重文件；请重新下载，必要时先登录"),
-    "no_run_card": ("{file}: a checkpoint holds no run card; save it to a folder, or leave it out", "{file}：权重文件不含运行信息卡；请保存到文件夹，或不要给出它"),
+    "no_run_card": ("{file}: a checkpoint holds no run card, nor does a dump of msprobe; save it to a folder of arrays, or leave it out", "{file}：权重文件不含运行信息卡，msprobe 的 dump 数据也不含；请保存到数组文件夹，或不要给出它"),
     "no_format": ("no format {name!r}; known: {known}", "没有格式 {name!r}；已有的格式：{known}"),
     "left_aside": ("left aside: {names:4}", "未予理会：{names:4}"),
     "neither": ("neither a folder nor a file", "既不是文件夹也不是文件"),

@@ -51,6 +51,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "other_tensor": ("{file} holds {held} {held_shape}, the dump's json says {said} {said_shape}; the two are of different runs, dump again", "{file} 中是 {held} {held_shape}，而 dump 数据的 json 写的是 {said} {said_shape}；两者来自不同的运行，请重新 dump"),
     "no_tensor": ("holds something else than a tensor; not read", "内容不是张量；未读取"),
     "no_tensor_asks": ("holds something else than a tensor (it asks for {what}); not read", "内容不是张量（它需要 {what}）；未读取"),
+    # Writing.
+    "folder_taken": ("cannot write a dump to {folder!r}: it is there and not an empty folder; choose another", "无法把 dump 数据写到 {folder!r}：它已存在且不是空文件夹；请另选一个"),
+    "no_calls": ("{dump!r} is no dump of calls, which msprobe's layout is for: none of its entries says the call, the direction and the place that a tensor is of, such as Module.fc1.Linear.forward.0.input.0", "{dump!r} 不是调用的 dump 数据，而 msprobe 的格式只用于调用：没有条目像 Module.fc1.Linear.forward.0.input.0 那样说明张量所属的调用、方向和位置"),
+    "written_without": ("{dump!r} was not written whole: {problems}", "{dump!r} 未能完整写出：{problems}"),
+    "other_names": ("{count} {count:entry|entries} that msprobe has no words for, such as {example!r}, left out", "略去 {count} 个 msprobe 无法表达的条目，例如 {example!r}"),
+    "nothing_known": ("{count} {count:entry|entries} without shape or value, such as {example!r}, left out", "略去 {count} 个没有形状也没有值的条目，例如 {example!r}"),
+    "without_values": ("{count} {count:tensor|tensors} without values, such as {example!r}", "{count} 个张量没有数值，例如 {example!r}"),
     # Ranks and steps.
     "step_empty": ("{folder} holds no dump", "{folder} 中没有 dump 数据"),
     "own_step": ("a part of {folder} opened on its own: its entries count as step 0", "单独打开了 {folder} 的一部分：其条目计为第 0 步"),
