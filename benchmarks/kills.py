@@ -98,13 +98,11 @@ def record(folder: Path, told: Connection) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
-    optimizer = torch.optim.SGD(net.parameters(), 0.01)
     with tnb.record(net, to=folder, level="both") as recording:
         told.send(0)
         for step in range(1, STEPS + 1):
-            optimizer.zero_grad()
+            net.zero_grad()
             net(torch.randn(ROWS, WIDTH)).square().mean().backward()
-            optimizer.step()
             recording.step()
             if step % STEPS_A_FLUSH == 0:
                 recording.flush()

@@ -88,8 +88,8 @@ class Child:
 def turn(way: Way, training: Training, count: int) -> dict[str, float]:
     """CPU seconds of a step with its share of the writing, and what lies in the folder for it.
 
-    The first step is not among those counted: what it takes beyond the others belongs, with the
-    opening and closing of the recording, to `once`.
+    The first step is not among those counted: `first` are the CPU seconds that it takes together
+    with the opening and closing of the recording.
     """
     began = time.process_time()
     with _RECORDERS[way.recorder](way, training) as steps:
@@ -99,10 +99,10 @@ def turn(way: Way, training: Training, count: int) -> dict[str, float]:
         for _ in range(count):
             steps.take()
         steps.settle()
-        step = (time.process_time() - start) / count
-    once = time.process_time() - began - (count + 1) * step
+        stop = time.process_time()
+    answer = {"step": (stop - start) / count, "first": time.process_time() - stop + start - began}
     files = [file for file in way.dumps.rglob("*") if file.is_file()]
-    answer = {"step": step, "once": once, "files": len(files) / (count + 1)}
+    answer["files"] = len(files) / (count + 1)
     answer["mb"] = sum(file.stat().st_size for file in files) / (count + 1) / 1e6
     answer["calls"] = sum(map(_calls, files)) / (count + 1)
     _clear(way)
@@ -110,11 +110,15 @@ def turn(way: Way, training: Training, count: int) -> dict[str, float]:
 
 
 def growth(way: Way, training: Training, count: int) -> dict[str, float]:
-    """MiB of anonymous memory after so many steps of one recording over that after ten of them."""
+    """MiB of anonymous memory that so many steps of one recording add.
+
+    Between the lowest of three samples, ten steps apart, and of three that are `count` steps later:
+    what is freed late is not held.
+    """
     with _RECORDERS[way.recorder](way, training) as steps:
-        samples = [_memory_after(steps, 10) for _ in range(count // 10 + 1)]
+        samples = [_memory_after(steps, 10) for _ in range(count // 10 + 3)]
     _clear(way)
-    return {"grown": max(samples[1:]) - samples[0]}
+    return {"grown": min(samples[-3:]) - min(samples[:3])}
 
 
 def _clear(way: Way) -> None:
