@@ -75,6 +75,7 @@ class Child:
             self.process.stdin.flush()
             return json.loads(self.process.stdout.readline())
         except (OSError, ValueError) as error:
+            self.process.wait()  # its last words come after the end of its answers
             error.add_note(self.log.read_text()[-3000:])
             raise
 
