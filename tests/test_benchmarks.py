@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,37 @@ def without_figures(value):
     if isinstance(value, list):
         return [without_figures(part) for part in value]
     return float if isinstance(value, float) else value
+
+
+@pytest.mark.torch
+def test_a_process_takes_steps_when_told_and_says_what_they_took(tmp_path):
+    pytest.importorskip("torch")
+    from measuring.stepping import PLAIN, Child, Way
+    from measuring.transformer import Size
+
+    child = Child(sys.executable, Way(PLAIN, "", "", Size(width=16, batch=1), tmp_path))
+    try:
+        answer = child.ask("turn", 1)
+        with pytest.raises(ValueError, match="Expecting value") as raised:
+            child.ask("no such thing", 1)
+    finally:
+        child.close()
+    assert answer["step"] > 0
+    assert answer["calls"] == answer["files"] == 0  # nothing is recorded
+    assert "KeyError: 'no such thing'" in raised.value.__notes__[0]
+
+
+@pytest.mark.torch
+def test_msprobe_is_left_out_with_a_line_where_it_is_not_installed(tmp_path, capsys):
+    pytest.importorskip("torch")
+    import capture
+
+    assert not capture.installed("")
+    assert not capture.installed(str(tmp_path / "python"))
+    assert not [key for key in capture.ways(theirs=False) if capture.MSPROBE in key]
+    unset, absent = capsys.readouterr().out.splitlines()
+    assert unset.startswith("msprobe: left out")
+    assert absent.startswith("msprobe: not installed")
 
 
 def test_a_missed_bar_is_marked_listed_and_decides_the_exit_status(tmp_path, monkeypatch, capsys):
