@@ -89,7 +89,8 @@ def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:
     found: np.ndarray = flow.result["identical"][rows] | (flow.result["unequal_count"][rows] == 0)
     # Of statistics only those pass whose minimum is their maximum.
     is_unread = np.isnan(flow.result["rel_l2_error"][rows])
-    return found | (is_unread & (flow.result["verdict"][rows] == "pass"))
+    same: np.ndarray = found | (is_unread & (flow.result["verdict"][rows] == "pass"))
+    return same
 
 
 def _are_exact(flow: Flow, rows: np.ndarray) -> np.ndarray:
