@@ -177,7 +177,8 @@ def _networks(net: Any, level: str) -> dict[str, Any]:
 class _Memory:
     """Events and values in memory; what a dump is made of."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
         self.events: list[Event] = []
         self.arrays: dict[int, np.ndarray] = {}
         self.complete = False
@@ -294,7 +295,7 @@ class Recording:
         rank = self._adapter.rank_and_size()[0] if self._given_rank is None else self._given_rank
         self._rank = rank
         header = self._header(rank)
-        self._memory, self._writer = _Memory(), None
+        self._memory, self._writer = _Memory(rank), None
         if self.folder is None:
             self._sink = self._memory
             self._memory.put({"header": header})

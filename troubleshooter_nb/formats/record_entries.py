@@ -35,6 +35,10 @@ class Recorded(Protocol):
     """The events of one rank and where their values are."""
 
     @property
+    def rank(self) -> int:
+        """The process that it is of."""
+
+    @property
     def events(self) -> Sequence[Event]:
         """In the order in which they were written."""
 
@@ -153,7 +157,7 @@ class _Rank:
         self.stacks: dict[int, str] = {}
         self.settings: dict[str, Mapping[str, Any]] = {}
         self.card = RunCard()
-        self.word, self.rank = "Module", 0
+        self.word, self.rank = "Module", recorded.rank
         # What is listed, in the order of the events: (kind, event, call)
         self._listed: list[tuple[str, Event]] = []
         self._missing: dict[tuple[str, str], int] = {}
@@ -174,7 +178,6 @@ class _Rank:
     def _take_header(self, event: Event) -> None:
         header = event["header"]
         self.word = str(header.get("module_word", self.word))
-        self.rank = int(header.get("rank", 0))
         self.card = RunCard.from_dict(header.get("card", {}))
 
     def _take_call(self, event: Event) -> None:
