@@ -568,6 +568,36 @@ def test_recording_gradients_changes_no_bit_of_them(x):
             np.testing.assert_array_equal(gradient.asnumpy(), expected.asnumpy())
 
 
+def test_what_an_operator_gave_has_its_gradient_when_the_next_one_is_given_it(x, handles):
+    """The newer primitives are told before MindSpore knows that their outputs need one."""
+    got = {}
+
+    def begin(call, args, kwargs):
+        receive = got.setdefault(call.path, []).append
+        handles.append(recording.watch_gradient(args[0], receive))
+        return call.path
+
+    def end(path, output, raised):
+        if path == "Mint.mul":
+            assert recording.watch_gradient(output, print) is None
+
+    def forward(x):
+        return ops.relu(x * 2.0).sum()
+
+    with recording.watch_functions(begin, end):
+        mindspore.grad(forward)(x)
+    handles[:] = [handle for handle in handles if handle is not None]
+    assert {path: len(gradients) for path, gradients in got.items()} == {
+        "Mint.mul": 1,
+        "Primitive.relu": 1,
+        "Mint.sum": 1,
+    }
+    positive = (x.asnumpy() > 0).astype(np.float32)
+    np.testing.assert_array_equal(got["Mint.sum"][0].asnumpy(), np.ones((3, 4)))
+    np.testing.assert_array_equal(got["Primitive.relu"][0].asnumpy(), positive)
+    np.testing.assert_array_equal(got["Mint.mul"][0].asnumpy(), 2 * positive)
+
+
 @pytest.mark.parametrize("how", [{}, {"use_reentrant": False}])
 def test_what_a_backward_pass_recomputes_is_told_from_the_first_run(x, how):
     net = Pair()
@@ -675,6 +705,28 @@ def test_statistics_are_those_of_the_values_in_c_order(x, monkeypatch):
     assert wanted
     np.testing.assert_array_equal(first, x.asnumpy().T)
     assert scalar.shape == ()
+
+
+def test_a_compiled_cell_owns_all_that_is_inside_while_it_runs_compiled():
+    layer = seen_of(Jitted())[""]
+    assert [entry.leaf for entry in recording.owned(layer)] == ["inner.weight", "inner.bias"]
+    with recording.eager():
+        assert recording.owned(layer) == []
+
+
+def test_buffers_that_no_checkpoint_holds_are_owned_under_their_path():
+    net = nn.SequentialCell(nn.Cell(), nn.BatchNorm1d(4))
+    net[0].register_buffer("mask", Tensor([1.0]))
+    layers = seen_of(net)
+    assert [entry[:2] + entry[3:] for entry in recording.owned(layers["0"])] == [
+        ("mask", "0.mask", "buffer")
+    ]
+    assert {entry.leaf: entry.role for entry in recording.owned(layers["1"])} == {
+        "gamma": "parameter",
+        "beta": "parameter",
+        "moving_mean": "buffer",
+        "moving_variance": "buffer",
+    }
 
 
 def test_steps_of_optimizers_are_told_and_nothing_stays():

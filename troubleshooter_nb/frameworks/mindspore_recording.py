@@ -32,7 +32,7 @@ from troubleshooter_nb.frameworks.recording import (
 )
 from troubleshooter_nb.frameworks.settings import settings_of
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.naming import BUFFER_LEAVES
+from troubleshooter_nb.naming import BUFFER_LEAVES, Role
 
 try:
     from mindspore.graph.api import _pynative_executor
@@ -93,7 +93,7 @@ def layers(net: Any, compiled: Compiled) -> tuple[list[SeenLayer], list[Unseen]]
     for path, cell in _reachable("", net, compiled, hidden):
         paths.setdefault(cell, []).append(path)
     unseen = [Unseen("compiled", path) for path in hidden.values()]
-    unseen += [Unseen("bprop", first) for cell, (first, *_) in paths.items() if cell.has_bprop]
+    unseen += [Unseen("bprop", first) for cell, (first, *_) in paths.items() if _has_bprop(cell)]
     return [_seen(cell, first, others) for cell, (first, *others) in paths.items()], unseen
 
 
@@ -104,9 +104,7 @@ def _reachable(
     if type(cell).__name__ == _WRAPPER:
         cell = cell._cells["_backbone"]
     yield path, cell
-    construct = cell.construct
-    is_compiled = getattr(construct, "__wrapped_by_jit__", False)
-    if is_compiled and (compiled == "boundary" or not _asks_switch(construct)):
+    if _is_jitted(cell) and (compiled == "boundary" or not _asks_switch(cell)):
         hidden.setdefault(cell, path)
         return
     for name, inner in cell._cells.items():
@@ -114,9 +112,18 @@ def _reachable(
             yield from _reachable(f"{path}.{name}" if path else name, inner, compiled, hidden)
 
 
-def _asks_switch(function: Any) -> bool:
+def _has_bprop(cell: Any) -> bool:
+    return hasattr(type(cell), "bprop")
+
+
+def _is_jitted(cell: Any) -> bool:
+    return bool(getattr(cell.construct, "__wrapped_by_jit__", False))
+
+
+def _asks_switch(cell: Any) -> bool:
     """Whether a jit function can be told to run as written; those of other capture modes cannot."""
-    return _JIT_SWITCH in getattr(function, "__func__", function).__code__.co_consts
+    function = getattr(cell.construct, "__func__", cell.construct)
+    return _JIT_SWITCH in function.__code__.co_consts
 
 
 def _seen(cell: Any, path: str, aliases: Sequence[str]) -> SeenLayer:
@@ -388,6 +395,8 @@ def identity(tensor: Any) -> Any:
 
     One tensor has several Python objects: an operator is given other ones than the user has.
     """
+    if not hasattr(tensor, "_get_user_data"):  # older versions
+        return tensor
     mark = tensor._get_user_data(_MARK)
     if mark is None:
         mark = _Mark()
@@ -540,11 +549,20 @@ def is_recomputing(again: bool = False) -> bool:
 
 
 def owned(layer: SeenLayer) -> list[Owned]:
-    """Parameters and saved buffers of a cell itself."""
-    return [
-        Owned(leaf, parameter.name, parameter, "buffer" if leaf in BUFFER_LEAVES else "parameter")
-        for leaf, parameter in layer.module.parameters_and_names(expand=False)
-    ]
+    """Parameters and buffers of a cell itself; of one that runs compiled now, of all inside."""
+    cell = layer.module
+    is_written = _asks_switch(cell) and os.environ.get(_JIT_SWITCH) == "0"
+    inside = cell.parameters_and_names(expand=_is_jitted(cell) and not is_written)
+    found = [Owned(leaf, parameter.name, parameter, _role(leaf)) for leaf, parameter in inside]
+    for leaf, tensor in getattr(cell, "_buffers", {}).items():  # which no checkpoint holds
+        if tensor is not None:
+            name = f"{layer.path}.{leaf}" if layer.path else leaf
+            found.append(Owned(leaf, name, tensor, "buffer"))
+    return found
+
+
+def _role(leaf: str) -> Role:
+    return "buffer" if leaf.rpartition(".")[2] in BUFFER_LEAVES else "parameter"
 
 
 def state() -> tuple[bool, str]:
