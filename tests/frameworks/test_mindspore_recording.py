@@ -204,9 +204,10 @@ def test_a_cell_that_eager_does_not_reach_stays_closed():
     assert unseen == [("compiled", "")]
 
 
+@pytest.mark.parametrize("inner", [nn.ReLU, Doubled])
 @pytest.mark.parametrize("with_gradients", [False, True])
-def test_a_jit_function_that_calls_a_hooked_cell_still_compiles(x, handles, with_gradients):
-    net = Pair()
+def test_a_jit_function_that_calls_a_hooked_cell_still_compiles(x, handles, with_gradients, inner):
+    net = nn.SequentialCell(nn.Dense(4, 4), inner())
     calls = watched(handles, net)
 
     def forward(x):
@@ -236,14 +237,48 @@ def test_a_hook_that_is_a_lambda_would_not_compile(x, handles, tmp_path, monkeyp
 # ---- calls --------------------------------------------------------------------------------------
 
 
-def test_of_a_cell_with_its_own_bprop_only_the_beginning_is_seen(x, handles):
-    net = nn.SequentialCell(Doubled(), nn.ReLU())
-    assert recording.layers(net, "boundary")[1] == [("bprop", "0")]
-    calls = watched(handles, net)
+def test_a_cell_with_its_own_bprop_is_seen_to_its_end_and_stays_what_it_was(x, handles):
+    net = nn.SequentialCell(nn.Dense(4, 4), Doubled(), nn.ReLU())
+    assert recording.layers(net, "boundary")[1] == []
+    step = mindspore.value_and_grad(lambda x: net(x).sum(), None, net.trainable_params())
+    plain, outputs, gradients = step(x), {}, {}
+
+    def after(path, output):
+        outputs[path] = recording.copied(output)
+        receive = gradients.setdefault(path, []).append
+        handles.append(recording.watch_gradient(output, receive))
+
+    for layer in recording.layers(net, "boundary")[0]:
+
+        def ended(args, kwargs, output, raised, path=layer.path):
+            after(path, output)
+
+        handles += recording.watch_calls(layer, lambda *a: None, ended)
+    assert net[1].has_bprop
+    watched_step = step(x)
+    np.testing.assert_array_equal(outputs["1"], 2 * outputs["0"])
+    np.testing.assert_array_equal(
+        recording.copied(gradients["0"][0]), 2 * recording.copied(gradients["1"][0])
+    )
+    for gradient, expected in zip(watched_step[1], plain[1], strict=True):
+        np.testing.assert_array_equal(gradient.asnumpy(), expected.asnumpy())
+
+
+def test_mindspore_registers_no_hook_for_a_cell_with_its_own_bprop(x, handles):
+    net, seen = Doubled(), []
+
+    def after(cell, args, output):
+        seen.append(output)
+
+    handles.append(net.register_forward_hook(after))
     net(x)
-    assert [call[:2] for call in calls] == [
-        *(("", "in"), ("0", "in"), ("1", "in"), ("1", "out"), ("", "out"))
-    ]
+    assert seen == []
+
+
+def test_cells_that_mindspore_adds_for_recomputation_are_no_layers():
+    net = Pair()
+    net.a.recompute()
+    assert [*seen_of(net)] == ["", "a", "b"]
 
 
 def test_a_cell_that_returns_none_did_not_raise(x, handles):
@@ -596,6 +631,47 @@ def test_what_an_operator_gave_has_its_gradient_when_the_next_one_is_given_it(x,
     np.testing.assert_array_equal(got["Mint.sum"][0].asnumpy(), np.ones((3, 4)))
     np.testing.assert_array_equal(got["Primitive.relu"][0].asnumpy(), positive)
     np.testing.assert_array_equal(got["Mint.mul"][0].asnumpy(), 2 * positive)
+
+
+def test_what_a_jit_function_is_given_may_be_watched_and_so_may_what_it_gives(x):
+    """The compiler reads the hooks of its inputs and of parameters."""
+    net = nn.SequentialCell(nn.Dense(4, 4), Jitted())
+    got, hooks = {}, []
+
+    def watch(name, tensor):
+        def receive(gradient):
+            try:  # which no compiler of MindSpore reads
+                got[name] = gradient.asnumpy()
+            finally:
+                pass
+
+        hooks.append(recording.watch_gradient(tensor, receive))
+
+    def forward(x):
+        before = net[0](x)
+        after = net[1](before)
+        if watches:
+            watch("before", before)
+            watch("after", after)
+        return (after * 3).sum()
+
+    step = mindspore.value_and_grad(forward, None, net.trainable_params())
+    runs = []
+    for watches in (True, False):
+        if watches:
+            for parameter in net.trainable_params():
+                watch(parameter.name, parameter)
+        runs.append(step(x)[1])
+        while hooks:
+            hooks.pop().remove()
+    positive = (net(x).asnumpy() > 0).astype(np.float32)
+    np.testing.assert_array_equal(got["after"], np.full((3, 4), 3.0))
+    np.testing.assert_allclose(
+        got["before"], 3 * positive @ net[1].inner.weight.asnumpy(), rtol=1e-5, atol=1e-6
+    )
+    for parameter, *gradients in zip(net.trainable_params(), *runs, strict=True):
+        for gradient in gradients:
+            np.testing.assert_array_equal(got[parameter.name], gradient.asnumpy())
 
 
 @pytest.mark.parametrize("how", [{}, {"use_reentrant": False}])

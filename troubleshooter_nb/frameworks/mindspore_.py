@@ -82,11 +82,14 @@ def layers(net: Any) -> list[LayerFacts]:
     ]
 
 
+HELPERS = ("_recompute_cell",)  # what MindSpore puts into a cell, which has no parameters
+
+
 def _cells(path: str, cell: Any) -> Iterator[tuple[str, Any]]:
     """Every cell under every path; what is public in Cell gives a shared one only once."""
     yield path, cell
     for name, inner in cell._cells.items():
-        if inner is not None:
+        if inner is not None and name not in HELPERS:
             yield from _cells(f"{path}.{name}" if path else name, inner)
 
 

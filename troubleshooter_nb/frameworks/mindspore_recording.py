@@ -16,6 +16,7 @@ from typing import Any
 import mindspore
 import numpy as np
 from mindspore import mint, nn, ops
+from mindspore.ops.primitive import constexpr
 
 from troubleshooter_nb.errors import ArgumentError, NotOfferedError
 from troubleshooter_nb.frameworks import mindspore_
@@ -85,15 +86,16 @@ def layers(net: Any, compiled: Compiled) -> tuple[list[SeenLayer], list[Unseen]]
     """Every cell of a network that can be watched, and the parts that cannot.
 
     A cell whose `construct` is a jit function is watched itself; the cells in it are not among the
-    layers, except with ``compiled="eager"`` where `eager` reaches it. Of a cell with a `bprop` of
-    its own only the beginning of a call is seen.
+    layers, except with ``compiled="eager"`` where `eager` reaches it. Before MindSpore 2.10, calls
+    of a cell with a `bprop` of its own are seen to begin, but not to end.
     """
     paths: dict[Any, list[str]] = {}
     hidden: dict[Any, str] = {}
     for path, cell in _reachable("", net, compiled, hidden):
         paths.setdefault(cell, []).append(path)
     unseen = [Unseen("compiled", path) for path in hidden.values()]
-    unseen += [Unseen("bprop", first) for cell, (first, *_) in paths.items() if _has_bprop(cell)]
+    if not _ALWAYS:
+        unseen += [Unseen("bprop", first) for cell, (first, *_) in paths.items() if cell.has_bprop]
     return [_seen(cell, first, others) for cell, (first, *others) in paths.items()], unseen
 
 
@@ -108,12 +110,8 @@ def _reachable(
         hidden.setdefault(cell, path)
         return
     for name, inner in cell._cells.items():
-        if inner is not None:
+        if inner is not None and name not in mindspore_.HELPERS:
             yield from _reachable(f"{path}.{name}" if path else name, inner, compiled, hidden)
-
-
-def _has_bprop(cell: Any) -> bool:
-    return hasattr(type(cell), "bprop")
 
 
 def _is_jitted(cell: Any) -> bool:
@@ -155,8 +153,8 @@ def eager() -> Iterator[None]:
 def watch_calls(layer: SeenLayer, before: Before, after: After) -> list[Handle]:
     """Have the two called around each call of a cell.
 
-    `after` is not called where a cell has a `bprop`, for what is no ``Exception`` and, before
-    MindSpore 2.10, for no exception.
+    `after` is not called for what is no ``Exception`` and, before MindSpore 2.10, for no exception
+    and not where a cell has a `bprop`.
     """
     if not layer.has_forward:
         return []
@@ -172,10 +170,21 @@ def watch_calls(layer: SeenLayer, before: Before, after: After) -> list[Handle]:
             after(args, kwargs, output[0], _is_raised_here())
 
     cell = layer.module
-    return [
-        cell.register_forward_pre_hook(begin, with_kwargs=True),
-        cell.register_forward_hook(end, with_kwargs=True, **_ALWAYS),
-    ]
+    return [cell.register_forward_pre_hook(begin, with_kwargs=True), _register_after(cell, end)]
+
+
+def _register_after(cell: Any, hook: Callable[..., None]) -> Handle:
+    """Register a hook for after the call of a cell, also of one that has a `bprop`.
+
+    MindSpore registers none there, without a word, though it would run it as any other.
+    """
+    had = cell.has_bprop
+    cell.has_bprop = had and not _ALWAYS
+    try:
+        handle: Handle = cell.register_forward_hook(hook, with_kwargs=True, **_ALWAYS)
+    finally:
+        cell.has_bprop = had
+    return handle
 
 
 def _call_frame() -> FrameType | None:
@@ -466,30 +475,49 @@ class _Running(threading.local):
 _running = _Running()
 
 
+@constexpr(check=False)  # type: ignore[untyped-decorator]
+def _is_none(function: Any) -> bool:
+    return function is None
+
+
+def _seen_by_python() -> None:
+    """What the compiler hands to a `constexpr` as None."""
+
+
+class _Receiver:
+    """What a gradient hook calls."""
+
+    def __init__(self, receive: Callable[[Any], None]) -> None:
+        self.receive: Callable[[Any], None] | None = receive
+
+    def deliver(self, gradient: Any) -> None:
+        if self.receive is None:
+            return
+        _running.count += 1
+        try:
+            self.receive(gradient)
+        finally:
+            _running.count -= 1
+
+
 class _Watched:
     """A gradient hook. A leaf keeps its hooks beyond the step: it is held until they are gone."""
 
     def __init__(self, tensor: Any, receive: Callable[[Any], None]) -> None:
-        self.receive: Callable[[Any], None] | None = receive
+        self.receiver = receiver = _Receiver(receive)
         self.leaf = tensor if getattr(tensor, "_is_leaf", True) else None
-        watch = weakref.ref(self)
 
+        # A jit function has the hooks of what it is given compiled, and they must do nothing there.
+        # A function called here would be read by the compiler, the attribute of an object is not.
         def hook(gradient: Any) -> None:
-            this = watch()
-            receive = None if this is None else this.receive
-            if receive is None:
-                return
-            _running.count += 1
-            try:
-                receive(gradient)
-            finally:
-                _running.count -= 1
+            if not _is_none(_seen_by_python):
+                receiver.deliver(gradient)
 
         self.handle: Any = tensor.register_hook(hook)
 
     def remove(self) -> None:
         """Take it away, later if a hook runs now; nothing is received from here on."""
-        self.receive = None
+        self.receiver.receive = None
         if self.handle is not None:
             _waiting.append((self.handle, self.leaf))
             self.handle = self.leaf = None
@@ -506,7 +534,7 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
     """Have `receive` called with each gradient of a tensor, the total of all its uses.
 
     None for integers, and for what no `value_and_grad` under way can reach; a parameter can be
-    watched at any time. Nothing is received after the handle was removed or is gone.
+    watched at any time. Nothing is received after the handle was removed.
     """
     remove_waiting()
     kinds = ("Float", "Complex")
