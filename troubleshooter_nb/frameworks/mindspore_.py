@@ -186,7 +186,7 @@ def describe() -> dict[str, Any]:
     return {
         "device": str(mindspore.get_context("device_target")).lower(),
         "mode": "graph" if graph else "pynative",
-        "deterministic": str(mindspore.get_context("deterministic")),
+        "deterministic": mindspore.get_context("deterministic") == "ON",
         **mindspore_seeds.facts(),
     }
 
