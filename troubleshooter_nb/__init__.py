@@ -10,6 +10,7 @@ from troubleshooter_nb.analysis.engine import compare
 from troubleshooter_nb.analysis.self_noise import measure_noise
 from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
+from troubleshooter_nb.capture.determinism import Seeded, seed_all
 from troubleshooter_nb.capture.recording import Recording, record
 from troubleshooter_nb.capture.saving import save, save_grad
 from troubleshooter_nb.capture.schedule import Schedule
@@ -85,6 +86,7 @@ __all__ = [
     "Recording",
     "RunCard",
     "Schedule",
+    "Seeded",
     "Series",
     "SeriesComparison",
     "TensorDiff",
@@ -117,6 +119,7 @@ __all__ = [
     "save",
     "save_dump",
     "save_grad",
+    "seed_all",
     "set_options",
     "write_mapping",
     "write_weight_map",

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from troubleshooter_nb import frameworks
+from troubleshooter_nb.frameworks import seeding
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import card_html
@@ -41,6 +42,9 @@ class RunCard:
     def current(cls, framework: str | None = None, **facts: Any) -> RunCard:
         """A card of this process: versions, and the flags of the frameworks it has loaded.
 
+        What `seed_all` has set is among them as long as it holds: ``seed, deterministic`` and
+        ``dropout_removed``.
+
         Parameters
         ----------
         framework : {"torch", "mindspore"}, optional
@@ -54,6 +58,8 @@ class RunCard:
             found["framework"] = framework
             found["version"] = _version(framework)
             found |= loaded[framework].describe() if framework in loaded else {}
+        elif seeding.last_seed() is not None:
+            found["seed"] = seeding.last_seed()
         found |= facts
         found["python"] = platform.python_version()
         others = frameworks.NAMES if framework is None else ()

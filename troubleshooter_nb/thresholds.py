@@ -552,6 +552,12 @@ MOST_ORDERED_AXES, MOST_FLIPPED_AXES = 5, 4
 # Of the rough and of the fine search for eps; each makes the step a tenth.
 NORM_SEARCH_ROUNDS = (3, 7)
 
+# When values are near the end of their format
+
+# Share of the largest finite number of a dtype from which a value overflows with the next few
+# additions or one product. By hand.
+NEAR_OVERFLOW = 1 / 8
+
 # When a difference is like another one, or like noise
 
 # Two differences are of one kind within so many times of the relative error and of the mean over

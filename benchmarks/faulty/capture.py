@@ -1,22 +1,21 @@
-"""Records one training step of a torch net: hooks on modules, or a mode that sees operators."""
+"""Records of one training step of a torch net, as a fault may still change them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode, resolve_name
 
+import troubleshooter_nb as tnb
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.formats.recorded import with_nonfinite
-from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming import Site, parse_msprobe_call
 
 # What operator-level dumps of msprobe hold; views and indexing are not in its list.
 OPERATORS = set(
@@ -71,17 +70,22 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
-def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
-    """Tensors of an argument or output, with msprobe's slots: ``0``, ``1.0``."""
-    if isinstance(value, torch.Tensor):
-        return [("", value)]
-    if isinstance(value, (tuple, list)):
-        return [
-            (f"{i}.{slot}".rstrip("."), tensor)
-            for i, item in enumerate(value)
-            for slot, tensor in tensors_in(item)
-        ]
-    return []
+def records_of_dump(dump: Dump, step: int) -> list[Record]:
+    """The tensors of a recorded step; what is no tensor and counters of batches are left out."""
+    names = ("name", "kind", "path", "call", "direction", "role", "slot", "layer", "parent")
+    columns = [dump.columns[name].tolist() for name in names]
+    found = []
+    for source, (name, *site, layer, parent) in zip(
+        dump.sources, zip(*columns, strict=True), strict=True
+    ):
+        if source is None or site[5] == "num_batches_tracked":
+            continue
+        array = source.read(0, int(np.prod(source.shape, dtype=int))).reshape(source.shape)
+        where = Site(*site)
+        around = parse_msprobe_call(parent) if parent else None
+        place = where.path if where.kind == "module" else around.path if around else ""
+        found.append(Record(name, where, array, step, layer, parent, place))
+    return found
 
 
 class Recorder:
@@ -99,117 +103,63 @@ class Recorder:
         self.level = level
         self.records: list[Record] = []
         self.step = 0
-        self.stack: list[tuple[str, str]] = []
-        self.calls: dict[str, int] = defaultdict(int)
-        self.mode = OperatorMode(self)
-        # Layers whose inside is not recorded, and that are running.
-        self.opaque = 0
 
     @contextmanager
     def during(self, step: int) -> Iterator[None]:
         """Record what runs inside."""
         self.step = step
-        self.calls.clear()
-        handles = [h for name, m in self._modules() for h in self._hook(name, m)]
-        try:
-            if self.level == "api":
-                with self.mode:
-                    yield
-            else:
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        level = "both" if self.level == "api" else "module"
+        recording = tnb.record(
+            self.net, level=level, names=self._is_kept, gradients=self.has_backward
+        )
+        with recording:
+            yield
+        found = records_of_dump(recording.dump, step)
+        if self.level == "api":
+            found = self._operators(found)
+        # Those of parameters are taken when the step has done what it does with them.
+        self.records += [
+            r for r in found if (r.site.direction, r.site.role) != ("backward", "parameter")
+        ]
 
-    def _modules(self) -> list[tuple[str, nn.Module]]:
-        return [
-            (name, module)
+    def _is_kept(self, site: Site) -> bool:
+        """Whether a dump of this level holds a call."""
+        if site.kind == "api":
+            return site.path.rpartition(".")[2].strip("_") in OPERATORS
+        return self.level != "leaf" or not [*self.net.get_submodule(site.path).children()]
+
+    def _operators(self, records: list[Record]) -> list[Record]:
+        """The records of operators; a layer that computes in its own way is one operator."""
+        opaque = {
+            name: type(module).__name__
             for name, module in self.net.named_modules()
-            if name and not isinstance(module, nn.ModuleList)
-        ]
-
-    def _hook(self, path: str, module: nn.Module) -> list[Any]:
-        layer = getattr(module, "shown", type(module).__name__)
-        is_leaf = not list(module.children())
-        keeps = self.level == "module" or (self.level == "leaf" and is_leaf)
-        visits: list[int] = []
-
-        def before(module: nn.Module, args: tuple[Any, ...]) -> None:
-            call = self.calls[path]
-            self.calls[path] += 1
-            visits.append(call)
-            name = f"Module.{path}.{layer}.forward.{call}"
-            if keeps:
-                self._keep(name, "input", args, path, call, layer)
-                if is_leaf or list(module.parameters(recurse=False)):
-                    self._keep_parameters(name, module, path, call, layer)
-            self.opaque += is_opaque(module)
-            self.stack.append((path, name))
-
-        def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            if self.level == "api" and is_opaque(module):
-                self.opaque -= 1
-                self.mode.record_layer(module, layer, args[0], output)
-            self.stack.pop()
-            if keeps:
-                call = visits[-1]
-                name = f"Module.{path}.{layer}.forward.{call}"
-                value = output if isinstance(output, tuple) else (output,)
-                self._keep(name, "output", value, path, call, layer)
-
-        handles = [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
-        if not keeps or not self.has_backward:
-            return handles
-
-        def given(module: nn.Module, gradients: Any) -> None:
-            call = visits[-1]
-            name = f"Module.{path}.{layer}.backward.{call}"
-            self._keep(name, "input", gradients, path, call, layer, "backward")
-
-        def returned(module: nn.Module, inputs: Any, outputs: Any) -> None:
-            call = visits.pop()
-            name = f"Module.{path}.{layer}.backward.{call}"
-            self._keep(name, "output", inputs, path, call, layer, "backward")
-
-        handles.append(module.register_full_backward_pre_hook(given))
-        handles.append(module.register_full_backward_hook(returned))
-        return handles
-
-    def _keep(
-        self,
-        name: str,
-        role: Any,
-        value: Any,
-        path: str,
-        call: int,
-        layer: str,
-        direction: Any = "forward",
-    ) -> None:
-        parent = self.stack[-1][1] if self.stack else ""
-        for slot, tensor in tensors_in(value):
-            site = Site("module", path, call, direction, role, slot)
-            full = f"{name}.{role}.{slot}"
-            array = array_of(tensor)
-            self.records.append(Record(full, site, array, self.step, layer, parent, path))
-
-    def _keep_parameters(
-        self, name: str, module: nn.Module, path: str, call: int, layer: str
-    ) -> None:
-        parent = self.stack[-1][1] if self.stack else ""
-        found: list[tuple[Any, str, torch.Tensor]] = [
-            ("parameter", slot, tensor) for slot, tensor in module.named_parameters(recurse=False)
-        ]
-        found += [("buffer", slot, tensor) for slot, tensor in module.named_buffers(recurse=False)]
-        for role, slot, tensor in found:
-            if slot == "num_batches_tracked":
+            if is_opaque(module)
+        }
+        parents = {call_of(r): r.parent for r in records}
+        numbers: dict[str, int] = defaultdict(int)
+        known: dict[tuple[str, int], int] = {}
+        found = []
+        for record in records:
+            site = record.site
+            if site.kind == "module":
+                layer = opaque.get(site.path, "")
+                shown = as_operator(record, layer) if layer else None
+                if shown is None or is_inside(record.parent, parents, opaque):
+                    continue
+            elif not record.where or is_inside(record.parent, parents, opaque):
                 continue
-            site = Site("module", path, call, "forward", role, slot)
-            array = array_of(tensor)
-            full = f"{name}.parameters.{slot}"
-            self.records.append(Record(full, site, array, self.step, layer, parent, path))
+            else:
+                shown = record
+            key = (site.path, site.call)
+            path = shown.site.path
+            if key not in known:
+                known[key] = numbers[path]
+                numbers[path] += 1
+            found.append(renumbered(shown, known[key]))
+        return found
 
     def keep_gradients(self, in_backward_order: bool) -> None:
-        """Gradients of parameters, after the backward pass."""
+        """Gradients of parameters, after the backward pass and what was done with them."""
         found = [
             (path, module, slot, parameter)
             for path, module in self.net.named_modules()
@@ -217,66 +167,56 @@ class Recorder:
             if parameter.grad is not None
         ]
         for path, module, slot, parameter in reversed(found) if in_backward_order else found:
-            layer = getattr(module, "shown", type(module).__name__)
+            layer = type(module).__name__
             site = Site("module", path, 0, "backward", "parameter", slot)
             name = f"Module.{path}.{layer}.parameters_grad.0.{slot}"
             array = array_of(parameter.grad)
             self.records.append(Record(name, site, array, self.step, layer, "", path))
 
 
-class OperatorMode(TorchFunctionMode):
-    """Records the operators that user code and layers call."""
+def call_of(record: Record) -> str:
+    """The name of the forward call that a record belongs to."""
+    site = record.site
+    if site.kind == "module":
+        path = f"Module.{site.path}." if site.path else "Module."
+        return f"{path}{record.layer}.forward.{site.call}"
+    return f"{site.path}.{site.call}.forward"
 
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
 
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = func.__name__.strip("_")
-        output = func(*args, **kwargs)
-        if name not in OPERATORS or not self.recorder.stack or self.recorder.opaque:
-            return output
-        self._record(self._kind(func), name, (*args, *kwargs.values()), output)
-        return output
+def is_inside(parent: str, parents: Mapping[str, str], paths: Mapping[str, str]) -> bool:
+    """Whether a call ran inside a module of one of the paths."""
+    while parent:
+        call = parse_msprobe_call(parent)
+        if call is not None and call.path in paths:
+            return True
+        parent = parents.get(parent, "")
+    return False
 
-    def _kind(self, func: Callable[..., Any]) -> str:
-        full = resolve_name(func) or ""
-        if "functional" in full:
-            return "Functional"
-        return "Tensor" if ".Tensor." in full else "Torch"
 
-    def record_layer(self, module: nn.Module, layer: str, given: Any, output: Any) -> None:
-        """Record a layer as the operator it stands for."""
-        kind, name, places = OPERATOR_OF[layer]
-        args = [given] + [None] * max(places.values(), default=0)
-        for slot, place in places.items():
-            args[place] = getattr(module, slot)
-        with torch.no_grad():
-            self._record(kind, name, tuple(args), output)
+def as_operator(record: Record, layer: str) -> Record | None:
+    """What a layer read or gave as the one operator that it stands for."""
+    kind, name, places = OPERATOR_OF[layer]
+    site = record.site
+    slot, role, direction = site.slot, site.role, site.direction
+    if role in ("parameter", "buffer") and direction == "forward":
+        slot, role = str(places.get(slot, "")), "input"
+    elif (direction, role) not in (
+        ("forward", "input"),
+        ("forward", "output"),
+        ("backward", "input"),
+    ):
+        return None
+    if not slot:
+        return None
+    shown = Site("api", f"{kind}.{name}", site.call, direction, role, slot)
+    return Record("", shown, record.array, record.step, name, record.parent, site.path)
 
-    def _record(self, kind: str, name: str, args: tuple[Any, ...], output: Any) -> None:
-        recorder = self.recorder
-        call = recorder.calls[f"{kind}.{name}"]
-        recorder.calls[f"{kind}.{name}"] += 1
-        where, parent = recorder.stack[-1]
-        base = f"{kind}.{name}.{call}"
 
-        def keep(value: torch.Tensor, role: Any, slot: str, direction: Any = "forward") -> None:
-            site = Site("api", f"{kind}.{name}", call, direction, role, slot)
-            full = f"{base}.{direction}.{role}.{slot}"
-            array = array_of(value)
-            recorder.records.append(Record(full, site, array, recorder.step, name, parent, where))
-
-        for slot, tensor in tensors_in(args):
-            keep(tensor, "input", slot)
-        outputs = output if isinstance(output, tuple) else (output,)
-        for slot, tensor in tensors_in(outputs):
-            keep(tensor, "output", slot)
-            if tensor.requires_grad:
-                tensor.register_hook(lambda grad, slot=slot: keep(grad, "input", slot, "backward"))
+def renumbered(record: Record, call: int) -> Record:
+    """The record of an operator as that of another call."""
+    site = replace(record.site, call=call)
+    name = f"{site.path}.{call}.{site.direction}.{site.role}.{site.slot}"
+    return replace(record, name=name, site=site)
 
 
 def is_opaque(module: nn.Module) -> bool:

@@ -14,7 +14,7 @@ import troubleshooter_nb as tnb
 
 def missing(rec: tnb.Recording) -> set[tuple[str, str]]:
     """What could not be recorded: kind and place."""
-    return set(rec._recorder.missing)
+    return {(row.kind, name) for row in rec.missing for name in row.where}
 
 
 def calls(rec: tnb.Recording) -> list[dict[str, Any]]:

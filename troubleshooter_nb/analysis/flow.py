@@ -286,6 +286,9 @@ class Flow:
         rows = zip(others.tolist(), self._is_lone[others].tolist(), *cells, strict=True)
         for row, is_lone, kind, path, call, direction, role, layer, parent in rows:
             number = 0 if role == "parameter" else call
+            if role == "gradient" and kind in ("module", "api"):
+                # The whole gradient of a value: what one call makes of it is another row.
+                kind, layer = "value", ""
             if kind not in CALL_KINDS:
                 # A saved tensor is a node of its own: nothing says which call it belongs to.
                 number = row

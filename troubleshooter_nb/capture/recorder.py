@@ -74,7 +74,7 @@ class Recorder:
         self.run = 0
         self.is_paused = False
         self.missing: Counter[tuple[str, str]] = Counter()
-        self.counts: Counter[str] = Counter()
+        self.calls_of_steps: Counter[int] = Counter()
         self._lock = threading.RLock()
         self._number = 0
         self.values = Values(adapter, sink, plan.limit, self.miss)
@@ -96,9 +96,10 @@ class Recorder:
         self._handles: list[Handle] = []
         self._of_step: list[Handle] = []
         self._contexts = ExitStack()
-        self._called: set[str] = set()
+        self._called: Counter[str] = Counter()
         self._layers: list[SeenLayer] = []
         self._home = threading.get_ident()
+        self._kinds: dict[str, str] = {}
         self._in_optimizer = False
         self._had_gradients = False
         self._is_after_gradients = False
@@ -140,6 +141,7 @@ class Recorder:
             undo.pop_all()
 
     def _install_layer(self, layer: SeenLayer) -> None:
+        self._kinds[layer.path] = layer.layer
         site = Site("module", layer.path)
         is_wanted = self.plan.names is None or self.plan.names(site)
         if is_wanted or self.plan.operators:
@@ -147,7 +149,7 @@ class Recorder:
             self._handles += handles
             if not handles:
                 self.miss("unhookable", layer.path)
-                self._called.add(layer.path)  # for all that can be known
+                self._called[layer.path] += 1  # for all that can be known
         for owned in self.adapter.owned(layer):
             self._meet_owned(layer, owned, is_wanted)
 
@@ -197,6 +199,10 @@ class Recorder:
         """The layers that are watched."""
         return self._layers
 
+    def called_layers(self) -> list[tuple[str, str, int]]:
+        """Path, class and number of calls of the layers that were called, in this order."""
+        return [(path, self._kinds.get(path, ""), count) for path, count in self._called.items()]
+
     def begin_run(self, replaced: int | None) -> None:
         """What comes belongs to another run of a cell; what an earlier run gave is void."""
         with self._lock:
@@ -221,7 +227,7 @@ class Recorder:
         aliases = {alias for layer in self._layers for alias in layer.aliases}
         for layer in self._layers:
             is_wanted = self.plan.names is None or self.plan.names(Site("module", layer.path))
-            if layer.has_forward and is_wanted and layer.path not in self._called | aliases:
+            if layer.has_forward and is_wanted and layer.path not in self._called.keys() | aliases:
                 self.miss("not_called", layer.path)
 
     # Calls of modules
@@ -237,7 +243,7 @@ class Recorder:
                 return
             state = self.adapter.state()
             with self._lock, self.adapter.quiet():
-                self._called.add(path)
+                self._called[path] += 1
                 stack = self._stack(frame)
                 call = _Call(self._next(), path, "module", site, keeps, frame)
                 self._note_recompute(call, stack)
@@ -324,7 +330,8 @@ class Recorder:
         return event
 
     def _put_call(self, event: Event) -> None:
-        self.counts["calls"] += not event.get("recompute", False)
+        if not event.get("recompute", False):
+            self.calls_of_steps[self.step] += 1
         self.sink.put(event)
 
     def _note_origins(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
@@ -401,7 +408,7 @@ class Recorder:
         inner = known - {0}
         if len(inner) != 1:
             if inner:
-                self.miss("recomputed_in_segments", call.path)
+                self.miss("recomputed_ambiguous", call.path)
             return -1
         return self._begun_anew.setdefault(call.segment, inner.pop())
 
@@ -427,8 +434,7 @@ class Recorder:
                 return None
             site = Site("api", name.path)
             names = self.plan.names
-            is_wanted = names is None or names(site) or any(names(c.site) for c in stack)
-            if not is_wanted:
+            if names is not None and not names.operator(site, (call.site for call in stack)):
                 return None
             call = _Call(self._next(), name.path, "api", site, True, inspect.currentframe())
             facts = {"layer": name.layer}

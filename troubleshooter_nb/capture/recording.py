@@ -15,17 +15,20 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.capture.cells import Cells
+from troubleshooter_nb.capture.missing import Missing
 from troubleshooter_nb.capture.plan import Event, Level, Plan, Sink
 from troubleshooter_nb.capture.recorder import Recorder
 from troubleshooter_nb.capture.schedule import Steps, is_recorded
 from troubleshooter_nb.capture.selection import Keep, Names, check_found, choice_of, keep_of
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, NotOfferedError, path_of
-from troubleshooter_nb.formats.record_entries import FORMAT, dump_of
+from troubleshooter_nb.formats.record_entries import FORMAT, dump_of, missing_rows
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, loaded, recording_of
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.recording_view import recording_html, recording_text
 from troubleshooter_nb.run_card import RunCard
 
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -118,9 +121,7 @@ def record(
         ("compiled", compiled, ("boundary", "eager")),
     ):
         if given not in known:
-            raise ArgumentError(
-                Message("recording.word", name=name, given=repr(given), known=known)
-            )
+            raise ArgumentError(Message("recorder.word", name=name, given=repr(given), known=known))
     plan = Plan(
         level,
         inputs,
@@ -150,7 +151,7 @@ def bytes_of(limit: str | int) -> int:
     match = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
     unit = _UNITS.get(match[2].lower().removesuffix("ytes")) if match else None
     if match is None or unit is None:
-        raise ArgumentError(Message("recording.limit", given=repr(limit)))
+        raise ArgumentError(Message("recorder.limit", given=repr(limit)))
     return int(float(match[1]) * unit)
 
 
@@ -158,7 +159,7 @@ def _networks(net: Any, level: str) -> dict[str, Any]:
     """Networks by the name in front of their paths."""
     if net is None:
         if level != "api":
-            raise ArgumentError(Message("recording.needs_net", level=level))
+            raise ArgumentError(Message("recorder.needs_net", level=level))
         return {}
     if isinstance(net, Mapping):
         named = {str(name): each for name, each in net.items()}
@@ -169,7 +170,7 @@ def _networks(net: Any, level: str) -> dict[str, Any]:
     for name, each in named.items():
         if adapter_of_network(each) is None:
             kind = type(each).__name__
-            raise ArgumentTypeError(Message("recording.no_network", name=name, type=kind))
+            raise ArgumentTypeError(Message("recorder.no_network", name=name, type=kind))
     return named
 
 
@@ -197,6 +198,8 @@ class _Memory:
         return ArrayInMemory(array)
 
 
+# What is to be done with a recording, by its state.
+_NEXT = {"not started": "rec.start()", "": "tnb.compare(rec.dump, other)"}
 # Recordings that run, each by the cell and its execution, or the line, that started it.
 _running: weakref.WeakSet[Recording] = weakref.WeakSet()
 
@@ -228,7 +231,7 @@ class Recording:
         self._adapter = _framework(networks)
         self._framework = recording_of(self._adapter)
         self.label = label or (folder.name if folder is not None else self._adapter.NAME)
-        self._given_rank = rank
+        self._given_rank, self._rank = rank, rank or 0
         self._recorder: Recorder | None = None
         self._sink: Sink | None = None
         self._writer: Any = None
@@ -289,6 +292,7 @@ class Recording:
 
     def _new_recorder(self) -> Recorder:
         rank = self._adapter.rank_and_size()[0] if self._given_rank is None else self._given_rank
+        self._rank = rank
         header = self._header(rank)
         self._memory, self._writer = _Memory(), None
         if self.folder is None:
@@ -320,7 +324,7 @@ class Recording:
         compiled = [where for kind, where in recorder.missing if kind == "compiled"]
         if compiled and self._plan.operators and self._plan.compiled == "boundary":
             recorder.remove()
-            raise NotOfferedError(Message("recording.compiled_operators", names=compiled))
+            raise NotOfferedError(Message("recorder.compiled_operators", names=compiled))
         known = [layer.path for layer in recorder.layers]
         if self._plan.level == "module":
             wanted = self._plan.names
@@ -388,7 +392,7 @@ class Recording:
     def mark(self, name: str, value: Any) -> None:
         """Record a tensor, or a nested value, by a name of one's own; its gradient too."""
         if not isinstance(name, str) or not name:
-            raise ArgumentTypeError(Message("recording.mark_name", given=repr(name)))
+            raise ArgumentTypeError(Message("recorder.mark_name", given=repr(name)))
         recorder = self._running_recorder()
         if recorder.is_installed and not recorder.is_paused:
             recorder.mark(name, value)
@@ -402,7 +406,7 @@ class Recording:
 
     def _running_recorder(self) -> Recorder:
         if self._recorder is None or self.state not in ("running", "paused"):
-            raise ArgumentError(Message("recording.not_running", state=self.state))
+            raise ArgumentError(Message("recorder.not_running", state=self.state))
         return self._recorder
 
     # What came of it
@@ -412,7 +416,7 @@ class Recording:
         """What was recorded so far, as a dump."""
         recorder = self._recorder
         if recorder is None:
-            raise ArgumentError(Message("recording.not_running", state=self.state))
+            raise ArgumentError(Message("recorder.not_running", state=self.state))
         if self.state in ("running", "paused"):
             recorder.drain()
         if self.folder is not None:
@@ -421,6 +425,49 @@ class Recording:
         if self._dump is None or self._dump[0] != count:
             self._dump = count, dump_of([self._memory], self.label)
         return self._dump[1]
+
+    @property
+    def missing(self) -> Missing:
+        """What could not be recorded so far, and what to do about it."""
+        found = {} if self._recorder is None else self._recorder.missing
+        return Missing(tuple(missing_rows(found)))
+
+    @property
+    def steps(self) -> list[int]:
+        """Steps of which calls were recorded."""
+        return [] if self._recorder is None else sorted(self._recorder.calls_of_steps)
+
+    def __repr__(self) -> str:
+        """What is recorded, what is missing and what to do next, at most 25 lines."""
+        return recording_text(self._facts())
+
+    def _repr_html_(self) -> str:
+        return recording_html(self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        recorder, keep = self._recorder, self._plan.keep
+        facts: dict[str, Any] = {
+            "label": self.label,
+            "framework": self._adapter.NAME,
+            "state": self.state,
+            "where": "" if self.folder is None else self.folder.name,
+            "level": self._plan.level,
+            "keep": keep if isinstance(keep, str) else "f(site)",
+            "missing": list(self.missing),
+            "next": _NEXT.get(self.state, _NEXT[""]),
+            **get_options(),
+        }
+        if recorder is not None:
+            facts |= {
+                "steps": self.steps,
+                "ranks": [self._rank],
+                "calls": sum(recorder.calls_of_steps.values()),
+                "values": recorder.values.counts["values"],
+                "gradients": recorder.values.counts["gradients"],
+                "size_bytes": recorder.values.size_bytes,
+                "layers": recorder.called_layers(),
+            }
+        return facts
 
     def _opened(self) -> Dump:
         from troubleshooter_nb.formats.record_dir import open_record_dir
@@ -455,7 +502,7 @@ def _framework(networks: Mapping[str, Any]) -> Adapter:
             found[adapter.NAME] = adapter
     found = found or loaded()
     if len(found) != 1:
-        raise ArgumentError(Message("recording.one_framework", names=[*found]))
+        raise ArgumentError(Message("recorder.one_framework", names=[*found]))
     return next(iter(found.values()))
 
 

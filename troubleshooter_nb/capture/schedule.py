@@ -42,10 +42,10 @@ class Schedule:
     def __post_init__(self) -> None:
         for name, value in (("begin", self.begin), ("end", self.end), ("stride", self.stride)):
             if isinstance(value, bool) or not isinstance(value, int | None):
-                raise ArgumentTypeError(Message("recording.no_step", name=name, given=repr(value)))
+                raise ArgumentTypeError(Message("recorder.no_step", name=name, given=repr(value)))
         if self.begin < 0 or self.stride < 1 or (self.end is not None and self.end < self.begin):
             facts = {"begin": self.begin, "end": self.end, "stride": self.stride}
-            raise ArgumentError(Message("recording.schedule", **facts))
+            raise ArgumentError(Message("recorder.schedule", **facts))
 
     def __contains__(self, step: object) -> bool:
         """Whether a step is recorded."""
@@ -76,5 +76,5 @@ def is_recorded(steps: Steps) -> Callable[[int], bool]:
     elif not isinstance(steps, Schedule) and (
         isinstance(steps, str | bytes | bool) or not isinstance(steps, Collection)
     ):
-        raise ArgumentTypeError(Message("recording.steps_kind", given=repr(steps)))
+        raise ArgumentTypeError(Message("recorder.steps_kind", given=repr(steps)))
     return lambda step: step in wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, EntryNotFoundError
@@ -15,7 +16,25 @@ from troubleshooter_nb.naming.closeness import closest
 Keep = Literal["tensor", "sample", "statistics", "digest"]
 KEEPS: tuple[str, ...] = get_args(Keep)
 Names = None | str | Collection[str] | Callable[[Site], bool]
-Choice = Callable[[Site], bool]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which sites are recorded."""
+
+    fits: Callable[[Site], bool]
+    is_function: bool = False
+
+    def __call__(self, site: Site) -> bool:
+        """Whether a layer is recorded."""
+        return self.fits(site)
+
+    def operator(self, site: Site, around: Iterable[Site]) -> bool:
+        """Whether an operator is: by its own name, or as all that runs inside a layer chosen.
+
+        A function of the user's is asked for the operator itself.
+        """
+        return self.fits(site) or (not self.is_function and any(map(self.fits, around)))
 
 
 def choice_of(names: Names) -> Choice | None:
@@ -32,14 +51,14 @@ def choice_of(names: Names) -> Choice | None:
         return None
     if callable(names):
         chosen = names
-        return lambda site: bool(chosen(site))
+        return Choice(lambda site: bool(chosen(site)), is_function=True)
     texts = [names] if isinstance(names, str) else list(names) if _is_listed(names) else []
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise ArgumentTypeError(Message("recording.names_kind", given=repr(names)))
+        raise ArgumentTypeError(Message("recorder.names_kind", given=repr(names)))
     # fnmatch would take the brackets of "layers[0]" for a set of characters.
     forms = [fnmatch.translate(text.replace("[", "[[]")) for text in texts]
     fits = re.compile("|".join(forms)).match
-    return lambda site: fits(site.path) is not None
+    return Choice(lambda site: fits(site.path) is not None)
 
 
 def _is_listed(names: Any) -> bool:
@@ -60,7 +79,7 @@ def check_found(names: Names, found: int, known: Iterable[str]) -> None:
     listed = [names] if isinstance(names, str) else [] if callable(names) else [*names]
     hint = closest(listed[0], paths) if listed else ""
     facts = {"names": repr(names) if not callable(names) else "names", "known": paths[:8]}
-    raise EntryNotFoundError(Message("recording.no_layer", closest=hint, **facts))
+    raise EntryNotFoundError(Message("recorder.no_layer", closest=hint, **facts))
 
 
 def keep_of(keep: Keep | Callable[[Site], Keep | None]) -> Keep | Callable[[Site], Keep | None]:
@@ -75,12 +94,12 @@ def keep_of(keep: Keep | Callable[[Site], Keep | None]) -> Keep | Callable[[Site
         return lambda site: _checked(keep(site))
     found = _checked(keep)
     if found is None:
-        raise ArgumentError(Message("recording.keep", given="None", known=KEEPS))
+        raise ArgumentError(Message("recorder.keep", given="None", known=KEEPS))
     return found
 
 
 def _checked(keep: Any) -> Keep | None:
     if keep is not None and keep not in KEEPS:
-        raise ArgumentError(Message("recording.keep", given=repr(keep), known=KEEPS))
+        raise ArgumentError(Message("recorder.keep", given=repr(keep), known=KEEPS))
     found: Keep | None = keep
     return found

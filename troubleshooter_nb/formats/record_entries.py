@@ -21,6 +21,7 @@ from troubleshooter_nb.naming.msprobe import (
     format_row_name,
     site_of_msprobe,
 )
+from troubleshooter_nb.render.missing_words import MissingRow, in_order, note_of
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
@@ -333,7 +334,7 @@ class _Rank:
         if reason and not isinstance(reason, Message):
             reason = Foreign(reason)  # as the file says it
         if source is None and not statistics and not reason:
-            reason = Message("recording.value_lost")
+            reason = Message("recorder.value_lost")
         entry = Entry(
             name,
             site,
@@ -428,8 +429,8 @@ class _Rank:
         return format_msprobe_call(self._name(around, "forward")) if around is not None else ""
 
     def notes(self) -> list[str]:
-        """What could not be recorded, in words."""
-        return []
+        """What could not be recorded, in words: one for each kind, and what to do about it."""
+        return [note_of(row) for row in missing_rows(self._missing)]
 
 
 _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
@@ -446,6 +447,16 @@ _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
     "call": _Rank._take_call,
     "stack": _Rank._take_stack,
 }
+
+
+def missing_rows(missing: Mapping[tuple[str, str], int]) -> list[MissingRow]:
+    """What could not be recorded, by kind, of how often it happened where."""
+    where: dict[str, list[str]] = defaultdict(list)
+    counts: dict[str, int] = defaultdict(int)
+    for (kind, name), count in missing.items():
+        where[kind].append(name)
+        counts[kind] += count
+    return in_order(MissingRow(kind, tuple(where[kind]), counts[kind]) for kind in where)
 
 
 def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:

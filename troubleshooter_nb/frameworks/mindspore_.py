@@ -20,7 +20,7 @@ from troubleshooter_nb.errors import (
     NoGradientError,
     NotOfferedError,
 )
-from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain
+from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain, mindspore_seeds
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import BUFFER_LEAVES
 
@@ -182,6 +182,7 @@ def describe() -> dict[str, Any]:
         "device": str(mindspore.get_context("device_target")).lower(),
         "mode": "graph" if graph else "pynative",
         "deterministic": str(mindspore.get_context("deterministic")),
+        **mindspore_seeds.facts(),
     }
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
 from troubleshooter_nb.errors import ArgumentError, NoGradientError, NotOfferedError
-from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain
+from troubleshooter_nb.frameworks import LayerEntry, LayerFacts, is_plain, torch_seeds
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 
@@ -179,6 +179,7 @@ def describe() -> dict[str, Any]:
         "cudnn_allow_tf32": bool(torch.backends.cudnn.allow_tf32),
         "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "threads": torch.get_num_threads(),
+        **torch_seeds.facts(),
     }
 
 

@@ -9,4 +9,5 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "file_in_compiled": ("file became {given} in compiled code: a path in an f-string has no text there; make the text before, in __init__, or give the path itself", "在编译的代码中 file 变成了 {given}：f-string 中的路径在那里没有文本；请提前（在 __init__ 中）生成文本，或直接传入路径"),
     "file_type": ("file is a str or a path such as 'out/dense', got {given}", "file 应为 str 或路径，例如 'out/dense'，实际为 {given}"),
     "file_without_name": ("file must end with a name, got {given!r}; 'folder/name' gives folder/name_..._0.npy", "file 必须以名称结尾，实际为 {given!r}；'folder/name' 会得到 folder/name_..._0.npy"),
+    "missing_row": ("what is missing is (kind, where, count, detail), got {given}", "缺失项的形式为 (kind, where, count, detail)，实际为 {given}"),
 }

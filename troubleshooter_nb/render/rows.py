@@ -16,6 +16,7 @@ from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
 from troubleshooter_nb.table import Table, table_of
+from troubleshooter_nb.thresholds import NEAR_OVERFLOW
 
 _IN_CALL = re.compile(r" (?:#\d+|input|output|\(grad\))(?: .*)?$")  # of naming.place_text
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
@@ -275,8 +276,6 @@ _TROUBLES = {
     "zero": ("▲", "warn", "pages.all_zero"),
     "constant": ("▲", "warn", "pages.constant"),
 }
-# A value this close to the largest finite one overflows with the next few additions.
-_NEAR = 1 / 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +319,7 @@ class Entries(Table):
             "nan": self["nan_count"] > 0,
             "inf": self["inf_count"] > 0,
             "saturated": self.largest == self.limits,
-            "near": self.largest > _NEAR * self.limits,
+            "near": self.largest > NEAR_OVERFLOW * self.limits,
             "zero": all_zero,
             "constant": (self["min"] == self["max"]) & (size > 1) & finite & ~all_zero,
         }

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import random
 import sys
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from troubleshooter_nb import frameworks
+from troubleshooter_nb.capture.determinism import seed_all
 from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered
 from troubleshooter_nb.compat.troubleshooter.print_file import save_convert
 from troubleshooter_nb.errors import FrameworkMissingError
@@ -83,26 +80,13 @@ def fix_random(seed: int = 16) -> None:
     ``PYTHONHASHSEED`` is set for processes started from here; the hashes of this one were fixed
     when it started. The old tool set ``PYTHONSEED`` instead, which nothing reads.
     """
-    os.environ["PYTHONHASHSEED"] = str(seed)
-    random.seed(seed)
-    # The global generator is what a user's script draws from.
-    np.random.seed(seed)  # noqa: NPY002
-    for name, fix in (("torch", _fix_torch), ("mindspore", _fix_mindspore)):
+    for name in frameworks.NAMES:
         with contextlib.suppress(FrameworkMissingError):
             frameworks.require(name)
-            fix(sys.modules[name], seed)
-
-
-def _fix_torch(torch: Any, seed: int) -> None:
-    torch.manual_seed(seed)
-    torch.cuda.manual_seed_all(seed)
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
-    torch.backends.cudnn.enabled = False
-
-
-def _fix_mindspore(mindspore: Any, seed: int) -> None:
-    mindspore.set_seed(seed)
+    seed_all(seed)
+    if "torch" in frameworks.loaded():
+        cudnn = sys.modules["torch"].backends.cudnn
+        cudnn.deterministic, cudnn.benchmark, cudnn.enabled = True, False, False
 
 
 load_ms_weight2net = not_offered("widget.load_ms_weight2net", Message("compat.instead_of_loading"))
