@@ -433,6 +433,11 @@ def view_of(tensor: Any) -> Any:
         return None
 
 
+def contents(tensor: Any) -> Any:
+    """None: nothing tells whether the memory was written since."""
+    return None
+
+
 def copied(tensor: Any) -> np.ndarray:
     """Values in memory of their own, in C order; bfloat16 and float8 of ml_dtypes.
 
