@@ -61,10 +61,19 @@ class Values:
         self._pending: list[tuple[int, Any]] = []
         self._random: tuple[bytes, int] = (b"", -1)
 
-    def number(self, tensor: Any, keep: Keep, where: str, role: Role, owned: Role = "") -> int:
+    def number(
+        self,
+        tensor: Any,
+        keep: Keep,
+        where: str,
+        role: Role,
+        owned: Role = "",
+        said: Mapping[str, Any] | None = None,
+    ) -> int:
         """Number of the value that a tensor holds now, which is kept when it is met first.
 
-        `role` is what it is met as, `owned` what it is to the layer that owns it.
+        `role` is what it is met as, `owned` what it is to the layer that owns it. What is `said` of
+        the value, such as whose gradient it is, is written with it.
         """
         thing, version = self._adapter.identity(tensor), self._adapter.version(tensor)
         key = id(thing)
@@ -79,10 +88,14 @@ class Values:
             if known.keep != keep and known.keep != "tensor":
                 self._store({"value": known.number}, tensor, keep, where, held)
                 self._known[key] = known._replace(keep=keep)
+            if said:
+                self._sink.put({**said, "value": known.number})
             return known.number
         number = self._take_number()
         self.counts["gradients" if role == "gradient" else "values"] += 1
         event = self._event(tensor, number, "gradient" if role == "gradient" else owned)
+        if said:
+            event.update(said)
         self._known[key] = _Known(weakref.ref(thing), version, number, keep, mark)
         self._store(event, tensor, keep, where, held)
         return number

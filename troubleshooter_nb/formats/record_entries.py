@@ -180,6 +180,8 @@ class _Rank:
         """Put one event where it belongs."""
         for kind in _KINDS:
             if kind in event:
+                if kind in _OF_GRADIENTS and "dtype" in event:
+                    self._take_value(event)  # met first as a gradient: one line says both
                 _KINDS[kind](self, event)
                 return
 
@@ -440,11 +442,10 @@ class _Rank:
         return [note_of(row) for row in missing_rows(self._missing)]
 
 
+_OF_GRADIENTS = ("own_gradient", "gradient_of", "gradient_of_parameter")
 _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
     "ended": _Rank._take_end,
-    "own_gradient": _Rank._take_gradient,
-    "gradient_of": _Rank._take_gradient,
-    "gradient_of_parameter": _Rank._take_gradient,
+    **dict.fromkeys(_OF_GRADIENTS, _Rank._take_gradient),
     "owner": _Rank._take_owner,
     # After what also says a value or a call.
     "settings": _Rank._take_settings,

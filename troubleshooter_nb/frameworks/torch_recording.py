@@ -421,7 +421,10 @@ def contents(tensor: torch.Tensor) -> Any:
         return None
     if tensor.is_conj() or tensor.is_neg() or not tensor.is_contiguous():
         return None
-    address = tensor.data_ptr()
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError:  # no memory of its own: functorch, fake
+        return None
     return (address, tensor.numel(), tensor.dtype, tensor._version) if address else None
 
 
