@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
-from faulty.capture import Record, array_of
+import troubleshooter_nb as tnb
+from faulty.capture import Record, array_of, records_of_dump
 from faulty.nets import GPT, ResBlock
 from faulty.side import Side
-from troubleshooter_nb.naming import Site
 
 FAMILIES = ("gpt", "resnet")
 # MindSpore's names of what torch calls otherwise, by the kind of cell.
@@ -70,90 +69,23 @@ def twin(net: Any) -> Any:
 
 
 def records_of(side: Side, level: str, has_gradients: bool) -> list[Record]:
-    """What msprobe would record of the step: forward values and gradients of parameters."""
+    """What is recorded of the step: forward values and gradients."""
     import mindspore as ms
     from mindspore import ops
 
     cell = twin(side.net)
-    recorder = _Recorder(cell, level)
+    leaves = {path for path, each in cell.cells_and_names() if not [*each.cells()]}
     inputs = ms.Tensor(side.batches[0][0][0].numpy())
     target = ms.Tensor(side.batches[0][1].reshape(-1).numpy().astype(np.int32))
-    handles = recorder.hooks()
-    try:
-        if not has_gradients:
+
+    def loss(inputs: Any, target: Any) -> Any:
+        output = cell(inputs)
+        return ops.cross_entropy(output.reshape(-1, output.shape[-1]), target)
+
+    names = None if level == "module" else lambda site: site.path in leaves
+    with tnb.record(cell, names=names, gradients=has_gradients) as recording:
+        if has_gradients:
+            ms.value_and_grad(loss, None, cell.trainable_params())(inputs, target)
+        else:
             cell(inputs)
-            return recorder.records
-
-        def loss(inputs: Any, target: Any) -> Any:
-            output = cell(inputs)
-            return ops.cross_entropy(output.reshape(-1, output.shape[-1]), target)
-
-        weights = cell.trainable_params()
-        _, gradients = ms.value_and_grad(loss, None, weights)(inputs, target)
-    finally:
-        for handle in handles:
-            handle.remove()
-    by_id = {id(w): g.asnumpy() for w, g in zip(weights, gradients, strict=True)}
-    recorder.keep_gradients(by_id)
-    return recorder.records
-
-
-class _Recorder:
-    """Records of one step of a cell."""
-
-    def __init__(self, cell: Any, level: str) -> None:
-        self.cell = cell
-        self.level = level
-        self.records: list[Record] = []
-        self.calls: dict[str, int] = defaultdict(int)
-        self.stack: list[str] = []
-
-    def hooks(self) -> list[Any]:
-        """Register on every cell but the root and lists."""
-        found = []
-        for path, module in self.cell.cells_and_names():
-            layer = type(module).__name__
-            is_leaf = not list(module.cells())
-            if path and layer != "CellList" and (self.level == "module" or is_leaf):
-                found += self._hook(path, module, layer)
-        return found
-
-    def _hook(self, path: str, module: Any, layer: str) -> list[Any]:
-        def before(cell: Any, args: Any) -> None:
-            call = self.calls[path]
-            self.calls[path] += 1
-            name = f"Cell.{path}.{layer}.forward.{call}"
-            self._keep(name, "input", args, path, call, layer)
-            for slot, parameter in module._params.items():
-                role = "buffer" if slot.startswith("moving") else "parameter"
-                site = Site("module", path, call, "forward", role, slot)
-                self._add(f"{name}.parameters.{slot}", site, parameter.asnumpy(), layer)
-            self.stack.append(name)
-
-        def after(cell: Any, args: Any, output: Any) -> None:
-            name = self.stack.pop()
-            call = int(name.rpartition(".")[2])
-            value = output if isinstance(output, tuple) else (output,)
-            self._keep(name, "output", value, path, call, layer)
-
-        return [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
-
-    def _keep(self, name: str, role: Any, values: Any, path: str, call: int, layer: str) -> None:
-        for slot, value in enumerate(values):
-            if hasattr(value, "asnumpy"):
-                site = Site("module", path, call, "forward", role, str(slot))
-                self._add(f"{name}.{role}.{slot}", site, value.asnumpy(), layer)
-
-    def _add(self, name: str, site: Site, array: np.ndarray, layer: str) -> None:
-        parent = self.stack[-1] if self.stack else ""
-        self.records.append(Record(name, site, array.copy(), 0, layer, parent, site.path))
-
-    def keep_gradients(self, by_id: dict[int, np.ndarray]) -> None:
-        """In the order of the parameters."""
-        for path, module in self.cell.cells_and_names():
-            layer = type(module).__name__
-            for slot, parameter in module._params.items():
-                if id(parameter) in by_id:
-                    site = Site("module", path, 0, "backward", "parameter", slot)
-                    name = f"Cell.{path}.{layer}.parameters_grad.0.{slot}"
-                    self._add(name, site, by_id[id(parameter)], layer)
+    return records_of_dump(recording.dump, 0)
