@@ -158,6 +158,10 @@ class Recorder:
                 handle.remove()
             self._handles, self._of_step, self._layers = [], [], []
 
+    def leave(self) -> None:
+        """Leave the contexts of this thread; hooks stay until `remove`."""
+        self._contexts.close()
+
     def forget_step(self) -> None:
         """Read what is pending, say what is missing, and begin anew with the next step."""
         with self._lock, self.adapter.quiet():

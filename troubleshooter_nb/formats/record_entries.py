@@ -39,6 +39,10 @@ class Recorded(Protocol):
         """The process that it is of."""
 
     @property
+    def header(self) -> Event:
+        """What is known of the run."""
+
+    @property
     def events(self) -> Sequence[Event]:
         """In the order in which they were written."""
 
@@ -156,8 +160,9 @@ class _Rank:
         self.values: dict[int, _Value] = {}
         self.stacks: dict[int, str] = {}
         self.settings: dict[str, Mapping[str, Any]] = {}
-        self.card = RunCard()
-        self.word, self.rank = "Module", recorded.rank
+        self.card = RunCard.from_dict(recorded.header.get("card", {}))
+        self.word = str(recorded.header.get("module_word", "Module"))
+        self.rank = recorded.rank
         # What is listed, in the order of the events: (kind, event, call)
         self._listed: list[tuple[str, Event]] = []
         self._missing: dict[tuple[str, str], int] = {}
@@ -174,11 +179,6 @@ class _Rank:
             if kind in event:
                 _KINDS[kind](self, event)
                 return
-
-    def _take_header(self, event: Event) -> None:
-        header = event["header"]
-        self.word = str(header.get("module_word", self.word))
-        self.card = RunCard.from_dict(header.get("card", {}))
 
     def _take_call(self, event: Event) -> None:
         if event.get("run", 0) in self._replaced or event.get("recompute"):
@@ -223,6 +223,8 @@ class _Rank:
         said = event["missing"]
         for where in said.get("where") or ("",):
             self._missing[said.get("kind", ""), where] = said.get("count", 1)
+            if not said.get("count", 1):  # of a cell that was run again
+                del self._missing[said.get("kind", ""), where]
 
     def _number_calls(self) -> None:
         """Count the visits of each place within its step, as they began."""
@@ -432,11 +434,15 @@ class _Rank:
 
     def notes(self) -> list[str]:
         """What could not be recorded, in words: one for each kind, and what to do about it."""
-        return [note_of(row) for row in missing_rows(self._missing)]
+        missing = dict(self._missing)
+        for call in self.calls.values():
+            if call.ended is None:
+                # Where the recording was ended it says so itself, and of calls that it saw alone.
+                missing.setdefault(("open", call.event["path"]), 1)
+        return [note_of(row) for row in missing_rows(missing)]
 
 
 _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
-    "header": _Rank._take_header,
     "ended": _Rank._take_end,
     "own_gradient": _Rank._take_gradient,
     "gradient_of": _Rank._take_gradient,
