@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from troubleshooter_nb.dump import Dump
@@ -10,6 +11,7 @@ from troubleshooter_nb.formats.record_entries import NAME as NAME
 from troubleshooter_nb.formats.record_entries import dump_of
 from troubleshooter_nb.formats.record_folder import RecordedEvents, ranks_of, read_events
 from troubleshooter_nb.formats.record_folder import refusal as refusal
+from troubleshooter_nb.formats.record_layout import RANK_FOLDER
 from troubleshooter_nb.messages import Message, joined, message_of
 
 
@@ -25,13 +27,19 @@ def read_ranks(path: Path) -> tuple[list[RecordedEvents], list[str]]:
     notes: list[str] = []
     for folder in ranks_of(path):
         try:
-            ranks.append(read_events(folder))
+            ranks.append(_ranked(read_events(folder)))
         except FormatError as error:
             problem = message_of(error)
             notes.append(Message("records.rank_left_out", folder=folder.name, problem=problem))
     if not ranks:
         raise FormatError(joined([Message("records.refusal"), *notes]))
     return ranks, notes
+
+
+def _ranked(recorded: RecordedEvents) -> RecordedEvents:
+    """Of the rank its folder is named for: single runs may have been put side by side."""
+    found = RANK_FOLDER.fullmatch(recorded.folder.name)
+    return replace(recorded, rank=int(found[1])) if found else recorded
 
 
 def open_record_dir(path: Path, *, label: str) -> Dump:
