@@ -26,6 +26,8 @@ from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
 FORMAT = "tnb-record/1"
+# The whole gradient of an argument that no call made, for which msprobe has no word.
+TOTAL = "total"
 
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 Event = Mapping[str, Any]
@@ -289,7 +291,7 @@ class _Rank:
                 if section == "output":
                     self._add(call, "backward", "input", f"{slot}{turn}", said)
                 elif not is_made and section in ("input", "kwargs"):
-                    self._add(call, "backward", "total", f"{slot}{turn}", said)
+                    self._add(call, "backward", TOTAL, f"{slot}{turn}", said)
 
     def _add_parameter_gradient(self, event: Event, said: Event) -> None:
         path, layer = event["layer_path"], event.get("layer", "")
@@ -417,7 +419,7 @@ class _Rank:
 
     def _site(self, call: _Call, way: str, section: str, slot: str) -> Site:
         name = self._name(call, way)
-        if section != "total":
+        if section != TOTAL:
             return site_of_msprobe(name, section, slot)
         return Site(
             "module" if name.is_module else "api",
