@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gc
 import os
+import sys
 import time
 import weakref
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.errors import TroubleshooterWarning
+from troubleshooter_nb.formats.record_writer import RecordWriter
 
 torch = pytest.importorskip("torch")
 manager = pytest.importorskip("jupyter_client.manager")
+torch_recording = pytest.importorskip("troubleshooter_nb.frameworks.torch_recording")
 
 ROOT = Path(__file__).parents[2]
 SETUP = """
@@ -385,3 +388,59 @@ def test_no_layer_by_that_name_leaves_an_earlier_recording_alone(net, tmp_path):
         tnb.record(net, to=tmp_path / "rec", names="zero").start()
     assert len(tnb.open_dump(tmp_path / "rec")) > 5
     assert hooks_of(net) == 0
+
+
+# Interrupts in the middle of what records
+
+
+class InterruptAt:
+    """Raises KeyboardInterrupt before the n-th line that runs of a function, as a signal may."""
+
+    def __init__(self, function, line) -> None:
+        self.code, self.left = function.__code__, line
+
+    def __enter__(self):
+        self.earlier = sys.gettrace()
+        sys.settrace(self.enter)
+        return self
+
+    def __exit__(self, *error):
+        sys.settrace(self.earlier)
+
+    def enter(self, frame, event, argument):
+        if frame.f_code is not self.code:
+            return None
+        return self.line(frame, event, argument)
+
+    def line(self, frame, event, argument):
+        self.left -= event == "line"
+        if self.left == 0:
+            sys.settrace(None)
+            frame.f_trace = None
+            pressed = "pressed"
+            raise KeyboardInterrupt(pressed)
+        return self.line
+
+
+@pytest.mark.parametrize(
+    "function",
+    [torch_recording.quiet.__enter__, torch_recording.quiet.__exit__, RecordWriter.put],
+    ids=["quiet begins", "quiet ends", "writing"],
+)
+@pytest.mark.parametrize("line", [*range(1, 9), 30, 31, 32])
+def test_an_interrupt_anywhere_leaves_torch_as_it_was(net, tmp_path, function, line):
+    rec = tnb.record(net, to=tmp_path / "rec", level="both")
+
+    def train():
+        with rec, InterruptAt(function, line):
+            for _ in range(20):
+                net(torch.ones(2, 3)).sum().backward()
+
+    with pytest.raises(KeyboardInterrupt, match="pressed"):
+        train()
+    assert hooks_of(net) == 0
+    assert torch.is_grad_enabled()
+    assert torch._C._is_torch_function_enabled()
+    assert torch._C._len_torch_function_stack() == 0
+    assert rec.state == "broken"
+    assert any("was interrupted" in note for note in rec.dump.notes)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from troubleshooter_nb.capture.cells import Cells
@@ -222,6 +223,7 @@ class Recording:
         self._cells: Cells | None = None
         self._tally: Tally | None = None
         self._when_dropped: Any = None
+        self._grad = True
         self._dump: tuple[int, Dump] | None = None
         self.state = "not started"
 
@@ -234,6 +236,7 @@ class Recording:
         if error is not None and not self._kept.is_failed:
             self._miss_the_rest()
         self._stop("stopped" if error is None else "broken")
+        self._recover(error)
 
     def start(self) -> Recording:
         """Begin to record; what this recording held before is replaced.
@@ -246,6 +249,7 @@ class Recording:
         self._check_asked()
         self._dump = None
         recorder = self._recorder = self._new_recorder()
+        self._grad = self._framework.state()[0]
         try:
             if self._steps(0):
                 recorder.install()
@@ -324,6 +328,11 @@ class Recording:
         if self._recorder is not None and self.state in _RUNS:
             self._recorder.miss("interrupted", "")
 
+    def _recover(self, error: BaseException | None) -> None:
+        """After an interrupt within what records, have the framework as it was at the start."""
+        if isinstance(error, KeyboardInterrupt) and _is_inside(error):
+            self._framework.recover(self._grad)
+
     def _cannot_write(self) -> None:
         """Record nothing more: the error is on its way to the step that runs."""
         recorder = self._recorder
@@ -357,6 +366,7 @@ class Recording:
         if isinstance(error, KeyboardInterrupt):
             self._miss_the_rest()
             self._stop("broken")
+            self._recover(error)
         elif self._kept.is_failed:
             self._stop("broken")
 
@@ -547,6 +557,13 @@ def _drop(
     ending.join(_LONGEST_WAIT)
     text = Message("recorder.dropped", label=label)
     warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
+
+
+def _is_inside(error: BaseException) -> bool:
+    """Whether an exception came out of code of this package."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    names = (str(frame.f_globals.get("__name__", "")) for frame in frames)
+    return any(name.startswith("troubleshooter_nb.") for name in names)
 
 
 def _stop_all() -> None:
