@@ -13,6 +13,9 @@ from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import WriteError
 
+# What an event says of a gradient besides its values.
+_OF_RUN = ("gradient_of", "own_gradient", "gradient_of_parameter", "pass", "run", "step")
+
 
 class InMemory:
     """Events and values in memory; what a dump is made of."""
@@ -43,10 +46,11 @@ class InMemory:
     def forget(self, run: int) -> int:
         """Drop what only this run of a cell told; bytes of the values."""
         gone = {e["call"] for e in self.events if "kind" in e and e.get("run") == run}
-        left = [e for e in self.events if not _is_of(e, run, gone)]
+        # A value that was met first as a gradient stays where a later run meets it again.
+        left = [_of_value(e) if _is_of(e, run, gone) else e for e in self.events]
         used = {number for event in left for number in _used(event)}
         used |= {e["value"] for e in left if e.get("sample_of") in used}
-        self.events = [e for e in left if not _is_value(e) or e["value"] in used]
+        self.events = [e for e in left if e and (not _is_value(e) or e["value"] in used)]
         void = [number for number in self.arrays if number not in used]
         return sum(self.arrays.pop(number).nbytes for number in void)
 
@@ -117,6 +121,13 @@ def _is_value(event: Event) -> bool:
     """Whether an event only describes a value; states of generators are described once for all."""
     is_said = "value" in event and "run" not in event and "own_gradient" not in event
     return is_said and event.get("role") != "random_state"
+
+
+def _of_value(event: Event) -> Event:
+    """What an event of a run says of a value; nothing where it says nothing of it."""
+    if "value" not in event or "dtype" not in event:
+        return {}
+    return {name: said for name, said in event.items() if name not in _OF_RUN}
 
 
 def _is_of(event: Event, run: int, calls: set[int]) -> bool:

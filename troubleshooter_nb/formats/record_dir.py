@@ -11,7 +11,6 @@ from troubleshooter_nb.formats.record_entries import NAME as NAME
 from troubleshooter_nb.formats.record_entries import dump_of
 from troubleshooter_nb.formats.record_folder import RecordedEvents, ranks_of, read_events
 from troubleshooter_nb.formats.record_folder import refusal as refusal
-from troubleshooter_nb.formats.record_layout import RANK_FOLDER
 from troubleshooter_nb.messages import Message, joined, message_of
 
 
@@ -27,19 +26,17 @@ def read_ranks(path: Path) -> tuple[list[RecordedEvents], list[str]]:
     notes: list[str] = []
     for folder in ranks_of(path):
         try:
-            ranks.append(_ranked(read_events(folder)))
+            ranks.append(read_events(folder))
         except FormatError as error:
             problem = message_of(error)
             notes.append(Message("records.rank_left_out", folder=folder.name, problem=problem))
     if not ranks:
         raise FormatError(joined([Message("records.refusal"), *notes]))
+    if len({recorded.rank for recorded in ranks}) < len(ranks):
+        # Put together from several runs, perhaps: only the folders tell them apart.
+        ranks = [replace(each, rank=number) for number, each in enumerate(ranks)]
+        notes.append(Message("records.ranks_by_folder", count=len(ranks)))
     return ranks, notes
-
-
-def _ranked(recorded: RecordedEvents) -> RecordedEvents:
-    """Of the rank its folder is named for: single runs may have been put side by side."""
-    found = RANK_FOLDER.fullmatch(recorded.folder.name)
-    return replace(recorded, rank=int(found[1])) if found else recorded
 
 
 def open_record_dir(path: Path, *, label: str) -> Dump:

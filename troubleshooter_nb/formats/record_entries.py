@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.formats.record_layout import FORMAT as FORMAT
+from troubleshooter_nb.formats.record_layout import unpacked
+from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.msprobe import (
     MsprobeCall,
@@ -25,7 +28,6 @@ from troubleshooter_nb.render.missing_words import MissingRow, in_order, note_of
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
-FORMAT = "tnb-record/1"
 # The whole gradient of an argument that no call made, for which msprobe has no word.
 TOTAL = "total"
 
@@ -42,11 +44,11 @@ class Recorded(Protocol):
 
     @property
     def header(self) -> Event:
-        """What is known of the run."""
+        """With which framework, versions and options."""
 
     @property
     def events(self) -> Sequence[Event]:
-        """In the order in which they were written."""
+        """All others, in the order in which they were written."""
 
     @property
     def complete(self) -> bool:
@@ -162,9 +164,10 @@ class _Rank:
         self.values: dict[int, _Value] = {}
         self.stacks: dict[int, str] = {}
         self.settings: dict[str, Mapping[str, Any]] = {}
-        self.card = RunCard.from_dict(recorded.header.get("card", {}))
-        self.word = str(recorded.header.get("module_word", "Module"))
-        self.rank = recorded.rank
+        self.rank, header = recorded.rank, recorded.header
+        word, card = header.get("module_word"), header.get("card")
+        self.word = word if isinstance(word, str) else "Module"
+        self.card = RunCard.from_dict(card) if isinstance(card, dict) else RunCard()
         # What is listed, in the order of the events: (kind, event, call)
         self._listed: list[tuple[str, Event]] = []
         self._missing: dict[tuple[str, str], int] = {}
@@ -179,6 +182,8 @@ class _Rank:
         """Put one event where it belongs."""
         for kind in _KINDS:
             if kind in event:
+                if kind in _OF_GRADIENTS and "dtype" in event:
+                    self._take_value(event)  # met first as a gradient: one line says both
                 _KINDS[kind](self, event)
                 return
 
@@ -338,7 +343,9 @@ class _Rank:
         source = _source(self.recorded.source_of(number), value.facts)
         statistics = _statistics(value.figures)
         shape = value.facts.get("shape")
-        reason = "" if source or statistics else str(value.figures.get("reason", ""))
+        reason = "" if source or statistics else value.figures.get("reason", "")
+        if reason and not isinstance(reason, Message):
+            reason = Foreign(reason)  # as the file says it
         if source is None and not statistics and not reason:
             reason = Message("recorder.value_lost")
         entry = Entry(
@@ -356,7 +363,7 @@ class _Rank:
             layer=layer,
             parent=parent,
             stack=stack,
-            fingerprint=tuple(value.figures.get("fingerprint", ())),
+            fingerprint=_fingerprint(value.figures),
         )
         self.found.append(entry)
         for sample in self._samples.get(number, ()):
@@ -444,11 +451,10 @@ class _Rank:
         return [note_of(row) for row in missing_rows(missing)]
 
 
+_OF_GRADIENTS = ("own_gradient", "gradient_of", "gradient_of_parameter")
 _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
     "ended": _Rank._take_end,
-    "own_gradient": _Rank._take_gradient,
-    "gradient_of": _Rank._take_gradient,
-    "gradient_of_parameter": _Rank._take_gradient,
+    **dict.fromkeys(_OF_GRADIENTS, _Rank._take_gradient),
     "owner": _Rank._take_owner,
     # After what also says a value or a call.
     "settings": _Rank._take_settings,
@@ -475,6 +481,12 @@ def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:
     if source is None or source.shape == shape or len(source.shape) != len(shape):
         return source
     return BroadcastSource(source, shape)
+
+
+def _fingerprint(figures: Mapping[str, Any]) -> tuple[float, ...]:
+    """The fingerprint of a value; empty where there is none."""
+    found = unpacked(figures.get("fingerprint") or ())
+    return found if len(found) == NUMBERS else ()
 
 
 def _statistics(figures: Mapping[str, Any]) -> dict[str, float]:
