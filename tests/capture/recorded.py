@@ -19,13 +19,13 @@ def missing(rec: tnb.Recording) -> set[tuple[str, str]]:
 
 def calls(rec: tnb.Recording) -> list[dict[str, Any]]:
     """The calls of a recording in memory that are no recomputation."""
-    events = rec._memory.events
+    events = rec._kept.events
     return [e for e in events if "call" in e and "path" in e and not e.get("recompute")]
 
 
 def stored(rec: tnb.Recording) -> list[np.ndarray]:
     """All arrays in memory."""
-    return list(rec._memory.arrays.values())
+    return list(rec._kept.arrays.values())
 
 
 def same(actual: Any, wanted: Any) -> bool:

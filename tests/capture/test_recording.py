@@ -156,7 +156,7 @@ def test_steps_choose_what_is_recorded_and_the_others_have_no_hooks(net, steps, 
             rec.step()
     assert hooked == wanted
     assert sorted(set(rec.dump.index["step"].values)) == wanted
-    assert {e["step"] for e in rec._memory.events if "pass" in e} == set(wanted)
+    assert {e["step"] for e in rec._kept.events if "pass" in e} == set(wanted)
 
 
 @pytest.mark.parametrize("steps", ["1", True, 1.5, b"1"])
@@ -281,7 +281,7 @@ def test_other_ways_to_keep_have_the_same_entries(net, keep):
 
 def test_what_is_over_the_limit_has_statistics_and_is_missing(net):
     rec = run(net, limit=100)
-    kept = sum(array.nbytes for array in rec._memory.arrays.values())
+    kept = sum(array.nbytes for array in rec._kept.arrays.values())
     assert 0 < kept <= 100
     over = [where for kind, where in missing(rec) if kind == "over_limit"]
     assert over
@@ -332,7 +332,7 @@ def test_gradients_are_whole_without_inputs_or_outputs(net):
 def test_what_runs_in_a_pause_is_not_recorded(net):
     with tnb.record(net, level="both") as rec:
         net(X).sum().backward()
-        before = len(rec._memory.events)
+        before = len(rec._kept.events)
         with rec.pause():
             assert rec.state == "paused"
             with rec.pause():
@@ -340,7 +340,7 @@ def test_what_runs_in_a_pause_is_not_recorded(net):
             net(X * 3).sum().backward()
             rec.mark("not me", X)
         assert rec.state == "running"
-        assert len(rec._memory.events) == before
+        assert len(rec._kept.events) == before
         net(X * 2)
     assert [call["path"] for call in calls(rec)].count("") == 2
     assert_same(rec.dump, {"Module.Net.forward.1.input.0": X * 2})
@@ -520,7 +520,7 @@ def test_settings_that_change_are_written_again():
         net(X)
         net.eval()
         net(X)
-    said = [e["values"]["training"] for e in rec._memory.events if e.get("settings") == "0"]
+    said = [e["values"]["training"] for e in rec._kept.events if e.get("settings") == "0"]
     assert said == [True, False]
 
 
@@ -541,7 +541,7 @@ def test_replayable_recordings_hold_the_state_of_the_generator():
         y = net(X)
     random = [call["random"] for call in calls(rec)]
     assert random[0] == random[1] != random[2]
-    state = torch.from_numpy(rec._memory.arrays[random[0]].copy())
+    state = torch.from_numpy(rec._kept.arrays[random[0]].copy())
     assert torch.equal(state, before)
     torch.set_rng_state(state)
     assert torch.equal(net(X), y)

@@ -218,9 +218,9 @@ def test_nothing_stays_registered(level):
         y = net(x).sum()
     assert seen.now() == seen.before
     y.backward()
-    assert len(rec._memory.events) == (count := len(rec._memory.events))
+    assert len(rec._kept.events) == (count := len(rec._kept.events))
     net(x).sum().backward()
-    assert len(rec._memory.events) == count
+    assert len(rec._kept.events) == count
 
 
 @pytest.mark.parametrize("level", LEVELS)

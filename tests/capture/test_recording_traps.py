@@ -54,7 +54,7 @@ def ended(rec):
     """Status of each call by its path."""
     numbers = {e["call"]: e["path"] for e in calls(rec)}
     return [
-        (numbers[e["ended"]], e["status"]) for e in rec._memory.events if e.get("ended") in numbers
+        (numbers[e["ended"]], e["status"]) for e in rec._kept.events if e.get("ended") in numbers
     ]
 
 
@@ -160,7 +160,7 @@ def test_channels_last_is_stored_in_c_order_with_the_strides_it_had():
     assert_same(
         rec.dump, {"Module.Conv2d.forward.0.input.0": x, "Module.Conv2d.forward.0.output.0": y}
     )
-    strides = [e["strides"] for e in rec._memory.events if e.get("shape") == (2, 3, 5, 5)]
+    strides = [e["strides"] for e in rec._kept.events if e.get("shape") == (2, 3, 5, 5)]
     assert strides == [x.stride()]
 
 
@@ -878,7 +878,7 @@ def test_the_call_after_an_exception_is_right(kind, level):
         assert [e["path"] for e in modules] == ["", "0", "1", "1.0", "", "0", "1", "1.0", "1.1"]
         parents = {e["call"]: e["path"] for e in modules}
         assert [parents.get(e["parent"]) for e in modules[4:]] == [None, "", "", "1", "1"]
-        assert {e["status"] for e in rec._memory.events if "ended" in e} >= {"raised", "ok"}
+        assert {e["status"] for e in rec._kept.events if "ended" in e} >= {"raised", "ok"}
         assert [s for p, s in ended(rec) if p == "1.0"] == ["raised", "ok"]
         assert_same(rec.dump, {"Module.1.Sequential.forward.1.output.0": y})
     assert torch._C._len_torch_function_stack() == 0

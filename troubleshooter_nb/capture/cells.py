@@ -3,59 +3,55 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any, Protocol
 
 
 class Runs(Protocol):
-    """A recorder, as far as cells matter to it."""
+    """A recording, as far as cells matter to it."""
 
-    step: int
-    run: int
+    @property
+    def current_step(self) -> int:
+        """The step that runs."""
 
-    def begin_run(self, replaced: int | None) -> None:
-        """What comes belongs to the next run of a cell, and what an earlier run gave is void."""
+    def begin_run(self, run: int, step: int, replaced: int | None) -> None:
+        """What comes belongs to this run of a cell; what the replaced run gave is void."""
+
+    def begin_again(self) -> None:
+        """The cell that started the recording is about to run again."""
+
+    def end_run(self, error: BaseException | None) -> None:
+        """A cell has ended, or could not be run to its end."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a recording was started: a cell and its execution, or a line of a file."""
+@dataclass
+class _Run:
+    """A run of a cell, and the step it ended in."""
 
-    place: Any
-    execution: int
-
-    def replaces(self, earlier: Origin | None, is_same_net: bool) -> bool:
-        """Whether this is the same cell or line, that came here again."""
-        if earlier is None or not is_same_net or earlier.place != self.place:
-            return False
-        return self.execution < 0 or earlier.execution != self.execution
+    number: int
+    last_step: int
 
 
 class Cells:
-    """Tells a recorder of the cells that run while it does; outside notebooks nothing."""
+    """Tells a recording of the cells that run while it does; outside notebooks nothing.
 
-    def __init__(self, shell: Any, recorder: Runs, interrupted: Callable[[], None]) -> None:
-        self._shell, self._recorder, self._interrupted = shell, recorder, interrupted
-        self._runs: dict[Any, tuple[int, int]] = {_key_of_running(shell): (0, recorder.step)}
-        self._count = 0
+    Cells have an order, that of their first runs: one that is run again begins in the step in
+    which those before it ended.
+    """
+
+    def __init__(self, shell: Any, recording: Runs) -> None:
+        self._shell, self._recording = shell, recording
+        self._started_by = _key_of_running(shell)
+        self._runs = {self._started_by: _Run(0, recording.current_step)}
+        self._now, self._count = self._runs[self._started_by], 0
         shell.events.register("pre_run_cell", self._before)
         shell.events.register("post_run_cell", self._after)
 
     @classmethod
-    def watch(cls, recorder: Runs, interrupted: Callable[[], None]) -> Cells | None:
+    def watch(cls, recording: Runs) -> Cells | None:
         """The cells of this notebook; None outside of one."""
         shell = _shell()
-        return None if shell is None else cls(shell, recorder, interrupted)
-
-    @staticmethod
-    def origin(frame: FrameType) -> Origin:
-        """Where the code of a frame stands."""
-        shell = _shell()
-        if shell is None:
-            return Origin((frame.f_code.co_filename, frame.f_lineno), -1)
-        return Origin(_key_of_running(shell), int(shell.execution_count))
+        return None if shell is None else cls(shell, recording)
 
     def close(self) -> None:
         """Hear of no more cells."""
@@ -64,18 +60,25 @@ class Cells:
                 self._shell.events.unregister(event, callback)
 
     def _before(self, info: Any) -> None:
-        key = getattr(info, "cell_id", None) or getattr(info, "raw_cell", None)
+        recording = self._recording
+        key = _key(self._shell, getattr(info, "cell_id", None), getattr(info, "raw_cell", None))
+        if key == self._started_by:
+            recording.begin_again()
+            return
+        self._now.last_step = recording.current_step
         earlier = self._runs.get(key)
+        steps = [0]
+        for known, run in self._runs.items():
+            if known == key:
+                break
+            steps.append(run.last_step)
         self._count += 1
-        if earlier is not None:
-            self._recorder.step = earlier[1]
-        self._runs[key] = self._count, self._recorder.step
-        self._recorder.run = self._count
-        self._recorder.begin_run(None if earlier is None else earlier[0])
+        self._now = self._runs[key] = _Run(self._count, max(steps))
+        replaced = None if earlier is None else earlier.number
+        recording.begin_run(self._count, max(steps), replaced)
 
     def _after(self, result: Any) -> None:
-        if isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt):
-            self._interrupted()
+        self._recording.end_run(getattr(result, "error_in_exec", None))
 
 
 def _shell() -> Any:
@@ -85,9 +88,17 @@ def _shell() -> Any:
 
 
 def _key_of_running(shell: Any) -> Any:
-    """What the cell that runs now is known by: its id, or else its text."""
+    """What the cell that runs now is known by."""
     kernel: Any = getattr(shell, "kernel", None)
     parent = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
     found = (parent or {}).get("metadata", {}).get("cellId")
-    cells = shell.user_ns.get("In") or [""]
-    return found or cells[-1]
+    return _key(shell, found, (shell.history_manager.input_hist_raw or [""])[-1])
+
+
+def _key(shell: Any, cell_id: str | None, text: str | None) -> Any:
+    """What a cell is known by: its id, else its text; what is typed in a terminal is always new."""
+    if cell_id:
+        return cell_id
+    if not hasattr(shell, "kernel"):
+        return object()
+    return "text", (text or "").rstrip("\n")

@@ -175,6 +175,10 @@ class Recorder:
             self._parameters.clear()
             self._met.clear()
 
+    def leave(self) -> None:
+        """Leave the contexts of this thread; hooks stay until `remove`."""
+        self._contexts.close()
+
     def forget_step(self) -> None:
         """Read what is pending, say what is missing, and begin anew with the next step."""
         with self._lock, self.adapter.quiet():

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import atexit
 import re
-import sys
+import threading
+import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
-import numpy as np
-
 from troubleshooter_nb.capture.cells import Cells
+from troubleshooter_nb.capture.kept import InFolder, InMemory
 from troubleshooter_nb.capture.missing import Missing
-from troubleshooter_nb.capture.plan import Event, Level, Plan, Sink
+from troubleshooter_nb.capture.plan import Level, Plan
 from troubleshooter_nb.capture.recorder import Recorder
 from troubleshooter_nb.capture.schedule import Steps, is_recorded
 from troubleshooter_nb.capture.selection import Keep, Names, check_found, choice_of, keep_of
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
-from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, NotOfferedError, path_of
+from troubleshooter_nb.capture.tally import Tally
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NotOfferedError,
+    TroubleshooterWarning,
+    path_of,
+)
 from troubleshooter_nb.formats.record_entries import FORMAT, dump_of, missing_rows
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, loaded, recording_of
 from troubleshooter_nb.frameworks.recording import Compiled
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.recording_view import recording_html, recording_text
@@ -174,36 +182,12 @@ def _networks(net: Any, level: str) -> dict[str, Any]:
     return named
 
 
-class _Memory:
-    """Events and values in memory; what a dump is made of."""
-
-    def __init__(self, rank: int = 0, header: Event | None = None) -> None:
-        self.rank = rank
-        self.header: Event = header or {}
-        self.events: list[Event] = []
-        self.arrays: dict[int, np.ndarray] = {}
-        self.complete = False
-        self.notes: Sequence[str] = ()
-
-    def put(self, event: Event, array: np.ndarray | None = None) -> None:
-        """Keep an event, and its values."""
-        self.events.append(event)
-        if array is not None:
-            self.arrays[event["value"]] = array
-
-    def source_of(self, number: int) -> ArraySource | None:
-        """The values of a number, as they are in memory."""
-        array = self.arrays.get(number)
-        if array is None:
-            return None
-        array.flags.writeable = False
-        return ArrayInMemory(array)
-
-
-# What is to be done with a recording, by its state.
+# States of one that records, and what is to be done with it, by its state.
+_RUNS = ("running", "paused")
 _NEXT = {"not started": "rec.start()", "": "tnb.compare(rec.dump, other)"}
-# Recordings that run, each by the cell and its execution, or the line, that started it.
+# Recordings that run; who holds them is the user alone.
 _running: weakref.WeakSet[Recording] = weakref.WeakSet()
+_LONGEST_WAIT = 5.0  # seconds that dropping a recording waits for its end
 
 
 class Recording:
@@ -235,29 +219,55 @@ class Recording:
         self.label = label or (folder.name if folder is not None else self._adapter.NAME)
         self._given_rank, self._rank = rank, rank or 0
         self._recorder: Recorder | None = None
-        self._sink: Sink | None = None
-        self._writer: Any = None
-        self._memory = _Memory()
+        self._kept: InMemory | InFolder = InMemory({})
         self._cells: Cells | None = None
-        self._origin: Any = None
+        self._tally: Tally | None = None
+        self._when_dropped: Any = None
+        self._grad = True
         self._dump: tuple[int, Dump] | None = None
         self.state = "not started"
 
     # Starting and stopping
 
     def __enter__(self) -> Recording:
-        self._start(None)
-        return self
+        return self.start()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None and not self._kept.is_failed:
+            self._miss_the_rest()
         self._stop("stopped" if error is None else "broken")
+        self._recover(error)
 
     def start(self) -> Recording:
         """Begin to record; what this recording held before is replaced.
 
-        In a notebook, a cell that is run again replaces what it recorded before.
+        In a notebook, a cell that is run again replaces what it recorded before. A recording runs
+        as long as it has a name: one that is dropped is stopped, with a warning.
         """
-        self._start(Cells.origin(sys._getframe(1)))
+        self._stop("stopped")
+        self._framework.check_mode()
+        self._check_asked()
+        self._dump = None
+        recorder = self._recorder = self._new_recorder()
+        self._grad = self._framework.state()[0]
+        try:
+            if self._steps(0):
+                recorder.install()
+            else:
+                recorder.find_layers()
+        except BaseException:
+            self._kept.close(complete=False)
+            raise
+        self.state = "running"
+        self._tally = Tally(recorder)
+        self._cells = Cells.watch(_ToldByCells(self))
+        given = (recorder, self._kept, self._tally, self._cells, self.label)
+        self._when_dropped = weakref.finalize(self, _drop, *given)
+        self._when_dropped.atexit = False
+        _running.add(self)
+        # The last one registered is the first to run: the files are still open then.
+        atexit.unregister(_stop_all)
+        atexit.register(_stop_all)
         return self
 
     def stop(self) -> Dump:
@@ -265,44 +275,27 @@ class Recording:
         self._stop("stopped")
         return self.dump
 
-    def _start(self, origin: Any) -> None:
-        if self.state in ("running", "paused"):
-            self._stop("stopped")
-        for other in list(_running):
-            if origin is not None and origin.replaces(other._origin, self._shares(other)):
-                other._stop("broken")
-        self._framework.check_mode()
-        self._dump = None
-        recorder = self._new_recorder()
-        try:
-            if self._steps(0):
-                self._install(recorder)
-            else:
-                recorder.find_layers()
-        except BaseException:
-            self._close(complete=False)
-            raise
-        self._origin = origin
-        self.state = "running"
-        _running.add(self)
-        atexit.register(self._at_exit)
-        self._cells = Cells.watch(recorder, self._interrupted)
-
-    def _shares(self, other: Recording) -> bool:
-        mine = {id(net) for net in self._networks.values()}
-        return mine == {id(net) for net in other._networks.values()}
+    def _check_asked(self) -> None:
+        """Refuse what cannot be recorded, before an earlier recording is replaced."""
+        trial = Recorder(self._framework, self._networks, self._plan, InMemory({}))
+        known = [layer.path for layer in trial.find_layers()]
+        compiled = [where for kind, where in trial.missing if kind == "compiled"]
+        if compiled and self._plan.operators and self._plan.compiled == "boundary":
+            raise NotOfferedError(Message("recorder.compiled_operators", names=compiled))
+        if self._plan.level == "module":
+            wanted = self._plan.names
+            found = sum(wanted is None or wanted(Site("module", path)) for path in known)
+            check_found(self._names, found, known)
 
     def _new_recorder(self) -> Recorder:
         rank = self._adapter.rank_and_size()[0] if self._given_rank is None else self._given_rank
         self._rank = rank
         header = self._header(rank)
-        self._memory, self._writer = _Memory(rank, header), None
         if self.folder is None:
-            self._sink = self._memory
+            self._kept = InMemory(header, rank)
         else:
-            self._sink = self._writer = _writer(self.folder / f"rank{rank}", header)
-        self._recorder = Recorder(self._framework, self._networks, self._plan, self._sink)
-        return self._recorder
+            self._kept = InFolder(self.folder / f"rank{rank}", header, self._cannot_write)
+        return Recorder(self._framework, self._networks, self._plan, self._kept)
 
     def _header(self, rank: int) -> dict[str, Any]:
         card = RunCard.current(self._adapter.NAME).to_dict()
@@ -320,48 +313,62 @@ class Recording:
             "options": options,
         }
 
-    def _install(self, recorder: Recorder) -> None:
-        recorder.install()
-        compiled = [where for kind, where in recorder.missing if kind == "compiled"]
-        if compiled and self._plan.operators and self._plan.compiled == "boundary":
-            recorder.remove()
-            raise NotOfferedError(Message("recorder.compiled_operators", names=compiled))
-        known = [layer.path for layer in recorder.layers]
-        if self._plan.level == "module":
-            wanted = self._plan.names
-            found = sum(wanted is None or wanted(Site("module", path)) for path in known)
-            check_found(self._names, found, known)
-
     def _stop(self, state: str) -> None:
-        recorder = self._recorder
-        if recorder is None or self.state not in ("running", "paused"):
+        recorder, tally = self._recorder, self._tally
+        if recorder is None or tally is None or self.state not in _RUNS:
             return
-        try:
-            with _closing(self._cells):
-                recorder.never_called()
-                recorder.remove()
-                recorder.forget_step()
-                self._put_missing()
-        finally:
-            self.state = state
-            _running.discard(self)
-            atexit.unregister(self._at_exit)
-            self._close(complete=state == "stopped")
+        self._when_dropped.detach()
+        self.state = state
+        _running.discard(self)
+        if self._cells is not None:
+            self._cells.close()
+        _end(recorder, self._kept, tally, complete=state == "stopped")
 
-    def _close(self, *, complete: bool) -> None:
-        if self._writer is not None:
-            self._writer.close(complete=complete)
-        else:
-            self._memory.complete = complete
-            self._memory.events.append({"end": {"complete": complete}})
-
-    def _at_exit(self) -> None:
-        self._stop("broken")
-
-    def _interrupted(self) -> None:
-        if self._recorder is not None:
+    def _miss_the_rest(self) -> None:
+        if self._recorder is not None and self.state in _RUNS:
             self._recorder.miss("interrupted", "")
-        self._stop("broken")
+
+    def _recover(self, error: BaseException | None) -> None:
+        """After an interrupt within what records, have the framework as it was at the start."""
+        if isinstance(error, KeyboardInterrupt) and _is_inside(error):
+            self._framework.recover(self._grad)
+
+    def _cannot_write(self) -> None:
+        """Record nothing more: the error is on its way to the step that runs."""
+        recorder = self._recorder
+        if recorder is None or self.state not in _RUNS:
+            return
+        recorder.is_paused = True
+        recorder.miss("interrupted", "")
+        if not self._plan.operators:
+            self._stop("broken")
+        # What sees operators is inside one of them now and cannot be taken away before its end.
+
+    # What cells of a notebook say
+
+    def _begin_run(self, run: int, step: int, replaced: int | None) -> None:
+        """What comes belongs to this run of a cell; what the replaced run gave is void."""
+        recorder, tally = self._recorder, self._tally
+        if recorder is None or tally is None or self.state not in _RUNS:
+            return
+        recorder.begin_run(replaced)
+        if replaced is None and step != recorder.step:
+            recorder.forget_step()
+        tally.begin(run, replaced)
+        recorder.step, recorder.run = step, run
+        if replaced is not None:
+            self._dump = None
+            recorder.values.size_bytes -= self._kept.forget(replaced)
+        self._follow_steps(recorder)
+
+    def _end_run(self, error: BaseException | None) -> None:
+        """A cell has ended; one that was interrupted, or could not be recorded, ends this too."""
+        if isinstance(error, KeyboardInterrupt):
+            self._miss_the_rest()
+            self._stop("broken")
+            self._recover(error)
+        elif self._kept.is_failed:
+            self._stop("broken")
 
     # While it runs
 
@@ -371,7 +378,11 @@ class Recording:
         recorder.forget_step()
         recorder.step += 1
         recorder.sink.put({"step": recorder.step})
-        self._put_missing()
+        _put_missing(recorder, self._tally)
+        self._follow_steps(recorder)
+
+    def _follow_steps(self, recorder: Recorder) -> None:
+        """Have hooks in the steps that are recorded, and none in the others."""
         wanted = self._steps(recorder.step)
         if wanted and not recorder.is_installed:
             recorder.install()
@@ -402,11 +413,12 @@ class Recording:
         """Have everything so far in the files, also after a loss of power."""
         recorder = self._running_recorder()
         recorder.drain()
-        if self._writer is not None:
-            self._writer.flush()
+        self._kept.flush()
 
     def _running_recorder(self) -> Recorder:
-        if self._recorder is None or self.state not in ("running", "paused"):
+        if self._kept.is_failed:
+            self._stop("broken")
+        if self._recorder is None or self.state not in _RUNS:
             raise ArgumentError(Message("recorder.not_running", state=self.state))
         return self._recorder
 
@@ -418,25 +430,25 @@ class Recording:
         recorder = self._recorder
         if recorder is None:
             raise ArgumentError(Message("recorder.not_running", state=self.state))
-        if self.state in ("running", "paused"):
+        if self.state in _RUNS:
             recorder.drain()
-        if self.folder is not None:
+        if not isinstance(self._kept, InMemory):
             return self._opened()
-        count = len(self._memory.events)
+        count = len(self._kept.events)
         if self._dump is None or self._dump[0] != count:
-            self._dump = count, dump_of([self._memory], self.label)
+            self._dump = count, dump_of([self._kept], self.label)
         return self._dump[1]
 
     @property
     def missing(self) -> Missing:
         """What could not be recorded so far, and what to do about it."""
-        found = {} if self._recorder is None else self._recorder.missing
+        found = {} if self._tally is None else self._tally.missing()
         return Missing(tuple(missing_rows(found)))
 
     @property
     def steps(self) -> list[int]:
         """Steps of which calls were recorded."""
-        return [] if self._recorder is None else sorted(self._recorder.calls_of_steps)
+        return [] if self._tally is None else sorted(self._tally.calls_of_steps())
 
     def __repr__(self) -> str:
         """What is recorded, what is missing and what to do next, at most 25 lines."""
@@ -446,7 +458,7 @@ class Recording:
         return recording_html(self._facts())
 
     def _facts(self) -> dict[str, Any]:
-        recorder, keep = self._recorder, self._plan.keep
+        recorder, tally, keep = self._recorder, self._tally, self._plan.keep
         facts: dict[str, Any] = {
             "label": self.label,
             "framework": self._adapter.NAME,
@@ -458,15 +470,16 @@ class Recording:
             "next": _NEXT.get(self.state, _NEXT[""]),
             **get_options(),
         }
-        if recorder is not None:
+        if recorder is not None and tally is not None:
+            counts = tally.counts()
             facts |= {
                 "steps": self.steps,
                 "ranks": [self._rank],
-                "calls": sum(recorder.calls_of_steps.values()),
-                "values": recorder.values.counts["values"],
-                "gradients": recorder.values.counts["gradients"],
+                "calls": sum(tally.calls_of_steps().values()),
+                "values": counts["values"],
+                "gradients": counts["gradients"],
                 "size_bytes": recorder.values.size_bytes,
-                "layers": recorder.called_layers(),
+                "layers": tally.layers(),
             }
         return facts
 
@@ -474,24 +487,89 @@ class Recording:
         from troubleshooter_nb.formats.record_dir import open_record_dir
 
         assert self.folder is not None
-        if self._writer is not None and self.state in ("running", "paused"):
-            self._writer.flush()
+        if self.state in _RUNS:
+            self._kept.flush()
         dump: Dump = open_record_dir(self.folder, label=self.label)
         return dump
 
-    def _put_missing(self) -> None:
-        recorder = self._recorder
-        if recorder is None or self._sink is None:
-            return
-        for (kind, where), count in recorder.missing.items():
-            self._sink.put({"missing": {"kind": kind, "where": [where], "count": count}})
+
+class _ToldByCells:
+    """What cells tell a recording, which it does not keep alive."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = weakref.ref(recording)
+
+    @property
+    def current_step(self) -> int:
+        recording = self._recording()
+        recorder = None if recording is None else recording._recorder
+        return 0 if recorder is None else recorder.step
+
+    def begin_run(self, run: int, step: int, replaced: int | None) -> None:
+        recording = self._recording()
+        if recording is not None:
+            recording._begin_run(run, step, replaced)
+
+    def begin_again(self) -> None:
+        recording = self._recording()
+        if recording is not None:
+            recording._stop("stopped")
+
+    def end_run(self, error: BaseException | None) -> None:
+        recording = self._recording()
+        if recording is not None:
+            recording._end_run(error)
 
 
-def _writer(folder: Path, header: Event) -> Any:
-    # Threads and files are asked for by those who want them.
-    from troubleshooter_nb.formats.record_writer import RecordWriter
+def _end(recorder: Recorder, kept: InMemory | InFolder, tally: Tally, *, complete: bool) -> None:
+    """Take everything away and write the end, whatever fails on the way."""
+    with ExitStack() as last:
+        last.callback(kept.close, complete=complete)
+        last.callback(_put_missing, recorder, tally)
+        last.callback(recorder.forget_step)
+        last.callback(recorder.remove)
+        recorder.never_called()
 
-    return RecordWriter(folder, header)
+
+def _put_missing(recorder: Recorder, tally: Tally | None) -> None:
+    for (kind, where), count in ({} if tally is None else tally.missing(voided=True)).items():
+        recorder.sink.put({"missing": {"kind": kind, "where": [where], "count": count}})
+
+
+def _drop(
+    recorder: Recorder,
+    kept: InMemory | InFolder,
+    tally: Tally,
+    cells: Cells | None,
+    label: str,
+) -> None:
+    """End a recording that nobody holds any more."""
+    recorder.is_paused = True
+    if cells is not None:
+        cells.close()
+    recorder.leave()
+    recorder.miss("interrupted", "")
+    # The collector may have come here in the middle of a `put`, whose lock is held by this thread.
+    ending = threading.Thread(
+        target=_end, args=(recorder, kept, tally), kwargs={"complete": False}, daemon=True
+    )
+    ending.start()
+    ending.join(_LONGEST_WAIT)
+    text = Message("recorder.dropped", label=label)
+    warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
+
+
+def _is_inside(error: BaseException) -> bool:
+    """Whether an exception came out of code of this package."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    names = (str(frame.f_globals.get("__name__", "")) for frame in frames)
+    return any(name.startswith("troubleshooter_nb.") for name in names)
+
+
+def _stop_all() -> None:
+    """What the end of the program does with recordings that run."""
+    for recording in list(_running):
+        recording._stop("broken")
 
 
 def _framework(networks: Mapping[str, Any]) -> Adapter:
@@ -505,12 +583,3 @@ def _framework(networks: Mapping[str, Any]) -> Adapter:
     if len(found) != 1:
         raise ArgumentError(Message("recorder.one_framework", names=[*found]))
     return next(iter(found.values()))
-
-
-@contextmanager
-def _closing(cells: Cells | None) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        if cells is not None:
-            cells.close()

@@ -31,6 +31,7 @@ from troubleshooter_nb.formats.msprobe_tensors import FOLDER
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy_blocks
 from troubleshooter_nb.formats.pth_writer import torch_holds, write_pth_tensor
+from troubleshooter_nb.formats.record_entries import TOTAL
 from troubleshooter_nb.messages import Message, joined, told
 from troubleshooter_nb.metrics.floats import computable, dtype_from_token, same_dtype
 from troubleshooter_nb.metrics.partial import Partial, merge_tree
@@ -94,7 +95,8 @@ def save_msprobe_dir(dump: Dump, folder: Path) -> Path:
     -----
     TroubleshooterWarning
         With the number of entries that msprobe has no words for, which were left out, and of those
-        whose values could not be written.
+        whose values could not be written. Whole gradients of arguments that no call made, as a
+        recording has them, are left out without a word: msprobe records none.
     """
     _refuse_taken(folder)
     lost: dict[str, list[str]] = {}
@@ -130,10 +132,14 @@ def _refuse_taken(folder: Path) -> None:
 def _places_of(dump: Dump, lost: dict[str, list[str]]) -> dict[tuple[int, int], _Calls]:
     """The calls of each step and rank in the order of completion; `lost` gets the other entries."""
     places: dict[tuple[int, int], _Calls] = {}
-    columns = (dump.columns[name].tolist() for name in ("name", "step", "rank", "shape", "value"))
+    columns = (
+        dump.columns[name].tolist() for name in ("name", "step", "rank", "shape", "value", "call")
+    )
     parsed = cache(_parsed)
-    for row, (name, step, rank, shape, value) in enumerate(zip(*columns, strict=True)):
+    for row, (name, step, rank, shape, value, call) in enumerate(zip(*columns, strict=True)):
         found = parsed(name)
+        if found is None and f".backward.{call}.{TOTAL}." in name:
+            continue
         if found is None or (shape is None and not value):
             why = "other_names" if found is None else "nothing_known"
             lost.setdefault(why, []).append(name)

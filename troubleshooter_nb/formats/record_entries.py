@@ -28,6 +28,8 @@ from troubleshooter_nb.render.missing_words import MissingRow, in_order, note_of
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
+# The whole gradient of an argument that no call made, for which msprobe has no word.
+TOTAL = "total"
 
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 Event = Mapping[str, Any]
@@ -228,6 +230,8 @@ class _Rank:
         said = event["missing"]
         for where in said.get("where") or ("",):
             self._missing[said.get("kind", ""), where] = said.get("count", 1)
+            if not said.get("count", 1):  # of a cell that was run again
+                del self._missing[said.get("kind", ""), where]
 
     def _number_calls(self) -> None:
         """Count the visits of each place within its step, as they began."""
@@ -292,7 +296,7 @@ class _Rank:
                 if section == "output":
                     self._add(call, "backward", "input", f"{slot}{turn}", said)
                 elif not is_made and section in ("input", "kwargs"):
-                    self._add(call, "backward", "total", f"{slot}{turn}", said)
+                    self._add(call, "backward", TOTAL, f"{slot}{turn}", said)
 
     def _add_parameter_gradient(self, event: Event, said: Event) -> None:
         path, layer = event["layer_path"], event.get("layer", "")
@@ -422,7 +426,7 @@ class _Rank:
 
     def _site(self, call: _Call, way: str, section: str, slot: str) -> Site:
         name = self._name(call, way)
-        if section != "total":
+        if section != TOTAL:
             return site_of_msprobe(name, section, slot)
         return Site(
             "module" if name.is_module else "api",
@@ -439,7 +443,12 @@ class _Rank:
 
     def notes(self) -> list[str]:
         """What could not be recorded, in words: one for each kind, and what to do about it."""
-        return [note_of(row) for row in missing_rows(self._missing)]
+        missing = dict(self._missing)
+        for call in self.calls.values():
+            if call.ended is None:
+                # Where the recording was ended it says so itself, and of calls that it saw alone.
+                missing.setdefault(("open", call.event["path"]), 1)
+        return [note_of(row) for row in missing_rows(missing)]
 
 
 _OF_GRADIENTS = ("own_gradient", "gradient_of", "gradient_of_parameter")

@@ -59,9 +59,11 @@ class RecordWriter:
             what = Message("records.not_written", folder=folder, why=error)
             raise WriteError(joined([what, Message("records.other_folder")])) from error
         self._process = os.getpid()
-        lock = threading.Lock()
+        # Taken itself, never by way of a condition: an interrupt in the Python code of
+        # `Condition.__enter__` would leave it taken for ever.
+        self._lock = threading.Lock()
         # What the thread waits for, and what others wait for until the thread has written.
-        self._work, self._room = threading.Condition(lock), threading.Condition(lock)
+        self._work, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
         self._records: deque[Record] = deque()
         self._waiting = 0  # bytes, with those in the hands of the thread
         self._given = self._done = self._hurry = 0
@@ -104,7 +106,7 @@ class RecordWriter:
             facts = {"dtype": _name_of(array.dtype), "shape": array.shape}
             line = line_of({**event, **facts})
             size = len(line) + array.nbytes
-        with self._work:
+        with self._lock:
             while self._waiting and self._waiting + size > _MOST_WAITING and not self._cause:
                 self._room.wait()
             if self._cause or self._is_closed:
@@ -138,7 +140,7 @@ class RecordWriter:
         """
         if os.getpid() != self._process:
             return
-        with self._room:
+        with self._lock:
             given = self._given
             self._hurry += 1
             self._work.notify()
@@ -167,7 +169,7 @@ class RecordWriter:
     def _close(self, complete: bool, longest: float | None) -> None:
         if os.getpid() != self._process:
             return
-        with self._work:
+        with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
@@ -205,14 +207,14 @@ class RecordWriter:
                 except Exception as error:  # also of memory: who puts must hear of it
                     self._cause = error
             size = sum(len(line) + (0 if array is None else array.nbytes) for line, array in batch)
-            with self._room:
+            with self._lock:
                 self._done += len(batch)
                 self._waiting -= size
                 self._room.notify_all()
 
     def _next(self) -> list[Record]:
         """The next records to write at once; none after closing."""
-        with self._work:
+        with self._lock:
             self._work.wait_for(lambda: self._records or self._is_closed)
             self._work.wait_for(self._is_enough, _PAUSE)
             batch: list[Record] = []

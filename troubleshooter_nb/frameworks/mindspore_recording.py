@@ -233,6 +233,11 @@ def quiet() -> Iterator[None]:
         _local.quiet -= 1
 
 
+def recover(grad: bool) -> None:
+    """Undo what `quiet` leaves behind where an interrupt came while it began or ended."""
+    _local.quiet = 0
+
+
 _Begin = Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any]
 _End = Callable[[Any, Any, bool], None]
 # Primitives that have given no tensor, such as `typeof`.

@@ -232,5 +232,11 @@ class Recording(Protocol):
     def state(self) -> tuple[bool, str]:
         """Whether gradients are on, and the dtype of autocast or ""."""
 
+    def recover(self, grad: bool) -> None:
+        """Put this thread's states as they are outside `quiet`, with gradients on or off.
+
+        For an interrupt that came while `quiet` began or ended, and left it half done.
+        """
+
     def random_state(self) -> np.ndarray:
         """The state of the framework's generator on the host, as bytes."""

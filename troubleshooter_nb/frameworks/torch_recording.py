@@ -742,3 +742,10 @@ def state() -> tuple[bool, str]:
 def random_state() -> np.ndarray:
     """State of the generator of the host."""
     return np.array(torch.get_rng_state())
+
+
+def recover(grad: bool) -> None:
+    """Undo what `quiet` leaves behind where an interrupt came while it began or ended."""
+    internals: Any = torch._C  # whose stubs lack these
+    internals._set_torch_function_state(internals._TorchFunctionState.ENABLED)
+    torch._C._set_grad_enabled(grad)

@@ -103,7 +103,12 @@ def merge_ranks(
     entries = _ordered(merged)
     notes = [*dump.notes, *report.notes(), *rules.unused()]
     joined = Dump.from_entries(
-        entries, label=dump.label, format=dump.format, card=dump.card, notes=notes
+        entries,
+        label=dump.label,
+        format=dump.format,
+        card=dump.card,
+        notes=notes,
+        settings=dump.settings,
     )
     # What is left under a rank is there because it was not merged: the rest is not missing.
     return replace(joined, index=joined.index.assign_attrs(merged_ranks=len(ranks)))

@@ -1,0 +1,147 @@
+"""Where the events and values of a recording are kept: in memory, or in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from weakref import WeakMethod
+
+import numpy as np
+
+from troubleshooter_nb.capture.plan import Event
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource
+from troubleshooter_nb.errors import WriteError
+
+# What an event says of a gradient besides its values.
+_OF_RUN = ("gradient_of", "own_gradient", "gradient_of_parameter", "pass", "run", "step")
+
+
+class InMemory:
+    """Events and values in memory; what a dump is made of."""
+
+    is_failed = False
+
+    def __init__(self, header: Mapping[str, Any], rank: int = 0) -> None:
+        self.header, self.rank = header, rank
+        self.events: list[Event] = []
+        self.arrays: dict[int, np.ndarray] = {}
+        self.complete = False
+        self.notes: Sequence[str] = ()
+
+    def put(self, event: Event, array: np.ndarray | None = None) -> None:
+        """Keep an event, and its values."""
+        self.events.append(event)
+        if array is not None:
+            self.arrays[event["value"]] = array
+
+    def source_of(self, number: int) -> ArraySource | None:
+        """The values of a number, as they are in memory."""
+        array = self.arrays.get(number)
+        if array is None:
+            return None
+        array.flags.writeable = False
+        return ArrayInMemory(array)
+
+    def forget(self, run: int) -> int:
+        """Drop what only this run of a cell told; bytes of the values."""
+        gone = {e["call"] for e in self.events if "kind" in e and e.get("run") == run}
+        # A value that was met first as a gradient stays where a later run meets it again.
+        left = [_of_value(e) if _is_of(e, run, gone) else e for e in self.events]
+        used = {number for event in left for number in _used(event)}
+        used |= {e["value"] for e in left if e.get("sample_of") in used}
+        self.events = [e for e in left if e and (not _is_value(e) or e["value"] in used)]
+        void = [number for number in self.arrays if number not in used]
+        return sum(self.arrays.pop(number).nbytes for number in void)
+
+    def flush(self) -> None:
+        """Nothing is on its way."""
+
+    def close(self, *, complete: bool) -> None:
+        """Write the end."""
+        self.complete = complete
+        self.events.append({"end": {"complete": complete}})
+
+
+class InFolder:
+    """Events and values on their way into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    header : dict
+    failed : bound method
+        Told once, before the error is raised, that nothing can be written any more; held weakly.
+    """
+
+    def __init__(self, folder: Path, header: Event, failed: Callable[[], None]) -> None:
+        # Threads and files are asked for by those who want them.
+        from troubleshooter_nb.formats.record_writer import RecordWriter
+
+        self._writer = RecordWriter(folder, header)
+        self._failed = WeakMethod(failed)
+        self.is_failed = False
+
+    def put(self, event: Event, array: np.ndarray | None = None) -> None:
+        """Hand over an event and its values; after an error was raised, nothing."""
+        if self.is_failed:
+            return
+        try:
+            self._writer.put(event, array)
+        except WriteError:
+            self._fail()
+            raise
+
+    def forget(self, run: int) -> int:
+        """What is written stays; readers leave it out."""
+        return 0
+
+    def flush(self) -> None:
+        """Have everything in the files."""
+        if self.is_failed:
+            return
+        try:
+            self._writer.flush()
+        except WriteError:
+            self._fail()
+            raise
+
+    def close(self, *, complete: bool) -> None:
+        """Write the end and close the files."""
+        self._writer.close(complete=complete and not self.is_failed)
+
+    def _fail(self) -> None:
+        self.is_failed = True
+        failed = self._failed()
+        if failed is not None:
+            failed()
+
+
+def _is_value(event: Event) -> bool:
+    """Whether an event only describes a value; states of generators are described once for all."""
+    is_said = "value" in event and "run" not in event and "own_gradient" not in event
+    return is_said and event.get("role") != "random_state"
+
+
+def _of_value(event: Event) -> Event:
+    """What an event of a run says of a value; nothing where it says nothing of it."""
+    if "value" not in event or "dtype" not in event:
+        return {}
+    return {name: said for name, said in event.items() if name not in _OF_RUN}
+
+
+def _is_of(event: Event, run: int, calls: set[int]) -> bool:
+    """Whether an event belongs to a run, which made these calls."""
+    numbers = (event.get("call"), event.get("ended"), event.get("own_gradient"))
+    return event.get("run") == run or any(number in calls for number in numbers)
+
+
+def _used(event: Event) -> Iterator[int]:
+    """Values that an event speaks of, itself not one of a value."""
+    for _, said in (*event.get("args", ()), *event.get("out", ())):
+        if "value" in said:
+            yield said["value"]
+    if "owner" in event:
+        yield event["owner"]
+    if "value" in event and not _is_value(event):
+        yield event["value"]
