@@ -191,8 +191,9 @@ def networks_of(net: Any, level: str) -> dict[str, Any]:
 class _Memory:
     """Events and values in memory; what a dump is made of."""
 
-    def __init__(self, rank: int = 0) -> None:
+    def __init__(self, rank: int = 0, header: Event | None = None) -> None:
         self.rank = rank
+        self.header: Event = header or {}
         self.events: list[Event] = []
         self.arrays: dict[int, np.ndarray] = {}
         self.complete = False
@@ -309,10 +310,9 @@ class Recording:
         rank = self._adapter.rank_and_size()[0] if self._given_rank is None else self._given_rank
         self._rank = rank
         header = self._header(rank)
-        self._memory, self._writer = _Memory(rank), None
+        self._memory, self._writer = _Memory(rank, header), None
         if self.folder is None:
             self._sink = self._memory
-            self._memory.put({"header": header})
         else:
             self._sink = self._writer = _writer(self.folder / f"rank{rank}", header)
         self._recorder = Recorder(self._framework, self._networks, self._plan, self._sink)

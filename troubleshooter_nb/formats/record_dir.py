@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from troubleshooter_nb.dump import Dump
@@ -31,6 +32,10 @@ def read_ranks(path: Path) -> tuple[list[RecordedEvents], list[str]]:
             notes.append(Message("records.rank_left_out", folder=folder.name, problem=problem))
     if not ranks:
         raise FormatError(joined([Message("records.refusal"), *notes]))
+    if len({recorded.rank for recorded in ranks}) < len(ranks):
+        # Put together from several runs, perhaps: only the folders tell them apart.
+        ranks = [replace(each, rank=number) for number, each in enumerate(ranks)]
+        notes.append(Message("records.ranks_by_folder", count=len(ranks)))
     return ranks, notes
 
 

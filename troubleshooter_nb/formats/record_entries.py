@@ -39,8 +39,12 @@ class Recorded(Protocol):
         """The process that it is of."""
 
     @property
+    def header(self) -> Event:
+        """With which framework, versions and options."""
+
+    @property
     def events(self) -> Sequence[Event]:
-        """In the order in which they were written."""
+        """All others, in the order in which they were written."""
 
     @property
     def complete(self) -> bool:
@@ -156,8 +160,10 @@ class _Rank:
         self.values: dict[int, _Value] = {}
         self.stacks: dict[int, str] = {}
         self.settings: dict[str, Mapping[str, Any]] = {}
-        self.card = RunCard()
-        self.word, self.rank = "Module", recorded.rank
+        self.rank, header = recorded.rank, recorded.header
+        word, card = header.get("module_word"), header.get("card")
+        self.word = word if isinstance(word, str) else "Module"
+        self.card = RunCard.from_dict(card) if isinstance(card, dict) else RunCard()
         # What is listed, in the order of the events: (kind, event, call)
         self._listed: list[tuple[str, Event]] = []
         self._missing: dict[tuple[str, str], int] = {}
@@ -174,11 +180,6 @@ class _Rank:
             if kind in event:
                 _KINDS[kind](self, event)
                 return
-
-    def _take_header(self, event: Event) -> None:
-        header = event["header"]
-        self.word = str(header.get("module_word", self.word))
-        self.card = RunCard.from_dict(header.get("card", {}))
 
     def _take_call(self, event: Event) -> None:
         if event.get("run", 0) in self._replaced or event.get("recompute"):
@@ -436,7 +437,6 @@ class _Rank:
 
 
 _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
-    "header": _Rank._take_header,
     "ended": _Rank._take_end,
     "own_gradient": _Rank._take_gradient,
     "gradient_of": _Rank._take_gradient,

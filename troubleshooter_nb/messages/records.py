@@ -17,6 +17,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "shard_missing": ("{file} is missing or cannot be opened", "{file} 缺失或无法打开"),
     "no_place": ("where its bytes lie is damaged", "其数值的位置信息已损坏"),
     "broken_seal": ("value {number}: its bytes in {file} are not those that were recorded: damaged or overwritten", "数值 {number}：{file} 中的字节与记录时不同：已损坏或被覆盖"),
+    "ranks_by_folder": ("several of the {count} recordings say that they are of one rank: they are numbered in the order of their folders", "{count} 份记录中有多份声称属于同一 rank：按文件夹顺序编号"),
     "rank_left_out": ("{folder} was left out: {problem}", "已略去 {folder}：{problem}"),
     "not_written": ("{folder}: cannot be written: {why}", "{folder}：无法写入：{why}"),
     "other_folder": ("record into another folder", "请记录到另一个文件夹"),
