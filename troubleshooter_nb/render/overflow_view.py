@@ -101,13 +101,12 @@ def overflow_text(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -
         lines += wrapped(below, facts, indent=2)
     room = LINES - len(lines) - 1
     shown = _chosen(rows, len(rows) if len(rows) <= room else room - 1)
-    words = [f"{_KINDS[one['kind']][0]} {_word(one, language)}" for one in shown]
+    words = [f"{_KINDS[one['kind']][0]} {_word(one, language)}{_times(one)}" for one in shown]
     widest = max(map(width, words), default=0)
     for one, word in zip(shown, words, strict=True):
         place = f"{one['step']:>5} {one['call']:>6}"
         figures = f"{_figures(one):<24}"
-        name = f"{_place(one, language)}{_times(one)}"
-        lines.append(f"  {place}  {padded(word, widest)}  {figures} {name}")
+        lines.append(f"  {place}  {padded(word, widest)}  {figures} {_place(one, language)}")
     if shown:
         title = f"  {'step':>5} {'call':>6}"
         lines.insert(len(lines) - len(shown), title)
@@ -320,8 +319,10 @@ def _row(one: Mapping[str, Any], language: str, counted: bool, shared: bool) -> 
     return row(
         cell(str(one["step"])),
         cell(str(one["call"])),
-        left_cell(tone(name, f"{mark} {_word(one, language)}", bold=name == "bad")),
-        element("td", samp(_place(one, language)), _times(one) or None, style=_WRAPPED),
+        left_cell(
+            tone(name, f"{mark} {_word(one, language)}", bold=name == "bad"), _times(one) or None
+        ),
+        element("td", samp(_place(one, language)), style=_WRAPPED),
         element("td", f"{_slot(one)} {one['dtype']}", style=_WRAPPED),
         *([cell(f"{counts} / {int(one['size']):,}" if counts else "")] if counted else []),
         cell("" if math.isnan(largest) else scientific(largest)),
