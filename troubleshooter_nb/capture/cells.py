@@ -57,6 +57,19 @@ class Cells:
             return Origin((frame.f_code.co_filename, frame.f_lineno), -1)
         return Origin(_key_of_running(shell), int(shell.execution_count))
 
+    @staticmethod
+    def at_end(callback: Callable[[], None]) -> None:
+        """Call back once, when the cell that runs has ended; outside notebooks never."""
+        shell = _shell()
+        if shell is None:
+            return
+
+        def once(result: Any) -> None:
+            shell.events.unregister("post_run_cell", once)
+            callback()
+
+        shell.events.register("post_run_cell", once)
+
     def close(self) -> None:
         """Hear of no more cells."""
         for event, callback in (("pre_run_cell", self._before), ("post_run_cell", self._after)):

@@ -147,11 +147,11 @@ class _Figures:
         """Minus infinity beside values far from the limit.
 
         Where signs are not known the finite values must be one, as the zeros of a mask are,
-        unless something was `filled` in before.
+        or it is one infinity, unless something was `filled` in before.
         """
         if self.nan or not self.inf > 0 or self.has_plus or self.share >= near:
             return False
-        one_value = self.low == self.high or self.is_infinite
+        one_value = self.low == self.high or (self.is_infinite and self.size == 1)
         return filled or self.has_plus is False or one_value
 
 

@@ -96,7 +96,8 @@ def watch_overflow(
     step, and "raise" waits for the device at every call.
     """
     check_words(action=action, level=level, compiled=compiled)
-    if near is not None and not (isinstance(near, int | float) and 0 < near <= 1):
+    is_number = isinstance(near, int | float) and not isinstance(near, bool)
+    if near is not None and not (is_number and 0 < near <= 1):
         raise ArgumentError(Message("recorder.near", given=repr(near)))
     plan = Plan(
         level,
@@ -138,6 +139,8 @@ class OverflowWatch:
 
     def step(self) -> None:
         """Say that a step of the training is over: what was seen in it is judged now."""
+        if self._found.has_raised:
+            self._recording.end_broken()
         self._recording.step()
 
     @contextmanager
@@ -187,13 +190,19 @@ class _Silent(Recording):
     def _close(self, *, complete: bool) -> None:
         self.found.end_step()
 
-    def pause_for_good(self) -> None:
-        """Look at nothing any more, and take away what can be taken away at once."""
+    def break_off(self) -> None:
+        """Look at nothing any more, and take everything away as soon as it can be."""
         if self._recorder is not None:
             self._recorder.is_paused = True
-        if not self._plan.operators:
-            self._stop("broken")
-        # A mode that sees operators comes back after the one that runs: it goes with the context.
+        if self._plan.operators:
+            # A mode that sees operators comes back behind the one that runs now.
+            Cells.at_end(self.end_broken)
+        else:
+            self.end_broken()
+
+    def end_broken(self) -> None:
+        """End before the time."""
+        self._stop("broken")
 
 
 class _WithoutFingerprints:
@@ -225,6 +234,11 @@ class _Found:
         self._step, self._findings = StepCalls(rank), Findings()
         self._error: OverflowFoundError | None = None
         self._new_judge()
+
+    @property
+    def has_raised(self) -> bool:
+        """Whether it found what it was to raise at."""
+        return self._error is not None
 
     def _new_judge(self) -> None:
         self._judge = Judge(self._near)
@@ -270,7 +284,8 @@ class _Found:
     def _look_backward(self, number: int) -> None:
         """Judge all calls, if a gradient is such that there may be something."""
         self._read()
-        if not self._step.is_suspect(number, self._near):
+        share = self._near if "near_limit" in self._raised else 1.0
+        if not self._step.is_suspect(number, share):
             return
         rows = classify(self._step.calls(), self._near)
         new = (r for r in rows if r["direction"] == "backward" and r["kind"] in self._raised)
@@ -284,7 +299,7 @@ class _Found:
 
     def _raise(self, row: Row) -> None:
         self._error = OverflowFoundError(message_of_row(row))
-        self.recording.pause_for_good()
+        self.recording.break_off()
         raise self._error
 
     def raise_if_hidden(self, error: BaseException | None) -> None:
