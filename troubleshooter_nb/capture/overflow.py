@@ -17,6 +17,9 @@ _WATCHED = ("float16", "bfloat16", "float32", "float64")
 # Functions whose output is memory as it was found: what it holds says nothing.
 _UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 NONFINITE = ("starts", "passed_on", "recovered")
+# How slots begin of forward values that count among the inputs of a backward call, its gradients
+# first.
+SEEN_FORWARD = "forward."
 # kind of a container's row -> kinds of rows of the calls in it that say it better
 _EXPLAINED_BY = {
     "starts": ("starts",),
@@ -189,8 +192,9 @@ class Judge:
             self.started.add(place)
             return _row(call, "passed_on" if wrong else "starts", alarms[0], inputs, wrong)
         if wrong:
-            # Only what can hold NaN has recovered from it.
+            # Only what can hold NaN has recovered from it, and no gradient from forward values.
             can = any(one.is_measured and not _is_exact(one.dtype) for one in outputs)
+            can = can and not wrong[0].slot.startswith(SEEN_FORWARD)
             return _row(call, "recovered", wrong[0], inputs, wrong) if can and not fills else None
         return _row_of_limit(call, inputs, outputs, constants, self.near)
 

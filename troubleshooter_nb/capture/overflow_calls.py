@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from troubleshooter_nb.capture.overflow import SEEN_FORWARD
 from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.metrics.float_formats import FORMATS
 
@@ -293,10 +294,10 @@ class StepCalls:
     def _seen_forward(self, call: _Call) -> list[Figures]:
         """What the forward pass left: what was not finite there is not so in backward either."""
         own = [*call.inputs, *call.outputs, *call.owned.items()]
-        found = self._figures(own, "forward.")
+        found = self._figures(own, SEEN_FORWARD)
         for each in call.inner:
             slots = [(_below(call, e, slot), n) for e in each.within() for slot, n in e.outputs]
-            found += [one for one in self._figures(slots, "forward.") if not _is_finite(one)]
+            found += [one for one in self._figures(slots, SEEN_FORWARD) if not _is_finite(one)]
         return found
 
 

@@ -100,5 +100,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "watched_nothing": ("nothing was watched: no call was recorded", "未检查任何内容：没有记录到调用"),
     "where_from": ("Where it starts in the code", "在代码中的起源"),
     "rows_in_order": ("In order of execution", "按执行顺序"),
+    "rows_later": ("Later steps ({count:,})", "之后的步（{count:,}）"),
     "rows_remark": ("starts: finite inputs, output not · passed on: not finite before · recovered: finite again", "起源：输入有限而输出不是 · 传播：此前已非有限 · 恢复：重新变为有限"),
 }

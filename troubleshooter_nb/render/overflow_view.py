@@ -44,6 +44,7 @@ _MOST_ROWS = 200
 _TOLD_SHARE = 0.01  # of the limit; less says nothing
 _WRAPPED = "text-align:left;white-space:normal"
 _MOST_STACK = 12
+_FEW_LATER = 5  # rows of later steps that stand open
 _NONFINITE = ("starts", "passed_on", "recovered")
 # Kinds of what a recording lacks behind which values were not seen.
 _HIDING = (
@@ -85,7 +86,7 @@ def _overflow_html(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
     remark = "" if is_plain else sentence("recording.rows_remark", language)
     parts.append(heading(sentence("recording.rows_in_order", language), remark))
     if shown:
-        parts.append(_row_table(shown, language))
+        parts += _row_tables(shown, first_row(rows), language)
     if rest := len(rows) - len(shown):
         parts.append(paragraph(small(more_text(rest, _CALL, facts))))
     return fragment(*parts)
@@ -296,6 +297,19 @@ def _stack(rows: Sequence[Mapping[str, Any]], language: str) -> list[Markup]:
     # Spaces that no style keeps would be lost where styles are.
     code = element("div", *text, style="white-space:pre-wrap;margin:2px 0 6px 12px")
     return [details([sentence("recording.where_from", language)], code, opened=True)]
+
+
+def _row_tables(
+    rows: Sequence[Mapping[str, Any]], first: Mapping[str, Any] | None, language: str
+) -> list[Markup]:
+    """The rows up to the step of the headline, with all starts; what came of it later, closed."""
+    last = rows[-1]["step"] if first is None or first["kind"] not in _NONFINITE else first["step"]
+    later = [one for one in rows if one["step"] > last and one["kind"] != "starts"]
+    if len(later) <= _FEW_LATER:
+        return [_row_table(rows, language)]
+    now = [one for one in rows if one not in later]
+    title = sentence("recording.rows_later", language, count=len(later))
+    return [_row_table(now, language), details([title], _row_table(later, language))]
 
 
 def _row_table(rows: Sequence[Mapping[str, Any]], language: str) -> Markup:
