@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.formats.record_layout import FORMAT as FORMAT
+from troubleshooter_nb.formats.record_layout import unpacked
+from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.msprobe import (
     MsprobeCall,
@@ -25,7 +28,6 @@ from troubleshooter_nb.render.missing_words import MissingRow, in_order, note_of
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
-FORMAT = "tnb-record/1"
 
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 Event = Mapping[str, Any]
@@ -335,7 +337,9 @@ class _Rank:
         source = _source(self.recorded.source_of(number), value.facts)
         statistics = _statistics(value.figures)
         shape = value.facts.get("shape")
-        reason = "" if source or statistics else str(value.figures.get("reason", ""))
+        reason = "" if source or statistics else value.figures.get("reason", "")
+        if reason and not isinstance(reason, Message):
+            reason = Foreign(reason)  # as the file says it
         if source is None and not statistics and not reason:
             reason = Message("recorder.value_lost")
         entry = Entry(
@@ -353,7 +357,7 @@ class _Rank:
             layer=layer,
             parent=parent,
             stack=stack,
-            fingerprint=tuple(value.figures.get("fingerprint", ())),
+            fingerprint=_fingerprint(value.figures),
         )
         self.found.append(entry)
         for sample in self._samples.get(number, ()):
@@ -467,6 +471,12 @@ def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:
     if source is None or source.shape == shape or len(source.shape) != len(shape):
         return source
     return BroadcastSource(source, shape)
+
+
+def _fingerprint(figures: Mapping[str, Any]) -> tuple[float, ...]:
+    """The fingerprint of a value; empty where there is none."""
+    found = unpacked(figures.get("fingerprint") or ())
+    return found if len(found) == NUMBERS else ()
 
 
 def _statistics(figures: Mapping[str, Any]) -> dict[str, float]:
