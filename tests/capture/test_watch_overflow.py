@@ -195,10 +195,27 @@ def test_masks_of_minus_infinity_are_no_alarm(level, action):
             scores = x @ x.transpose(-1, -2) + self.mask
             return self.layer(scores.softmax(-1) @ x, src_mask=self.mask)
 
-    with tnb.watch_overflow(Net(), level=level, action=action) as watch:
-        watch._recording._networks[""](torch.randn(2, 4, 8)).sum().backward()
+    net = Net()
+    with tnb.watch_overflow(net, level=level, action=action) as watch:
+        net(torch.randn(2, 4, 8)).sum().backward()
     assert not watch.overflow
     assert watch.overflow.calls > 0
+
+
+def test_a_row_that_is_masked_whole_starts_in_its_softmax():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            mask = torch.zeros(3, 4, dtype=torch.bool)
+            mask[1] = True
+            return x.masked_fill(mask, -INF).softmax(-1)
+
+    net = Net()
+    with tnb.watch_overflow(net, level="both") as watch:
+        net(batch())
+    assert kinds(watch.overflow) == [("Tensor.softmax", "starts")]
+    assert watch.overflow.first["meant"] == 1
+    said = " ".join(repr(watch).split())
+    assert "finite, but for infinities that are meant, such as a mask" in said
 
 
 def test_watching_changes_no_number():
@@ -333,14 +350,17 @@ def test_values_near_the_limit_and_at_it_are_told():
         def forward(self, x):
             return (x.abs() * 1e6).clamp(max=65504).half()
 
-    with tnb.watch_overflow(Clipped()) as watch:
-        watch._recording._networks[""](batch())
+    net = Clipped()
+    with tnb.watch_overflow(net) as watch:
+        net(batch())
     assert kinds(watch.overflow) == [("", "saturated")]
 
 
 def test_near_the_limit_is_raised_where_near_is_said():
-    with tnb.watch_overflow(chain(Made(1e19)), action="raise") as watch:
-        watch._recording._networks[""](batch())
+    net = chain(Made(1e19))
+    with tnb.watch_overflow(net, action="raise") as watch:
+        net(batch())
+    assert kinds(watch.overflow)[0] == ("1", "near_limit")
     with pytest.raises(tnb.OverflowFoundError, match=r"1 \(Made\), step 0 comes nearest"):
         watched(chain(Made(1e19)), action="raise", near=0.1)
 
@@ -446,13 +466,14 @@ def test_a_cell_run_again_replaces_what_it_found(shell):
 
 
 def test_reprs_say_what_was_watched_and_that_nothing_was_found():
-    watch = tnb.watch_overflow(chain())
+    net = chain()
+    watch = tnb.watch_overflow(net)
     assert "nothing was watched yet: run the network" in repr(watch)
     with watch:
         pass
     assert "nothing was watched: no call was recorded" in repr(watch)
     with watch:
-        step(watch._recording._networks[""])
+        step(net)
     found = watch.overflow
     assert repr(watch) == repr(found)
     assert "no NaN, no Inf, nothing near the limit of its dtype" in repr(found)

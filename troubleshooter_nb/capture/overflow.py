@@ -53,7 +53,8 @@ def classify(calls: Iterable[Mapping[str, Any]], near: float = NEAR_OVERFLOW) ->
         max_abs`` (largest finite magnitude, nan where there is none), ``share_of_limit`` (of the
         largest finite number of the dtype; nan for dtypes that are not watched), ``stack, inside``
         (path of the module around it), ``source`` (slot of the first input that was not finite)
-        and ``unmeasured`` (inputs of which nothing is known). `kind` is
+        ``unmeasured`` (inputs of which nothing is known) and ``meant`` (inputs with infinities that
+        are there on purpose). `kind` is
 
         starts
             All inputs are finite and an output is not.
@@ -190,7 +191,8 @@ class Judge:
             self.filled.add(place)
         if alarms:
             self.started.add(place)
-            return _row(call, "passed_on" if wrong else "starts", alarms[0], inputs, wrong)
+            row = _row(call, "passed_on" if wrong else "starts", alarms[0], inputs, wrong)
+            return row | {"meant": len(meant)}
         if wrong:
             # Only what can hold NaN has recovered from it, and no gradient from forward values.
             can = any(one.is_measured and not _is_exact(one.dtype) for one in outputs)
@@ -335,6 +337,7 @@ def _row(
         "stack": call.get("stack") or "",
         "source": wrong[0].slot if wrong else "",
         "unmeasured": sum(not i.is_measured for i in inputs),
+        "meant": 0,
     }
 
 

@@ -17,7 +17,7 @@ from troubleshooter_nb.render.overflow_view import first_row, overflow_html, ove
 _COLUMNS = (
     *("step", "rank", "call", "path", "layer", "direction", "kind", "slot", "dtype"),
     *("nan_count", "inf_count", "size", "max_abs", "share_of_limit", "times", "last_step"),
-    *("source", "inside", "unmeasured", "stack"),
+    *("source", "inside", "unmeasured", "meant", "stack"),
 )
 
 
@@ -31,8 +31,8 @@ class Overflow:
         In order of execution, one per kind, place and direction: ``step, rank, call, path, layer,
         direction`` ("forward", "backward"), ``kind`` ("starts", "passed_on", "recovered",
         "saturated", "near_limit"), ``slot, dtype, nan_count, inf_count, size, max_abs,
-        share_of_limit, source, inside, unmeasured, stack`` of the first time (near the limit: of
-        the worst), how many ``times`` it was so in all, and in which ``last_step``.
+        share_of_limit, source, inside, unmeasured, meant, stack`` of the first time (near the
+        limit: of the worst), how many ``times`` it was so in all, and in which ``last_step``.
     calls, values : int
         How many were looked at, values with gradients.
     steps, nonfinite_steps : tuple of int

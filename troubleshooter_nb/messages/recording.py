@@ -92,6 +92,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "at_step": ("{name}, step {step}", "第 {step} 步的 {name}"), "call": ("call {number}", "调用编号 {number}"),
     "of_elements": ("{counts} of {size:,} {size:element|elements}, {dtype}", "{size:,} 个元素中 {counts}，{dtype}"),
     "finite_inputs": ("its inputs were finite", "其输入均为有限数"),
+    "masked_inputs": ("its inputs were finite, but for infinities that are meant, such as a mask", "其输入均为有限数，除了有意的无穷（如掩码）"),
     "unmeasured": ("{count} of its inputs {count:was|were} not measured", "其 {count} 个输入未测量"),
     "watched": ("watched: {what}", "已检查：{what}"),
     "overflow_raised": ("{head} ({about}); {line}", "{head}（{about}）；{line}"),

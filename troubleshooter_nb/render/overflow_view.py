@@ -218,12 +218,12 @@ def _about(one: Mapping[str, Any]) -> list[str]:
         id = "recording.of_elements"
         said.append(Message(id, counts=counts, size=size, dtype=one["dtype"]))
     if one["kind"] == "starts":
-        unknown = int(one.get("unmeasured", 0))
-        said.append(
-            Message("recording.unmeasured", count=unknown)
-            if unknown
-            else Message("recording.finite_inputs")
-        )
+        if unknown := int(one.get("unmeasured", 0)):
+            said.append(Message("recording.unmeasured", count=unknown))
+        elif one.get("meant"):
+            said.append(Message("recording.masked_inputs"))
+        else:
+            said.append(Message("recording.finite_inputs"))
     return said
 
 
