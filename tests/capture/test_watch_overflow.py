@@ -419,6 +419,16 @@ def test_what_comes_in_with_the_data_is_raised_too():
         step(net, x)
 
 
+def test_what_is_made_between_layers_is_raised_at_the_next_layer_and_told_of_the_container():
+    net = torch.nn.Sequential(Between())
+    said = r"Inf starts between the layers of 0: it comes in with input 0 of 0\.down \(Linear\)"
+    with (
+        pytest.raises(tnb.OverflowFoundError, match=said),
+        tnb.watch_overflow(net, action="raise"),
+    ):
+        step(net)
+
+
 def test_a_watch_that_raised_takes_its_hooks_away_without_a_stop():
     net = chain(Made())
     watch = tnb.watch_overflow(net, action="raise").start()

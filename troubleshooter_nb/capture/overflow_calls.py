@@ -180,6 +180,18 @@ class StepCalls:
         around = (each for each in call.around() if each.event.get("kind") == "module")
         return next((each.path for each in around), "")
 
+    def made_between(self, number: int) -> str | None:
+        """Path of the open call whose own code made what a call in it was given; None if none did.
+
+        What was given is not finite, and no recorded call made it.
+        """
+        around = self._calls[number].parent
+        if around is None or around.event.get("kind") != "module":
+            return None
+        said = self.forward(around)
+        is_given = any(not _is_finite(one) for one in [*said["inputs"], *said["parameters"]])
+        return None if is_given else around.path
+
     def forward(self, call: _Call) -> dict[str, Any]:
         """A call as `classify` takes it; what the calls in it own counts as its own."""
         said = self._named(call, "forward")

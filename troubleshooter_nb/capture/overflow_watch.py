@@ -279,7 +279,10 @@ class _Found:
         constants = self._constants[number] = constants_of(call, inner)
         row = self._judge.row_of(call, constants)
         if row is not None and row["kind"] in self._raised:
-            self._raise({**row, "inside": self._step.module_around(number)})
+            row["inside"] = self._step.module_around(number)
+            if row["kind"] == "passed_on":
+                row["between"] = self._step.made_between(number)
+            self._raise(row)
 
     def _look_backward(self, number: int) -> None:
         """Judge all calls, if a gradient is such that there may be something."""

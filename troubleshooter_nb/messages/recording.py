@@ -83,6 +83,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "count_near_limit": ("{count:,} near the limit", "{count:,} 处接近上限"),
     "overflow_starts": ("{what} starts in {where}", "{what} 起源于{where}"),
     "overflow_enters": ("{what} comes in with input {slot} of {where}: no recorded call made it", "{what} 随{where} 的输入 {slot} 进入：不是由已记录的调用产生"),
+    "overflow_between": ("{what} starts between the layers of {net}: it comes in with input {slot} of {where}; level='both' names the operator", "{what} 起源于 {net} 的各层之间：它随{where} 的输入 {slot} 进入；level='both' 会指出算子"),
     "overflow_parameter": ("{what} is in the parameter {slot} of {where} already", "{where} 的参数 {slot} 中已有 {what}"),
     "overflow_saturated": ("no NaN or Inf; {where} is at the largest finite {dtype}", "没有 NaN 或 Inf；{where} 已达到 {dtype} 的最大有限值"),
     "overflow_near": ("no NaN or Inf; {where} comes nearest to the limit of {dtype}: {share} of {limit}", "没有 NaN 或 Inf；{where} 最接近 {dtype} 的上限：{limit} 的 {share}"),

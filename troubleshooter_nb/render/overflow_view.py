@@ -151,6 +151,10 @@ def _said(one: Mapping[str, Any]) -> str:
         id = "recording.overflow_enters"
         if slot.startswith("parameters."):
             id, slot = "recording.overflow_parameter", slot.removeprefix("parameters.")
+        elif one.get("between") is not None:
+            net = one["between"] or Message("recording.net_itself")
+            id = "recording.overflow_between"
+            return Message(id, what=_nonfinite(one), slot=slot, where=where, net=net)
         return Message(id, what=_nonfinite(one), slot=slot, where=where)
     if kind == "saturated":
         return Message("recording.overflow_saturated", where=where, dtype=dtype)
