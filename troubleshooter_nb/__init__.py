@@ -11,6 +11,8 @@ from troubleshooter_nb.analysis.self_noise import measure_noise
 from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
 from troubleshooter_nb.capture.determinism import Seeded, seed_all
+from troubleshooter_nb.capture.overflow_found import Overflow
+from troubleshooter_nb.capture.overflow_watch import watch_overflow
 from troubleshooter_nb.capture.recording import Recording, record
 from troubleshooter_nb.capture.saving import save, save_grad
 from troubleshooter_nb.capture.schedule import Schedule
@@ -32,6 +34,7 @@ from troubleshooter_nb.errors import (
     NoGradientError,
     NotOfferedError,
     OptionError,
+    OverflowFoundError,
     PairingError,
     PathNotFoundError,
     ReadError,
@@ -80,6 +83,8 @@ __all__ = [
     "NoiseModel",
     "NotOfferedError",
     "OptionError",
+    "Overflow",
+    "OverflowFoundError",
     "Pairing",
     "PairingError",
     "PathNotFoundError",
@@ -123,6 +128,7 @@ __all__ = [
     "save_grad",
     "seed_all",
     "set_options",
+    "watch_overflow",
     "write_mapping",
     "write_weight_map",
 ]

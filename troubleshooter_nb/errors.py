@@ -84,6 +84,10 @@ class NoGradientError(TroubleshooterError, RuntimeError):
     """No gradient will come for a tensor that was to be watched."""
 
 
+class OverflowFoundError(TroubleshooterError, ArithmeticError):
+    """A network that is watched made a value that is not finite, or at the limit of its dtype."""
+
+
 class PathNotFoundError(TroubleshooterError, FileNotFoundError):
     """A path does not exist; the message says how far it does."""
 

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import pandas as pd
 
 from troubleshooter_nb.analysis.series import SeriesComparison
+from troubleshooter_nb.capture.overflow_found import Overflow
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
@@ -37,6 +38,7 @@ _Tabular = (
     | RunCard
     | SeriesComparison
     | Series
+    | Overflow
 )
 Reportable = _Tabular | Explanation
 
@@ -47,7 +49,7 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     Parameters
     ----------
     obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff, RunCard, ...
-        Also a SeriesComparison, a Series, or an Explanation.
+        Also a SeriesComparison, a Series, an Overflow, or an Explanation.
     path : str or path-like
         ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.md``
         ``.xlsx`` the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``). Of a

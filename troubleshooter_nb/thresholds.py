@@ -560,6 +560,9 @@ NORM_SEARCH_ROUNDS = (3, 7)
 # additions or one product. By hand; transformers and convolutions that work stay below 0.012 of
 # float16's, and far below that of the others (measured).
 NEAR_OVERFLOW = 1 / 8
+# Calls after which a watch for overflow judges what it saw though it was told of no step: some
+# tens of MB. Its loop then runs some hundred times per such a piece. By hand.
+CALLS_OF_A_STEP = 20_000
 
 # When a difference is like another one, or like noise
 

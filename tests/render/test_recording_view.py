@@ -83,7 +83,10 @@ def pages(language="en", ascii=False):
     for kind in ("starts", "passed_on", "recovered", "saturated", "near_limit"):
         facts = watched(**o)
         yield kind, overflow_html([row(kind)], facts), overflow_text([row(kind)], facts)
-    for facts in (watched(**o), bare):
+        facts |= {"nonfinite_steps": range(0, 10, 3), "missing": every, "state": "running"}
+        rows = [row(kind, times=4000, last_step=9, direction="backward")]
+        yield f"{kind} of steps", overflow_html(rows, facts), overflow_text(rows, facts)
+    for facts in (watched(**o), bare, bare | {"state": "not started"}):
         yield "no rows", overflow_html([], facts), overflow_text([], facts)
 
 
@@ -132,6 +135,23 @@ def test_names_are_escaped_and_control_characters_made_visible():
         assert "onerror=alert(1)>" not in page.replace(html.escape(HOSTILE), "")
         assert "\x1b" not in text
         assert "\\x1b" in text
+
+
+def test_what_comes_first_is_told_of_the_step_it_was_in():
+    rows = [row("passed_on", step=1, source="0"), row("starts", step=4, path="later")]
+    facts = watched(nonfinite_steps=[1, 4])
+    text = overflow_text(rows, facts)
+    assert text.startswith("◇ Inf comes in with input 0 of blocks.2.attn")
+    assert "not finite in 2 of 10 steps (1, 4) · all finite again after step 4" in text
+    assert "only gradients" not in text
+    assert overflow_text(rows[::-1], facts).startswith("◇ Inf comes in")
+
+
+def test_the_innermost_frames_are_those_that_are_shown():
+    frames = [f"File a.py, line {n}, in f{n}, \n call({n})" for n in range(30)]
+    page = overflow_html([row(stack="\n".join(frames))], watched())
+    assert "in f0," in page
+    assert "in f29," not in page
 
 
 @pytest.mark.parametrize(

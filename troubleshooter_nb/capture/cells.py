@@ -53,6 +53,19 @@ class Cells:
         shell = _shell()
         return None if shell is None else cls(shell, recording)
 
+    @staticmethod
+    def at_end(callback: Callable[[], None]) -> None:
+        """Call back once, when the cell that runs has ended; outside notebooks never."""
+        shell = _shell()
+        if shell is None:
+            return
+
+        def once(result: Any) -> None:
+            shell.events.unregister("post_run_cell", once)
+            callback()
+
+        shell.events.register("post_run_cell", once)
+
     def close(self) -> None:
         """Hear of no more cells."""
         for event, callback in (("pre_run_cell", self._before), ("post_run_cell", self._after)):

@@ -16,18 +16,21 @@ Row = dict[str, Any]
 _WATCHED = ("float16", "bfloat16", "float32", "float64")
 # Functions whose output is memory as it was found: what it holds says nothing.
 _UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
-_NONFINITE = ("starts", "passed_on", "recovered")
+NONFINITE = ("starts", "passed_on", "recovered")
+# How slots begin of forward values that count among the inputs of a backward call, its gradients
+# first.
+SEEN_FORWARD = "forward."
 # kind of a container's row -> kinds of rows of the calls in it that say it better
 _EXPLAINED_BY = {
     "starts": ("starts",),
-    "passed_on": _NONFINITE,
-    "recovered": _NONFINITE,
+    "passed_on": NONFINITE,
+    "recovered": NONFINITE,
     "saturated": ("starts", "saturated", "near_limit"),
     "near_limit": ("starts", "saturated", "near_limit"),
 }
 
 
-def classify(calls: Iterable[Mapping[str, Any]]) -> list[Row]:
+def classify(calls: Iterable[Mapping[str, Any]], near: float = NEAR_OVERFLOW) -> list[Row]:
     """The calls at which values stop being finite, or come near to it, in the order given.
 
     Parameters
@@ -40,6 +43,8 @@ def classify(calls: Iterable[Mapping[str, Any]]) -> list[Row]:
         arguments that are no tensors). Figures are ``slot, dtype, min, max, nan_count,
         inf_count, size`` and, where known, ``value``: one number for one value wherever it is
         met. min and max may be of the finite values or of all: infinite ones then tell the sign.
+    near : float
+        Share of the largest finite number of its dtype from which a value is near the limit.
 
     Returns
     -------
@@ -48,7 +53,8 @@ def classify(calls: Iterable[Mapping[str, Any]]) -> list[Row]:
         max_abs`` (largest finite magnitude, nan where there is none), ``share_of_limit`` (of the
         largest finite number of the dtype; nan for dtypes that are not watched), ``stack, inside``
         (path of the module around it), ``source`` (slot of the first input that was not finite)
-        and ``unmeasured`` (inputs of which nothing is known). `kind` is
+        ``unmeasured`` (inputs of which nothing is known) and ``meant`` (inputs with infinities that
+        are there on purpose). `kind` is
 
         starts
             All inputs are finite and an output is not.
@@ -59,7 +65,7 @@ def classify(calls: Iterable[Mapping[str, Any]]) -> list[Row]:
         saturated
             An output holds the largest finite number of its dtype, no input holds that of its own.
         near_limit
-            An output comes near to it (`thresholds.NEAR_OVERFLOW`), and no input did.
+            An output comes near to it, and no input did.
 
     Notes
     -----
@@ -69,16 +75,16 @@ def classify(calls: Iterable[Mapping[str, Any]]) -> list[Row]:
     made of them, as by the softmax of a row that is masked whole, starts there, and so does an
     output that is infinite as a whole, as the loss of a masked class. Large plain arguments and
     inputs excuse large outputs alike. Without numbers of values and without signs all this is
-    judged by what the values look like. Of a call and the calls in it the innermost is told.
+    judged by what the values look like. No gradient is infinite on purpose. Of a call and the
+    calls in it the innermost is told.
     """
     given = list(calls)
-    watch, found = _Watch(), dict[int, Row]()
+    judge, found = Judge(near), dict[int, Row]()
     tree = _Tree.of(given)
     constants: list[list[float]] = [[] for _ in given]
     for i in tree.inner_first():
-        inner = [c for child in tree.children[i] for c in constants[child]]
-        constants[i] = _extremes([*_constants(given[i]), *inner])
-        row = watch.row_of(given[i], constants[i])
+        constants[i] = constants_of(given[i], [constants[child] for child in tree.children[i]])
+        row = judge.row_of(given[i], constants[i])
         if row is not None:
             found[i] = row | {"inside": tree.module_around(i)}
     explained = tree.explained(found)
@@ -141,22 +147,23 @@ class _Figures:
         """`largest` over the largest finite number of the dtype; nan where that is not watched."""
         return self.largest / FORMATS[self.dtype].largest if self.dtype in _WATCHED else math.nan
 
-    def looks_like_a_mask(self, filled: bool) -> bool:
+    def looks_like_a_mask(self, near: float, filled: bool) -> bool:
         """Minus infinity beside values far from the limit.
 
         Where signs are not known the finite values must be one, as the zeros of a mask are,
-        unless something was `filled` in before.
+        or it is one infinity, unless something was `filled` in before.
         """
-        if self.nan or not self.inf > 0 or self.has_plus or self.share >= NEAR_OVERFLOW:
+        if self.nan or not self.inf > 0 or self.has_plus or self.share >= near:
             return False
-        one_value = self.low == self.high or self.is_infinite
+        one_value = self.low == self.high or (self.is_infinite and self.size == 1)
         return filled or self.has_plus is False or one_value
 
 
 @dataclass
-class _Watch:
+class Judge:
     """What was seen until now: values whose infinities are meant, values that calls made."""
 
+    near: float = NEAR_OVERFLOW
     meant: set[int] = field(default_factory=set)
     made: set[int] = field(default_factory=set)
     # Steps and ranks in which something was not finite by itself, or infinities were filled in.
@@ -171,9 +178,11 @@ class _Watch:
             return None
         inputs = [*_figures(call, "inputs"), *_figures(call, "parameters")]
         place = call.get("step"), call.get("rank", 0)
-        meant = [one for one in inputs if one.is_nonfinite and self._is_meant(one, place)]
+        way = str(call.get("direction", ""))
+        meant = [one for one in inputs if one.is_nonfinite and self._is_meant(one, place, way)]
         wrong = [one for one in inputs if one.is_nonfinite and one not in meant]
-        fills = [one for one in outputs if not wrong and self._is_fill(one, meant, constants)]
+        can_fill = not wrong and way != "backward"
+        fills = [one for one in outputs if can_fill and self._is_fill(one, meant, constants)]
         alarms = [one for one in outputs if one.is_nonfinite and one not in fills]
         self._remember(outputs, fills)
         self._remember(meant, meant)
@@ -182,24 +191,28 @@ class _Watch:
             self.filled.add(place)
         if alarms:
             self.started.add(place)
-            return _row(call, "passed_on" if wrong else "starts", alarms[0], inputs, wrong)
+            row = _row(call, "passed_on" if wrong else "starts", alarms[0], inputs, wrong)
+            return row | {"meant": len(meant)}
         if wrong:
-            # Only what can hold NaN has recovered from it.
+            # Only what can hold NaN has recovered from it, and no gradient from forward values.
             can = any(one.is_measured and not _is_exact(one.dtype) for one in outputs)
+            can = can and not wrong[0].slot.startswith(SEEN_FORWARD)
             return _row(call, "recovered", wrong[0], inputs, wrong) if can and not fills else None
-        return _row_of_limit(call, inputs, outputs, constants)
+        return _row_of_limit(call, inputs, outputs, constants, self.near)
 
     def _remember(self, seen: Iterable[_Figures], meant: Collection[_Figures]) -> None:
         self.made |= {one.value for one in seen if one.value is not None and one not in meant}
         self.meant |= {one.value for one in meant if one.value is not None}
 
-    def _is_meant(self, one: _Figures, place: tuple[Any, Any]) -> bool:
+    def _is_meant(self, one: _Figures, place: tuple[Any, Any], way: str) -> bool:
         """Whether infinities that are given to a call are there on purpose."""
         if one.value is not None and one.value in self.meant:
             return True  # NaN as well, of memory as it was found
         if one.nan or (one.value is not None and one.value in self.made):
             return False
-        return place not in self.started and one.looks_like_a_mask(place in self.filled)
+        if way == "backward" or place in self.started:
+            return False
+        return one.looks_like_a_mask(self.near, place in self.filled)
 
     def _is_fill(
         self, one: _Figures, meant: Sequence[_Figures], constants: Sequence[float]
@@ -286,10 +299,11 @@ def _row_of_limit(
     inputs: Sequence[_Figures],
     outputs: Sequence[_Figures],
     constants: Sequence[float],
+    near: float,
 ) -> Row | None:
     """The row of a call all of whose values are finite, or meant, if one comes near the limit."""
     shares = [one.share for one in outputs if not math.isnan(one.share)]
-    if not shares or max(shares) < NEAR_OVERFLOW:
+    if not shares or max(shares) < near:
         return None
     worst = max((one for one in outputs if one.share == max(shares)), key=lambda one: one.size)
     given = [one.share for one in inputs]
@@ -298,7 +312,7 @@ def _row_of_limit(
     largest = max((share for share in given if not math.isnan(share)), default=0.0)
     if worst.share >= 1.0 and largest < 1.0 - FORMATS[worst.dtype].unit_roundoff:
         return _row(call, "saturated", worst, inputs, ())
-    return _row(call, "near_limit", worst, inputs, ()) if largest < NEAR_OVERFLOW else None
+    return _row(call, "near_limit", worst, inputs, ()) if largest < near else None
 
 
 def _row(
@@ -323,12 +337,18 @@ def _row(
         "stack": call.get("stack") or "",
         "source": wrong[0].slot if wrong else "",
         "unmeasured": sum(not i.is_measured for i in inputs),
+        "meant": 0,
     }
 
 
 def _figures(call: Mapping[str, Any], name: str) -> list[_Figures]:
     before = "parameters." if name == "parameters" else ""
     return [_Figures.of(one, before) for one in call.get(name) or ()]
+
+
+def constants_of(call: Mapping[str, Any], inner: Iterable[Sequence[float]]) -> list[float]:
+    """The numbers that excuse large values of a call: of its own and of the calls in it."""
+    return _extremes([*_constants(call), *(one for those in inner for one in those)])
 
 
 def _constants(call: Mapping[str, Any]) -> list[float]:

@@ -39,6 +39,11 @@ from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.recording_view import recording_html, recording_text
 from troubleshooter_nb.run_card import RunCard
 
+_WORDS = {
+    "level": ("module", "api", "both"),
+    "compiled": ("boundary", "eager"),
+    "action": ("collect", "raise"),
+}
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
@@ -124,12 +129,7 @@ def record(
     Different from msprobe: nothing is patched, the gradient of a layer that works in place or
     returns a dict is recorded, and what could not be recorded is in `Recording.missing`.
     """
-    for name, given, known in (
-        ("level", level, ("module", "api", "both")),
-        ("compiled", compiled, ("boundary", "eager")),
-    ):
-        if given not in known:
-            raise ArgumentError(Message("recorder.word", name=name, given=repr(given), known=known))
+    check_words(level=level, compiled=compiled)
     plan = Plan(
         level,
         inputs,
@@ -143,7 +143,21 @@ def record(
         bytes_of(limit) if to is None else float("inf"),
     )
     folder = None if to is None else path_of(to)
-    return Recording(_networks(net, level), plan, is_recorded(steps), folder, rank, label, names)
+    return Recording(networks_of(net, level), plan, is_recorded(steps), folder, rank, label, names)
+
+
+def check_words(**given: str) -> None:
+    """Refuse unknown words among the arguments.
+
+    Raises
+    ------
+    ValueError
+        With the words that are known.
+    """
+    for name, word in given.items():
+        known = _WORDS[name]
+        if word not in known:
+            raise ArgumentError(Message("recorder.word", name=name, given=repr(word), known=known))
 
 
 def bytes_of(limit: str | int) -> int:
@@ -163,7 +177,7 @@ def bytes_of(limit: str | int) -> int:
     return int(float(match[1]) * unit)
 
 
-def _networks(net: Any, level: str) -> dict[str, Any]:
+def networks_of(net: Any, level: str) -> dict[str, Any]:
     """Networks by the name in front of their paths."""
     if net is None:
         if level != "api":

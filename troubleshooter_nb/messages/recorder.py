@@ -9,6 +9,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_layer": ("no layer is called {names}{closest}; layers: {known}", "没有名为 {names} 的层{closest}；现有的层：{known}"),
     "keep": ("keep is one of {known} or a function of the site that gives one of them or None, got {given}", "keep 应为 {known} 之一，或以位置为参数、返回其中之一或 None 的函数，实际为 {given}"),
     "word": ("{name} is one of {known}, got {given}", "{name} 应为 {known} 之一，实际为 {given}"),
+    "near": ("near is a share of the largest finite number, above 0 and at most 1, got {given}", "near 是最大有限值的比例，应大于 0 且不超过 1，实际为 {given}"),
     "limit": ("limit is a number of bytes or a size such as '4 GiB', got {given}", "limit 应为字节数或 '4 GiB' 这样的大小，实际为 {given}"),
     "needs_net": ("record(level={level!r}) needs the network: record(net, ...); without one only level='api' records, all operators of the block", "record(level={level!r}) 需要网络：record(net, ...)；没有网络时只能用 level='api' 记录代码块中的全部算子"),
     "no_network": ("record takes a torch module or a MindSpore cell, or a list or dict of them; {name!r} is {type}", "record 需要 torch 模块或 MindSpore cell，或由它们组成的列表或字典；{name!r} 是 {type}"),
