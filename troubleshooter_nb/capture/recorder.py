@@ -79,6 +79,7 @@ class Recorder:
         self._threads: dict[int, int] = {}
         self._open: dict[int, list[_Call]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}
+        self._trained: set[str] = set()  # paths of layers with trained parameters, and around them
         self._watched: dict[int, _Watched] = {}
         self._hooked: set[int] = set()
         self._passes: Counter[Any] = Counter()
@@ -142,6 +143,9 @@ class Recorder:
                 self.miss("unhookable", layer.path)
         for owned in self.adapter.owned(layer):
             self._parameters.setdefault(id(self.adapter.identity(owned.tensor)), owned)
+            if owned.role == "parameter" and owned.tensor.requires_grad:
+                for path in (layer.path, *layer.aliases):
+                    self._trained |= _around(path)
             if is_wanted and owned.role == "parameter" and self.plan.gradients:
                 self._watch_parameter(layer, owned)
 
@@ -518,7 +522,10 @@ class Recorder:
         """Note the values whose gradient did not arrive although others did."""
         if not self._had_gradients:
             return
-        for watched in self._watched.values():
+        owed = self._owed()
+        for number, watched in self._watched.items():
+            if number not in owed:
+                continue
             tensor = watched.tensor()
             is_written = (
                 watched.is_view
@@ -527,6 +534,21 @@ class Recorder:
             )
             kind = "gradient_lost_in_place" if is_written else "gradient_not_arrived"
             self.miss(kind, watched.where)
+
+    def _owed(self) -> set[int]:
+        """Values that need a gradient for sure.
+
+        Where the framework does not tell, these are what layers with trained parameters made.
+        """
+        if self.adapter.KNOWS_WHAT_NEEDS_GRADIENTS:
+            return set(self._watched)
+        calls = [call for calls in self._calls.values() for call in calls if call.kind == "module"]
+        return {
+            number
+            for call in calls
+            if call.path in self._trained
+            for number in {n for _, n in call.outputs} - {n for _, n in call.inputs}
+        }
 
     # What belongs to a layer
 
@@ -576,6 +598,12 @@ def _runs(frame: FrameType, inside: FrameType | None) -> bool:
             return True
         inside = inside.f_back
     return False
+
+
+def _around(path: str) -> set[str]:
+    """A path and those of all that it lies in."""
+    parts = path.split(".")
+    return {".".join(parts[:count]) for count in range(len(parts) + 1)}
 
 
 def _joined(prefix: str, path: str) -> str:
