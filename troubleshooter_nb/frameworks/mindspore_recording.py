@@ -217,6 +217,7 @@ def _is_raised_here() -> bool:
 
 class _Local(threading.local):
     quiet = 0
+    is_ending = False  # an operator, whose outputs are in no graph yet, or in one that is replaced
 
 
 _local = _Local()
@@ -280,7 +281,11 @@ def _dispatched(func: Any, args: tuple[Any, ...], begin: _Begin, end: _End) -> A
         raise
     if not _holds_tensor(output):
         _gives_none.add(func.name)
-    end(token, output, False)
+    _local.is_ending = True
+    try:
+        end(token, output, False)
+    finally:
+        _local.is_ending = False
     return output
 
 
@@ -535,8 +540,9 @@ def remove_waiting() -> None:
 def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None:
     """Have `receive` called with each gradient of a tensor, the total of all its uses.
 
-    None for integers, and for what no `value_and_grad` under way can reach; a parameter can be
-    watched at any time. Nothing is received after the handle was removed.
+    None for integers, for what no `value_and_grad` under way can reach, and for what an operator
+    gave until it has returned; a parameter can be watched at any time. Nothing is received after
+    the handle was removed.
     """
     remove_waiting()
     kinds = ("Float", "Complex")
@@ -544,7 +550,9 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
         return None
     if isinstance(tensor, mindspore.Parameter):
         return _Watched(tensor, receive) if tensor.requires_grad else None
-    if not _pynative_executor.requires_grad() or not getattr(tensor, "_requires_grad", True):
+    if _local.is_ending or not _pynative_executor.requires_grad():
+        return None
+    if not getattr(tensor, "_requires_grad", True):
         return None
     return _Watched(tensor, receive)
 
