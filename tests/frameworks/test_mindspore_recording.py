@@ -840,6 +840,23 @@ def test_buffers_that_no_checkpoint_holds_are_owned_under_their_path():
     }
 
 
+def test_a_tensor_that_a_cell_of_the_user_keeps_is_a_buffer_and_one_of_nn_is_not():
+    class Masks(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.mask, self.others = Tensor([1.0]), [Tensor([2.0])]
+            self.scale = mindspore.Parameter(Tensor([3.0]))
+            self.table = nn.Embedding(4, 2)
+
+    layers = seen_of(Masks())
+    assert [(entry.leaf, entry.role) for entry in recording.owned(layers[""])] == [
+        ("scale", "parameter"),
+        ("mask", "buffer"),
+    ]
+    assert isinstance(vars(layers["table"].module)["on_value"], Tensor)
+    assert [entry.leaf for entry in recording.owned(layers["table"])] == ["embedding_table"]
+
+
 def test_steps_of_optimizers_are_told_and_nothing_stays():
     net = nn.Dense(4, 2)
     optimizer = nn.SGD(net.trainable_params())

@@ -587,13 +587,20 @@ def is_recomputing(again: bool = False) -> bool:
 
 
 def owned(layer: SeenLayer) -> list[Owned]:
-    """Parameters and buffers of a cell itself; of one that runs compiled now, of all inside."""
+    """Parameters and buffers of a cell itself; of one that runs compiled now, of all inside.
+
+    A tensor among the attributes of a cell of the user's own, such as a mask, is a buffer in all
+    but name: torch knows no other way to keep it.
+    """
     cell = layer.module
     is_written = _asks_switch(cell) and os.environ.get(_JIT_SWITCH) == "0"
     inside = cell.parameters_and_names(expand=_is_jitted(cell) and not is_written)
     found = [Owned(leaf, parameter.name, parameter, _role(leaf)) for leaf, parameter in inside]
-    for leaf, tensor in getattr(cell, "_buffers", {}).items():  # which no checkpoint holds
-        if tensor is not None:
+    kept = dict(getattr(cell, "_buffers", {}))  # which no checkpoint holds
+    if "." not in mindspore_.kind_of(cell):  # those of nn keep what no call reads
+        kept |= vars(cell)
+    for leaf, tensor in kept.items():
+        if is_tensor(tensor) and not isinstance(tensor, mindspore.Parameter):
             name = f"{layer.path}.{leaf}" if layer.path else leaf
             found.append(Owned(leaf, name, tensor, "buffer"))
     return found
