@@ -501,6 +501,22 @@ def test_what_gives_no_tensor_is_not_seen_once_that_is_known(x):
     assert not [call for call, *_ in operators(loss) if "typeof" in call.path]
 
 
+def test_memory_that_a_primitive_keeps_for_its_backward_pass_is_no_output(x):
+    """Whatever stood there before stands there, until a backward pass needs it."""
+    told = []
+    norm, lstm = nn.BatchNorm1d(4).set_train(), nn.LSTM(4, 2, batch_first=True)
+
+    def end(token, output, raised):
+        if token in ("Primitive.batch_norm", "Primitive.lstm"):
+            told.append((token, len(output)))
+
+    with recording.watch_functions(lambda call, args, kwargs: call.path, end):
+        norm(x)
+        h, states = lstm(ops.stack([x]))
+    assert told == [("Primitive.batch_norm", 1), ("Primitive.lstm", 3)]
+    assert (h.shape, len(states)) == ((1, 3, 2), 2)
+
+
 def test_the_operations_of_the_recorder_are_not_seen(x):
     def run():
         with recording.quiet():

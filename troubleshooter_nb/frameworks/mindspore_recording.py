@@ -270,6 +270,11 @@ def _mode(begin: _Begin, end: _End) -> Any:
     return Mode()
 
 
+# How many outputs of a primitive are values; the others are memory that its backward pass uses, in
+# which anything may stand on CPU, also NaN.
+_SET = {"BatchNorm": 1, "LSTM": 3}
+
+
 def _dispatched(func: Any, args: tuple[Any, ...], begin: _Begin, end: _End) -> Any:
     token = begin(api_call(func.name), _given(func.name, args), {})
     if token is None:
@@ -283,7 +288,7 @@ def _dispatched(func: Any, args: tuple[Any, ...], begin: _Begin, end: _End) -> A
         _gives_none.add(func.name)
     _local.is_ending = True
     try:
-        end(token, output, False)
+        end(token, output[: _SET.get(func.name)] if isinstance(output, tuple) else output, False)
     finally:
         _local.is_ending = False
     return output
