@@ -215,6 +215,14 @@ def _is_raised_here() -> bool:
     return False
 
 
+@contextmanager
+def undisturbed(
+    layers: Sequence[SeenLayer], operators: bool, miss: Callable[[str, str], None]
+) -> Iterator[None]:
+    """A context that has nothing to do: MindSpore chooses its kernels whatever is watched."""
+    yield
+
+
 class _Local(threading.local):
     quiet = 0
     is_ending = False  # an operator, whose outputs are in no graph yet, or in one that is replaced
@@ -589,6 +597,11 @@ def is_recomputing(again: bool = False) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def segment(frame: FrameType | None, until: FrameType | None) -> tuple[int, int] | None:
+    """None: MindSpore does not tell segments apart."""
+    return None
 
 
 def owned(layer: SeenLayer) -> list[Owned]:
