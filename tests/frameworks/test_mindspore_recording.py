@@ -388,6 +388,21 @@ def test_a_layer_has_the_class_of_the_user_and_settings_in_the_words_of_torch():
     assert layers["0"].settings["momentum"] == 0.1
 
 
+def test_settings_are_those_of_the_primitive_that_computes():
+    norm, batch = nn.LayerNorm((4,), epsilon=1e-5), nn.BatchNorm2d(4, eps=1e-5).set_train()
+    norm.layer_norm = ops.LayerNorm(-1, -1, epsilon=1e-7)
+    batch.bn_train = ops.BatchNorm(is_training=True, epsilon=1e-3)
+    assert seen_of(norm)[""].settings["eps"] == 1e-7
+    assert seen_of(batch)[""].settings["eps"] == 1e-3
+    assert seen_of(batch.set_train(False))[""].settings["eps"] == 1e-5
+    conv = nn.Conv2d(2, 4, 3, 2, pad_mode="pad", padding=1)
+    assert seen_of(conv)[""].settings["padding"] == (1, 1)
+    conv.conv2d = ops.Conv2D(4, (3, 3), stride=(2, 2), pad_mode="pad", pad=(0, 1, 0, 1))
+    assert seen_of(conv)[""].settings["padding"] == ((0, 1), (0, 1))
+    conv.conv2d = ops.Conv2D(4, (3, 3), stride=(2, 2), pad_mode="same")  # depends on the input
+    assert "padding" not in seen_of(conv)[""].settings
+
+
 # ---- operators ----------------------------------------------------------------------------------
 
 # A call in MindSpore, the operators it consists of, and what torch calls the same operator.
@@ -484,6 +499,22 @@ def test_what_gives_no_tensor_is_not_seen_once_that_is_known(x):
 
     operators(loss)
     assert not [call for call, *_ in operators(loss) if "typeof" in call.path]
+
+
+def test_memory_that_a_primitive_keeps_for_its_backward_pass_is_no_output(x):
+    """Whatever stood there before stands there, until a backward pass needs it."""
+    told = []
+    norm, lstm = nn.BatchNorm1d(4).set_train(), nn.LSTM(4, 2, batch_first=True)
+
+    def end(token, output, raised):
+        if token in ("Primitive.batch_norm", "Primitive.lstm"):
+            told.append((token, len(output)))
+
+    with recording.watch_functions(lambda call, args, kwargs: call.path, end):
+        norm(x)
+        h, states = lstm(ops.stack([x]))
+    assert told == [("Primitive.batch_norm", 1), ("Primitive.lstm", 3)]
+    assert (h.shape, len(states)) == ((1, 3, 2), 2)
 
 
 def test_the_operations_of_the_recorder_are_not_seen(x):
@@ -631,6 +662,26 @@ def test_what_an_operator_gave_has_its_gradient_when_the_next_one_is_given_it(x,
     np.testing.assert_array_equal(got["Mint.sum"][0].asnumpy(), np.ones((3, 4)))
     np.testing.assert_array_equal(got["Primitive.relu"][0].asnumpy(), positive)
     np.testing.assert_array_equal(got["Mint.mul"][0].asnumpy(), 2 * positive)
+
+
+def test_what_a_reshape_gave_is_not_watched_before_it_returned(x, handles):
+    """It is in a graph by then already, which is replaced by another one: the hook never fires."""
+    refused, got, weight = [], [], mindspore.Parameter(np.ones((4, 4), np.float32))
+
+    def end(path, output, raised):
+        if path == "Primitive.reshape":
+            refused.append(recording.watch_gradient(output, got.append))
+
+    def forward(x):
+        y = ops.reshape(ops.matmul(x, weight), (2, 6))
+        handles.append(recording.watch_gradient(y, got.append))
+        return (y * 3.0).sum()
+
+    with recording.watch_functions(lambda call, args, kwargs: call.path, end):
+        mindspore.value_and_grad(forward, None, [weight])(x)
+    assert refused == [None]
+    (gradient,) = got
+    np.testing.assert_array_equal(gradient.asnumpy(), np.full((2, 6), 3.0))
 
 
 def test_what_a_jit_function_is_given_may_be_watched_and_so_may_what_it_gives(x):
@@ -803,6 +854,23 @@ def test_buffers_that_no_checkpoint_holds_are_owned_under_their_path():
         "moving_mean": "buffer",
         "moving_variance": "buffer",
     }
+
+
+def test_a_tensor_that_a_cell_of_the_user_keeps_is_a_buffer_and_one_of_nn_is_not():
+    class Masks(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.mask, self.others = Tensor([1.0]), [Tensor([2.0])]
+            self.scale = mindspore.Parameter(Tensor([3.0]))
+            self.table = nn.Embedding(4, 2)
+
+    layers = seen_of(Masks())
+    assert [(entry.leaf, entry.role) for entry in recording.owned(layers[""])] == [
+        ("scale", "parameter"),
+        ("mask", "buffer"),
+    ]
+    assert isinstance(vars(layers["table"].module)["on_value"], Tensor)
+    assert [entry.leaf for entry in recording.owned(layers["table"])] == ["embedding_table"]
 
 
 def test_steps_of_optimizers_are_told_and_nothing_stays():

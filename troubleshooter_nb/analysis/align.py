@@ -494,7 +494,9 @@ def _one_sided(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
 
 
 def _counts_batches(columns: Table) -> np.ndarray:
-    return np.array([str(path).endswith(_BATCH_COUNTER) for path in columns["path"]], bool)
+    # A checkpoint names them in the path, a recording in the slot of a layer.
+    in_path = np.array([str(path).endswith(_BATCH_COUNTER) for path in columns["path"]], bool)
+    return np.asarray(in_path | (columns["slot"] == _BATCH_COUNTER), bool)
 
 
 def _is_own_gradient(columns: Table) -> np.ndarray:

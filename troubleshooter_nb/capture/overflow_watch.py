@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -117,30 +117,32 @@ class OverflowWatch:
 
     def __init__(self, recording: _Silent, found: _Found) -> None:
         self._recording, self._found = recording, found
-        recording.found, found.recording = found, recording
+        recording.found, found.recording = found, weakref.ref(recording)
 
     def __enter__(self) -> OverflowWatch:
-        self._recording._start(None)
-        return self
+        return self.start()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._recording._stop("stopped" if error is None else "broken")
+        self._recording.__exit__(kind, error, trace)
         self._found.raise_if_hidden(error)
 
     def start(self) -> OverflowWatch:
-        """Begin to watch; what this watch found before is forgotten."""
-        self._recording._start(Cells.origin(sys._getframe(1)))
+        """Begin to watch; what this watch found before is forgotten.
+
+        It runs as long as it has a name, as a recording does.
+        """
+        self._recording.start()
         return self
 
     def stop(self) -> Overflow:
         """End the watch and take everything away; what it found."""
-        self._recording._stop("stopped")
+        self._recording.end("stopped")
         return self.overflow
 
     def step(self) -> None:
         """Say that a step of the training is over: what was seen in it is judged now."""
         if self._found.has_raised:
-            self._recording.end_broken()
+            self._recording.end("broken")
         self._recording.step()
 
     @contextmanager
@@ -182,13 +184,14 @@ class _Silent(Recording):
     def _new_recorder(self) -> Recorder:
         self._rank = self._adapter.rank_and_size()[0]
         self.found.begin(self._rank)
-        self._sink = self.found
+        kept: Any = self.found
+        self._kept = kept
         adapter: Any = _WithoutFingerprints(self._framework)
-        self._recorder = Recorder(adapter, self._networks, self._plan, self.found)
-        return self._recorder
+        return Recorder(adapter, self._networks, self._plan, self.found)
 
-    def _close(self, *, complete: bool) -> None:
-        self.found.end_step()
+    def end(self, state: str) -> None:
+        """End, and take everything away."""
+        self._stop(state)
 
     def break_off(self) -> None:
         """Look at nothing any more, and take everything away as soon as it can be."""
@@ -196,13 +199,9 @@ class _Silent(Recording):
             self._recorder.is_paused = True
         if self._plan.operators:
             # A mode that sees operators comes back behind the one that runs now.
-            Cells.at_end(self.end_broken)
+            Cells.at_end(lambda: self.end("broken"))
         else:
-            self.end_broken()
-
-    def end_broken(self) -> None:
-        """End before the time."""
-        self._stop("broken")
+            self.end("broken")
 
 
 class _WithoutFingerprints:
@@ -224,8 +223,10 @@ class _WithoutFingerprints:
 class _Found:
     """Takes the events of a recorder, and judges them: at the end of a step, or at each call."""
 
+    is_failed = False
+
     def __init__(self, raised: Sequence[str], near: float) -> None:
-        self.recording: _Silent
+        self.recording: Callable[[], _Silent | None] = lambda: None
         self._raised, self._near = raised, near
         self.begin(0)
 
@@ -235,6 +236,10 @@ class _Found:
         self._error: OverflowFoundError | None = None
         self._new_judge()
 
+    def _recorder(self) -> Recorder | None:
+        recording = self.recording()
+        return None if recording is None else recording._recorder
+
     @property
     def has_raised(self) -> bool:
         """Whether it found what it was to raise at."""
@@ -243,6 +248,17 @@ class _Found:
     def _new_judge(self) -> None:
         self._judge = Judge(self._near)
         self._constants: dict[int, list[float]] = {}
+
+    def forget(self, run: int) -> int:
+        """Nothing is kept but what was found, which an event says is void."""
+        return 0
+
+    def flush(self) -> None:
+        """Nothing is on its way."""
+
+    def close(self, *, complete: bool) -> None:
+        """Judge what is left."""
+        self.end_step()
 
     def put(self, event: Event, array: np.ndarray | None = None) -> None:
         """Take an event; raise if that is asked for and there is reason to."""
@@ -262,7 +278,7 @@ class _Found:
 
     def _end_long_step(self, number: int) -> None:
         """Judge what was seen although no step was told of, lest memory fill up."""
-        recorder = self.recording._recorder
+        recorder = self._recorder()
         if recorder is not None and self._step.is_outermost(number):
             recorder.forget_step()
             self.end_step()
@@ -296,13 +312,15 @@ class _Found:
             self._raise(row)
 
     def _read(self) -> None:
-        recorder = self.recording._recorder
+        recorder = self._recorder()
         if recorder is not None:
             recorder.values.drain()
 
     def _raise(self, row: Row) -> None:
         self._error = OverflowFoundError(message_of_row(row))
-        self.recording.break_off()
+        recording = self.recording()
+        if recording is not None:
+            recording.break_off()
         raise self._error
 
     def raise_if_hidden(self, error: BaseException | None) -> None:

@@ -82,6 +82,7 @@ class Recorder:
         self._open: dict[int, list[_Call]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}
         self._met: set[tuple[int, str]] = set()
+        self._trained: set[str] = set()  # paths of layers with trained parameters, and around them
         self._watched: dict[int, _Watched] = {}
         self._hooked: set[int] = set()
         self._passes: Counter[Any] = Counter()
@@ -157,6 +158,9 @@ class Recorder:
         key = id(self.adapter.identity(owned.tensor))
         self._parameters.setdefault(key, owned)
         self._met.add((key, layer.path))
+        if owned.role == "parameter" and owned.tensor.requires_grad:
+            for path in (layer.path, *layer.aliases):
+                self._trained |= _around(path)
         if is_wanted and owned.role == "parameter" and self.plan.gradients:
             self._watch_parameter(layer, owned)
 
@@ -579,7 +583,10 @@ class Recorder:
         """Note the values whose gradient did not arrive although others did."""
         if not self._had_gradients:
             return
-        for watched in self._watched.values():
+        owed = self._owed()
+        for number, watched in self._watched.items():
+            if number not in owed:
+                continue
             tensor = watched.tensor()
             is_written = (
                 watched.is_view
@@ -589,13 +596,28 @@ class Recorder:
             kind = "gradient_lost_in_place" if is_written else "gradient_not_arrived"
             self.miss(kind, watched.where)
 
+    def _owed(self) -> set[int]:
+        """Values that need a gradient for sure.
+
+        Where the framework does not tell, these are what layers with trained parameters made.
+        """
+        if self.adapter.KNOWS_WHAT_NEEDS_GRADIENTS:
+            return set(self._watched)
+        calls = [call for calls in self._calls.values() for call in calls if call.kind == "module"]
+        return {
+            number
+            for call in calls
+            if call.path in self._trained
+            for number in {n for _, n in call.outputs} - {n for _, n in call.inputs}
+        }
+
     # What belongs to a layer
 
     def _read_owned(self, layer: SeenLayer, call: _Call, is_wanted: bool) -> None:
         """Read a layer's parameters and buffers as they are before the call."""
         for owned in self.adapter.owned(layer):
             key = id(self.adapter.identity(owned.tensor))
-            if (key, layer.path) not in self._met:
+            if owned.role == "parameter" and (key, layer.path) not in self._met:
                 self._meet_owned(layer, owned, is_wanted)  # it was lazy, or another one before
             if not call.is_recorded or not self.plan.parameters:
                 continue
@@ -642,6 +664,12 @@ def _runs(frame: FrameType, inside: FrameType | None) -> bool:
             return True
         inside = inside.f_back
     return False
+
+
+def _around(path: str) -> set[str]:
+    """A path and those of all that it lies in."""
+    parts = path.split(".")
+    return {".".join(parts[:count]) for count in range(len(parts) + 1)}
 
 
 def _joined(prefix: str, path: str) -> str:

@@ -139,6 +139,12 @@ _OWN_TO_CELLS = set(vars(nn.Cell()))
 _ONE_AXIS = ("nn.Conv1d", "nn.Conv1dTranspose", "nn.MaxPool1d", "nn.AvgPool1d")
 _KEEPS_AXIS = {"nn.Softmax": "softmax", "nn.LogSoftmax": "log_softmax"}
 _MOMENTUM_OF_OLD = ("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.SyncBatchNorm")
+# What a cell computes with is in its primitive, whatever its attributes say.
+_IN_PRIMITIVE = {
+    "nn.LayerNorm": ("layer_norm", {"epsilon": "epsilon"}),
+    "nn.Conv2d": ("conv2d", {"pad_mode": "pad_mode", "padding": "pad"}),
+    **dict.fromkeys(_MOMENTUM_OF_OLD, ("bn_train", {"eps": "epsilon"})),
+}
 
 
 def settings_of_cell(cell: Any) -> dict[str, Any]:
@@ -151,6 +157,7 @@ def settings_of_cell(cell: Any) -> dict[str, Any]:
         for name, value in vars(cell).items()
         if not name.startswith("_") and name not in _OWN_TO_CELLS and is_plain(value)
     }
+    settings |= _settings_of_primitive(cell, kind)
     if kind in _ONE_AXIS:  # they compute as the 2-D layer, with an axis of size 1 in front
         for name, value in settings.items():
             settings[name] = value[len(value) // 2 :] if isinstance(value, tuple) else value
@@ -167,6 +174,16 @@ def settings_of_cell(cell: Any) -> dict[str, Any]:
         axis = getattr(getattr(cell, _KEEPS_AXIS[kind], None), "axis", None)
         settings["axis"] = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
     return settings
+
+
+def _settings_of_primitive(cell: Any, kind: str) -> dict[str, Any]:
+    name, words = _IN_PRIMITIVE.get(kind, ("", {}))
+    if name == "bn_train":
+        of_batch = cell.use_batch_statistics
+        name = "bn_train" if (cell.training if of_batch is None else of_batch) else "bn_infer"
+    primitive = getattr(cell, name, None)
+    found = {word: getattr(primitive, its, None) for word, its in words.items()}
+    return {word: value for word, value in found.items() if is_plain(value) and value is not None}
 
 
 def _rest(share: float | None) -> float | None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -50,6 +50,8 @@ except ImportError:
 
 NAME = mindspore_.NAME
 MODULE_WORD = "Cell"
+# An input, and what is made of it before the first parameter, looks like everything else.
+KNOWS_WHAT_NEEDS_GRADIENTS = False
 
 # Frames that tell where Python stands: in the call of a cell, or called by a backward pass.
 _CALL = nn.Cell.__call__.__code__
@@ -213,8 +215,17 @@ def _is_raised_here() -> bool:
     return False
 
 
+@contextmanager
+def undisturbed(
+    layers: Sequence[SeenLayer], operators: bool, miss: Callable[[str, str], None]
+) -> Iterator[None]:
+    """A context that has nothing to do: MindSpore chooses its kernels whatever is watched."""
+    yield
+
+
 class _Local(threading.local):
     quiet = 0
+    is_ending = False  # an operator, whose outputs are in no graph yet, or in one that is replaced
 
 
 _local = _Local()
@@ -272,6 +283,11 @@ def _mode(begin: _Begin, end: _End) -> Any:
     return Mode()
 
 
+# How many outputs of a primitive are values; the others are memory that its backward pass uses, in
+# which anything may stand on CPU, also NaN.
+_SET = {"BatchNorm": 1, "LSTM": 3}
+
+
 def _dispatched(func: Any, args: tuple[Any, ...], begin: _Begin, end: _End) -> Any:
     token = begin(api_call(func.name), _given(func.name, args), {})
     if token is None:
@@ -283,7 +299,11 @@ def _dispatched(func: Any, args: tuple[Any, ...], begin: _Begin, end: _End) -> A
         raise
     if not _holds_tensor(output):
         _gives_none.add(func.name)
-    end(token, output, False)
+    _local.is_ending = True
+    try:
+        end(token, output[: _SET.get(func.name)] if isinstance(output, tuple) else output, False)
+    finally:
+        _local.is_ending = False
     return output
 
 
@@ -377,18 +397,6 @@ def watch_optimizers(enter: Callable[[], None], leave: Callable[[], None]) -> li
 
         bases.append(Optimizer)
     return [_OptimizerWatch(base, enter, leave) for base in bases]
-
-
-def undisturbed(
-    layers: Sequence[SeenLayer], operators: bool, miss: Callable[[str, str], None]
-) -> AbstractContextManager[None]:
-    """Nothing to do: hooks change no choice of a kernel."""
-    return nullcontext()
-
-
-def segment(frame: FrameType | None, until: FrameType | None) -> tuple[int, int] | None:
-    """None: nothing tells one recomputed part from another."""
-    return None
 
 
 def facts(tensor: Any) -> ValueFacts:
@@ -556,8 +564,9 @@ def remove_waiting() -> None:
 def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None:
     """Have `receive` called with each gradient of a tensor, the total of all its uses.
 
-    None for integers, and for what no `value_and_grad` under way can reach; a parameter can be
-    watched at any time. Nothing is received after the handle was removed.
+    None for integers, for what no `value_and_grad` under way can reach, and for what an operator
+    gave until it has returned; a parameter can be watched at any time. Nothing is received after
+    the handle was removed.
     """
     remove_waiting()
     kinds = ("Float", "Complex")
@@ -565,7 +574,9 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
         return None
     if isinstance(tensor, mindspore.Parameter):
         return _Watched(tensor, receive) if tensor.requires_grad else None
-    if not _pynative_executor.requires_grad() or not getattr(tensor, "_requires_grad", True):
+    if _local.is_ending or not _pynative_executor.requires_grad():
+        return None
+    if not getattr(tensor, "_requires_grad", True):
         return None
     return _Watched(tensor, receive)
 
@@ -599,14 +610,26 @@ def is_recomputing(again: bool = False) -> bool:
     return False
 
 
+def segment(frame: FrameType | None, until: FrameType | None) -> tuple[int, int] | None:
+    """None: MindSpore does not tell segments apart."""
+    return None
+
+
 def owned(layer: SeenLayer) -> list[Owned]:
-    """Parameters and buffers of a cell itself; of one that runs compiled now, of all inside."""
+    """Parameters and buffers of a cell itself; of one that runs compiled now, of all inside.
+
+    A tensor among the attributes of a cell of the user's own, such as a mask, is a buffer in all
+    but name: torch knows no other way to keep it.
+    """
     cell = layer.module
     is_written = _asks_switch(cell) and os.environ.get(_JIT_SWITCH) == "0"
     inside = cell.parameters_and_names(expand=_is_jitted(cell) and not is_written)
     found = [Owned(leaf, parameter.name, parameter, _role(leaf)) for leaf, parameter in inside]
-    for leaf, tensor in getattr(cell, "_buffers", {}).items():  # which no checkpoint holds
-        if tensor is not None:
+    kept = dict(getattr(cell, "_buffers", {}))  # which no checkpoint holds
+    if "." not in mindspore_.kind_of(cell):  # those of nn keep what no call reads
+        kept |= vars(cell)
+    for leaf, tensor in kept.items():
+        if is_tensor(tensor) and not isinstance(tensor, mindspore.Parameter):
             name = f"{layer.path}.{leaf}" if layer.path else leaf
             found.append(Owned(leaf, name, tensor, "buffer"))
     return found

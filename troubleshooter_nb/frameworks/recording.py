@@ -84,6 +84,8 @@ class Recording(Protocol):
 
     NAME: str
     MODULE_WORD: str  # how dumps begin the names of its modules: Module, Cell
+    # Whether `watch_gradient` gives a handle only where a backward pass would bring a gradient.
+    KNOWS_WHAT_NEEDS_GRADIENTS: bool
 
     def check_mode(self) -> None:
         """Refuse what no hook can see.
