@@ -36,6 +36,7 @@ from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.pairing import Match, Pairing, places_of
+from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import NEAR_MISS_ROWS, TIES_BYTES
 
 PairingMethod = Literal["auto", "name", "order", "shape"]
@@ -173,7 +174,7 @@ def pair_dumps(
                 found = [_expected(match, said) for match in found]
             matches += found
         given = [match for match in given if match.left not in seen]
-        matches = [*given, *_uncounted_batches(matches, left, right)]
+        matches = [*given, *_one_sided(matches, left, right)]
         matches = from_elsewhere(_in_left_order(matches, left, right), left, right)
         return with_first_values(Pairing.from_matches(left, whole, matches))
 
@@ -469,21 +470,40 @@ def _expected(match: Match, note: str) -> Match:
     return match._replace(expected=True, note=note, candidates="") if alone else match
 
 
-def _uncounted_batches(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
-    """Batch counters are expected to be alone where the other side counts none at all."""
-    counts = [
-        [str(path).endswith(_BATCH_COUNTER) for path in dump.index["path"].values]
-        for dump in (left, right)
-    ]
-    if any(counts[0]) == any(counts[1]):
-        return matches
-    side = 0 if any(counts[0]) else 1
-    return [
-        _expected(match, Message("pairings.no_batches"))
-        if counts[side][(match.left, match.right)[side]] and (match.left, match.right)[side] >= 0
-        else match
-        for match in matches
-    ]
+def _one_sided(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
+    """Expect to be alone what the other side records of nothing: it does not tell it.
+
+    These are batch counters, what one call adds to the gradient of its input, and the whole
+    gradient of that.
+    """
+    for kind, note in (
+        (_counts_batches, Message("pairings.no_batches")),
+        (_is_own_gradient, Message("pairings.no_own_gradients")),
+        (_is_whole_gradient, Message("pairings.no_whole_gradients")),
+    ):
+        there = kind(left.columns), kind(right.columns)
+        if there[0].any() == there[1].any():
+            continue
+        side = 0 if there[0].any() else 1
+        matches = [
+            _expected(match, note) if match[side] >= 0 and there[side][match[side]] else match
+            for match in matches
+        ]
+    return matches
+
+
+def _counts_batches(columns: Table) -> np.ndarray:
+    return np.array([str(path).endswith(_BATCH_COUNTER) for path in columns["path"]], bool)
+
+
+def _is_own_gradient(columns: Table) -> np.ndarray:
+    return np.asarray((columns["direction"] == "backward") & (columns["role"] == "output"), bool)
+
+
+def _is_whole_gradient(columns: Table) -> np.ndarray:
+    is_called = np.isin(columns["kind"], ("module", "api"))
+    is_gradient = (columns["direction"] == "backward") & (columns["role"] == "gradient")
+    return np.asarray(is_gradient & is_called, bool)
 
 
 def _in_left_order(matches: list[Match], left: Dump, right: Dump) -> list[Match]:

@@ -133,7 +133,7 @@ class Recorder:
         self._kinds[layer.path] = layer.layer
         site = Site("module", layer.path)
         is_wanted = self.plan.names is None or self.plan.names(site)
-        if is_wanted or self.plan.operators:
+        if layer.has_forward and (is_wanted or self.plan.operators):
             handles = self.adapter.watch_calls(
                 layer, *self._hooks(layer, is_wanted and self.plan.modules)
             )
@@ -141,7 +141,7 @@ class Recorder:
             if not handles:
                 self.miss("unhookable", layer.path)
         for owned in self.adapter.owned(layer):
-            self._parameters.setdefault(id(owned.tensor), owned)
+            self._parameters.setdefault(id(self.adapter.identity(owned.tensor)), owned)
             if is_wanted and owned.role == "parameter" and self.plan.gradients:
                 self._watch_parameter(layer, owned)
 
@@ -435,7 +435,7 @@ class Recorder:
         if keep is None:
             return None
         where = f"{call.path}.{slot}" if call.path else slot
-        owned = self._parameters.get(id(tensor))
+        owned = self._parameters.get(id(self.adapter.identity(tensor)))
         number = self.values.number(tensor, keep, where, role, owned.role if owned else "")
         if self.plan.gradients and role != "gradient" and number not in self._hooked:
             self._watch(tensor, number, where)
@@ -446,7 +446,7 @@ class Recorder:
     def _watch(self, tensor: Any, number: int, where: str) -> None:
         """Wait for the gradient of a value; of parameters others do."""
         self._hooked.add(number)
-        if id(tensor) in self._parameters:
+        if id(self.adapter.identity(tensor)) in self._parameters:
             return
 
         def receive(gradient: Any) -> None:

@@ -64,9 +64,10 @@ class Values:
 
         `role` is what it is met as, `owned` what it is to the layer that owns it.
         """
-        key, version = id(tensor), self._adapter.version(tensor)
+        thing, version = self._adapter.identity(tensor), self._adapter.version(tensor)
+        key = id(thing)
         known = self._known.get(key)
-        if known is not None and known.tensor() is not tensor:
+        if known is not None and known.tensor() is not thing:
             known = None
         held = mark = None
         if version is None:
@@ -80,7 +81,7 @@ class Values:
         number = self._take_number()
         self.counts["gradients" if role == "gradient" else "values"] += 1
         event = self._event(tensor, number, "gradient" if role == "gradient" else owned)
-        self._known[key] = _Known(weakref.ref(tensor), version, number, keep, mark)
+        self._known[key] = _Known(weakref.ref(thing), version, number, keep, mark)
         self._store(event, tensor, keep, where, held)
         return number
 
@@ -127,7 +128,7 @@ class Values:
             earlier = self._memory.get(memory)
             if earlier is not None and earlier[0]() is not None:
                 event["view_of"] = earlier[1]
-            self._memory[memory] = (weakref.ref(tensor), number)
+            self._memory[memory] = (weakref.ref(self._adapter.identity(tensor)), number)
         return event
 
     def _store(self, event: Event, tensor: Any, keep: Keep, where: str, held: Any) -> None:

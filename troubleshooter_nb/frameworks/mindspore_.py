@@ -56,7 +56,7 @@ def to_numpy(value: Any, *, copy: bool = True) -> np.ndarray:
     NotImplementedError
         In ``jit(capture_mode="trace")``, where Python sees the values of the first call only.
     """
-    _refuse_in_trace()
+    refuse_in_trace()
     array = _standard(value.asnumpy(), value.dtype)
     return np.array(array) if copy else array
 
@@ -77,16 +77,19 @@ def layers(net: Any) -> list[LayerFacts]:
     for path, cell in _cells("", net):
         paths[cell].append(path)
     return [
-        LayerFacts(first, _kind(cell), _entries(cell), _settings(cell), tuple(others))
+        LayerFacts(first, kind_of(cell), _entries(cell), settings_of_cell(cell), tuple(others))
         for cell, (first, *others) in paths.items()
     ]
+
+
+HELPERS = ("_recompute_cell",)  # what MindSpore puts into a cell, which has no parameters
 
 
 def _cells(path: str, cell: Any) -> Iterator[tuple[str, Any]]:
     """Every cell under every path; what is public in Cell gives a shared one only once."""
     yield path, cell
     for name, inner in cell._cells.items():
-        if inner is not None:
+        if inner is not None and name not in HELPERS:
             yield from _cells(f"{path}.{name}" if path else name, inner)
 
 
@@ -106,7 +109,8 @@ for _name, _kind_of_mint in vars(mint.nn).items():
         _KINDS[_kind_of_mint] = f"mint.nn.{_name}"
 
 
-def _kind(cell: Any) -> str:
+def kind_of(cell: Any) -> str:
+    """The class of a cell as `LayerFacts.kind` gives it."""
     known = (_KINDS[base] for base in type(cell).__mro__ if base in _KINDS)
     return next(known, type(cell).__name__)
 
@@ -117,14 +121,15 @@ def _entries(cell: Any) -> tuple[LayerEntry, ...]:
             leaf,
             parameter.name,
             tuple(parameter.shape),
-            _dtype_name(parameter.dtype),
+            dtype_name(parameter.dtype),
             "buffer" if leaf in BUFFER_LEAVES else "parameter",
         )
         for leaf, parameter in cell.parameters_and_names(expand=False)
     )
 
 
-def _dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
+    """A dtype as numpy or ml_dtypes spells it."""
     if str(dtype) in _BITS:
         return np.dtype(_BITS[str(dtype)][1]).name
     return str(dtype).lower()
@@ -136,11 +141,11 @@ _KEEPS_AXIS = {"nn.Softmax": "softmax", "nn.LogSoftmax": "log_softmax"}
 _MOMENTUM_OF_OLD = ("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.SyncBatchNorm")
 
 
-def _settings(cell: Any) -> dict[str, Any]:
+def settings_of_cell(cell: Any) -> dict[str, Any]:
     """The plain attributes, put back into what the constructor was given."""
-    kind = _kind(cell)
+    kind = kind_of(cell)
     if kind == "nn.BatchNorm3d":
-        return _settings(cell.bn2d)
+        return settings_of_cell(cell.bn2d)
     settings = {
         name: value
         for name, value in vars(cell).items()
@@ -181,12 +186,13 @@ def describe() -> dict[str, Any]:
     return {
         "device": str(mindspore.get_context("device_target")).lower(),
         "mode": "graph" if graph else "pynative",
-        "deterministic": str(mindspore.get_context("deterministic")),
+        "deterministic": mindspore.get_context("deterministic") == "ON",
         **mindspore_seeds.facts(),
     }
 
 
-def _refuse_in_trace() -> None:
+def refuse_in_trace() -> None:
+    """Raise where Python runs only while the graph is traced."""
     if jit_context() is not None:
         raise NotOfferedError(Message("frameworks.trace"))
 
@@ -225,7 +231,7 @@ def watch_gradient(tensor: Any, receive: Callable[[np.ndarray], None]) -> None:
     NotImplementedError
         In ``jit(capture_mode="trace")``, where Python sees no gradient.
     """
-    _refuse_in_trace()
+    refuse_in_trace()
     _check_differentiable(tensor.dtype)
     while _reported:
         _reported.pop().remove()

@@ -127,6 +127,13 @@ class Recording(Protocol):
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor of this framework."""
 
+    def identity(self, tensor: Any) -> Any:
+        """An object that stands for a tensor as long as it lives, for weak references too.
+
+        The tensor itself where one tensor has one Python object. Its `id` is a key while a weak
+        reference to it gives it; ids of tensors that are gone are used again.
+        """
+
     def facts(self, tensor: Any) -> ValueFacts:
         """What a tensor is; works for tensors without values too."""
 

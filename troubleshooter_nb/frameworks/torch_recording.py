@@ -31,6 +31,7 @@ from troubleshooter_nb.frameworks.recording import (
     Unseen,
     ValueFacts,
 )
+from troubleshooter_nb.frameworks.settings import settings_of
 from troubleshooter_nb.frameworks.torch_statistics import measured, read_measured
 from troubleshooter_nb.messages import Message
 
@@ -111,7 +112,8 @@ def _closed(module: torch.nn.Module, compiled: Compiled) -> str:
 def _seen(module: torch.nn.Module, path: str, *aliases: str) -> SeenLayer:
     own = _wrapped(module) or module
     layer = getattr(own, "original_name", "") or type(own).__name__
-    settings = {**torch_._settings(own), "training": own.training}
+    own_settings = settings_of(torch_._kind(own), torch_._settings(own), NAME)
+    settings = {**own_settings, "training": own.training}
     has_forward = getattr(type(own), "forward", None) is not _WITHOUT_FORWARD
     return SeenLayer(path, module, layer, settings, aliases, has_forward)
 
@@ -239,6 +241,11 @@ def watch_optimizers(enter: Callable[[], None], leave: Callable[[], None]) -> li
 def is_tensor(value: Any) -> bool:
     """Whether a value is a torch tensor."""
     return isinstance(value, torch.Tensor)
+
+
+def identity(tensor: torch.Tensor) -> Any:
+    """The tensor itself: torch hands on the same Python object."""
+    return tensor
 
 
 @functools.cache
