@@ -239,6 +239,8 @@ class _Inquiry:
             for row in rows
             if (steps[row] <= first_step or row in is_given) and numbers[row] not in self.folded
         ]
+        # What may be no pair at all was not loaded wrongly.
+        rows = [row for row in rows if not self.flow.guessed[row]]
         if not rows:
             return
         peers = self._peers()

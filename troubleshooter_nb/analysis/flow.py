@@ -25,6 +25,7 @@ from troubleshooter_nb.naming import (
 )
 from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
+from troubleshooter_nb.thresholds import DOUBTFUL
 
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
@@ -168,6 +169,7 @@ class Flow:
         self.places: list[Place] = [*self.result.rows("step", "rank")]
         self.site, self._is_lone = sites_of_rows(comparison)
         self._dumps = comparison.pairing.left, comparison.pairing.right
+        self._pairing = comparison.pairing.columns
         self.is_value = self.site["value"].astype(bool)
         # Cells of lists are read in a fifth of the time that those of arrays take.
         self._cells = {name: column.tolist() for name, column in self.site.items()}
@@ -275,6 +277,17 @@ class Flow:
         """Shape of a row, by the reference or else by the other side."""
         shapes = (self.result[f"{side}_shape"][row] for side in ("right", "left"))
         return known_shape(*shapes) or ()
+
+    @cached_property
+    def guessed(self) -> np.ndarray:
+        """Rows of operators' arguments that only their shape brings together, shape (count,)."""
+        pairs = self._pairing
+        is_guess = (pairs["method"] == "shape") & (pairs["confidence"] <= DOUBTFUL)
+        rows = (pairs[f"{side}_entry"][is_guess].tolist() for side in ("left", "right"))
+        guesses = set(zip(*rows, strict=True))
+        both = (self.result[f"{side}_entry"].tolist() for side in ("left", "right"))
+        found = [pair in guesses for pair in zip(*both, strict=True)]
+        return np.array(found, bool) & (self.site["kind"] == "api")
 
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}
