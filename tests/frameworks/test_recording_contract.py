@@ -358,6 +358,21 @@ def test_a_handle_of_a_gradient_may_be_removed_when_it_arrives(say, recording, x
     assert len(got) == 3
 
 
+def test_what_a_network_is_given_lacks_no_gradient_and_what_it_computes_does(say, recording, x):
+    due = []
+
+    def body(self, x):
+        h = self.a(x)
+        for tensor in (x, h):
+            handle = recording.watch_gradient(tensor, lambda gradient: None)
+            due.append(handle is not None and recording.is_gradient_due(tensor))
+        return h.sum()
+
+    net = network(say, body, a=say.linear(4, 2))
+    say.gradients(net, lambda: net(x))
+    assert due == [False, True]
+
+
 def test_integers_have_no_gradient(say, recording):
     assert recording.watch_gradient(say.tensor([1, 2]), print) is None
 

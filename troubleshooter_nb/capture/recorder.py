@@ -457,6 +457,8 @@ class Recorder:
             self._hooked.discard(number)  # it may come to need one when it is computed again
             return
         self._of_step.append(handle)
+        if not self.adapter.is_gradient_due(tensor):
+            return
         view = self.adapter.is_view(tensor)
         watched = _Watched(weakref.ref(tensor), self.adapter.version(tensor), view, where)
         self._watched[number] = watched

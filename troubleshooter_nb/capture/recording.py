@@ -201,7 +201,7 @@ class _Memory:
 
 
 # What is to be done with a recording, by its state.
-_NEXT = {"not started": "rec.start()", "": "tnb.compare(rec.dump, other)"}
+_NEXT = {"not started": "rec.start()", "running": "rec.stop()", "": "tnb.compare(rec.dump, other)"}
 # Recordings that run, each by the cell and its execution, or the line, that started it.
 _running: weakref.WeakSet[Recording] = weakref.WeakSet()
 

@@ -547,6 +547,11 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
     return _Watched(tensor, receive)
 
 
+def is_gradient_due(tensor: Any) -> bool:
+    """Of what was computed; what a network is given has a gradient only where it is asked for."""
+    return not getattr(tensor, "_is_leaf", False)  # since MindSpore 2.10
+
+
 def origin(tensor: Any) -> Any:
     """Nothing: see `watch_own_parts`."""
     return None

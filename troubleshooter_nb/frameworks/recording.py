@@ -177,6 +177,9 @@ class Recording(Protocol):
         The gradient is the total of the value. None if no gradient can come.
         """
 
+    def is_gradient_due(self, tensor: Any) -> bool:
+        """Whether it is a loss when no gradient comes for a tensor that is watched."""
+
     def origin(self, tensor: Any) -> Any:
         """What made a tensor, before a call that may change it; for `watch_own_parts`."""
 

@@ -339,6 +339,11 @@ def watch_gradient(tensor: torch.Tensor, receive: Callable[[Any], None]) -> Hand
     return handle
 
 
+def is_gradient_due(tensor: torch.Tensor) -> bool:
+    """Always: what requires a gradient was asked for one."""
+    return True
+
+
 def origin(tensor: torch.Tensor) -> Any:
     """The node and the number of its output that the tensor is, as the graph knows it."""
     if not tensor.requires_grad:
