@@ -574,5 +574,8 @@ MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are 
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.
 SPREAD_PEAK, SPREAD_MEAN = 64.0, 0.4
 
+# Times: residuals this near are those of one sum in another order. Derived: sums in float64.
+SAME_SUM = 1.0 + 1e-6
+
 # Values that ``record(keep="sample")`` keeps of a tensor, at most. By hand.
 RECORDED_SAMPLE = 4096

@@ -485,11 +485,11 @@ def _one_sided(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
         there = kind(left.columns), kind(right.columns)
         if there[0].any() == there[1].any():
             continue
-        side = 0 if there[0].any() else 1
+        side, alone = (0, there[0]) if there[0].any() else (1, there[1])
+        rows = [(match.left, match.right)[side] for match in matches]
         matches = [
-            _expected(match, note) if own >= 0 and there[side][own] else match
-            for match in matches
-            for own in [(match.left, match.right)[side]]
+            _expected(match, note) if row >= 0 and alone[row] else match
+            for match, row in zip(matches, rows, strict=True)
         ]
     return matches
 

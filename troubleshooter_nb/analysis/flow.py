@@ -287,7 +287,7 @@ class Flow:
         guesses = set(zip(*rows, strict=True))
         both = (self.result[f"{side}_entry"].tolist() for side in ("left", "right"))
         found = [pair in guesses for pair in zip(*both, strict=True)]
-        return np.array(found, bool) & (self.site["kind"] == "api")
+        return np.asarray(np.array(found, bool) & (self.site["kind"] == "api"), bool)
 
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}

@@ -36,6 +36,8 @@ class _Call:
     frame: FrameType | None = None
     recomputes: _Call | None = None
     is_recompute: bool = False
+    segment: int = 0  # that is checkpointed, from 1
+    run: int = -1  # the backward pass that computes it again
     origins: list[tuple[str, Any]] = field(default_factory=list)
     inputs: list[tuple[str, int]] = field(default_factory=list)
     outputs: list[tuple[str, int]] = field(default_factory=list)
@@ -79,11 +81,15 @@ class Recorder:
         self._threads: dict[int, int] = {}
         self._open: dict[int, list[_Call]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}
+        self._met: set[tuple[int, str]] = set()
         self._watched: dict[int, _Watched] = {}
         self._hooked: set[int] = set()
         self._passes: Counter[Any] = Counter()
         self._calls: dict[str, list[_Call]] = defaultdict(list)
         self._recomputed: set[int] = set()
+        self._turns: Counter[tuple[int, int, str]] = Counter()
+        self._begun_anew: dict[int, int] = {}
+        self._hooked_again: set[int] = set()
         self._owned: dict[str, int] = {}
         self._stacks = Stacks()
         self._settings: dict[str, str] = {}
@@ -92,6 +98,7 @@ class Recorder:
         self._contexts = ExitStack()
         self._called: Counter[str] = Counter()
         self._layers: list[SeenLayer] = []
+        self._home = threading.get_ident()
         self._kinds: dict[str, str] = {}
         self._in_optimizer = False
         self._had_gradients = False
@@ -116,8 +123,9 @@ class Recorder:
 
     def install(self) -> None:
         """Register everything; if a part fails, what was registered before is taken away."""
-        with ExitStack() as undo:
+        with ExitStack() as undo, self.adapter.quiet():
             undo.callback(self.remove)
+            self._home = threading.get_ident()
             self._layers = self.find_layers()
             if self.plan.compiled == "eager":
                 self._contexts.enter_context(self.adapter.eager())
@@ -127,6 +135,9 @@ class Recorder:
                 self._handles += self.adapter.watch_optimizers(self._enter_optimizer, self._leave)
                 mode = self.adapter.watch_functions(self._begin_operator, self._end_operator)
                 self._contexts.enter_context(mode)
+            self._contexts.enter_context(
+                self.adapter.undisturbed(self._layers, self.plan.operators, self.miss)
+            )
             undo.pop_all()
 
     def _install_layer(self, layer: SeenLayer) -> None:
@@ -134,16 +145,20 @@ class Recorder:
         site = Site("module", layer.path)
         is_wanted = self.plan.names is None or self.plan.names(site)
         if layer.has_forward and (is_wanted or self.plan.operators):
-            handles = self.adapter.watch_calls(
-                layer, *self._hooks(layer, is_wanted and self.plan.modules)
-            )
+            handles = self.adapter.watch_calls(layer, *self._hooks(layer, is_wanted))
             self._handles += handles
             if not handles:
                 self.miss("unhookable", layer.path)
+                self._called[layer.path] += 1  # for all that can be known
         for owned in self.adapter.owned(layer):
-            self._parameters.setdefault(id(self.adapter.identity(owned.tensor)), owned)
-            if is_wanted and owned.role == "parameter" and self.plan.gradients:
-                self._watch_parameter(layer, owned)
+            self._meet_owned(layer, owned, is_wanted)
+
+    def _meet_owned(self, layer: SeenLayer, owned: Owned, is_wanted: bool) -> None:
+        key = id(self.adapter.identity(owned.tensor))
+        self._parameters.setdefault(key, owned)
+        self._met.add((key, layer.path))
+        if is_wanted and owned.role == "parameter" and self.plan.gradients:
+            self._watch_parameter(layer, owned)
 
     def remove(self) -> None:
         """Take everything away; calls that are open are closed as broken off."""
@@ -157,6 +172,8 @@ class Recorder:
             for handle in (*self._handles, *self._of_step):
                 handle.remove()
             self._handles, self._of_step, self._layers = [], [], []
+            self._parameters.clear()
+            self._met.clear()
 
     def forget_step(self) -> None:
         """Read what is pending, say what is missing, and begin anew with the next step."""
@@ -172,6 +189,9 @@ class Recorder:
         self._passes.clear()
         self._calls.clear()
         self._recomputed.clear()
+        self._turns.clear()
+        self._begun_anew.clear()
+        self._hooked_again.clear()
         self._owned.clear()
         self._had_gradients = self._is_after_gradients = False
 
@@ -213,8 +233,8 @@ class Recorder:
 
     # Calls of modules
 
-    def _hooks(self, layer: SeenLayer, keeps: bool) -> tuple[Any, Any]:
-        path, module = layer.path, layer.module
+    def _hooks(self, layer: SeenLayer, is_wanted: bool) -> tuple[Any, Any]:
+        path, module, keeps = layer.path, layer.module, is_wanted and self.plan.modules
         site = Site("module", path)
 
         def before(
@@ -228,11 +248,13 @@ class Recorder:
                 stack = self._stack(frame)
                 call = _Call(self._next(), path, "module", site, keeps, frame)
                 self._note_recompute(call, stack)
+                if self.plan.operators and threading.get_ident() != self._home:
+                    self.miss("other_thread", path)
                 self._put_settings(layer)
                 facts = {"layer": layer.layer, "training": bool(getattr(module, "training", False))}
                 self._put_call(self._begin(call, stack, facts, state, args, keywords))
-                if keeps and self.plan.parameters and not call.is_recompute:
-                    self._read_owned(layer, call)
+                if not call.is_recompute:
+                    self._read_owned(layer, call, is_wanted)
                 stack.append(call)
 
         def after(
@@ -347,20 +369,49 @@ class Recorder:
 
     def _note_recompute(self, call: _Call, stack: list[_Call]) -> None:
         """Find the call that this one computes again for a backward pass."""
+        found = self.adapter.segment(call.frame, stack[-1].frame if stack else None)
+        call.segment = found[0] if found else stack[-1].segment if stack else 0
         if stack:
             call.is_recompute = stack[-1].is_recompute
-        elif call.path in self.networks:
-            self._is_after_gradients = False
         else:
-            again = self._is_after_gradients and bool(self._calls[call.path])
+            is_root = call.path in self.networks
+            again = not is_root and self._is_after_gradients and bool(self._calls[call.path])
             call.is_recompute = self.adapter.is_recomputing(again)
-        if not call.is_recompute:
-            return
-        left = [c for c in self._calls[call.path] if c.number not in self._recomputed]
-        if left:
-            # Segments are computed again from the last to the first.
-            call.recomputes = left[-1]
-            self._recomputed.add(left[-1].number)
+            if is_root and not call.is_recompute:
+                self._is_after_gradients = False
+        if call.is_recompute:
+            call.run = found[1] if found else stack[-1].run if stack else -1
+            call.recomputes = self._first_of(call)
+
+    def _first_of(self, call: _Call) -> _Call | None:
+        """The call that one computes again."""
+        earlier = self._calls[call.path]
+        if call.segment:
+            # Within a segment they come in the order in which they came first.
+            segment = self._first_segment(call, earlier)
+            same = [each for each in earlier if each.segment == segment]
+            key = call.run, call.segment, call.path
+            turn = self._turns[key]
+            self._turns[key] += 1
+            return same[turn] if turn < len(same) else None
+        # Where nothing tells of segments: they are computed again from the last to the first.
+        left = [each for each in earlier if each.number not in self._recomputed]
+        if not left:
+            return None
+        self._recomputed.add(left[-1].number)
+        return left[-1]
+
+    def _first_segment(self, call: _Call, earlier: list[_Call]) -> int:
+        """The segment as it ran first: one inside another is begun anew with the outer one."""
+        known = {each.segment for each in earlier}
+        if call.segment in known or call.segment in self._begun_anew:
+            return self._begun_anew.get(call.segment, call.segment)
+        inner = known - {0}
+        if len(inner) != 1:
+            if inner:
+                self.miss("recomputed_ambiguous", call.path)
+            return -1
+        return self._begun_anew.setdefault(call.segment, inner.pop())
 
     # Operators
 
@@ -471,7 +522,11 @@ class Recorder:
         numbers = dict(original.outputs)
         for slot, leaf in leaves:
             number = numbers.get(slot)
-            if number is not None and number not in self._hooked and self.adapter.is_tensor(leaf):
+            if number is None or not self.adapter.is_tensor(leaf):
+                continue
+            # Each time it is computed again it is in a new graph.
+            if number not in self._hooked or number in self._hooked_again:
+                self._hooked_again.add(number)
                 self._watch(leaf, number, f"{call.path}.{slot}")
 
     def _gradient(self, gradient: Any, number: int, where: str) -> None:
@@ -486,7 +541,10 @@ class Recorder:
             said = {"own_gradient": number, "slot": slot}
             self._receive(gradient, path, slot, said, (number, slot))
 
-        self._of_step += self.adapter.watch_own_parts(call.origins, outputs, receive)
+        handles = self.adapter.watch_own_parts(call.origins, outputs, receive)
+        if handles is None:
+            self.miss("graph_too_large", path)
+        self._of_step += handles or []
 
     def _watch_parameter(self, layer: SeenLayer, owned: Owned) -> None:
         said = {"gradient_of_parameter": owned.name, "layer_path": layer.path, "leaf": owned.leaf}
@@ -532,9 +590,14 @@ class Recorder:
 
     # What belongs to a layer
 
-    def _read_owned(self, layer: SeenLayer, call: _Call) -> None:
+    def _read_owned(self, layer: SeenLayer, call: _Call, is_wanted: bool) -> None:
         """Read a layer's parameters and buffers as they are before the call."""
         for owned in self.adapter.owned(layer):
+            key = id(self.adapter.identity(owned.tensor))
+            if (key, layer.path) not in self._met:
+                self._meet_owned(layer, owned, is_wanted)  # it was lazy, or another one before
+            if not call.is_recorded or not self.plan.parameters:
+                continue
             keep = self.plan.kept(call.site, owned.role, owned.leaf)
             if keep is None:
                 continue

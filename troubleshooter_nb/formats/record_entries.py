@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.msprobe import (
     MsprobeCall,
@@ -335,7 +335,9 @@ class _Rank:
         source = _source(self.recorded.source_of(number), value.facts)
         statistics = _statistics(value.figures)
         shape = value.facts.get("shape")
-        reason = "" if source or statistics else str(value.figures.get("reason", ""))
+        reason = "" if source or statistics else value.figures.get("reason", "")
+        if reason and not isinstance(reason, Message):
+            reason = Foreign(reason)  # as the file says it
         if source is None and not statistics and not reason:
             reason = Message("recorder.value_lost")
         entry = Entry(

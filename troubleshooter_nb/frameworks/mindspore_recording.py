@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import Any
 
@@ -372,6 +372,18 @@ def watch_optimizers(enter: Callable[[], None], leave: Callable[[], None]) -> li
 
         bases.append(Optimizer)
     return [_OptimizerWatch(base, enter, leave) for base in bases]
+
+
+def undisturbed(
+    layers: Sequence[SeenLayer], operators: bool, miss: Callable[[str, str], None]
+) -> AbstractContextManager[None]:
+    """Nothing to do: hooks change no choice of a kernel."""
+    return nullcontext()
+
+
+def segment(frame: FrameType | None, until: FrameType | None) -> tuple[int, int] | None:
+    """None: nothing tells one recomputed part from another."""
+    return None
 
 
 def facts(tensor: Any) -> ValueFacts:

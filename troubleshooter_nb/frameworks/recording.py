@@ -107,6 +107,15 @@ class Recording(Protocol):
     def watch_calls(self, layer: SeenLayer, before: Before, after: After) -> list[Handle]:
         """Have the two called around each call of a layer; nothing if it cannot be registered."""
 
+    def undisturbed(
+        self, layers: Sequence[SeenLayer], operators: bool, miss: Callable[[str, str], None]
+    ) -> AbstractContextManager[None]:
+        """A context in which the framework chooses its kernels as if nothing were watched.
+
+        Entered after everything is registered. ``miss("fast_path", path)`` is told of what cannot
+        be seen for it.
+        """
+
     def watch_functions(
         self,
         begin: Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any],
@@ -188,10 +197,10 @@ class Recording(Protocol):
         origins: Sequence[tuple[str, Any]],
         outputs: Iterable[Any],
         receive: Callable[[str, Any], None],
-    ) -> list[Handle]:
+    ) -> list[Handle] | None:
         """Have ``receive(slot, gradient)`` called with what one call adds to its inputs' gradients.
 
-        Nothing where the framework, or this call, cannot tell.
+        Nothing where the framework, or this call, cannot tell; None where there is too much of it.
         """
 
     def is_view(self, tensor: Any) -> bool:
@@ -202,6 +211,14 @@ class Recording(Protocol):
 
         `again` says that gradients have arrived since the network was called and that what runs
         was called before: where the framework tells nothing, that is what recomputation looks like.
+        """
+
+    def segment(self, frame: FrameType | None, until: FrameType | None) -> tuple[int, int] | None:
+        """What tells the checkpointed segment in which a call runs, and which run of it.
+
+        Looked for in the frames from `frame` to before `until`. The first number is the same when
+        the segment is computed again; the second is that of the backward pass. None outside of
+        segments, or where the framework does not tell.
         """
 
     def owned(self, layer: SeenLayer) -> list[Owned]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any
+import weakref
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from types import FrameType
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch._compile import _disable_dynamo
-from torch._dynamo.eval_frame import OptimizedModule
 from torch.jit._trace import TopLevelTracedModule, TracedModule
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.optim import optimizer
 from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils import checkpoint
+from torch.utils._python_dispatch import _disable_current_modes
 
 from troubleshooter_nb.errors import ArgumentError
-from troubleshooter_nb.frameworks import torch_
+from troubleshooter_nb.frameworks import torch_, torch_statistics
 from troubleshooter_nb.frameworks.recording import (
     After,
     ApiCall,
@@ -32,10 +36,10 @@ from troubleshooter_nb.frameworks.recording import (
     ValueFacts,
 )
 from troubleshooter_nb.frameworks.settings import settings_of
-from troubleshooter_nb.frameworks.torch_statistics import measured, read_measured
+from troubleshooter_nb.frameworks.torch_statistics import read_measured
 from troubleshooter_nb.messages import Message
 
-__all__ = ["measured", "read_measured"]
+__all__ = ["read_measured"]
 
 NAME = "torch"
 MODULE_WORD = "Module"
@@ -77,7 +81,7 @@ def _walk(
     if id(module) in above:  # a module that holds itself
         return
     inner = _wrapped(module)
-    if inner is not None and not (isinstance(module, OptimizedModule) and compiled == "boundary"):
+    if inner is not None and not (_is_optimized(module) and compiled == "boundary"):
         _walk(inner, path, compiled, found, unseen, above | {id(module)})
         return
     found[module].append(path)
@@ -93,10 +97,21 @@ def _walk(
 
 def _wrapped(module: torch.nn.Module) -> torch.nn.Module | None:
     """The module that a wrapper hands its calls to; None for what is no wrapper."""
-    if isinstance(module, OptimizedModule):
-        inner: torch.nn.Module = module._orig_mod
-        return inner
+    if _is_optimized(module):
+        inner: Any = module._orig_mod
+        return cast("torch.nn.Module", inner)
     return module.module if isinstance(module, _WRAPPERS) else None
+
+
+def _is_optimized(module: torch.nn.Module) -> bool:
+    """Whether it is what ``torch.compile`` makes of a module."""
+    return _is_of("torch._dynamo.eval_frame", "OptimizedModule", module)
+
+
+def _is_of(module: str, name: str, value: Any) -> bool:
+    """Whether a value is of a class of a module that takes long to load: who has one has it."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, name))
 
 
 def _closed(module: torch.nn.Module, compiled: Compiled) -> str:
@@ -105,7 +120,7 @@ def _closed(module: torch.nn.Module, compiled: Compiled) -> str:
         return "traced"
     if isinstance(module, torch.jit.ScriptModule):
         return "scripted"
-    is_compiled = isinstance(module, OptimizedModule) or module._compiled_call_impl is not None
+    is_compiled = _is_optimized(module) or module._compiled_call_impl is not None
     return "compiled" if is_compiled and compiled == "boundary" else ""
 
 
@@ -124,13 +139,39 @@ def eager() -> AbstractContextManager[Any]:
     return stance
 
 
+class _Hook:
+    """A hook of ours; in a copy of the module, and in a pickled one, it does nothing."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self.call = call
+
+    def __call__(self, *args: Any) -> None:
+        self.call(*args)
+
+    def __reduce__(self) -> Any:
+        return _Hook, (_nothing,)
+
+
+def _nothing(*_: Any) -> None:
+    """What is left of a hook in a copy."""
+
+
+def _as_function(hook: Callable[..., None]) -> Callable[..., None]:
+    def function(*args: Any) -> None:
+        hook(*args)
+
+    return function
+
+
 def watch_calls(layer: SeenLayer, before: Before, after: After) -> list[Handle]:
     """Hooks of the module itself; none on scripted ones, which take no hooks."""
     running: list[Any] = []
 
     def enter(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         running.append(sys.exc_info()[1])
-        before(args, kwargs, sys._getframe(1))
+        before(args, kwargs, sys._getframe(2))
 
     def leave(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
         # A hook that is always called is told of an exception by nothing but this.
@@ -138,22 +179,130 @@ def watch_calls(layer: SeenLayer, before: Before, after: After) -> list[Handle]:
         error = sys.exc_info()[1]
         after(args, kwargs, output, error is not None and error is not earlier)
 
-    if layer.module._compiled_call_impl is not None and not isinstance(
-        layer.module, OptimizedModule
-    ):
+    first: Callable[..., None] = _Hook(enter)
+    last: Callable[..., None] = _Hook(leave)
+    if layer.module._compiled_call_impl is not None and not _is_optimized(layer.module):
         # Part of what is compiled: a hook that the compiler read would be compiled with it.
-        enter, leave = (_disable_dynamo(hook) for hook in (enter, leave))
+        first, last = (_disable_dynamo(_as_function(hook)) for hook in (first, last))
     handles: list[Handle] = []
     try:
-        handles.append(layer.module.register_forward_pre_hook(enter, with_kwargs=True))
-        handles.append(
-            layer.module.register_forward_hook(leave, with_kwargs=True, always_call=True)
-        )
-    except RuntimeError:  # a scripted module
+        handles.append(layer.module.register_forward_pre_hook(first, with_kwargs=True))
+        handles.append(layer.module.register_forward_hook(last, with_kwargs=True, always_call=True))
+    except BaseException as error:
         for handle in handles:
             handle.remove()
-        return []
+        if isinstance(error, RuntimeError):  # a scripted module
+            return []
+        raise
     return handles
+
+
+_FAST = (torch.nn.TransformerEncoder, torch.nn.TransformerEncoderLayer, torch.nn.MultiheadAttention)
+
+
+@contextmanager
+def undisturbed(
+    layers: Sequence[SeenLayer], operators: bool, miss: Callable[[str, str], None]
+) -> Iterator[None]:
+    """A context in which torch takes the fast paths of its transformers as if nothing watched.
+
+    They are left when a module inside has a hook, or when operators are seen, and give other
+    bits. So while one may be taken, what is inside has no hooks of ours, and is missing.
+    """
+    with ExitStack() as undo:
+        for layer in layers:
+            module: Any = layer.module
+            kinds = _FAST if operators else _FAST[1:2]
+            own = getattr(type(module), "forward", None)
+            is_whole = module._compiled_call_impl is None
+            if is_whole and own in [kind.forward for kind in kinds]:
+                undo.callback(_replace_forward(module, layer.path, miss))
+        yield
+
+
+class _Forward:
+    """Stands in front of a module's `forward` while recordings watch it."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.earlier = module, vars(module).get("forward")
+        self.forward = module.forward
+        self.told: list[Callable[[str], None]] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not _may_be_fast(self.module):
+            return self.forward(*args, **kwargs)
+        for tell in self.told:
+            tell("fast_path")
+        with _unwatched(self.module):
+            return self.forward(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return _forward_of, (self.module,)
+
+
+def _forward_of(module: Any) -> Any:
+    """What a copy of a watched module has in that place: its own `forward`."""
+    return type(module).forward.__get__(module)
+
+
+def _replace_forward(
+    module: Any, path: str, miss: Callable[[str, str], None]
+) -> Callable[[], None]:
+    found = vars(module).get("forward")
+    front = found if isinstance(found, _Forward) else _Forward(module)
+    module.forward = front
+
+    def tell(kind: str) -> None:
+        miss(kind, path)
+
+    def restore() -> None:
+        front.told.remove(tell)
+        if front.told or vars(module).get("forward") is not front:
+            return
+        if front.earlier is None:
+            del module.forward
+        else:
+            module.forward = front.earlier
+
+    front.told.append(tell)
+    return restore
+
+
+def _may_be_fast(module: Any) -> bool:
+    """Whether torch might choose the fast path, for which module and arguments decide."""
+    if module.training or not torch.backends.mha.get_fastpath_enabled():
+        return False
+    if torch.is_autocast_enabled() or torch.compiler.is_compiling():
+        return False
+    return not (torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()))
+
+
+@contextmanager
+def _unwatched(module: torch.nn.Module) -> Iterator[None]:
+    """Without our hooks in a module, and without our modes if there are no others."""
+    hooked: list[tuple[Any, str, Any]] = []
+    for inner in module.modules():
+        for kind in ("_forward_pre_hooks", "_forward_hooks"):
+            hooks = getattr(inner, kind)
+            left = OrderedDict(h for h in hooks.items() if not isinstance(h[1], _Hook))
+            if len(left) < len(hooks):
+                hooked.append((inner, kind, hooks))
+                setattr(inner, kind, left)
+    modes = [torch._C._get_function_stack_at(i) for i in range(_modes())]
+    taken = modes if all(isinstance(mode, _Functions) for mode in modes) else []
+    for _ in taken:
+        torch._C._pop_torch_function_stack()
+    try:
+        yield
+    finally:
+        for mode in taken:
+            torch._C._push_on_torch_function_stack(mode)
+        for inner, kind, hooks in hooked:
+            setattr(inner, kind, hooks)
+
+
+def _modes() -> int:
+    return torch._C._len_torch_function_stack()
 
 
 class _Functions(TorchFunctionMode):
@@ -275,13 +424,20 @@ def view_of(tensor: torch.Tensor) -> Any:
 
 
 class quiet:
-    """Function mode, gradients and autocast off; the caller's states come back."""
+    """Modes, gradients and autocast off; the caller's states come back."""
 
-    __slots__ = ("autocast", "grad", "mode")
+    __slots__ = ("autocast", "dispatch", "grad", "mode", "trace")
 
     def __enter__(self) -> None:
         self.mode = torch._C.DisableTorchFunction()
         self.mode.__enter__()
+        # Modes of the user's, such as one that counts operations or makes fake tensors.
+        self.dispatch = _disable_current_modes() if torch._C._len_torch_dispatch_stack() else None
+        if self.dispatch is not None:
+            self.dispatch.__enter__()
+        self.trace = torch._C._get_tracing_state()  # of torch.jit.trace
+        if self.trace is not None:
+            torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
         self.grad = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
         self.autocast = []
@@ -295,6 +451,10 @@ class quiet:
         for device in self.autocast:
             torch.set_autocast_enabled(device, True)
         torch._C._set_grad_enabled(self.grad)
+        if self.trace is not None:
+            torch._C._set_tracing_state(self.trace)  # type: ignore[attr-defined]
+        if self.dispatch is not None:
+            self.dispatch.__exit__(*error)
         self.mode.__exit__(*error)
 
 
@@ -304,10 +464,53 @@ def _devices() -> tuple[str, ...]:
     return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
 
 
-def copied(tensor: torch.Tensor) -> np.ndarray:
-    """Values on the host; what was expanded is stored once and expanded again by its strides."""
+def _refuse_without_values(tensor: torch.Tensor) -> None:
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise ArgumentError(Message("frameworks.functorch_tensor"))
+    if _is_of("torch._subclasses.fake_tensor", "FakeTensor", tensor) or tensor.is_meta:
+        raise ArgumentError(Message("frameworks.meta_tensor"))
+    if tensor.is_nested:
+        raise ArgumentError(Message("frameworks.ragged_tensor"))
+
+
+class _refusing:
+    """Makes a reason of what a tensor of somebody's own class raises when it is looked at."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        is_own = type(self.tensor) in (torch.Tensor, torch.nn.Parameter)
+        if isinstance(error, RuntimeError | TypeError) and not is_own:
+            name = _dtype_name(self.tensor.dtype)
+            raise ArgumentError(Message("frameworks.no_array", dtype=name, why=error)) from error
+
+
+def measured(tensor: torch.Tensor, fingerprint: bool) -> Any:
+    """Statistics that were begun, of sparse and quantized tensors as of their plain values."""
+    _refuse_without_values(tensor)
+    with _refusing(tensor):
+        plain = tensor.detach()
+        if plain.is_quantized:
+            plain = plain.dequantize()
+        if plain.layout != torch.strided:
+            plain = plain.to_dense()
+        return torch_statistics.measured(plain, fingerprint)
+
+
+def copied(tensor: torch.Tensor) -> np.ndarray:
+    """Values on the host; what was expanded is stored once and expanded again by its strides."""
+    _refuse_without_values(tensor)
+    with _refusing(tensor):
+        return _copied(tensor)
+
+
+def _copied(tensor: torch.Tensor) -> np.ndarray:
     expanded = _expanded(tensor)
     if not expanded:
         return np.ascontiguousarray(torch_.to_numpy(tensor)).reshape(tuple(tensor.shape))
@@ -329,7 +532,7 @@ def _expanded(tensor: torch.Tensor) -> list[int]:
 
 def watch_gradient(tensor: torch.Tensor, receive: Callable[[Any], None]) -> Handle | None:
     """A hook of the tensor as it is now; one that is changed in place later has another."""
-    if not tensor.requires_grad:
+    if not tensor.requires_grad or _is_cut_off(tensor):
         return None
 
     def hook(gradient: torch.Tensor) -> None:
@@ -344,9 +547,23 @@ def is_gradient_due(tensor: torch.Tensor) -> bool:
     return True
 
 
+def _is_cut_off(tensor: torch.Tensor) -> bool:
+    """Whether it is a view that was written in a way that leaves it no gradient.
+
+    To ask for its node is an error then, but to have such a view is none.
+    """
+    if not tensor._is_view():
+        return False
+    try:
+        _ = tensor.grad_fn
+    except RuntimeError:
+        return True
+    return False
+
+
 def origin(tensor: torch.Tensor) -> Any:
     """The node and the number of its output that the tensor is, as the graph knows it."""
-    if not tensor.requires_grad:
+    if not tensor.requires_grad or _is_cut_off(tensor):
         return None
     if tensor.grad_fn is not None:
         return tensor.grad_fn, tensor.output_nr
@@ -359,23 +576,52 @@ def watch_own_parts(
     origins: list[tuple[str, Any]],
     outputs: Iterable[torch.Tensor],
     receive: Callable[[str, Any], None],
-) -> list[Handle]:
-    """Hooks of the nodes inside the call that lead to its inputs."""
+) -> list[Handle] | None:
+    """Hooks of the nodes inside the call that lead to its inputs; None if it has too many."""
     slots: dict[Any, list[str]] = defaultdict(list)
     for slot, edge in origins:
         slots[edge].append(slot)
     edges = _edges_to(slots, outputs)
     if edges is None:
-        return []
+        return None
     handles: list[Handle] = []
-    counts: dict[Any, int] = defaultdict(int)
-    for _, found in edges:
-        for _, edge in found:
-            counts[edge] += 1
-    sums: dict[Any, Any] = {}
+    sums = _Sums([edge for _, found in edges for _, edge in found], slots, receive)
+    for node, found in edges:
 
-    def arrived(edge: Any, gradient: Any) -> None:
-        counts[edge] -= 1
+        def hook(to_inputs: Any, of_outputs: Any, found: list[tuple[int, Any]] = found) -> None:
+            for number, edge in found:
+                sums.add(edge, to_inputs[number] if number < len(to_inputs) else None)
+
+        handles.append(node.register_hook(hook))
+    return handles
+
+
+class _Sums:
+    """Adds up what the nodes inside a call give to each of its inputs, in each backward pass."""
+
+    def __init__(
+        self, edges: list[Any], slots: Mapping[Any, list[str]], receive: Callable[[str, Any], None]
+    ) -> None:
+        self._slots, self._receive = slots, receive
+        self._counts: dict[Any, int] = defaultdict(int)
+        for edge in edges:
+            self._counts[edge] += 1
+        # By the backward pass: what is still to come, and the sums so far.
+        self._passes: dict[int, tuple[dict[Any, int], dict[Any, Any]]] = {}
+
+    def add(self, edge: Any, gradient: Any) -> None:
+        """Take what one node gives."""
+        if self._counts[edge] == 1:
+            self._give(edge, gradient)
+            return
+        run = torch._C._current_graph_task_id()
+        if run not in self._passes:
+            self._passes[run] = dict(self._counts), {}
+            # A node that this pass does not reach gives nothing: the end tells.
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(functools.partial(self._finish, run))
+        left, sums = self._passes[run]
+        left[edge] -= 1
         earlier = sums.pop(edge, None)
         if earlier is not None and gradient is not None:
             # In the order in which the engine itself adds them up.
@@ -383,27 +629,27 @@ def watch_own_parts(
                 gradient = earlier + gradient
         elif gradient is None:
             gradient = earlier
-        if counts[edge]:
+        if left[edge]:
             sums[edge] = gradient
-        elif gradient is not None:
-            for slot in slots[edge]:
-                receive(slot, gradient)
+        else:
+            self._give(edge, gradient)
 
-    for node, found in edges:
+    def _finish(self, run: int) -> None:
+        _, sums = self._passes.pop(run, ({}, {}))
+        for edge, gradient in sums.items():
+            self._give(edge, gradient)
 
-        def hook(to_inputs: Any, of_outputs: Any, found: list[tuple[int, Any]] = found) -> None:
-            for number, edge in found:
-                arrived(edge, to_inputs[number] if number < len(to_inputs) else None)
-
-        handles.append(node.register_hook(hook))
-    return handles
+    def _give(self, edge: Any, gradient: Any) -> None:
+        if gradient is not None:
+            for slot in self._slots[edge]:
+                self._receive(slot, gradient)
 
 
 def _edges_to(
     wanted: Mapping[Any, Any], outputs: Iterable[torch.Tensor]
 ) -> list[tuple[Any, list[tuple[int, Any]]]] | None:
     """Nodes of a call's graph with the numbers of their edges to its inputs; None if too many."""
-    nodes = [t.grad_fn for t in outputs if t.grad_fn is not None]
+    nodes = [t.grad_fn for t in outputs if not _is_cut_off(t) and t.grad_fn is not None]
     stops = {node for node, _ in wanted}
     seen: set[Any] = set()
     edges = []
@@ -429,6 +675,31 @@ def is_view(tensor: torch.Tensor) -> bool:
 def is_recomputing(again: bool) -> bool:
     """Whether a backward pass of this thread is running."""
     return torch._C._current_graph_task_id() != -1
+
+
+_segments: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_count_of_segments = itertools.count(1)
+_CHECKPOINT = vars(checkpoint)
+
+
+def segment(frame: FrameType | None, until: FrameType | None) -> tuple[int, int] | None:
+    """Number of the checkpointed segment that runs, and of the backward pass or -1.
+
+    The first run of a segment and those that compute it again hold one object in common.
+    """
+    while frame is not None and frame is not until:
+        if frame.f_globals is _CHECKPOINT:
+            names = frame.f_locals
+            generator = names.get("gen")
+            if generator is not None and generator.gi_frame is not None:
+                names = generator.gi_frame.f_locals
+            for name in ("ctx", "new_frame", "frame"):
+                if name in names:
+                    number = _segments.get(names[name]) or next(_count_of_segments)
+                    _segments[names[name]] = number
+                    return number, torch._C._current_graph_task_id()
+        frame = frame.f_back
+    return None
 
 
 def owned(layer: SeenLayer) -> list[Owned]:

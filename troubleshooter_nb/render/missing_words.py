@@ -77,6 +77,8 @@ KINDS: Mapping[str, Kind] = {
     "recomputed_ambiguous": Kind(
         "recording.recomputed_ambiguous", "recording.recomputed_ambiguous_cure"
     ),
+    "fast_path": Kind("recording.fast_path", "recording.fast_path_cure", "net.train()", tone=""),
+    "graph_too_large": Kind("recording.graph_too_large", "recording.graph_too_large_cure", tone=""),
     "no_values": Kind("recording.no_values", "recording.no_values_cure"),
     "over_limit": Kind(
         "recording.over_limit", "recording.over_limit_cure", 'tnb.record(net, to="folder")'

@@ -40,6 +40,7 @@ from troubleshooter_nb.thresholds import (
     FEWEST_OUTPUTS,
     LONG_WINDOW,
     OTHER_KERNEL,
+    SAME_SUM,
     UNLIKE,
 )
 
@@ -341,7 +342,24 @@ def _finished(
         known_border = "padding_mode" in settings or not max(geometry.before)
         if number == 0 and sizes is not None and case.thorough and not known_border:
             fits += _other_borders(case, geometry, said)
-    return ranked(fits)
+    return _plainest_first(ranked(fits))
+
+
+def _plainest_first(fits: list[Fit]) -> list[Fit]:
+    """Fits by residual; of those that are one and the same sum, the plainest geometry first.
+
+    In a small image with a circular border the kernel turned round and spread is the kernel as it
+    is, up to the order of a sum.
+    """
+    same = fits[0].residual * SAME_SUM if fits else 0.0
+
+    def effort(fit: Fit) -> tuple[bool, bool, int]:
+        if fit.residual > same:
+            return True, False, 0  # sorted stably: the order of residuals stays
+        spread = str(fit.settings.get("dilation", "1")).split(", ")
+        return False, fit.settings.get("kernel") != "as stored", sum(map(int, spread))
+
+    return sorted(fits, key=effort)
 
 
 def _sums(case: _Case, windows: np.ndarray) -> Sums:
