@@ -565,14 +565,13 @@ class Recorder:
             return
         with self._lock, self.adapter.quiet():
             self._had_gradients = self._is_after_gradients = True
-            call = _Call(-1, path, "module", Site("module", path), True)
-            number = self._value(gradient, call, "gradient", slot)
-            if number is None:
+            keep = self.plan.kept(Site("module", path), "gradient", slot)
+            if keep is None:
                 return
-            number_of_pass = self._passes[key]
+            turn = {"pass": self._passes[key], "step": self.step, "run": self.run}
             self._passes[key] += 1
-            event = {**said, "pass": number_of_pass, "value": number}
-            self.sink.put({**event, "step": self.step, "run": self.run})
+            where = f"{path}.{slot}" if path else slot
+            self.values.number(gradient, keep, where, "gradient", said={**said, **turn})
 
     def _miss_gradients(self) -> None:
         """Note the values whose gradient did not arrive although others did."""

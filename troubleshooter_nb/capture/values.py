@@ -13,6 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.capture.plan import Event, Sink
 from troubleshooter_nb.capture.selection import Keep
+from troubleshooter_nb.formats.record_layout import packed
 from troubleshooter_nb.frameworks.recording import Recording
 from troubleshooter_nb.messages import message_of
 from troubleshooter_nb.naming import Role
@@ -56,13 +57,23 @@ class Values:
         self._next = 0
         self._known: dict[int, _Known] = {}
         self._memory: dict[Any, tuple[Any, int]] = {}
+        self._contents: dict[Any, tuple[Any, Any]] = {}
         self._pending: list[tuple[int, Any]] = []
         self._random: tuple[bytes, int] = (b"", -1)
 
-    def number(self, tensor: Any, keep: Keep, where: str, role: Role, owned: Role = "") -> int:
+    def number(
+        self,
+        tensor: Any,
+        keep: Keep,
+        where: str,
+        role: Role,
+        owned: Role = "",
+        said: Mapping[str, Any] | None = None,
+    ) -> int:
         """Number of the value that a tensor holds now, which is kept when it is met first.
 
-        `role` is what it is met as, `owned` what it is to the layer that owns it.
+        `role` is what it is met as, `owned` what it is to the layer that owns it. What is `said` of
+        the value, such as whose gradient it is, is written with it.
         """
         thing, version = self._adapter.identity(tensor), self._adapter.version(tensor)
         key = id(thing)
@@ -77,10 +88,14 @@ class Values:
             if known.keep != keep and known.keep != "tensor":
                 self._store({"value": known.number}, tensor, keep, where, held)
                 self._known[key] = known._replace(keep=keep)
+            if said:
+                self._sink.put({**said, "value": known.number})
             return known.number
         number = self._take_number()
         self.counts["gradients" if role == "gradient" else "values"] += 1
         event = self._event(tensor, number, "gradient" if role == "gradient" else owned)
+        if said:
+            event.update(said)
         self._known[key] = _Known(weakref.ref(thing), version, number, keep, mark)
         self._store(event, tensor, keep, where, held)
         return number
@@ -105,6 +120,7 @@ class Values:
         """Know no tensor any more: whatever is met is read anew."""
         self._known.clear()
         self._memory.clear()
+        self._contents.clear()
 
     def _take_number(self) -> int:
         self._next += 1
@@ -153,11 +169,25 @@ class Values:
             self._sink.put({**event, "reason": message_of(error)})
 
     def _store_statistics(self, event: Event, tensor: Any, held: Any) -> None:
-        measured = self._adapter.measured(tensor, True) if held is None else held
+        measured = self._measured(tensor) if held is None else held
+        if isinstance(measured, Mapping):  # nothing to wait for
+            self._sink.put({**event, **_as_event(measured)})
+            return
         self._sink.put(event)
         self._pending.append((event["value"], measured))
         if len(self._pending) >= _MOST_PENDING:
             self.drain()
+
+    def _measured(self, tensor: Any) -> Any:
+        """Statistics of a tensor; those of an equal view of the same memory serve again."""
+        key = self._adapter.contents(tensor)
+        if key is None:
+            return self._adapter.measured(tensor, True)
+        known = self._contents.get(key)
+        if known is None or known[0]() is None:
+            thing = weakref.ref(self._adapter.identity(tensor))
+            known = self._contents[key] = (thing, self._adapter.measured(tensor, True))
+        return known[1]
 
     def _store_sample(self, number: int, array: np.ndarray) -> None:
         stride = max(1, math.ceil(array.size / RECORDED_SAMPLE))
@@ -194,5 +224,5 @@ def _as_event(figures: Mapping[str, Any]) -> Event:
     rest = {name: value for name, value in figures.items() if name != "fingerprint"}
     said: Event = {"statistics": rest}
     if "fingerprint" in figures:
-        said["fingerprint"] = [float(value) for value in figures["fingerprint"]]
+        said["fingerprint"] = packed(figures["fingerprint"])
     return said

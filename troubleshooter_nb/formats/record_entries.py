@@ -12,7 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
+from troubleshooter_nb.formats.record_layout import FORMAT as FORMAT
+from troubleshooter_nb.formats.record_layout import unpacked
 from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.msprobe import (
     MsprobeCall,
@@ -25,7 +28,6 @@ from troubleshooter_nb.render.missing_words import MissingRow, in_order, note_of
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
-FORMAT = "tnb-record/1"
 
 _STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 Event = Mapping[str, Any]
@@ -178,6 +180,8 @@ class _Rank:
         """Put one event where it belongs."""
         for kind in _KINDS:
             if kind in event:
+                if kind in _OF_GRADIENTS and "dtype" in event:
+                    self._take_value(event)  # met first as a gradient: one line says both
                 _KINDS[kind](self, event)
                 return
 
@@ -355,7 +359,7 @@ class _Rank:
             layer=layer,
             parent=parent,
             stack=stack,
-            fingerprint=tuple(value.figures.get("fingerprint", ())),
+            fingerprint=_fingerprint(value.figures),
         )
         self.found.append(entry)
         for sample in self._samples.get(number, ()):
@@ -438,11 +442,10 @@ class _Rank:
         return [note_of(row) for row in missing_rows(self._missing)]
 
 
+_OF_GRADIENTS = ("own_gradient", "gradient_of", "gradient_of_parameter")
 _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
     "ended": _Rank._take_end,
-    "own_gradient": _Rank._take_gradient,
-    "gradient_of": _Rank._take_gradient,
-    "gradient_of_parameter": _Rank._take_gradient,
+    **dict.fromkeys(_OF_GRADIENTS, _Rank._take_gradient),
     "owner": _Rank._take_owner,
     # After what also says a value or a call.
     "settings": _Rank._take_settings,
@@ -469,6 +472,12 @@ def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:
     if source is None or source.shape == shape or len(source.shape) != len(shape):
         return source
     return BroadcastSource(source, shape)
+
+
+def _fingerprint(figures: Mapping[str, Any]) -> tuple[float, ...]:
+    """The fingerprint of a value; empty where there is none."""
+    found = unpacked(figures.get("fingerprint") or ())
+    return found if len(found) == NUMBERS else ()
 
 
 def _statistics(figures: Mapping[str, Any]) -> dict[str, float]:

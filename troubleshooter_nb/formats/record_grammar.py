@@ -84,7 +84,8 @@ _TYPES: dict[str, frozenset[type]] = {
     **dict.fromkeys(("training", "grad", "recompute"), _TRUTH | _NOTHING),
     **dict.fromkeys(("parent", "stack", "crc32"), _WHOLE | _NOTHING),
     **dict.fromkeys(("args", "keywords", "out", "names", "shape"), _LIST),
-    **dict.fromkeys(("where", "strides", "fingerprint"), _LIST | _NOTHING),
+    **dict.fromkeys(("where", "strides"), _LIST | _NOTHING),
+    "fingerprint": _LIST | _TEXT | _NOTHING,
     **dict.fromkeys(("values", "missing", "end"), _OBJECT),
     "statistics": _OBJECT | _NOTHING,
 }
@@ -94,7 +95,7 @@ _INSIDE: dict[str, _Check] = {
     **dict.fromkeys(("keywords", "names", "where"), _all(_is_text)),
     "shape": _all(_is_count),
     "strides": _all(is_whole_number),
-    "fingerprint": _all(_is_number),
+    "fingerprint": lambda values: isinstance(values, str) or _all(_is_number)(values),
     "statistics": _are_statistics,
     "missing": is_event,
 }

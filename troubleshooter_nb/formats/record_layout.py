@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
 import zlib
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,3 +128,20 @@ def as_written(value: Any) -> Any:
 def _parts(value: dict[str, Any]) -> dict[str, Any]:
     """The parts of an object as they were written."""
     return {printable(key): as_written(one) for key, one in value.items()}
+
+
+def packed(numbers: Sequence[float]) -> str:
+    """Numbers as base64 of float64, lowest byte first: their digits take ten times as long."""
+    return b64encode(struct.pack(f"<{len(numbers)}d", *numbers)).decode()
+
+
+def unpacked(text: str | Sequence[float]) -> tuple[float, ...]:
+    """What `packed` made a text of; numbers as they are, and nothing where the text is damaged."""
+    if not isinstance(text, str):
+        return tuple(text)
+    try:
+        stored = b64decode(text, validate=True)
+    except ValueError:
+        return ()
+    count, odd = divmod(len(stored), 8)
+    return () if odd else struct.unpack(f"<{count}d", stored)

@@ -390,7 +390,8 @@ def facts(tensor: Any) -> ValueFacts:
     """What a tensor is; works for tensors without values too."""
     shape = tuple(int(length) for length in tensor.shape)
     try:
-        strides = tuple(int(step) for step in tensor.stride())
+        in_order = tensor.is_contiguous()
+        strides = () if in_order else tuple(int(step) for step in tensor.stride())
     except (AttributeError, TypeError, ValueError, RuntimeError):  # of unknown lengths
         strides = ()
     device = getattr(tensor, "device", None) or mindspore.get_context("device_target")
@@ -431,6 +432,11 @@ def view_of(tensor: Any) -> Any:
         return tensor.untyped_storage().data_ptr() or None
     except (AttributeError, TypeError, ValueError, RuntimeError):  # older versions; no memory yet
         return None
+
+
+def contents(tensor: Any) -> Any:
+    """None: nothing tells whether the memory was written since."""
+    return None
 
 
 def copied(tensor: Any) -> np.ndarray:

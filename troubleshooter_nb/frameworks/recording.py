@@ -58,7 +58,7 @@ class ValueFacts(NamedTuple):
 
     dtype: str
     shape: tuple[int, ...]
-    strides: tuple[int, ...]  # in elements; () where unknown
+    strides: tuple[int, ...]  # in elements; () in C order or where unknown
     device: str
 
 
@@ -152,6 +152,12 @@ class Recording(Protocol):
     def view_of(self, tensor: Any) -> Any:
         """A tensor object or key shared by all views of one memory; None if nothing tells."""
 
+    def contents(self, tensor: Any) -> Any:
+        """A key that is the same for tensors of one memory whose values in C order are the same.
+
+        As long as one of them lives. None where nothing tells, or for any other order.
+        """
+
     def quiet(self) -> AbstractContextManager[None]:
         """A context for the recorder's own operations: not seen, no gradients, no autocast."""
 
@@ -166,6 +172,8 @@ class Recording(Protocol):
 
     def measured(self, tensor: Any, fingerprint: bool) -> Any:
         """Statistics of a tensor, begun but not waited for; for `read_measured`.
+
+        A mapping is finished, and what `read_measured` would give.
 
         Raises
         ------

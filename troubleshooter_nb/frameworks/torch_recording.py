@@ -403,11 +403,29 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def facts(tensor: torch.Tensor) -> ValueFacts:
-    """Dtype, shape, strides and device."""
+    """Dtype, shape, device and, where the values are not in C order, strides."""
     shape = tuple(tensor.shape) if not tensor.is_nested else ()
     plain = tensor.layout == torch.strided and not tensor.is_nested
-    strides = tensor.stride() if plain else ()
-    return ValueFacts(_dtype_name(tensor.dtype), shape, strides, str(tensor.device))
+    strides = tensor.stride() if plain and not tensor.is_contiguous() else ()
+    return ValueFacts(_dtype_name(tensor.dtype), shape, strides, _device_name(tensor.device))
+
+
+@functools.cache
+def _device_name(device: torch.device) -> str:
+    return str(device)
+
+
+def contents(tensor: torch.Tensor) -> Any:
+    """Where the values lie, how many and which, as of this version of the memory."""
+    if tensor.layout != torch.strided or tensor.is_inference() or tensor.is_nested:
+        return None
+    if tensor.is_conj() or tensor.is_neg() or not tensor.is_contiguous():
+        return None
+    try:
+        address = tensor.data_ptr()
+    except RuntimeError:  # no memory of its own: functorch, fake
+        return None
+    return (address, tensor.numel(), tensor.dtype, tensor._version) if address else None
 
 
 def version(tensor: torch.Tensor) -> int | None:
