@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from example_nets.gradients import import_step_torch
-from example_nets.recording import Recorder
+from troubleshooter_nb import record
 
 UPDATE_FAULTS = {
     "none": "nothing: both sides use the same optimizer with the same settings",
@@ -122,14 +122,11 @@ def _train(
     steps: int,
 ) -> None:
     """Take the steps; record the first ones and the loss of all."""
-    recorder = Recorder(model, folder / "dump")
     lines = []
-    for step in range(steps):
-        loss, gradients = run_step(step)
-        if step < RECORDED:
-            recorder.write(step, gradients)
-        if step == RECORDED - 1:
-            recorder.close()
-        update(step, gradients)
-        lines.append(f"step {step} loss {loss:.9g}\n")
+    with record(model, to=folder / "dump", steps=range(RECORDED)) as recording:
+        for step in range(steps):
+            loss, gradients = run_step(step)
+            update(step, gradients)
+            lines.append(f"step {step} loss {loss:.9g}\n")
+            recording.step()
     (folder / "loss.log").write_text("".join(lines), encoding="utf-8")

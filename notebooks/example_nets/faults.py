@@ -23,3 +23,15 @@ FAULTS: dict[str, dict[str, str]] = {
         "the loss is right, the shortcut's own gradients are zero and all before it are wrong.",
     },
 }
+
+# Of the port of a network of one's own: what is wrong, and the cause that undoes it.
+PORT_FAULTS: dict[str, tuple[str, str]] = {
+    "none": ("a faithful port", ""),
+    "norm_eps": ("the LayerNorm has an epsilon of 1e-7, not 1e-5", "norm_eps"),
+    "gelu": ("the GELU is the tanh form, not the erf form", "gelu_variant"),
+    "padding": (
+        "the convolution pads right and bottom only, not every side by 1",
+        "same_padding_side",
+    ),
+    "detached": ("no gradient reaches fc2", "frozen_part"),
+}

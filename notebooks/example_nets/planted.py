@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from example_nets.gradients import import_step_torch
-from example_nets.recording import Recorder
+from troubleshooter_nb import record
 
 # fault -> network, the setting that is wrong and its wrong value, what that means.
 PLANTED: dict[str, tuple[str, Mapping[str, Any], str]] = {
@@ -142,7 +142,6 @@ def _half_of(framework: str) -> tuple[ModuleType, ModuleType]:
 
 
 def _recorded(half: ModuleType, model: Any, net: str, seed: int, folder: Path) -> Path:
-    recorder = Recorder(model, folder)
-    _, gradients = half.run_step(model, net, seed)
-    recorder.write(0, gradients)
+    with record(model, to=folder):
+        half.run_step(model, net, seed)
     return folder

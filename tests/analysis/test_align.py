@@ -380,6 +380,33 @@ def test_a_step_of_one_side_only_says_so():
     assert set(pairing.table["note"].values) == {"the other side has nothing of this step and rank"}
 
 
+def recorded(*slots):
+    """A dump of one call of a layer, with parameters and buffers of these names."""
+    roles = ["parameter" if slot == "weight" else "buffer" for slot in slots]
+    sites = [
+        Site("module", "bn", 0, "forward", role, slot)
+        for role, slot in zip(roles, slots, strict=True)
+    ]
+    return Dump.from_entries([Entry(f"bn.{site.slot}", site, Hollow((4,))) for site in sites])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (["weight", "mask"], ["weight"], [False, True]),
+        (["weight", "running_mean", "num_batches_tracked"], ["weight", "running_mean"], [0, 0, 1]),
+        (["weight", "running_mean", "mask"], ["weight", "running_mean"], [False, False, False]),
+        (["weight", "running_mean"], ["running_mean"], [False, False]),
+    ],
+)
+def test_buffers_of_calls_are_expected_to_be_alone_where_the_other_side_has_none(
+    left, right, expected
+):
+    for sides in ((left, right), (right, left)):
+        pairing = pair_dumps(*(recorded(*slots) for slots in sides))
+        assert sorted(match.expected for match in pairing.matches()) == sorted(map(bool, expected))
+
+
 def dump_of_steps(*steps):
     values = ArrayInMemory(np.ones(2))
     return Dump.from_entries([Entry("x", Site("file", "x"), values, step=step) for step in steps])

@@ -430,7 +430,7 @@ def test_both_levels_have_parents_across_them(net):
 
 
 def test_operators_of_the_block_need_no_network():
-    with tnb.record(None, level="api") as rec:
+    with tnb.record(None, level="api", framework="torch") as rec:
         y = torch.stack([X, X]).mean(0)
         y = y[1:, None].permute(1, 0, 2)
         y = torch.nn.functional.scaled_dot_product_attention(y, y, y)

@@ -286,7 +286,7 @@ def test_a_network_that_works_in_place_and_with_views():
 def test_operators_equal_what_they_give_by_hand():
     w, b = torch.randn(3, 4, requires_grad=True), torch.randn(3, requires_grad=True)
     x = torch.randn(2, 4)
-    with tnb.record(None, level="api") as rec:
+    with tnb.record(None, level="api", framework="torch") as rec:
         h = F.linear(x, w, b)
         h.mul_(2)
         h[0] = 1.0

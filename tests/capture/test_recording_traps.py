@@ -323,7 +323,7 @@ def test_operators_have_their_public_names_and_only_the_outermost_are_seen():
     from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention
 
     x, p, q, r, s = (torch.randn(n) for n in ((2, 2, 4), (12, 4), (12,), (4, 4), (4,)))
-    with tnb.record(None, level="api") as rec:
+    with tnb.record(None, level="api", framework="torch") as rec:
         scaled_dot_product_attention(x, x, x)
         y = x @ x.mT
         y.mul_(2)

@@ -18,9 +18,10 @@ from PIL import Image
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
+from troubleshooter_nb.naming.site import place_text
 from troubleshooter_nb.render import words
 from troubleshooter_nb.render.html import Markup, element, join, style_sheet
-from troubleshooter_nb.render.rows import Entries
+from troubleshooter_nb.render.rows import Entries, block_of
 
 SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m&amp;\"'"
@@ -453,3 +454,21 @@ def test_chinese_marks_of_a_dump_are_whole_words():
         assert "▲ 全为零" in repr(dump)
         assert "▲ 常数" in repr(dump)
         assert "首个差异" not in repr(dump)
+
+
+@pytest.mark.parametrize(
+    ("direction", "role", "slot"),
+    [
+        ("forward", "input", "0"),
+        ("forward", "output", "a.b"),
+        ("forward", "buffer", "running_mean"),
+        ("forward", "parameter", "weight"),
+        ("backward", "input", "0"),
+        ("backward", "gradient", "0"),
+        ("backward", "parameter", "weight"),
+    ],
+)
+@pytest.mark.parametrize("call", [0, 2])
+def test_all_that_belongs_to_a_call_lies_in_the_block_of_its_layer(call, direction, role, slot):
+    assert block_of(place_text("module", "bn", call, direction, role, slot)) == "bn"
+    assert block_of(place_text("module", "blocks.3.bn", call, direction, role, slot)) == "blocks.3"

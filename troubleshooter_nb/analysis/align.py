@@ -473,11 +473,12 @@ def _expected(match: Match, note: str) -> Match:
 def _one_sided(matches: list[Match], left: Dump, right: Dump) -> list[Match]:
     """Expect to be alone what the other side records of nothing: it does not tell it.
 
-    These are batch counters, what one call adds to the gradient of its input, and the whole
-    gradient of that.
+    These are batch counters, buffers such as masks, what one call adds to the gradient of its
+    input, and the whole gradient of that.
     """
     for kind, note in (
         (_counts_batches, Message("pairings.no_batches")),
+        (_is_buffer_of_call, Message("pairings.no_buffers")),
         (_is_own_gradient, Message("pairings.no_own_gradients")),
         (_is_whole_gradient, Message("pairings.no_whole_gradients")),
     ):
@@ -497,6 +498,11 @@ def _counts_batches(columns: Table) -> np.ndarray:
     # A checkpoint names them in the path, a recording in the slot of a layer.
     in_path = np.array([str(path).endswith(_BATCH_COUNTER) for path in columns["path"]], bool)
     return np.asarray(in_path | (columns["slot"] == _BATCH_COUNTER), bool)
+
+
+def _is_buffer_of_call(columns: Table) -> np.ndarray:
+    is_forward = np.isin(columns["kind"], ("module", "api")) & (columns["direction"] == "forward")
+    return np.asarray(is_forward & (columns["role"] == "buffer"), bool)
 
 
 def _is_own_gradient(columns: Table) -> np.ndarray:

@@ -16,7 +16,7 @@ from troubleshooter_nb.capture.overflow_calls import StepCalls
 from troubleshooter_nb.capture.overflow_found import Findings, Overflow
 from troubleshooter_nb.capture.plan import Event, Level, Plan
 from troubleshooter_nb.capture.recorder import Recorder
-from troubleshooter_nb.capture.recording import Recording, check_words, networks_of
+from troubleshooter_nb.capture.recording import Recording, check_words, framework_of, networks_of
 from troubleshooter_nb.capture.schedule import Steps, is_recorded
 from troubleshooter_nb.capture.selection import Names, choice_of
 from troubleshooter_nb.errors import ArgumentError, OverflowFoundError
@@ -40,6 +40,7 @@ def watch_overflow(
     steps: Steps = None,
     gradients: bool = True,
     compiled: Compiled = "boundary",
+    framework: str | None = None,
 ) -> OverflowWatch:
     """Find the first layer that makes NaN, Inf, or values at the limit of their dtype.
 
@@ -73,6 +74,8 @@ def watch_overflow(
         Also the backward pass.
     compiled : {"boundary", "eager"}
         Compiled parts are watched from outside, or run as they are written.
+    framework : {"torch", "mindspore"}, optional
+        Whose operators are watched without a network; default the one that is loaded.
 
     Returns
     -------
@@ -108,7 +111,9 @@ def watch_overflow(
     )
     kinds = () if action == "collect" else _RAISED if near is None else (*_RAISED, "near_limit")
     found = _Found(kinds, NEAR_OVERFLOW if near is None else float(near))
-    recording = _Silent(networks_of(net, level), plan, is_recorded(steps), None, None, None, names)
+    networks = networks_of(net, level)
+    adapter = framework_of(networks, framework)
+    recording = _Silent(networks, adapter, plan, is_recorded(steps), names)
     return OverflowWatch(recording, found)
 
 

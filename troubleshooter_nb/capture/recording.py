@@ -66,6 +66,7 @@ def record(
     limit: str | int = "4 GiB",
     rank: int | None = None,
     label: str | None = None,
+    framework: str | None = None,
 ) -> Recording:
     """Record the calls of a network: what each layer reads, holds, gives, and all gradients.
 
@@ -110,6 +111,8 @@ def record(
         Default the rank of this process.
     label : str, optional
         What the dump is called; default the name of the folder or of the framework.
+    framework : {"torch", "mindspore"}, optional
+        Whose operators are recorded without a network; default the one that is loaded.
 
     Returns
     -------
@@ -143,7 +146,9 @@ def record(
         bytes_of(limit) if to is None else float("inf"),
     )
     folder = None if to is None else path_of(to)
-    return Recording(networks_of(net, level), plan, is_recorded(steps), folder, rank, label, names)
+    networks = networks_of(net, level)
+    adapter = framework_of(networks, framework)
+    return Recording(networks, adapter, plan, is_recorded(steps), names, folder, rank, label)
 
 
 def check_words(**given: str) -> None:
@@ -198,7 +203,7 @@ def networks_of(net: Any, level: str) -> dict[str, Any]:
 
 # States of one that records, and what is to be done with it, by its state.
 _RUNS = ("running", "paused")
-_NEXT = {"not started": "rec.start()", "": "tnb.compare(rec.dump, other)"}
+_NEXT = {"not started": "rec.start()", "running": "rec.stop()", "": "tnb.compare(rec.dump, other)"}
 # Recordings that run; who holds them is the user alone.
 _running: weakref.WeakSet[Recording] = weakref.WeakSet()
 _LONGEST_WAIT = 5.0  # seconds that dropping a recording waits for its end
@@ -219,16 +224,17 @@ class Recording:
     def __init__(
         self,
         networks: Mapping[str, Any],
+        adapter: Adapter,
         plan: Plan,
         steps: Callable[[int], bool],
-        folder: Path | None,
-        rank: int | None,
-        label: str | None,
         names: Names,
+        folder: Path | None = None,
+        rank: int | None = None,
+        label: str | None = None,
     ) -> None:
         self.folder = folder
         self._networks, self._plan, self._steps, self._names = networks, plan, steps, names
-        self._adapter = _framework(networks)
+        self._adapter = adapter
         self._framework = recording_of(self._adapter)
         self.label = label or (folder.name if folder is not None else self._adapter.NAME)
         self._given_rank, self._rank = rank, rank or 0
@@ -586,14 +592,22 @@ def _stop_all() -> None:
         recording._stop("broken")
 
 
-def _framework(networks: Mapping[str, Any]) -> Adapter:
-    """The framework of the networks, or the only one that is loaded."""
+def framework_of(networks: Mapping[str, Any], name: str | None = None) -> Adapter:
+    """The framework of the networks; without any, the one of this name or the only one loaded.
+
+    Raises
+    ------
+    ValueError
+        If that is not exactly one, or not the one that is named.
+    """
     found = {}
     for net in networks.values():
         adapter = adapter_of_network(net)
         if adapter is not None:
             found[adapter.NAME] = adapter
     found = found or loaded()
+    if name is not None:
+        found = {known: adapter for known, adapter in found.items() if known == name}
     if len(found) != 1:
         raise ArgumentError(Message("recorder.one_framework", names=[*found]))
     return next(iter(found.values()))

@@ -13,6 +13,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_own_gradients": ("the other side does not tell what one call adds to the gradient of its input", "另一侧未记录单次调用对其输入梯度的贡献"),
     "no_whole_gradients": ("the other side does not tell the whole gradient of what a call reads", "另一侧未记录调用输入的总梯度"),
     "no_batches": ("the other framework counts no batches", "另一框架不统计批次数"),
+    "no_buffers": ("the other side keeps this as no buffer", "另一侧未将其记为缓冲区"),
     "nothing_of_place": ("the other side has nothing of this step and rank", "另一侧没有此步和 rank 的条目"),
     # What another entry has for or against it.
     "candidate": ("{name} ({why})", "{name}（{why}）"),

@@ -18,7 +18,8 @@ from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone
 from troubleshooter_nb.table import Table, table_of
 from troubleshooter_nb.thresholds import NEAR_OVERFLOW
 
-_IN_CALL = re.compile(r" (?:#\d+|input|output|\(grad\))(?: .*)?$")  # of naming.place_text
+# What naming.place_text puts behind a path.
+_IN_CALL = re.compile(r" (?:#\d+|input|output|buffer|(?:[\w.]+ )?\(grad\))(?: .*)?$")
 _BLOCK = re.compile(r"^(.*?\d+)(?=[./]|$)")
 
 
