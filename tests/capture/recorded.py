@@ -68,12 +68,3 @@ def registered(net: torch.nn.Module, *tensors: torch.Tensor) -> Iterator[tuple[s
     yield "optimizer post hooks", len(optimizer._global_optimizer_post_hooks)
     yield "gradients", int(torch.is_grad_enabled())
     yield "autocast", int(torch.is_autocast_enabled("cpu"))
-
-
-def named(value: Any) -> str:
-    """A value of a test as a name that is the same in every process."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name}={named(one)}" for name, one in value.items())
-    if isinstance(value, set):
-        return "+".join(sorted(map(str, value)))
-    return "function" if callable(value) else str(value)

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.capture.ids import named
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from tests.capture.recorded import assert_same, calls, missing, named, registered, same  # noqa: E402
+from tests.capture.recorded import assert_same, calls, missing, registered, same  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.capture.ids import named
 
 torch = pytest.importorskip("torch")
 
@@ -20,7 +21,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from tests.capture.recorded import bits, named, registered  # noqa: E402
+from tests.capture.recorded import bits, registered  # noqa: E402
 
 pytestmark = pytest.mark.torch
 LEVELS = ("module", "api", "both")

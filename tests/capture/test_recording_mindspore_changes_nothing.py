@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.capture.ids import named
 
 mindspore = pytest.importorskip("mindspore")
 
@@ -120,7 +121,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=named)
 def test_no_bit_changes(options, alone):
     recs = []
 
