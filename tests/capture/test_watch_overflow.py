@@ -446,6 +446,7 @@ def test_a_watch_that_raised_takes_its_hooks_away_without_a_stop():
 def shell(monkeypatch):
     interactive = pytest.importorskip("IPython.core.interactiveshell")
     made = interactive.InteractiveShell()
+    made.kernel = object()  # a notebook's, whose cells are known by their text
     monkeypatch.setattr(cells, "_shell", lambda: made)
     return made
 

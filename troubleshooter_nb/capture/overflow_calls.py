@@ -94,6 +94,8 @@ class StepCalls:
 
     def put(self, event: Event, array: np.ndarray | None = None) -> None:
         """Take an event, in the order in which they are written."""
+        if "pass" in event and "dtype" in event:
+            self._take_value(event)  # met first as a gradient: one line says both
         for kind, take in _KINDS.items():
             if kind in event:
                 take(self, event)
