@@ -12,6 +12,7 @@ import numpy as np
 from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import WriteError
+from troubleshooter_nb.formats.record_layout import with_packed_figures
 
 # What an event says of a gradient besides its values.
 _OF_RUN = ("gradient_of", "own_gradient", "gradient_of_parameter", "pass", "run", "step")
@@ -87,7 +88,7 @@ class InFolder:
         if self.is_failed:
             return
         try:
-            self._writer.put(event, array)
+            self._writer.put(with_packed_figures(event), array)
         except WriteError:
             self._fail()
             raise

@@ -108,6 +108,8 @@ def watch_overflow(
         names=choice_of(names),
         keep="statistics",
         compiled=compiled,
+        own_parts=True,
+        fingerprints=False,
     )
     kinds = () if action == "collect" else _RAISED if near is None else (*_RAISED, "near_limit")
     found = _Found(kinds, NEAR_OVERFLOW if near is None else float(near))
@@ -191,8 +193,7 @@ class _Silent(Recording):
         self.found.begin(self._rank)
         kept: Any = self.found
         self._kept = kept
-        adapter: Any = _WithoutFingerprints(self._framework)
-        return Recorder(adapter, self._networks, self._plan, self.found)
+        return Recorder(self._framework, self._networks, self._plan, self.found)
 
     def end(self, state: str) -> None:
         """End, and take everything away."""
@@ -207,22 +208,6 @@ class _Silent(Recording):
             Cells.at_end(lambda: self.end("broken"))
         else:
             self.end("broken")
-
-
-class _WithoutFingerprints:
-    """A framework as a recorder sees it, that measures only what tells overflow."""
-
-    def __init__(self, adapter: Any) -> None:
-        self._adapter = adapter
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._adapter, name)
-        setattr(self, name, value)  # found at once from now on
-        return value
-
-    def measured(self, tensor: Any, fingerprint: bool) -> Any:
-        """Statistics of a tensor, begun but not waited for."""
-        return self._adapter.measured(tensor, False)
 
 
 class _Found:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from troubleshooter_nb.capture.selection import Choice, Keep
+from troubleshooter_nb.capture.selection import Choice, Keep, Kept
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.naming import Site
 
@@ -38,6 +38,10 @@ class Plan:
     compiled: Compiled = "boundary"
     replayable: bool = False
     limit: float = math.inf
+    # Whether to look for what one call alone adds to the gradients of its inputs, which costs as
+    # much as all statistics; None: where values are kept, from which a layer is computed again.
+    own_parts: bool | None = None
+    fingerprints: bool = True
 
     @property
     def modules(self) -> bool:
@@ -49,9 +53,21 @@ class Plan:
         """Whether operators are seen."""
         return self.level != "module"
 
-    def kept(self, site: Site, role: Any, slot: str) -> Keep | None:
-        """What is kept of a value that was met at a site in this role and slot."""
+    @property
+    def has_own_parts(self) -> bool:
+        """Whether to record what each call alone adds to the gradients of its inputs."""
+        asked = self.own_parts
+        return self.gradients and (
+            self.keep not in ("statistics", "digest") if asked is None else asked
+        )
+
+    def kept(self, site: Site, role: Any, slot: str, between: bool = False) -> Kept | None:
+        """What is kept of a value that was met at a site in this role and slot.
+
+        Gradients `between` operators have no fingerprints: they would cost more than all others.
+        """
         if not callable(self.keep):
-            return self.keep
+            is_short = not self.fingerprints or (between and self.level == "api")
+            return "summary" if self.keep == "statistics" and is_short else self.keep
         way: Any = "backward" if role == "gradient" else "forward"
         return self.keep(Site(site.kind, site.path, site.call, way, role, slot))

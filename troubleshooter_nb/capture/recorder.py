@@ -91,9 +91,9 @@ class Recorder:
         self._turns: Counter[tuple[int, int, str]] = Counter()
         self._begun_anew: dict[int, int] = {}
         self._hooked_again: set[int] = set()
-        self._owned: dict[str, int] = {}
+        self._owned: dict[tuple[str, str], int] = {}
         self._stacks = Stacks()
-        self._settings: dict[str, str] = {}
+        self._settings: dict[str, bool] = {}
         self._handles: list[Handle] = []
         self._of_step: list[Handle] = []
         self._contexts = ExitStack()
@@ -315,7 +315,7 @@ class Recorder:
             "autocast": autocast,
         }
         if call.is_recompute:
-            if call.recomputes is not None and with_gradients and self.plan.gradients:
+            if call.recomputes is not None and with_gradients and self.plan.has_own_parts:
                 self._note_origins(call, leaves_of(args, keywords, self.adapter.is_tensor))
             return {**event, "recompute": True, "args": []}
         event["args"] = []
@@ -332,7 +332,7 @@ class Recorder:
                 call.inputs = [
                     (slot, said["value"]) for slot, said in event["args"] if "value" in said
                 ]
-            if with_gradients and self.plan.gradients and call.kind == "module":
+            if with_gradients and self.plan.has_own_parts and call.kind == "module":
                 self._note_origins(call, leaves)
             if self.plan.replayable:
                 event["random"] = self.values.random_state()
@@ -571,7 +571,8 @@ class Recorder:
             return
         with self._lock, self.adapter.quiet():
             self._had_gradients = self._is_after_gradients = True
-            keep = self.plan.kept(Site("module", path), "gradient", slot)
+            between = "gradient_of_parameter" not in said
+            keep = self.plan.kept(Site("module", path), "gradient", slot, between)
             if keep is None:
                 return
             turn = {"pass": self._passes[key], "step": self.step, "run": self.run}
@@ -626,26 +627,18 @@ class Recorder:
                 continue
             role = owned.role
             number = self.values.number(owned.tensor, keep, owned.name, role, role)
-            if self._owned.get(f"{layer.path}.{owned.leaf}") == number:
+            if self._owned.get((layer.path, owned.leaf)) == number:
                 continue
-            self._owned[f"{layer.path}.{owned.leaf}"] = number
-            self.sink.put(
-                {
-                    "owner": number,
-                    "call": call.number,
-                    "name": owned.name,
-                    "leaf": owned.leaf,
-                    "role": owned.role,
-                }
-            )
+            self._owned[layer.path, owned.leaf] = number
+            said = {"owner": number, "call": call.number, "name": owned.name}
+            self.sink.put({**said, "leaf": owned.leaf, "role": owned.role})
 
     def _put_settings(self, layer: SeenLayer) -> None:
         """Write what a layer was made with, when it is called first and when that changed."""
         training = bool(getattr(layer.module, "training", False))
-        settings = {**layer.settings, "training": training}
-        text = json.dumps(settings, default=str)
-        if self._settings.get(layer.path) != text:
-            self._settings[layer.path] = text
+        if self._settings.get(layer.path) is not training:
+            self._settings[layer.path] = training
+            text = json.dumps({**layer.settings, "training": training}, default=str)
             values = json.loads(text)
             self.sink.put({"settings": layer.path, "values": values, "step": self.step})
 

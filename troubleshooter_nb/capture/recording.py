@@ -90,7 +90,8 @@ def record(
     inputs, outputs : bool
         What calls are given, as it is before the call, and what they give.
     gradients : bool
-        Of both, and of parameters. A gradient belongs to a value and is its whole gradient.
+        Of both, and of parameters. A gradient belongs to a value and is its whole gradient. Where
+        values are kept, torch also tells what each call alone adds to those of its inputs.
     parameters : bool
         Parameters and buffers of the layers called, as they are before the first call of a step.
     names : str, list of str or function, optional

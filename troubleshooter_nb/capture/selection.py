@@ -15,6 +15,7 @@ from troubleshooter_nb.naming.closeness import closest
 
 Keep = Literal["tensor", "sample", "statistics", "digest"]
 KEEPS: tuple[str, ...] = get_args(Keep)
+Kept = Keep | Literal["summary"]  # statistics without a fingerprint
 Names = None | str | Collection[str] | Callable[[Site], bool]
 
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from troubleshooter_nb.capture.plan import Event, Sink
-from troubleshooter_nb.capture.selection import Keep
-from troubleshooter_nb.formats.record_layout import packed
+from troubleshooter_nb.capture.selection import Kept
 from troubleshooter_nb.frameworks.recording import Recording
 from troubleshooter_nb.messages import message_of
 from troubleshooter_nb.naming import Role
 from troubleshooter_nb.thresholds import RECORDED_SAMPLE
 
+_FIGURES = ("statistics", "summary")
 _MOST_PENDING = 512  # values whose statistics are read from the device at once
 
 
@@ -28,8 +28,16 @@ class _Known(NamedTuple):
     tensor: Any  # a weak reference
     version: int | None
     number: int
-    keep: Keep
+    keep: Kept
     mark: Any
+
+
+class _Measurement(NamedTuple):
+    """The statistics of what lay in a memory at a version of it."""
+
+    tensor: Any  # a weak reference
+    version: int
+    measured: Any
 
 
 class Values:
@@ -57,14 +65,14 @@ class Values:
         self._next = 0
         self._known: dict[int, _Known] = {}
         self._memory: dict[Any, tuple[Any, int]] = {}
-        self._contents: dict[Any, tuple[Any, Any]] = {}
+        self._measurements: dict[Any, _Measurement] = {}
         self._pending: list[tuple[int, Any]] = []
         self._random: tuple[bytes, int] = (b"", -1)
 
     def number(
         self,
         tensor: Any,
-        keep: Keep,
+        keep: Kept,
         where: str,
         role: Role,
         owned: Role = "",
@@ -120,17 +128,17 @@ class Values:
         """Know no tensor any more: whatever is met is read anew."""
         self._known.clear()
         self._memory.clear()
-        self._contents.clear()
+        self._measurements.clear()
 
     def _take_number(self) -> int:
         self._next += 1
         return self._next - 1
 
-    def _held(self, tensor: Any, keep: Keep) -> tuple[Any, Any]:
+    def _held(self, tensor: Any, keep: Kept) -> tuple[Any, Any]:
         """What is kept of a tensor, and what tells it from another."""
         try:
-            if keep == "statistics":
-                measured = self._adapter.measured(tensor, True)
+            if keep in _FIGURES:
+                measured = self._adapter.measured(tensor, keep == "statistics")
                 return measured, repr(_as_event(self._adapter.read_measured([measured])[0]))
             array = self._adapter.copied(tensor)
         except ValueError:
@@ -138,7 +146,14 @@ class Values:
         return array, (array.shape, str(array.dtype), crc32_of(array))
 
     def _event(self, tensor: Any, number: int, role: Role) -> Event:
-        event: Event = {"value": number, **self._adapter.facts(tensor)._asdict(), "role": role}
+        dtype, shape, strides, device = self._adapter.facts(tensor)
+        event: Event = {"value": number, "dtype": dtype, "shape": shape}
+        if strides:
+            event["strides"] = strides
+        if device != "cpu":
+            event["device"] = device
+        if role:
+            event["role"] = role
         memory = self._adapter.view_of(tensor)
         if memory is not None:
             earlier = self._memory.get(memory)
@@ -147,11 +162,11 @@ class Values:
             self._memory[memory] = (weakref.ref(self._adapter.identity(tensor)), number)
         return event
 
-    def _store(self, event: Event, tensor: Any, keep: Keep, where: str, held: Any) -> None:
+    def _store(self, event: Event, tensor: Any, keep: Kept, where: str, held: Any) -> None:
         """Write a value with what is to be kept of it; why not, where it has none."""
         try:
-            if keep == "statistics":
-                self._store_statistics(event, tensor, held)
+            if keep in _FIGURES:
+                self._store_statistics(event, tensor, held, keep == "statistics")
                 return
             array = self._adapter.copied(tensor) if held is None else held
             if keep == "digest":
@@ -168,8 +183,10 @@ class Values:
             self._miss("no_values", where)
             self._sink.put({**event, "reason": message_of(error)})
 
-    def _store_statistics(self, event: Event, tensor: Any, held: Any) -> None:
-        measured = self._measured(tensor) if held is None else held
+    def _store_statistics(
+        self, event: Event, tensor: Any, held: Any, fingerprint: bool = True
+    ) -> None:
+        measured = self._measured(tensor, fingerprint) if held is None else held
         if isinstance(measured, Mapping):  # nothing to wait for
             self._sink.put({**event, **_as_event(measured)})
             return
@@ -178,16 +195,21 @@ class Values:
         if len(self._pending) >= _MOST_PENDING:
             self.drain()
 
-    def _measured(self, tensor: Any) -> Any:
+    def _measured(self, tensor: Any, fingerprint: bool) -> Any:
         """Statistics of a tensor; those of an equal view of the same memory serve again."""
-        key = self._adapter.contents(tensor)
-        if key is None:
-            return self._adapter.measured(tensor, True)
-        known = self._contents.get(key)
-        if known is None or known[0]() is None:
+        memory = self._adapter.view_of(tensor) if fingerprint else None
+        earlier = None if memory is None else self._measurements.get(memory)
+        version = self._adapter.version(tensor)
+        if earlier is not None and version is not None and earlier.version == version:
+            contents, other = self._adapter.contents(tensor), earlier.tensor()
+            is_known = contents is not None and other is not None
+            if is_known and contents == self._adapter.contents(other):
+                return earlier.measured
+        found = self._adapter.measured(tensor, fingerprint)
+        if memory is not None and version is not None:
             thing = weakref.ref(self._adapter.identity(tensor))
-            known = self._contents[key] = (thing, self._adapter.measured(tensor, True))
-        return known[1]
+            self._measurements[memory] = _Measurement(thing, version, found)
+        return found
 
     def _store_sample(self, number: int, array: np.ndarray) -> None:
         stride = max(1, math.ceil(array.size / RECORDED_SAMPLE))
@@ -224,5 +246,5 @@ def _as_event(figures: Mapping[str, Any]) -> Event:
     rest = {name: value for name, value in figures.items() if name != "fingerprint"}
     said: Event = {"statistics": rest}
     if "fingerprint" in figures:
-        said["fingerprint"] = packed(figures["fingerprint"])
+        said["fingerprint"] = figures["fingerprint"]
     return said

@@ -13,7 +13,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.formats.record_layout import FORMAT as FORMAT
-from troubleshooter_nb.formats.record_layout import unpacked
+from troubleshooter_nb.formats.record_layout import figures_of
 from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
@@ -206,7 +206,8 @@ class _Rank:
             self._samples[event["sample_of"]].append(event)
         if known is None:
             known = self.values[number] = _Value(event, {})
-        for name in ("statistics", "fingerprint", "crc32", "reason"):
+        known.figures.update(figures_of(event))
+        for name in ("crc32", "reason"):
             if name in event:
                 known.figures[name] = event[name]
 
@@ -428,14 +429,8 @@ class _Rank:
         name = self._name(call, way)
         if section != TOTAL:
             return site_of_msprobe(name, section, slot)
-        return Site(
-            "module" if name.is_module else "api",
-            name.path,
-            call.number,
-            "backward",
-            "gradient",
-            slot,
-        )
+        site = site_of_msprobe(name, "input", slot)
+        return Site(site.kind, site.path, site.call, "backward", "gradient", slot)
 
     def _parent(self, call: _Call) -> str:
         around = self.calls.get(call.event.get("parent", -1))
@@ -485,7 +480,7 @@ def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:
 
 def _fingerprint(figures: Mapping[str, Any]) -> tuple[float, ...]:
     """The fingerprint of a value; empty where there is none."""
-    found = unpacked(figures.get("fingerprint") or ())
+    found = tuple(figures.get("fingerprint", ()))
     return found if len(found) == NUMBERS else ()
 
 

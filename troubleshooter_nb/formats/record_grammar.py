@@ -85,7 +85,8 @@ _TYPES: dict[str, frozenset[type]] = {
     **dict.fromkeys(("parent", "stack", "crc32"), _WHOLE | _NOTHING),
     **dict.fromkeys(("args", "keywords", "out", "names", "shape"), _LIST),
     **dict.fromkeys(("where", "strides"), _LIST | _NOTHING),
-    "fingerprint": _LIST | _TEXT | _NOTHING,
+    "fingerprint": _LIST | _NOTHING,
+    "figures": _TEXT | _NOTHING,
     **dict.fromkeys(("values", "missing", "end"), _OBJECT),
     "statistics": _OBJECT | _NOTHING,
 }
@@ -95,7 +96,7 @@ _INSIDE: dict[str, _Check] = {
     **dict.fromkeys(("keywords", "names", "where"), _all(_is_text)),
     "shape": _all(_is_count),
     "strides": _all(is_whole_number),
-    "fingerprint": lambda values: isinstance(values, str) or _all(_is_number)(values),
+    "fingerprint": _all(_is_number),
     "statistics": _are_statistics,
     "missing": is_event,
 }

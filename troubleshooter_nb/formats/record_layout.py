@@ -130,6 +130,36 @@ def _parts(value: dict[str, Any]) -> dict[str, Any]:
     return {printable(key): as_written(one) for key, one in value.items()}
 
 
+# In this order before the numbers of a fingerprint.
+_FIGURES = ("min", "max", "mean", "l2", "nan_count", "inf_count")
+_COUNTS = frozenset(("nan_count", "inf_count"))
+
+
+def with_packed_figures(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An event whose statistics and fingerprint are one text, ``figures``: see `figures_of`."""
+    statistics = event.get("statistics")
+    if statistics is None or len(statistics) != len(_FIGURES):
+        return event
+    numbers = [*map(statistics.get, _FIGURES), *event.get("fingerprint", ())]
+    if None in numbers:
+        return event
+    rest = {k: v for k, v in event.items() if k not in ("statistics", "fingerprint")}
+    return {**rest, "figures": packed(numbers)}
+
+
+def figures_of(event: Mapping[str, Any]) -> dict[str, Any]:
+    """``statistics`` and ``fingerprint`` of an event, packed or not, as far as it says them."""
+    found = {name: event[name] for name in ("statistics", "fingerprint") if event.get(name)}
+    numbers = unpacked(event.get("figures") or "")
+    if len(numbers) < len(_FIGURES):
+        return found
+    named = zip(_FIGURES, numbers, strict=False)
+    found["statistics"] = {k: int(v) if k in _COUNTS and v == v else v for k, v in named}
+    if len(numbers) > len(_FIGURES):
+        found["fingerprint"] = numbers[len(_FIGURES) :]
+    return found
+
+
 def packed(numbers: Sequence[float]) -> str:
     """Numbers as base64 of float64, lowest byte first: their digits take ten times as long."""
     return b64encode(struct.pack(f"<{len(numbers)}d", *numbers)).decode()
