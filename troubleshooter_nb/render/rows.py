@@ -31,8 +31,12 @@ def display_names(columns: Table) -> list[str]:
     columns : Table
         Of a `Dump.index`.
     """
-    site = ("kind", "path", "call", "direction", "role", "slot")
-    texts = [place_text(*facts) for facts in zip(*(columns[name] for name in site), strict=True)]
+    names = ("path", "layer", "kind", "call", "direction", "role", "slot")
+    texts = [
+        # The network itself has no path: it is called by its class.
+        place_text(kind, path or (layer if kind == "module" else ""), *rest)
+        for path, layer, kind, *rest in zip(*(columns[name] for name in names), strict=True)
+    ]
     places = list(zip(columns["step"], columns["rank"], texts, strict=True))
     seen = Counter(places)
     return [
