@@ -430,7 +430,9 @@ class _Rank:
         if section != TOTAL:
             return site_of_msprobe(name, section, slot)
         site = site_of_msprobe(name, "input", slot)
-        return Site(site.kind, site.path, site.call, "backward", "gradient", slot)
+        # Shown behind the path: another gradient is called input, that of a result.
+        whole = f"whole input {slot}"
+        return Site(site.kind, site.path, site.call, "backward", "gradient", whole)
 
     def _parent(self, call: _Call) -> str:
         around = self.calls.get(call.event.get("parent", -1))
