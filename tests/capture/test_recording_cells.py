@@ -368,7 +368,7 @@ def test_a_recording_in_a_cycle_is_stopped_by_the_collector(net):
 def test_a_block_without_a_name_records_to_its_end(net, tmp_path):
     with tnb.record(net, to=tmp_path / "rec"):
         gc.collect()
-        net(torch.ones(2, 3))
+        net(torch.ones(2, 3)).sum().backward()
     assert tnb.open_dump(tmp_path / "rec").notes == ()
     assert hooks_of(net) == 0
 

@@ -53,7 +53,8 @@ class ByHand:
             for word, tensor in tensors_of(kwargs):
                 self.values[f"{name}.kwargs.{word}"] = bits(tensor)
                 self.inputs[f"{base}.backward.{number}", word] = tensor
-            own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
+            inside = isinstance(module, nn.MultiheadAttention)  # reads what it never calls
+            own = [*module.named_parameters(recurse=inside), *module.named_buffers(recurse=inside)]
             for leaf, tensor in own:
                 # Once a step, and again where a call has changed it.
                 if self.owned.get((path, leaf)) != bits(tensor):
@@ -121,7 +122,10 @@ def parameter_gradients(net, loss_of):
     for path, module in net.named_modules():
         layer = type(module).__name__
         base = f"Module.{path}.{layer}" if path else f"Module.{layer}"
-        for leaf, parameter in module.named_parameters(recurse=False):
+        inside = isinstance(module, nn.MultiheadAttention)
+        if path.rpartition(".")[2] == "out_proj":
+            continue
+        for leaf, parameter in module.named_parameters(recurse=inside):
             if parameter.grad is not None:
                 found[f"{base}.parameters_grad.0.{leaf}"] = bits(parameter.grad)
     return found

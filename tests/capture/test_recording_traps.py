@@ -621,7 +621,7 @@ def test_a_shared_module_has_one_path_and_its_aliases():
     shared = nn.Linear(2, 2)
     net = nn.Sequential(shared, nn.ReLU(), shared)
     with tnb.record(net) as rec:
-        net(torch.randn(1, 2))
+        net(torch.randn(1, 2)).sum().backward()
         (layer,) = [each for each in rec._recorder.layers if each.path == "0"]
     assert layer.aliases == ("2",)
     assert paths(rec) == ["", "0", "1", "0"]
@@ -632,7 +632,113 @@ def test_a_shared_module_has_one_path_and_its_aliases():
 def test_a_module_without_calls_is_missing():
     net = Calls(lambda self, x: self.a(x), a=nn.Linear(2, 2), b=nn.Linear(2, 2), c=nn.ModuleList())
     with tnb.record(net) as rec:
-        net(torch.randn(1, 2))
+        net(torch.randn(1, 2)).sum().backward()
+    assert missing(rec) == {("not_called", "b")}
+
+
+def test_a_recording_without_a_backward_pass_says_so():
+    net, x = nn.Linear(2, 2), torch.randn(1, 2)
+    with tnb.record(net) as rec:
+        loss = net(x).sum()
+    loss.backward()
+    assert missing(rec) == {("no_backward", "")}
+    assert any("no backward pass ran" in note for note in rec.dump.notes)
+    with tnb.record(net, gradients=False) as rec:
+        net(x)
+    assert not rec.missing
+    with tnb.record(net) as rec, torch.no_grad():
+        net(x)
+    assert not rec.missing
+
+
+def test_a_recording_without_calls_says_so():
+    with tnb.record(nn.Linear(2, 2), steps=5) as rec:
+        rec.step()
+    assert missing(rec) == {("no_calls", ""), ("not_called", "")}
+
+
+def test_names_that_mean_no_operator_are_missing():
+    net, x = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.randn(1, 2)
+    with tnb.record(net, level="both", names=["0", "Functional.gelu"], gradients=False) as rec:
+        net(x)
+    assert missing(rec) == {("names_unmatched", "Functional.gelu")}
+
+
+def test_averages_that_batch_norm_writes_are_read_at_every_call():
+    net = nn.BatchNorm1d(2)
+    wanted = []
+    with tnb.record(net, level="both") as rec:
+        for _ in range(3):
+            wanted.append(net.running_mean.clone())
+            net(torch.randn(4, 2)).sum().backward()
+    for number, mean in enumerate(wanted):
+        base = f"forward.{number}.parameters.running_mean"
+        assert same(rec.dump.array(f"Module.BatchNorm1d.{base}"), mean)
+        assert same(rec.dump.array(f"Functional.batch_norm.{number}.forward.input.1"), mean)
+
+
+@pytest.mark.parametrize("way", ["data", "fused"])
+def test_weights_that_are_written_without_a_version_are_read_anew(way):
+    net, x = nn.Linear(2, 1), torch.randn(3, 2)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1, fused=way == "fused")
+    with tnb.record(net) as rec:
+        net(x).sum().backward()
+        if way == "data":
+            net.weight.data.mul_(2)
+        else:
+            optimizer.step()
+        changed = net.weight.detach().clone()
+        net(x)
+    assert same(rec.dump.array("Module.Linear.forward.1.parameters.weight"), changed)
+
+
+def test_weights_that_attention_reads_without_a_call_are_recorded():
+    net = nn.MultiheadAttention(4, 2)
+    x = torch.randn(3, 1, 4)
+    with tnb.record(net) as rec:
+        net(x, x, x)[0].sum().backward()
+    name = "Module.MultiheadAttention.forward.0.parameters.out_proj.weight"
+    assert same(rec.dump.array(name), net.out_proj.weight)
+    assert not rec.missing
+
+
+def test_operators_are_seen_again_after_an_optimizer_that_failed_and_in_its_closure():
+    net, x = nn.Linear(2, 1), torch.randn(3, 2)
+
+    class Failing(torch.optim.SGD):
+        def step(self, closure=None):
+            raise ArithmeticError
+
+    with tnb.record(net, level="both") as rec:
+        with pytest.raises(ArithmeticError):
+            Failing(net.parameters(), 0.1).step()
+        net(x).sum().backward()
+        optimizer = torch.optim.LBFGS(net.parameters(), max_iter=1)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = net(x).pow(2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    assert "Functional.linear.0.forward.output.0" in rec.dump
+    assert "Functional.linear.1.forward.output.0" in rec.dump
+
+
+def test_a_module_of_two_networks_is_one_layer():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with tnb.record({"net": net, "head": net[0]}) as rec:
+        net(torch.randn(1, 2)).sum().backward()
+    assert paths(rec) == ["net", "net.0", "net.1"]
+    assert not rec.missing
+
+
+def test_a_schedule_that_has_ended_still_tells_what_was_not_called():
+    net = Calls(lambda self, x: self.a(x), a=nn.Linear(2, 2), b=nn.Linear(2, 2))
+    with tnb.record(net, steps=0) as rec:
+        net(torch.randn(1, 2)).sum().backward()
+        rec.step()
     assert missing(rec) == {("not_called", "b")}
 
 
@@ -1004,7 +1110,7 @@ def test_calls_of_threads_do_not_mix():
 
 def test_operators_of_other_threads_are_missing():
     net, x = nn.Linear(2, 2), torch.randn(1, 2)
-    with tnb.record(net, level="both") as rec:
+    with tnb.record(net, level="both", gradients=False) as rec:
         net(x)
         thread = threading.Thread(target=net, args=(x,))
         thread.start()

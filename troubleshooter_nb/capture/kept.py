@@ -55,7 +55,7 @@ class InMemory:
         void = [number for number in self.arrays if number not in used]
         return sum(self.arrays.pop(number).nbytes for number in void)
 
-    def flush(self) -> None:
+    def flush(self, *, to_disk: bool = True) -> None:
         """Nothing is on its way."""
 
     def close(self, *, complete: bool) -> None:
@@ -97,12 +97,12 @@ class InFolder:
         """What is written stays; readers leave it out."""
         return 0
 
-    def flush(self) -> None:
-        """Have everything in the files."""
+    def flush(self, *, to_disk: bool = True) -> None:
+        """Have everything in the files, or also on the disk, where it survives a loss of power."""
         if self.is_failed:
             return
         try:
-            self._writer.flush()
+            self._writer.flush() if to_disk else self._writer.settle()
         except WriteError:
             self._fail()
             raise

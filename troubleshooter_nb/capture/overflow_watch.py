@@ -243,7 +243,7 @@ class _Found:
         """Nothing is kept but what was found, which an event says is void."""
         return 0
 
-    def flush(self) -> None:
+    def flush(self, *, to_disk: bool = True) -> None:
         """Nothing is on its way."""
 
     def close(self, *, complete: bool) -> None:

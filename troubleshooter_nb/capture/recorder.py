@@ -10,7 +10,7 @@ import weakref
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -52,6 +52,7 @@ class _Watched:
     version: int | None
     is_view: bool
     where: str
+    run: int  # of a cell
 
 
 class Recorder:
@@ -85,7 +86,7 @@ class Recorder:
         self._trained: set[str] = set()  # paths of layers with trained parameters, and around them
         self._watched: dict[int, _Watched] = {}
         self._hooked: set[int] = set()
-        self._passes: Counter[Any] = Counter()
+        self._passes: dict[Any, list[int]] = defaultdict(list)  # runs in which each came
         self._calls: dict[str, list[_Call]] = defaultdict(list)
         self._recomputed: set[int] = set()
         self._turns: Counter[tuple[int, int, str]] = Counter()
@@ -99,9 +100,13 @@ class Recorder:
         self._contexts = ExitStack()
         self._called: Counter[str] = Counter()
         self._layers: list[SeenLayer] = []
+        self._ever: dict[str, SeenLayer] = {}  # by path, all that were watched at any time
+        self._operators: set[str] = set()  # paths of those that were seen
         self._home = threading.get_ident()
         self._kinds: dict[str, str] = {}
-        self._in_optimizer = False
+        self._may_have_gradients = self._any_gradient = False
+        self._visits: Counter[tuple[str, str]] = Counter()
+        self._stepping: set[int] = set()  # threads in which an optimizer steps
         self._had_gradients = False
         self._is_after_gradients = False
 
@@ -115,11 +120,23 @@ class Recorder:
     def find_layers(self) -> list[SeenLayer]:
         """Layers of all networks that can be watched; notes those that cannot."""
         found: list[SeenLayer] = []
+        at: dict[int, int] = {}
         for prefix, network in self.networks.items():
             layers, unseen = self.adapter.layers(network, self.plan.compiled)
-            found += [layer._replace(path=_joined(prefix, layer.path)) for layer in layers]
+            for layer in layers:
+                path = _joined(prefix, layer.path)
+                known = at.setdefault(id(layer.module), len(found))
+                if known < len(found):  # of another network too
+                    first = found[known]
+                    found[known] = first._replace(aliases=(*first.aliases, path))
+                else:
+                    aliases = tuple(_joined(prefix, alias) for alias in layer.aliases)
+                    found.append(layer._replace(path=path, aliases=aliases))
             for part in unseen:
-                self.miss(part.kind, _joined(prefix, part.path))
+                place = _joined(prefix, part.path)
+                if not self.missing[part.kind, place]:  # once, however often hooks are registered
+                    self.miss(part.kind, place)
+        self._ever |= {layer.path: layer for layer in found}
         return found
 
     def install(self) -> None:
@@ -132,8 +149,11 @@ class Recorder:
                 self._contexts.enter_context(self.adapter.eager())
             for layer in self._layers:
                 self._install_layer(layer)
+            if self.plan.operators or self.adapter.TELLS_VERSIONS:
+                self._handles += self.adapter.watch_optimizers(
+                    self._enter_optimizer, self._leave_optimizer
+                )
             if self.plan.operators:
-                self._handles += self.adapter.watch_optimizers(self._enter_optimizer, self._leave)
                 mode = self.adapter.watch_functions(self._begin_operator, self._end_operator)
                 self._contexts.enter_context(mode)
             self._contexts.enter_context(
@@ -201,6 +221,8 @@ class Recorder:
         self._begun_anew.clear()
         self._hooked_again.clear()
         self._owned.clear()
+        self._visits.clear()
+        self._stepping.clear()
         self._had_gradients = self._is_after_gradients = False
 
     @property
@@ -219,8 +241,18 @@ class Recorder:
                 while calls:
                     self._close(calls.pop(), "raised")
             if replaced is not None:
-                self.forget_step()
+                self._void(replaced)
                 self.sink.put({"replaced": replaced})
+
+    def _void(self, run: int) -> None:
+        """Forget what a run of a cell gave; what others watch stays watched."""
+        with self.adapter.quiet():
+            self.values.drain()
+        self.values.forget()
+        self._owned.clear()
+        for runs in self._passes.values():
+            runs[:] = [each for each in runs if each != run]
+        self._watched = {n: w for n, w in self._watched.items() if w.run != run}
 
     def miss(self, kind: str, where: str) -> None:
         """Note what could not be recorded."""
@@ -233,11 +265,19 @@ class Recorder:
 
     def never_called(self) -> None:
         """Note the layers that were not called in the whole recording."""
-        aliases = {alias for layer in self._layers for alias in layer.aliases}
-        for layer in self._layers:
+        layers = self._ever.values()
+        called = self._called.keys() | {alias for layer in layers for alias in layer.aliases}
+        for layer in layers:
             is_wanted = self.plan.names is None or self.plan.names(Site("module", layer.path))
-            if layer.has_forward and is_wanted and layer.path not in self._called.keys() | aliases:
+            if layer.has_forward and is_wanted and layer.path not in called:
                 self.miss("not_called", layer.path)
+        if not self.calls_of_steps:
+            self.miss("no_calls", "")
+        elif self._may_have_gradients and not self._any_gradient:
+            self.miss("no_backward", "")
+        if self.plan.names is not None:
+            for text in self.plan.names.unmatched(self._ever.keys() | self._operators):
+                self.miss("names_unmatched", text)
 
     # Calls of modules
 
@@ -252,10 +292,13 @@ class Recorder:
                 return
             state = self.adapter.state()
             with self._lock, self.adapter.quiet():
-                self._called[path] += 1
                 stack = self._stack(frame)
+                if not stack:
+                    self._stepping.discard(threading.get_ident())
                 call = _Call(self._next(), path, "module", site, keeps, frame)
                 self._note_recompute(call, stack)
+                self._number_visit(call)
+                self._called[path] += not call.is_recompute
                 if self.plan.operators and threading.get_ident() != self._home:
                     self.miss("other_thread", path)
                 self._put_settings(layer)
@@ -284,6 +327,13 @@ class Recorder:
 
         return before, after
 
+    def _number_visit(self, call: _Call) -> None:
+        """Say in the site which visit of its place a call is, where a function asks for it."""
+        if callable(self.plan.keep) and not call.is_recompute:
+            place = call.kind, call.path
+            call.site = replace(call.site, call=self._visits[place])
+            self._visits[place] += 1
+
     def _stack(self, frame: FrameType | None) -> list[_Call]:
         """The open calls of this thread, without those that an exception left open."""
         stack = self._open[threading.get_ident()]
@@ -302,6 +352,8 @@ class Recorder:
     ) -> Event:
         """Read what a call is given; the event that it begins."""
         with_gradients, autocast = state
+        if with_gradients and self.plan.gradients and call.path in self._trained:
+            self._may_have_gradients = True
         event: Event = {
             "call": call.number,
             "kind": call.kind,
@@ -424,15 +476,21 @@ class Recorder:
     # Operators
 
     def _enter_optimizer(self) -> None:
-        self._in_optimizer = True
+        self._stepping.add(threading.get_ident())
 
-    def _leave(self) -> None:
-        self._in_optimizer = False
+    def _leave_optimizer(self) -> None:
+        self._stepping.discard(threading.get_ident())
+        with self._lock:
+            # Fused steps write parameters without a trace.
+            for key in self._parameters:
+                self.values.forget_tensor(key)
 
     def _begin_operator(
         self, name: ApiCall, args: tuple[Any, ...], keywords: Mapping[str, Any]
     ) -> Any:
-        if self.is_paused or self._in_optimizer:
+        # Of a step that is given a closure, what the network does in it is recorded.
+        thread = threading.get_ident()
+        if self.is_paused or (thread in self._stepping and not self._open[thread]):
             return None
         state = self.adapter.state()
         with self._lock, self.adapter.quiet():
@@ -443,9 +501,11 @@ class Recorder:
                 return None
             site = Site("api", name.path)
             names = self.plan.names
+            self._operators.add(name.path)
             if names is not None and not names.operator(site, (call.site for call in stack)):
                 return None
             call = _Call(self._next(), name.path, "api", site, True, inspect.currentframe())
+            self._number_visit(call)
             facts = {"layer": name.layer}
             return call, self._begin(call, stack, facts, state, args, keywords)
 
@@ -493,23 +553,24 @@ class Recorder:
         keep = self.plan.kept(call.site, role, slot)
         if keep is None:
             return None
-        where = f"{call.path}.{slot}" if call.path else slot
         owned = self._parameters.get(id(self.adapter.identity(tensor)))
-        number = self.values.number(tensor, keep, where, role, owned.role if owned else "")
-        if self.plan.gradients and role != "gradient" and number not in self._hooked:
-            self._watch(tensor, number, where)
+        own_role = owned.role if owned else ""
+        number = self.values.number(tensor, keep, _place(call.site, slot), role, own_role)
+        if self.plan.gradients and number not in self._hooked:
+            self._watch(tensor, number, call.site, slot)
         return number
 
     # Gradients
 
-    def _watch(self, tensor: Any, number: int, where: str) -> None:
+    def _watch(self, tensor: Any, number: int, site: Site, slot: str) -> None:
         """Wait for the gradient of a value; of parameters others do."""
         self._hooked.add(number)
         if id(self.adapter.identity(tensor)) in self._parameters:
             return
 
         def receive(gradient: Any) -> None:
-            self._gradient(gradient, number, where)
+            self._watched.pop(number, None)
+            self._receive(gradient, site, slot, {"gradient_of": number}, number)
 
         handle = self.adapter.watch_gradient(tensor, receive)
         if handle is None:
@@ -517,7 +578,9 @@ class Recorder:
             return
         self._of_step.append(handle)
         view = self.adapter.is_view(tensor)
-        watched = _Watched(weakref.ref(tensor), self.adapter.version(tensor), view, where)
+        version = self.adapter.version(tensor)
+        place = _place(site, slot)
+        watched = _Watched(weakref.ref(tensor), version, view, place, self.run)
         self._watched[number] = watched
 
     def _watch_again(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
@@ -533,52 +596,49 @@ class Recorder:
             # Each time it is computed again it is in a new graph.
             if number not in self._hooked or number in self._hooked_again:
                 self._hooked_again.add(number)
-                self._watch(leaf, number, f"{call.path}.{slot}")
-
-    def _gradient(self, gradient: Any, number: int, where: str) -> None:
-        self._watched.pop(number, None)
-        self._receive(gradient, where, "", {"gradient_of": number}, number)
+                self._watch(leaf, number, original.site, slot)
 
     def _watch_own_parts(self, call: _Call, original: _Call, leaves: list[tuple[str, Any]]) -> None:
         outputs = [leaf for _, leaf in leaves if self.adapter.is_tensor(leaf)]
-        number, path = original.number, original.path
+        number, site = original.number, original.site
 
         def receive(slot: str, gradient: Any) -> None:
             said = {"own_gradient": number, "slot": slot}
-            self._receive(gradient, path, slot, said, (number, slot))
+            self._receive(gradient, site, slot, said, (number, slot))
 
         handles = self.adapter.watch_own_parts(call.origins, outputs, receive)
         if handles is None:
-            self.miss("graph_too_large", path)
+            self.miss("graph_too_large", site.path)
         self._of_step += handles or []
 
     def _watch_parameter(self, layer: SeenLayer, owned: Owned) -> None:
         said = {"gradient_of_parameter": owned.name, "layer_path": layer.path, "leaf": owned.leaf}
+        site = Site("module", layer.path)
 
         def receive(gradient: Any) -> None:
             facts = {**said, "layer": layer.layer}
-            self._receive(gradient, layer.path, owned.leaf, facts, owned.name)
+            self._receive(gradient, site, owned.leaf, facts, owned.name)
 
         handle = self.adapter.watch_gradient(owned.tensor, receive)
         if handle is not None:
             self._handles.append(handle)
 
     def _receive(
-        self, gradient: Any, path: str, slot: str, said: Mapping[str, Any], key: Any
+        self, gradient: Any, site: Site, slot: str, said: Mapping[str, Any], key: Any
     ) -> None:
         """Keep a gradient that arrived."""
         if gradient is None or self.is_paused:
             return
         with self._lock, self.adapter.quiet():
-            self._had_gradients = self._is_after_gradients = True
+            self._had_gradients = self._is_after_gradients = self._any_gradient = True
             between = "gradient_of_parameter" not in said
-            keep = self.plan.kept(Site("module", path), "gradient", slot, between)
+            keep = self.plan.kept(site, "gradient", slot, between)
             if keep is None:
                 return
-            turn = {"pass": self._passes[key], "step": self.step, "run": self.run}
-            self._passes[key] += 1
-            where = f"{path}.{slot}" if path else slot
-            self.values.number(gradient, keep, where, "gradient", said={**said, **turn})
+            turn = {"pass": len(self._passes[key]), "step": self.step, "run": self.run}
+            self._passes[key].append(self.run)
+            place = _place(site, slot)
+            self.values.number(gradient, keep, place, "gradient", said={**said, **turn})
 
     def _miss_gradients(self) -> None:
         """Note the values whose gradient did not arrive although others did."""
@@ -648,6 +708,11 @@ class Recorder:
 
     def _thread(self) -> int:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
+
+
+def _place(site: Site, slot: str) -> str:
+    """A slot of a call, or of a layer, as what is missing names it."""
+    return f"{site.path}.{slot}" if site.path else slot
 
 
 def _runs(frame: FrameType, inside: FrameType | None) -> bool:

@@ -400,6 +400,7 @@ class Recording:
         recorder.step += 1
         recorder.sink.put({"step": recorder.step})
         _put_missing(recorder, self._tally)
+        self._kept.flush(to_disk=False)  # a step that is over survives whatever comes
         self._follow_steps(recorder)
 
     def _follow_steps(self, recorder: Recorder) -> None:
@@ -453,6 +454,7 @@ class Recording:
             raise ArgumentError(Message("recorder.not_running", state=self.state))
         if self.state in _RUNS:
             recorder.drain()
+            _put_missing(recorder, self._tally)
         if not isinstance(self._kept, InMemory):
             return self._opened()
         count = len(self._kept.events)

@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, EntryNotFoundError
@@ -24,7 +25,7 @@ class Choice:
     """Which sites are recorded."""
 
     fits: Callable[[Site], bool]
-    is_function: bool = False
+    texts: tuple[str, ...] = ()  # none of a function of the user's
 
     def __call__(self, site: Site) -> bool:
         """Whether a layer is recorded."""
@@ -35,7 +36,12 @@ class Choice:
 
         A function of the user's is asked for the operator itself.
         """
-        return self.fits(site) or (not self.is_function and any(map(self.fits, around)))
+        return self.fits(site) or (bool(self.texts) and any(map(self.fits, around)))
+
+    def unmatched(self, paths: Iterable[str]) -> list[str]:
+        """Texts that none of the paths is meant by."""
+        known = list(paths)
+        return [text for text in self.texts if not any(map(_form_of(text).match, known))]
 
 
 def choice_of(names: Names) -> Choice | None:
@@ -52,14 +58,18 @@ def choice_of(names: Names) -> Choice | None:
         return None
     if callable(names):
         chosen = names
-        return Choice(lambda site: bool(chosen(site)), is_function=True)
+        return Choice(lambda site: bool(chosen(site)))
     texts = [names] if isinstance(names, str) else list(names) if _is_listed(names) else []
     if not texts or not all(isinstance(text, str) for text in texts):
         raise ArgumentTypeError(Message("recorder.names_kind", given=repr(names)))
+    forms = [_form_of(text) for text in texts]
+    return Choice(lambda site: any(form.match(site.path) for form in forms), tuple(texts))
+
+
+@cache
+def _form_of(text: str) -> re.Pattern[str]:
     # fnmatch would take the brackets of "layers[0]" for a set of characters.
-    forms = [fnmatch.translate(text.replace("[", "[[]")) for text in texts]
-    fits = re.compile("|".join(forms)).match
-    return Choice(lambda site: fits(site.path) is not None)
+    return re.compile(fnmatch.translate(text.replace("[", "[[]")))
 
 
 def _is_listed(names: Any) -> bool:

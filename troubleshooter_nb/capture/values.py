@@ -84,6 +84,8 @@ class Values:
         the value, such as whose gradient it is, is written with it.
         """
         thing, version = self._adapter.identity(tensor), self._adapter.version(tensor)
+        if owned:
+            version = None  # batch norm, fused optimizers and `.data` write without raising it
         key = id(thing)
         known = self._known.get(key)
         if known is not None and known.tensor() is not thing:
@@ -114,6 +116,7 @@ class Values:
         bits = state.tobytes()
         if bits != self._random[0]:
             self._random = bits, self._take_number()
+            self.size_bytes += len(bits)
             self._sink.put({"value": self._random[1], "role": "random_state"}, state)
         return self._random[1]
 
@@ -123,6 +126,10 @@ class Values:
         read = self._adapter.read_measured([measured for _, measured in pending])
         for (number, _), figures in zip(pending, read, strict=True):
             self._sink.put({"value": number, **_as_event(figures)})
+
+    def forget_tensor(self, key: int) -> None:
+        """Read a tensor anew when it is met next: `key` is the id of its identity."""
+        self._known.pop(key, None)
 
     def forget(self) -> None:
         """Know no tensor any more: whatever is met is read anew."""
@@ -139,7 +146,8 @@ class Values:
         try:
             if keep in _FIGURES:
                 measured = self._adapter.measured(tensor, keep == "statistics")
-                return measured, repr(_as_event(self._adapter.read_measured([measured])[0]))
+                figures = self._adapter.read_measured([measured])[0]
+                return measured, (*map(_comparable, figures.values()),)
             array = self._adapter.copied(tensor)
         except ValueError:
             return None, None
@@ -173,7 +181,7 @@ class Values:
                 self._sink.put({**event, "crc32": crc32_of(array)})
             elif keep == "sample":
                 self._store_statistics(event, tensor, None)
-                self._store_sample(event["value"], array)
+                self._store_sample(event["value"], array, where)
             elif self.size_bytes + array.nbytes > self._limit:
                 self._miss("over_limit", where)
                 self._store_statistics(event, tensor, None)
@@ -186,7 +194,9 @@ class Values:
     def _store_statistics(
         self, event: Event, tensor: Any, held: Any, fingerprint: bool = True
     ) -> None:
-        measured = self._measured(tensor, fingerprint) if held is None else held
+        # What a layer owns may be written by what raises no version: fused optimizers.
+        may_repeat = "role" not in event
+        measured = self._measured(tensor, fingerprint, may_repeat) if held is None else held
         if isinstance(measured, Mapping):  # nothing to wait for
             self._sink.put({**event, **_as_event(measured)})
             return
@@ -195,9 +205,9 @@ class Values:
         if len(self._pending) >= _MOST_PENDING:
             self.drain()
 
-    def _measured(self, tensor: Any, fingerprint: bool) -> Any:
+    def _measured(self, tensor: Any, fingerprint: bool, may_repeat: bool) -> Any:
         """Statistics of a tensor; those of an equal view of the same memory serve again."""
-        memory = self._adapter.view_of(tensor) if fingerprint else None
+        memory = self._adapter.view_of(tensor) if fingerprint and may_repeat else None
         earlier = None if memory is None else self._measurements.get(memory)
         version = self._adapter.version(tensor)
         if earlier is not None and version is not None and earlier.version == version:
@@ -211,9 +221,13 @@ class Values:
             self._measurements[memory] = _Measurement(thing, version, found)
         return found
 
-    def _store_sample(self, number: int, array: np.ndarray) -> None:
+    def _store_sample(self, number: int, array: np.ndarray, where: str) -> None:
         stride = max(1, math.ceil(array.size / RECORDED_SAMPLE))
         sample = np.array(array.reshape(-1)[::stride])
+        if self.size_bytes + sample.nbytes > self._limit:
+            self._miss("over_limit", where)
+            return
+        self.size_bytes += sample.nbytes
         event = {"value": self._take_number(), "sample_of": number, "stride": stride}
         self._sink.put(event, sample)
 
@@ -227,6 +241,13 @@ class Values:
             event, array = {"value": event["value"]}, _without_repeats(array)
         self.size_bytes += array.nbytes
         self._sink.put(event, array)
+
+
+def _comparable(figure: Any) -> Any:
+    """A figure that is equal to itself, NaN and lists too."""
+    if isinstance(figure, float):
+        return repr(figure)
+    return tuple(figure) if isinstance(figure, list) else figure
 
 
 def crc32_of(array: np.ndarray) -> int:

@@ -138,6 +138,18 @@ class RecordWriter:
         WriteError
             If it cannot be.
         """
+        self.settle()
+        if os.getpid() == self._process and not self._is_closed:
+            self._synced()
+
+    def settle(self) -> None:
+        """Return once everything put so far is in the files: it survives the end of the process.
+
+        Raises
+        ------
+        WriteError
+            If it cannot be.
+        """
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -148,8 +160,6 @@ class RecordWriter:
             self._hurry -= 1
             if self._cause:
                 self._refuse()
-        if not self._is_closed:
-            self._synced()
 
     def close(self, complete: bool = True) -> None:
         """Write what was put, then whether that is all, and close the files; twice does no harm.

@@ -44,6 +44,7 @@ __all__ = ["read_measured"]
 NAME = "torch"
 MODULE_WORD = "Module"
 KNOWS_WHAT_NEEDS_GRADIENTS = True
+TELLS_VERSIONS = True
 
 # Modules that hand their one child's calls on: what they wrap has the path of the network.
 _WRAPPERS = (DataParallel, DistributedDataParallel)
@@ -82,6 +83,8 @@ def _walk(
     if id(module) in above:  # a module that holds itself
         return
     inner = _wrapped(module)
+    if isinstance(module, DistributedDataParallel) and module.process_group.size() > 1:
+        unseen.append(Unseen("local_gradients", path))
     if inner is not None and not (_is_optimized(module) and compiled == "boundary"):
         _walk(inner, path, compiled, found, unseen, above | {id(module)})
         return
@@ -89,6 +92,8 @@ def _walk(
     kind = _closed(module, compiled)
     if kind:
         unseen.append(Unseen(kind, path))
+        return
+    if _is_read_whole(module):
         return
     for name, child in module._modules.items():
         if child is not None:
@@ -149,7 +154,8 @@ class _Hook:
         self.call = call
 
     def __call__(self, *args: Any) -> None:
-        self.call(*args)
+        if not torch.compiler.is_compiling():  # what is compiled around it has no hook
+            self.call(*args)
 
     def __reduce__(self) -> Any:
         return _Hook, (_nothing,)
@@ -719,7 +725,9 @@ def segment(frame: FrameType | None, until: FrameType | None) -> tuple[int, int]
 def owned(layer: SeenLayer) -> list[Owned]:
     """Parameters and buffers of the module itself; of what is compiled, of all inside."""
     own = _wrapped(layer.module) or layer.module
-    recurse = bool(_closed(layer.module, "boundary")) and layer.module is not own
+    recurse = _is_read_whole(own) or (
+        bool(_closed(layer.module, "boundary")) and layer.module is not own
+    )
     found = [
         Owned(leaf, torch_._joined(layer.path, leaf), tensor, "parameter")
         for leaf, tensor in own.named_parameters(recurse=recurse, remove_duplicate=False)
@@ -729,6 +737,11 @@ def owned(layer: SeenLayer) -> list[Owned]:
         for leaf, tensor in own.named_buffers(recurse=recurse, remove_duplicate=False)
     ]
     return [entry for entry in found if not torch.nn.parameter.is_lazy(entry.tensor)]
+
+
+def _is_read_whole(module: torch.nn.Module) -> bool:
+    """Whether a module reads the weights of those inside without calling them."""
+    return isinstance(module, torch.nn.MultiheadAttention)
 
 
 def state() -> tuple[bool, str]:

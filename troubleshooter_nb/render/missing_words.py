@@ -49,11 +49,6 @@ class Kind:
 
 # In the order in which they are shown: what hides most comes first.
 KINDS: Mapping[str, Kind] = {
-    "graph_mode": Kind(
-        "recording.graph_mode",
-        "recording.graph_mode_cure",
-        "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)",
-    ),
     "compiled": Kind(
         "recording.compiled", "recording.compiled_cure", 'tnb.record(net, compiled="eager")'
     ),
@@ -65,12 +60,13 @@ KINDS: Mapping[str, Kind] = {
     ),
     "raised": Kind("recording.raised", "recording.raised_cure", tone="bad"),
     "open": Kind("recording.open", "recording.open_cure", tone="bad"),
-    "interrupted": Kind(
-        "recording.interrupted", "recording.interrupted_cure", "rec.start()", tone="bad"
+    "interrupted": Kind("recording.interrupted", "recording.interrupted_cure", tone="bad"),
+    "no_calls": Kind("recording.no_calls", "recording.no_calls_cure", tone="bad"),
+    "names_unmatched": Kind(
+        "recording.names_unmatched", "recording.names_unmatched_cure", tone="bad"
     ),
-    "direct_forward": Kind(
-        "recording.direct_forward", "recording.direct_forward_cure", "net.layer(x)"
-    ),
+    "no_backward": Kind("recording.no_backward", "recording.no_backward_cure", tone=""),
+    "local_gradients": Kind("recording.local_gradients", "recording.local_gradients_cure", tone=""),
     "not_called": Kind("recording.not_called", "recording.not_called_cure"),
     "other_thread": Kind("recording.other_thread", "recording.other_thread_cure"),
     "generator": Kind("recording.generator", "recording.generator_cure", "return list(outputs)"),
