@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -316,6 +318,18 @@ def test_a_compiled_cell_is_recorded_from_outside_or_as_it_is_written(x):
     for name, value in plain.items():
         np.testing.assert_array_equal(gradients[name], value)
         np.testing.assert_array_equal(again[name], value)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_is_compiled_is_so_again_after_two_recordings_ended_in_any_order(x, order):
+    net = chain(Jitted())
+    recs = [tnb.record(net, compiled="eager").start() for _ in range(2)]
+    first, last = (recs[i] for i in order)
+    first.stop()
+    net(x)
+    last.stop()
+    assert "Cell.0.inner.Dense.forward.0.output.0" in names(last)
+    assert "MS_JIT" not in os.environ
 
 
 def test_operators_of_a_compiled_cell_need_it_to_run_as_it_is_written(x):
