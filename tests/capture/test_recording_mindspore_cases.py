@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
@@ -12,6 +13,7 @@ import troubleshooter_nb as tnb
 mindspore = pytest.importorskip("mindspore")
 
 from mindspore import Parameter, Tensor, nn, ops  # noqa: E402
+from mindspore._c_expression import _DispatchGuardStack as dispatched  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
 
@@ -330,6 +332,18 @@ def test_what_is_compiled_is_so_again_after_two_recordings_ended_in_any_order(x,
     last.stop()
     assert "Cell.0.inner.Dense.forward.0.output.0" in names(last)
     assert "MS_JIT" not in os.environ
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_recordings_of_operators_may_end_in_any_order(x, order):
+    net = nn.Dense(4, 4)
+    recs = [tnb.record(net, level="api").start() for _ in range(3)]
+    for count, number in enumerate(order, 1):
+        ops.sin(x)
+        given = [f"Primitive.sin.Sin.{call}.forward.input.0" for call in range(count)]
+        assert [name for name in names(recs[number]) if "input" in name] == given
+        recs[number].stop()
+    assert dispatched.depth() == 0
 
 
 def test_operators_of_a_compiled_cell_need_it_to_run_as_it_is_written(x):

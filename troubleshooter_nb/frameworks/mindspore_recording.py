@@ -234,6 +234,9 @@ class _Local(threading.local):
     quiet = 0
     is_ending = False  # an operator, whose outputs are in no graph yet, or in one that is replaced
 
+    def __init__(self) -> None:
+        self.modes: list[Any] = []  # ours, the last one sees an operator first
+
 
 _local = _Local()
 
@@ -274,16 +277,38 @@ def watch_functions(begin: _Begin, end: _End) -> Iterator[None]:
     if MsDispatchMode is None:
         version = mindspore.__version__
         raise NotOfferedError(Message("frameworks.no_operators", version=version))
-    with _mode(begin, end):
+    mode = _mode(begin, end)
+    mode.__enter__()
+    _local.modes.append(mode)
+    try:
         yield
+    finally:
+        _leave(mode)
+
+
+def _leave(mode: Any) -> None:
+    """Take a mode away; MindSpore takes the last one, whichever is told to go."""
+    mode.is_left = True
+    if mode not in _local.modes:  # of another thread
+        return
+    at = _local.modes.index(mode)
+    above = _local.modes[at + 1 :]
+    for each in reversed(_local.modes[at:]):
+        each.__exit__(None, None, None)
+    for each in above:
+        each.__enter__()
+    _local.modes.remove(mode)
 
 
 def _mode(begin: _Begin, end: _End) -> Any:
     class Mode(MsDispatchMode):  # type: ignore[misc]
+        is_left = False
+
         def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
             # The kernels of a backward pass are called by it; what it recomputes, by a cell.
             caller = sys._getframe(1).f_code
-            if _local.quiet or func.name in _gives_none or caller is _BACKWARD:
+            is_seen = not (self.is_left or _local.quiet or func.name in _gives_none)
+            if not is_seen or caller is _BACKWARD:
                 return func(*args)
             return _dispatched(func, args, begin, end)
 
