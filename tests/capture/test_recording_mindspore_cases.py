@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ import troubleshooter_nb as tnb
 mindspore = pytest.importorskip("mindspore")
 
 from mindspore import Parameter, Tensor, nn, ops  # noqa: E402
+from mindspore._c_expression import _DispatchGuardStack as dispatched  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
 
@@ -316,6 +320,30 @@ def test_a_compiled_cell_is_recorded_from_outside_or_as_it_is_written(x):
     for name, value in plain.items():
         np.testing.assert_array_equal(gradients[name], value)
         np.testing.assert_array_equal(again[name], value)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_is_compiled_is_so_again_after_two_recordings_ended_in_any_order(x, order):
+    net = chain(Jitted())
+    recs = [tnb.record(net, compiled="eager").start() for _ in range(2)]
+    first, last = (recs[i] for i in order)
+    first.stop()
+    net(x)
+    last.stop()
+    assert "Cell.0.inner.Dense.forward.0.output.0" in names(last)
+    assert "MS_JIT" not in os.environ
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_recordings_of_operators_may_end_in_any_order(x, order):
+    net = nn.Dense(4, 4)
+    recs = [tnb.record(net, level="api").start() for _ in range(3)]
+    for count, number in enumerate(order, 1):
+        ops.sin(x)
+        given = [f"Primitive.sin.Sin.{call}.forward.input.0" for call in range(count)]
+        assert [name for name in names(recs[number]) if "input" in name] == given
+        recs[number].stop()
+    assert dispatched.depth() == 0
 
 
 def test_operators_of_a_compiled_cell_need_it_to_run_as_it_is_written(x):

@@ -920,6 +920,22 @@ def test_a_compiled_network_run_eagerly_is_recorded_inside(compiled, is_warm, le
     assert missing(rec) == set()
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_is_compiled_is_so_again_after_two_recordings_ended_in_any_order(compiled, order):
+    net, x = compiled(_small()), torch.randn(2, 3)
+    frames = torch._dynamo.utils.counters["frames"]
+    recs = [tnb.record(net, compiled="eager").start() for _ in range(2)]
+    first, last = (recs[i] for i in order)
+    first.stop()
+    counted = frames["total"]
+    net(x)
+    assert frames["total"] == counted
+    assert "1.1" in paths(last)
+    last.stop()
+    net(x)
+    assert frames["total"] > counted
+
+
 @pytest.mark.parametrize("is_warm", [True, False])
 def test_a_part_compiled_in_place_is_recorded_from_outside(compiled, is_warm):
     net = _small()

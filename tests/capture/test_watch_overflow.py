@@ -439,6 +439,49 @@ def test_a_watch_that_raised_takes_its_hooks_away_without_a_stop():
         watch.step()
 
 
+def step_of_broken(watch):
+    with pytest.raises(tnb.ArgumentError, match="the recording is broken"):
+        watch.step()
+
+
+LATER_CALLS = {
+    "stop": lambda watch: watch.stop(),
+    "overflow": lambda watch: watch.overflow,
+    "step": step_of_broken,
+    "start": lambda watch: watch.start().stop(),
+}
+
+
+@pytest.mark.parametrize("later", LATER_CALLS)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_watch_of_operators_that_raised_is_broken_and_gone_with_the_next_call(direction, later):
+    net = chain(Made()) if direction == "forward" else chain(SteepRoot())
+    watch = tnb.watch_overflow(net, action="raise", level="both").start()
+    with pytest.raises(tnb.OverflowFoundError):
+        step(net)
+    assert watch.state == "broken"
+    assert hooks(net)[0] == 0
+    torch.nn.functional.relu(batch() / 0)  # its mode may be there yet, and does nothing
+    LATER_CALLS[later](watch)
+    assert hooks(net) == (0, 0)
+    assert "Functional.relu" not in {row["path"] for row in watch.overflow}
+
+
+def test_a_watch_of_operators_that_raised_leaves_the_modes_of_others_as_they_were():
+    net = chain(Made())
+    first = tnb.record(net, level="api").start()
+    watch = tnb.watch_overflow(net, action="raise", level="both").start()
+    last = tnb.record(net, level="api").start()
+    with pytest.raises(tnb.OverflowFoundError):
+        step(net)
+    assert watch.overflow.first["kind"] == "starts"
+    assert hooks(net)[1] == 2
+    torch.nn.functional.relu(batch())
+    for rec in (first, last):
+        assert "Functional.relu" in rec.stop().index["path"].values
+    assert hooks(net) == (0, 0)
+
+
 # In a notebook
 
 

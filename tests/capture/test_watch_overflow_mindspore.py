@@ -9,6 +9,7 @@ import troubleshooter_nb as tnb
 
 ms = pytest.importorskip("mindspore")
 from mindspore import nn, ops  # noqa: E402
+from mindspore._c_expression import _DispatchGuardStack as dispatched  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
 
@@ -86,6 +87,35 @@ def test_forward_raises_our_own_error_and_leaves_nothing(level):
         step(net)
     assert hooks(net) == before
     step(net)
+
+
+def test_a_watch_of_operators_that_raised_is_broken_and_gone_without_a_stop():
+    net = Net(Divided())
+    before = hooks(net)
+    watch = tnb.watch_overflow(net, action="raise", level="both").start()
+    with pytest.raises(tnb.OverflowFoundError):
+        step(net)
+    assert watch.state == "broken"
+    assert hooks(net) == before
+    assert dispatched.depth() == 0
+    assert watch.stop().first["kind"] == "starts"
+    step(net)
+    assert dispatched.depth() == 0
+
+
+def test_a_watch_of_operators_that_raised_leaves_other_recordings_as_they_were():
+    net = Net(Divided())
+    first = tnb.record(net, level="api").start()
+    watch = tnb.watch_overflow(net, action="raise", level="both").start()
+    last = tnb.record(net, level="api").start()
+    with pytest.raises(tnb.OverflowFoundError):
+        step(net)
+    assert watch.state == "broken"
+    assert dispatched.depth() == 2
+    ops.sin(ms.Tensor([1.0]))
+    for rec in (first, last):
+        assert "Primitive.sin" in rec.stop().index["path"].values
+    assert dispatched.depth() == 0
 
 
 def test_backward_raises_our_own_error_and_leaves_nothing():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import weakref
@@ -193,9 +194,21 @@ def test_eager_leaves_the_environment_as_it_was_also_after_an_error(monkeypatch,
         monkeypatch.setenv("MS_JIT", before)
     with pytest.raises(KeyboardInterrupt), recording.eager():
         raise KeyboardInterrupt
-    import os
 
     assert os.environ.get("MS_JIT") == before
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_eager_lasts_as_long_as_the_last_that_entered_it(monkeypatch, order):
+    monkeypatch.setenv("MS_JIT", "1")
+    opened = [recording.eager() for _ in range(2)]
+    for context in opened:
+        context.__enter__()
+    first, last = (opened[i] for i in order)
+    first.__exit__(None, None, None)
+    assert os.environ["MS_JIT"] == "0"
+    last.__exit__(None, None, None)
+    assert os.environ["MS_JIT"] == "1"
 
 
 def test_a_cell_that_eager_does_not_reach_stays_closed():
@@ -903,6 +916,36 @@ def test_two_watches_of_optimizers_may_be_removed_in_any_order():
         handle.remove()
     optimizer(gradients)
     assert heard == ["second"]
+    assert "__call__" not in vars(nn.Optimizer)
+
+
+def test_watches_of_optimizers_are_told_around_each_other_and_what_others_put_there_stays():
+    net = nn.Dense(4, 2)
+    optimizer = nn.SGD(net.trainable_params())
+    gradients = tuple(Tensor(np.ones(p.shape, np.float32)) for p in net.trainable_params())
+    heard = []
+
+    def watch(name):
+        told = [lambda word=word: heard.append(f"{name} {word}") for word in ("enters", "leaves")]
+        return recording.watch_optimizers(*told)
+
+    handles = watch("a") + watch("b")
+    ours = nn.Optimizer.__call__
+
+    def of_another(self, *args):
+        return ours(self, *args)
+
+    nn.Optimizer.__call__ = of_another
+    try:
+        handles += watch("c")
+        optimizer(gradients)
+        for handle in handles:
+            handle.remove()
+        optimizer(gradients)
+        assert vars(nn.Optimizer)["__call__"] is of_another
+    finally:
+        del nn.Optimizer.__call__
+    assert heard == [f"{name} enters" for name in "cab"] + [f"{name} leaves" for name in "bac"]
 
 
 def test_state_tells_gradients_and_the_dtype_of_mixed_precision(x):

@@ -131,6 +131,7 @@ class OverflowWatch:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._recording.__exit__(kind, error, trace)
+        self._recording.take_away()
         self._found.raise_if_hidden(error)
 
     def start(self) -> OverflowWatch:
@@ -138,6 +139,7 @@ class OverflowWatch:
 
         It runs as long as it has a name, as a recording does.
         """
+        self._recording.take_away()
         self._recording.start()
         return self
 
@@ -148,8 +150,7 @@ class OverflowWatch:
 
     def step(self) -> None:
         """Say that a step of the training is over: what was seen in it is judged now."""
-        if self._found.has_raised:
-            self._recording.end("broken")
+        self._recording.take_away()
         self._recording.step()
 
     @contextmanager
@@ -166,6 +167,7 @@ class OverflowWatch:
     @property
     def overflow(self) -> Overflow:
         """What was found so far."""
+        self._recording.take_away()
         if self.state in ("running", "paused"):
             self._recording.flush()
         return self._found.now().overflow(self.missing.rows, self.state)
@@ -201,13 +203,14 @@ class _Silent(Recording):
 
     def break_off(self) -> None:
         """Look at nothing any more, and take everything away as soon as it can be."""
-        if self._recorder is not None:
-            self._recorder.is_paused = True
+        self.end("broken")
         if self._plan.operators:
-            # A mode that sees operators comes back behind the one that runs now.
-            Cells.at_end(lambda: self.end("broken"))
-        else:
-            self.end("broken")
+            # What sees operators may be inside a call of its own, and come back at its end.
+            Cells.at_end(self.take_away)
+
+    def take_away(self) -> None:
+        """Take away what could not be when this ended."""
+        self._framework.remove_waiting()
 
 
 class _Found:
@@ -229,11 +232,6 @@ class _Found:
     def _recorder(self) -> Recorder | None:
         recording = self.recording()
         return None if recording is None else recording._recorder
-
-    @property
-    def has_raised(self) -> bool:
-        """Whether it found what it was to raise at."""
-        return self._error is not None
 
     def _new_judge(self) -> None:
         self._judge = Judge(self._near)

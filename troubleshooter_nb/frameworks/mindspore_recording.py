@@ -7,9 +7,8 @@ import os
 import re
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -32,6 +31,7 @@ from troubleshooter_nb.frameworks.recording import (
     ValueFacts,
 )
 from troubleshooter_nb.frameworks.settings import settings_of
+from troubleshooter_nb.frameworks.shared_state import SharedState
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import BUFFER_LEAVES, Role
 
@@ -139,18 +139,25 @@ def _seen(cell: Any, path: str, aliases: Sequence[str]) -> SeenLayer:
     )
 
 
-@contextmanager
-def eager() -> Iterator[None]:
-    """A context in which jit functions run as they are written, those outside of cells too."""
+def _switch_off() -> Callable[[], None]:
     before = os.environ.get(_JIT_SWITCH)
     os.environ[_JIT_SWITCH] = "0"
-    try:
-        yield
-    finally:
+
+    def restore() -> None:
         if before is None:
             os.environ.pop(_JIT_SWITCH, None)
         else:
             os.environ[_JIT_SWITCH] = before
+
+    return restore
+
+
+_eager = SharedState(_switch_off)
+
+
+def eager() -> AbstractContextManager[Any]:
+    """A context in which jit functions run as they are written, those outside of cells too."""
+    return _eager()
 
 
 def watch_calls(layer: SeenLayer, before: Before, after: After) -> list[Handle]:
@@ -228,6 +235,9 @@ class _Local(threading.local):
     quiet = 0
     is_ending = False  # an operator, whose outputs are in no graph yet, or in one that is replaced
 
+    def __init__(self) -> None:
+        self.modes: list[Any] = []  # ours, the last one sees an operator first
+
 
 _local = _Local()
 
@@ -268,16 +278,38 @@ def watch_functions(begin: _Begin, end: _End) -> Iterator[None]:
     if MsDispatchMode is None:
         version = mindspore.__version__
         raise NotOfferedError(Message("frameworks.no_operators", version=version))
-    with _mode(begin, end):
+    mode = _mode(begin, end)
+    mode.__enter__()
+    _local.modes.append(mode)
+    try:
         yield
+    finally:
+        _leave(mode)
+
+
+def _leave(mode: Any) -> None:
+    """Take a mode away; MindSpore takes the last one, whichever is told to go."""
+    mode.is_left = True
+    if mode not in _local.modes:  # of another thread
+        return
+    at = _local.modes.index(mode)
+    above = _local.modes[at + 1 :]
+    for each in reversed(_local.modes[at:]):
+        each.__exit__(None, None, None)
+    for each in above:
+        each.__enter__()
+    _local.modes.remove(mode)
 
 
 def _mode(begin: _Begin, end: _End) -> Any:
     class Mode(MsDispatchMode):  # type: ignore[misc]
+        is_left = False
+
         def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
             # The kernels of a backward pass are called by it; what it recomputes, by a cell.
             caller = sys._getframe(1).f_code
-            if _local.quiet or func.name in _gives_none or caller is _BACKWARD:
+            is_seen = not (self.is_left or _local.quiet or func.name in _gives_none)
+            if not is_seen or caller is _BACKWARD:
                 return func(*args)
             return _dispatched(func, args, begin, end)
 
@@ -360,34 +392,59 @@ def _holds_tensor(value: Any) -> bool:
     return is_tensor(value)
 
 
+class _OptimizerCalls:
+    """Stands in front of the calls of the optimizers of one base class while they are watched."""
+
+    def __init__(self, base: Any) -> None:
+        self.base, self.own = base, vars(base).get("__call__")
+        self.watches: list[_OptimizerWatch] = []
+        inner = base.__call__
+
+        def call(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            with ExitStack() as stack:
+                for watch in tuple(self.watches):
+                    watch.enter()
+                    stack.callback(watch.leave)
+                return inner(optimizer, *args, **kwargs)
+
+        self.call = call
+        base.__call__ = call
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody else has put anything in front of it."""
+        return vars(self.base).get("__call__") is self.call
+
+    def restore(self) -> None:
+        """Have the class as it was; what others have put in front stays, and this does nothing."""
+        if not self.is_first:
+            return
+        if self.own is None:
+            del self.base.__call__
+        else:
+            self.base.__call__ = self.own
+
+
+_optimizer_calls: dict[Any, _OptimizerCalls] = {}
+
+
 class _OptimizerWatch:
     """The two functions around each call of the optimizers of one base class."""
 
     def __init__(self, base: Any, enter: Callable[[], None], leave: Callable[[], None]) -> None:
-        self.base, self.previous = base, vars(base).get("__call__")
-        inner = base.__call__
-        watch = weakref.ref(self)
-
-        def call(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if watch() is None or watch().is_removed:  # type: ignore[union-attr]
-                return inner(optimizer, *args, **kwargs)
-            enter()
-            try:
-                return inner(optimizer, *args, **kwargs)
-            finally:
-                leave()
-
-        self.call, self.is_removed = call, False
-        base.__call__ = call
+        self.enter, self.leave = enter, leave
+        calls = _optimizer_calls.get(base)
+        if calls is None or not calls.is_first:
+            calls = _optimizer_calls[base] = _OptimizerCalls(base)
+        self.calls = calls
+        calls.watches.append(self)
 
     def remove(self) -> None:
-        """Take it away; another one above it is left, which then calls this one in vain."""
-        self.is_removed = True
-        if vars(self.base).get("__call__") is self.call:
-            if self.previous is None:
-                del self.base.__call__
-            else:
-                self.base.__call__ = self.previous
+        """Take it away, and the last one what stands in front of the calls."""
+        if self in self.calls.watches:
+            self.calls.watches.remove(self)
+            if not self.calls.watches:
+                self.calls.restore()
 
 
 def watch_optimizers(enter: Callable[[], None], leave: Callable[[], None]) -> list[Handle]:

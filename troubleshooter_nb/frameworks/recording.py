@@ -131,6 +131,12 @@ class Recording(Protocol):
         again: one that gives no tensor is not. Reads of attributes are not seen.
         """
 
+    def remove_waiting(self) -> None:
+        """Take away what was removed inside a call of its own, unless that still runs.
+
+        Until then it does nothing.
+        """
+
     def watch_optimizers(
         self, enter: Callable[[], None], leave: Callable[[], None]
     ) -> list[Handle]:

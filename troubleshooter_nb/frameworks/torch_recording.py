@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
+import threading
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from troubleshooter_nb.frameworks.recording import (
     ValueFacts,
 )
 from troubleshooter_nb.frameworks.settings import settings_of
+from troubleshooter_nb.frameworks.shared_state import SharedState
 from troubleshooter_nb.frameworks.torch_statistics import read_measured
 from troubleshooter_nb.messages import Message
 
@@ -139,10 +141,17 @@ def _seen(module: torch.nn.Module, path: str, *aliases: str) -> SeenLayer:
     return SeenLayer(path, module, layer, settings, aliases, has_forward)
 
 
+def _force_eager() -> Callable[[], Any]:
+    stance = torch.compiler.set_stance("force_eager")
+    return functools.partial(stance.__exit__, None, None, None)
+
+
+_eager = SharedState(_force_eager)
+
+
 def eager() -> AbstractContextManager[Any]:
     """What is compiled runs as it is written, and nothing is compiled again later."""
-    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
-    return stance
+    return _eager()
 
 
 class _Hook:
@@ -319,9 +328,16 @@ class _Functions(TorchFunctionMode):
         super().__init__()
         self.begin, self.end = begin, end
         self.known: dict[Any, ApiCall | None] = {}
+        self.home, self.is_left = 0, False
+
+    def __enter__(self) -> Any:
+        self.home, self.is_left = threading.get_ident(), False
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self.is_left:
+            return func(*args, **kwargs)
         try:
             call = self.known[func]
         except KeyError:
@@ -335,21 +351,42 @@ class _Functions(TorchFunctionMode):
             raised = False
         finally:
             written = args[0] if call and call.path.endswith(_WRITES_FIRST) and args else output
-            if not self.end(token, written, raised) and not raised:
+            if not self.is_left and not self.end(token, written, raised) and not raised:
                 self.known[func] = None
         return output
 
     def __exit__(self, *error: Any) -> None:
-        """Leave, whatever other modes were entered since: theirs stay as they are."""
-        if not torch._C._len_torch_function_stack():
-            return
-        above = []
-        while (mode := torch._C._pop_torch_function_stack()) is not self:
-            above.append(mode)
-            if not torch._C._len_torch_function_stack():
-                break
+        """Leave, whatever other modes were entered since: theirs stay as they are.
+
+        While it runs a call, and from another thread, it cannot be taken away: it waits.
+        """
+        self.is_left = True
+        if not self.take() or threading.get_ident() != self.home:
+            _left.add(self)
+
+    def take(self) -> bool:
+        """Take it from among the modes of this thread; whether it was there."""
+        above: list[Any] = []
+        is_found = False
+        while _modes() and not is_found:
+            mode = torch._C._pop_torch_function_stack()
+            is_found = mode is self
+            if not is_found:
+                above.append(mode)
         for mode in reversed(above):
             torch._C._push_on_torch_function_stack(mode)
+        return is_found
+
+
+# Modes that were left where they could not be taken away; they do nothing any more.
+_left: weakref.WeakSet[_Functions] = weakref.WeakSet()
+
+
+def remove_waiting() -> None:
+    """Take away the modes of this thread that were left while they ran, unless they still do."""
+    for mode in list(_left):
+        if mode.home == threading.get_ident() and mode.take():
+            _left.discard(mode)
 
 
 def _api_call(func: Any) -> ApiCall | None:
@@ -376,6 +413,7 @@ def watch_functions(
     end: Callable[[Any, Any, bool], Any],
 ) -> AbstractContextManager[Any]:
     """A mode of this thread; nothing is patched."""
+    remove_waiting()
     return _Functions(begin, end)
 
 
