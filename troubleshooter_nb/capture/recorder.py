@@ -536,6 +536,10 @@ class Recorder:
             self._put_call(self._begin(call, stack, {"layer": ""}, state, (), {}))
             self._end(call, value)
 
+    def _where(self, site: Site, slot: str) -> str:
+        """A slot of a call, or of a layer, as what is missing names it."""
+        return f"{site.path or self._kinds.get(site.path, '')}.{slot}"
+
     def _read(self, leaves: list[tuple[str, Any]], call: _Call, role: Role) -> list[list[Any]]:
         """Slots with the numbers of their values, or what is plain."""
         said: list[list[Any]] = []
@@ -555,7 +559,7 @@ class Recorder:
             return None
         owned = self._parameters.get(id(self.adapter.identity(tensor)))
         own_role = owned.role if owned else ""
-        number = self.values.number(tensor, keep, _place(call.site, slot), role, own_role)
+        number = self.values.number(tensor, keep, self._where(call.site, slot), role, own_role)
         if self.plan.gradients and number not in self._hooked:
             self._watch(tensor, number, call.site, slot)
         return number
@@ -579,7 +583,7 @@ class Recorder:
         self._of_step.append(handle)
         view = self.adapter.is_view(tensor)
         version = self.adapter.version(tensor)
-        place = _place(site, slot)
+        place = self._where(site, slot)
         watched = _Watched(weakref.ref(tensor), version, view, place, self.run)
         self._watched[number] = watched
 
@@ -637,7 +641,7 @@ class Recorder:
                 return
             turn = {"pass": len(self._passes[key]), "step": self.step, "run": self.run}
             self._passes[key].append(self.run)
-            place = _place(site, slot)
+            place = self._where(site, slot)
             self.values.number(gradient, keep, place, "gradient", said={**said, **turn})
 
     def _miss_gradients(self) -> None:
@@ -708,11 +712,6 @@ class Recorder:
 
     def _thread(self) -> int:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
-
-
-def _place(site: Site, slot: str) -> str:
-    """A slot of a call, or of a layer, as what is missing names it."""
-    return f"{site.path}.{slot}" if site.path else slot
 
 
 def _runs(frame: FrameType, inside: FrameType | None) -> bool:

@@ -55,7 +55,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "note": ("{names}: {what}; {cure}: {code}", "{names}：{what}；{cure}：{code}"),
     "note_without_code": ("{names}: {what}; {cure}", "{names}：{what}；{cure}"),
     "more_places": ("{count:,} more", "另外 {count:,} 处"),
-    "net_itself": ("the net itself", "网络本身"),
     # How it is shown.
     "missing_head": ("not recorded: {count:,} {count:place|places}, {kinds} {kinds:cause|causes}", "未能记录：{count:,} 处，{kinds} 种原因"),
     "missing_none": ("nothing is missing: all that was asked for was recorded", "没有缺失：要求的内容均已记录"),

@@ -130,7 +130,7 @@ def note_of(row: MissingRow) -> Message:
     """What is missing as one note of a dump: where, what happened and what to do."""
     kind = KINDS.get(row.kind, _OTHER)
     said = [Message("recording.other", kind=row.kind)] if kind is _OTHER else [Message(kind.what)]
-    names = [name or Message("recording.net_itself") for name in row.where[:_MOST_NAMED]]
+    names = [name or Message("recording.whole_net") for name in row.where[:_MOST_NAMED]]
     more = len(row.where) - len(names)
     if more:
         names.append(Message("recording.more_places", count=more))

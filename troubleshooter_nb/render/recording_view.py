@@ -271,7 +271,8 @@ def _missing_item(one: MissingRow, facts: Mapping[str, Any], most: int, opened: 
 
 
 def _names(names: Sequence[str], language: str, most: int) -> Markup:
-    shown = [samp(name) for name in names[:most]]
+    net = sentence("recording.whole_net", language)
+    shown = [samp(name or net) for name in names[:most]]
     if rest := len(names) - len(shown):
         shown.append(Markup(sentence("pages.more", language, count=rest)))
     return join(shown, sentence("pages.comma", language))
@@ -305,7 +306,7 @@ def _one_line(one: MissingRow, facts: Mapping[str, Any], indent: int) -> str:
     count = f" ×{one.count:,}" if one.count > 1 else ""
     line = f"{' ' * indent}{_MARKS[tone_of_kind(one)]} {what}{count}"
     for most in range(min(len(one.where), _MOST_NAMES_OF_LINE), 0, -1):
-        names = list(one.where[:most])
+        names = [name or sentence("recording.whole_net", language) for name in one.where[:most]]
         if rest := len(one.where) - most:
             names.append(sentence("pages.more", language, count=rest))
         shown = sentence("pages.comma", language).join(names)
