@@ -12,6 +12,7 @@ import pytest
 
 import troubleshooter_nb as tnb
 from tests.capture.ids import named
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
 
 torch = pytest.importorskip("torch")
 
@@ -303,6 +304,29 @@ def test_limits_are_numbers_or_sizes(net, limit):
 def test_other_limits_are_refused(net, limit):
     with pytest.raises(ValueError, match="limit is a number of bytes"):
         tnb.record(net, limit=limit)
+
+
+def test_a_limit_that_is_none_is_refused_for_a_folder_too(net, tmp_path):
+    with pytest.raises(ValueError, match="limit is a number of bytes"):
+        tnb.record(net, to=tmp_path / "rec", limit="much")
+
+
+@pytest.mark.parametrize("rank", ["a", "1", 1.5, True, [0]])
+def test_a_rank_that_is_no_whole_number_is_refused(net, rank):
+    with pytest.raises(ArgumentTypeError, match="rank is a whole number, got "):
+        tnb.record(net, rank=rank)
+
+
+@pytest.mark.parametrize("rank", [-1, 10**9])
+def test_a_rank_whose_folder_no_reader_would_find_is_refused(net, tmp_path, rank):
+    with pytest.raises(ArgumentError, match="rank is a number from 0 to 999999999, got "):
+        tnb.record(net, to=tmp_path, rank=rank)
+
+
+def test_the_largest_rank_is_found(net, tmp_path):
+    with tnb.record(net, to=tmp_path, rank=999_999_999) as rec:
+        rec.mark("x", torch.ones(2))
+    assert tnb.open_dump(tmp_path).columns["rank"].tolist() == [999_999_999]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
+from tests.formats.record_lines import assert_missing_keys_are_noted, opened_notes
 from troubleshooter_nb.errors import (
     ArgumentError,
     FormatError,
@@ -452,3 +453,16 @@ def test_many_steps_in_memory_stay_below_the_limit():
     last = rec.dump.select(step=299)
     assert last.sources[0] is None
     assert last.index["max"].values[0] == 1.0
+
+
+@pytest.mark.parametrize("keep", ["tensor", "sample", "statistics", "digest"])
+def test_a_line_without_one_of_its_keys_is_noted(tmp_path, keep):
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    with tnb.record(net, to=tmp_path, keep=keep, level="both", replayable=True) as rec:
+        out = net(torch.arange(6.0).reshape(2, 3))
+        rec.mark("out", out)
+        out.sum().backward()
+        rec.step()
+    folder = tmp_path / "rank0"
+    assert opened_notes(folder) == []
+    assert_missing_keys_are_noted(folder)

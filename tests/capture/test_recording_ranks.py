@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -182,3 +183,34 @@ def test_two_ranks_together_are_the_run_on_one(dump, alone):
         "Module.last.Linear.parameters_grad.0.bias",
     ):
         np.testing.assert_allclose(merged.array(name), alone.array(name), rtol=1e-5, atol=1e-6)
+
+
+NUMBERED = (
+    NET
+    + """
+net = Centred()
+with tnb.record(net, to=sys.argv[1], rank=int(sys.argv[2])):
+    net(batch(0)).sum().backward()
+"""
+)
+
+
+def test_processes_that_users_number_are_one_dump(tmp_path):
+    for rank in ("0", "1"):
+        line = [sys.executable, "-c", NUMBERED, str(tmp_path / "rec"), rank]
+        subprocess.run(line, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    dump = tnb.open_dump(tmp_path / "rec")
+    assert set(dump.columns["rank"].tolist()) == {0, 1}
+    assert dump.notes == ()
+
+
+def test_of_a_run_of_one_process_the_ranks_of_an_earlier_one_are_left_out(folder, made, tmp_path):
+    make, batch = made
+    shutil.copytree(folder, tmp_path / "rec")
+    with tnb.record(make(), to=tmp_path / "rec") as rec:
+        rec.mark("x", batch(0))
+    dump = tnb.open_dump(tmp_path / "rec")
+    assert set(dump.columns["rank"].tolist()) == {0}
+    assert "records.stale_ranks" in [note.id for note in dump.notes]
+    (note,) = [note for note in dump.notes if note.id == "records.stale_ranks"]
+    assert note.startswith("rank1 left out: of an earlier recording, as the one in rank0 is of 1 p")

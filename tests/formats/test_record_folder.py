@@ -15,10 +15,18 @@ import numpy as np
 import pytest
 
 from tests.formats.accidents import ACCIDENTS, bounded
+from tests.formats.record_lines import (
+    assert_missing_keys_are_noted,
+    each_line_changed,
+    lines_of,
+    opened_notes,
+)
+from troubleshooter_nb import open_dump
 from troubleshooter_nb.dump import ArraySource, files_of, read_rows, reading
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.record_dir import open_record_dir, read_ranks
 from troubleshooter_nb.formats.record_folder import is_record, ranks_of, read_events, refusal
+from troubleshooter_nb.formats.record_layout import packed, with_packed_figures
 from troubleshooter_nb.formats.record_writer import RecordWriter
 from troubleshooter_nb.messages import Foreign, Message
 
@@ -58,18 +66,175 @@ def small(folder):
             ({"value": 1, "strides": [4, 1], "device": "cpu"}, np.ones((2, 4), np.float32)),
             ({"value": 2, "dtype": "float32", "shape": [2], "statistics": {"min": math.nan}}, None),
             ({"ended": 1, "status": "ok", "out": [["0", {"value": 2}]]}, None),
-            ({"owner": 1, "names": ["fc.weight"], "layer_path": "fc", "leaf": "weight"}, None),
+            (
+                {"owner": 1, "call": 1, "name": "fc.weight", "leaf": "weight", "role": "parameter"},
+                None,
+            ),
             ({"missing": {"kind": "compiled", "where": ["net.body"], "count": 1}}, None),
         ],
     )
 
 
+CALL = {
+    **{"call": 1, "kind": "module", "path": "fc", "layer": "Linear", "step": 0, "run": 0},
+    **{"parent": None, "args": []},
+}
+
+
+def every_kind(folder):
+    """A recording that is whole, with every kind of event as a recorder writes it, and no note."""
+    turn = {"pass": 0, "step": 0, "run": 0}
+    number = iter(range(100))
+
+    def value(**said):
+        array = np.arange(8, dtype=np.float32).reshape(2, 4)
+        return {"value": next(number), **said}, array
+
+    figures = {"statistics": dict.fromkeys(STATISTICS, 1.0), "fingerprint": [0.5] * 17}
+    facts = {"dtype": "float32", "shape": [2, 4]}
+    owner = {"owner": 0, "call": 1, "name": "fc.weight", "leaf": "weight", "role": "parameter"}
+    parameter = {"gradient_of_parameter": "fc.weight", "layer_path": "fc", "leaf": "weight"}
+    given = [["0", {"value": 0}], ["1", {"plain": 2.0}], ["2", {"type": "Dog"}]]
+    made = [["0", {"value": 1}], ["1", {"value": 2}], ["2", {"value": 3}], ["3", {"value": 8}]]
+    return written(
+        folder,
+        [
+            ({"settings": "fc", "values": {"training": True}, "step": 0}, None),
+            ({"stack": 0, "text": "File a.py, line 3"}, None),
+            value(),
+            ({**CALL, "args": given, "stack": 0, "random": 9}, None),
+            (owner, None),
+            (with_packed_figures({"value": next(number), **facts, **figures}), None),
+            ({"value": next(number), **facts, "crc32": 7, "view_of": 1}, None),
+            ({"value": next(number), **facts, "reason": "theirs"}, None),
+            ({"ended": 1, "status": "ok", "out": made}, None),
+            value(gradient_of=1, **turn),
+            ({"own_gradient": 1, "slot": "0", "value": 4, **turn}, None),
+            value(**parameter, layer="Linear", role="gradient", **turn),
+            ({"value": next(number), "sample_of": 1, "stride": 2}, np.zeros(4, np.float32)),
+            ({"value": next(number), "role": "random_state"}, np.zeros(5, np.uint8)),
+            ({"value": next(number), **facts, "statistics": {"min": 1.0}}, None),
+            ({"step": 1}, None),
+        ],
+    )
+
+
+STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count")
+
+
+def test_a_line_without_one_of_its_keys_is_noted(tmp_path):
+    folder = every_kind(tmp_path)
+    assert opened_notes(folder) == []
+    assert_missing_keys_are_noted(folder)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *(None, True, -1, 1.5, math.inf, 1 << 80, 1 << 61, "", "a..b", "bfloat16", "Aa.:[\n0"),
+        *(
+            [],
+            {},
+            [[1]],
+            {"a": {}},
+            [1],
+            [1 << 61, 1 << 61],
+            [9] * 90,
+            {"value": 1},
+            [["", {"value": 1}]],
+        ),
+        *(
+            "api",
+            "debug",
+            0,
+            [2, 3],
+            [["a..b", {"value": 8}]] * 2,
+            {"kind": "", "where": None, "count": 0},
+        ),
+    ],
+    ids=lambda other: f"{other!r:.30}",
+)
+def test_a_key_that_says_something_else_gives_a_dump_or_is_refused(tmp_path, other):
+    folder = every_kind(tmp_path)
+    notes = [notes for _, _, notes in each_line_changed(folder, other)]
+    assert ["records.damaged_lines"] in notes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *({"call": 500}, {"owner": 1, "call": 0}, {"gradient_of": 0}, {"stack": 1}, {}),
+        *({"own_gradient": 0, "value": 1}, {"gradient_of_parameter": "a"}, {"missing": {}}),
+        *({"sample_of": [1], "value": 9}, {"sample_of": 1}, {"value": 9, "sample_of": 1}),
+        *({"path": "fc", "kind": "module"}, {"ended": 1}, {"settings": "fc"}, {"shape": [1]}),
+        *({**CALL, "args": [["0", {}]]}, {"missing": {"kind": "open", "where": [""]}}),
+    ],
+    ids=json.dumps,
+)
+def test_a_line_that_lacks_what_it_needs_is_a_damaged_line(tmp_path, line):
+    recorded = with_lines(every_kind(tmp_path), line, {"step": 5})
+    assert recorded.events == [{"step": 5}]
+    assert opened_notes(tmp_path) == ["records.not_closed", "records.damaged_lines"]
+
+
+@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_figures_that_cannot_be_are_a_damaged_line(tmp_path, at, number):
+    numbers = [1.0] * 6
+    numbers[at] = number
+    line = {"value": 1, "dtype": "float32", "shape": [2], "figures": packed(numbers)}
+    is_count = STATISTICS[at].endswith("count") and math.isinf(number)
+    recorded = with_lines(every_kind(tmp_path), line)
+    assert len(recorded.events) == (not is_count)
+    opened_notes(tmp_path)
+    assert with_lines(tmp_path, {**line, "figures": packed(numbers)[:-3]}).events == []
+    assert with_lines(tmp_path, {**line, "figures": packed(numbers[:3])}).events == []
+
+
+def test_values_that_do_not_fit_the_shape_of_their_tensor_have_a_reason(tmp_path):
+    facts = {"value": 1, "dtype": "float32", "shape": [2, 5]}
+    call = {**CALL, "args": [["0", {"value": 1}]]}
+    for array in (np.zeros((2, 4)), np.zeros(10), np.zeros((2, 5, 1))):
+        written(tmp_path, [(facts, None), ({"value": 1}, array), (call, None)])
+        dump = open_dump(tmp_path)
+        (name,) = dump.names
+        with pytest.raises(ReadError, match="where its bytes lie is damaged"):
+            dump.array(name)
+
+
+def test_of_a_smaller_run_the_ranks_of_an_earlier_one_are_left_out(tmp_path):
+    for rank in range(3):
+        RecordWriter(tmp_path / f"rank{rank}", {"rank": rank, "ranks": 3}).close()
+    assert len(read_ranks(tmp_path)[0]) == 3
+    RecordWriter(tmp_path / "rank0", {"rank": 0, "ranks": 1}).close()
+    ranks, notes = read_ranks(tmp_path)
+    assert [recorded.rank for recorded in ranks] == [0]
+    assert [note.id for note in notes] == ["records.stale_ranks"]
+    assert notes[0].startswith(
+        "rank1, rank2 left out: of an earlier recording, as the one in rank0"
+    )
+    assert opened_notes(tmp_path) == ["records.stale_ranks"]
+    assert read_ranks(tmp_path / "rank2")[1] == []
+
+
+@pytest.mark.parametrize("count", [None, "2", 0, -1, True, 1.0, 1 << 70])
+def test_where_the_number_of_ranks_says_nothing_all_are_read(tmp_path, count):
+    for rank in range(2):
+        RecordWriter(tmp_path / f"rank{rank}", {"rank": rank, "ranks": count}).close()
+    ranks, notes = read_ranks(tmp_path)
+    assert ([recorded.rank for recorded in ranks], notes) == ([0, 1], [])
+
+
+def test_runs_put_together_by_folders_are_all_read(tmp_path):
+    for rank in range(2):
+        RecordWriter(tmp_path / f"rank{rank}", {"rank": 0, "ranks": 1}).close()
+    ranks, notes = read_ranks(tmp_path)
+    assert [recorded.rank for recorded in ranks] == [0, 1]
+    assert [note.id for note in notes] == ["records.ranks_by_folder"]
+
+
 def whole(source):
     return source.read(0, math.prod(source.shape)).reshape(source.shape)
-
-
-def lines_of(folder):
-    return (folder / "index.jsonl").read_bytes().splitlines(keepends=True)
 
 
 def with_lines(folder, *lines, keep=1):
@@ -154,7 +319,7 @@ def test_nan_and_infinities_of_statistics_come_back_and_the_json_is_strict(tmp_p
     ids=lambda value: f"{value!r:.30}" if not isinstance(value, int) else "number",
 )
 def test_plain_arguments_come_back_as_json_can_hold_them(tmp_path, given, found):
-    event = {"call": 1, "args": [["0", {"plain": given}]]}
+    event = {**CALL, "args": [["0", {"plain": given}]]}
     recorded = read_events(written(tmp_path, [(event, None)]))
     assert repr(recorded.events[0]["args"][0][1]["plain"]) == repr(found)
     assert recorded.notes == []
@@ -173,7 +338,7 @@ def test_what_nests_without_end_is_cut(tmp_path):
     endless: list = []
     endless.append(endless)
     recorded = read_events(
-        written(tmp_path, [({"call": 1, "args": [["0", {"plain": endless}]]}, None)])
+        written(tmp_path, [({**CALL, "args": [["0", {"plain": endless}]]}, None)])
     )
     assert "..." in str(recorded.events[0])
 
@@ -295,6 +460,7 @@ def test_an_index_cut_at_any_byte_opens_or_is_refused(tmp_path):
             ):
                 read_events(folder)
             continue
+        assert opened_notes(folder)[0] == "records.not_closed"
         recorded = read_events(folder)
         count = content[:size].count(b"\n") - 1
         assert repr(recorded.events) == repr(all_events[:count])
@@ -322,7 +488,8 @@ WRONG = [
     *({"call": "1"}, {"call": True}, {"call": 1.0}, {"call": None}, {"call": 1 << 63}),
     *({"value": []}, {"value": {}}, {"value": -(1 << 70)}, {"step": "1"}, {"path": 3}),
     *({"args": {}}, {"args": ["0"]}, {"args": [["0"]]}, {"args": [["0", 1]]}, {"args": [[0, {}]]}),
-    *({"args": [["0", {"value": "x"}]]}, {"out": None}, {"keywords": [1]}, {"names": "fc"}),
+    *({"args": [["0", {"value": "x"}]]}, {"out": None}, {"keywords": [1]}, {"name": 1}),
+    *({"view_of": "1"}, {"stride": []}, {"random": None}, {"sample_of": 1.0}, {"leaf": []}),
     *({"shape": [1.5]}, {"shape": [-1]}, {"shape": [True]}, {"shape": "2"}, {"shape": [1 << 70]}),
     *({"statistics": []}, {"statistics": {"min": "x"}}, {"statistics": {"min": 10**400}}),
     *({"fingerprint": [None]}, {"fingerprint": 1}, {"crc32": "x"}, {"reason": 1}, {"dtype": 1}),
@@ -368,11 +535,12 @@ def test_a_place_that_cannot_be_is_a_reason(tmp_path, part):
     assert recorded.source_of(1) is None
 
 
-def test_a_value_without_dtype_shape_or_number_has_no_place(tmp_path):
-    for name in ("dtype", "shape", "value"):
+def test_a_value_without_dtype_shape_number_or_seal_is_a_damaged_line(tmp_path):
+    for name in ("dtype", "shape", "value", "seal", "at"):
         line = {key: value for key, value in GOOD.items() if key != name}
         recorded = with_lines(small(tmp_path / name), line)
-        assert "reason" in recorded.events[0]
+        assert recorded.events == []
+        assert "records.damaged_lines" in said(recorded)
         assert recorded.source_of(1) is None
 
 
@@ -387,8 +555,9 @@ def test_a_line_too_long_is_left_out(tmp_path, monkeypatch):
     assert recorded.notes[1].values["numbers"] == [3, 5, 6]
 
 
-def test_flipped_bits_and_other_accidents_do_no_more_than_damage(tmp_path):
-    folder = small(tmp_path)
+@pytest.mark.parametrize("make", [small, every_kind])
+def test_flipped_bits_and_other_accidents_do_no_more_than_damage(tmp_path, make):
+    folder = make(tmp_path)
     files = [folder / "index.jsonl", folder / "data-0.bin"]
     contents = [path.read_bytes() for path in files]
     rng = random.Random(7)
@@ -399,7 +568,8 @@ def test_flipped_bits_and_other_accidents_do_no_more_than_damage(tmp_path):
         path.write_bytes(data)
         with bounded(len(data), number):
             found = readable(folder)
-        if path == files[1]:
+            opened_notes(folder)
+        if path == files[1] and make is small:
             assert found in ([], [np.ones((2, 4), np.float32).tobytes()])
         path.write_bytes(content)
 

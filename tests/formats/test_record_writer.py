@@ -52,7 +52,8 @@ def whole(source):
 
 def test_what_is_put_is_read_in_its_order(tmp_path):
     writer = RecordWriter(tmp_path / "run" / "rank0", HEADER)
-    writer.put({"call": 1, "kind": "module", "path": "fc", "args": [["0", {"value": 7}]]})
+    call = {"call": 1, "kind": "module", "path": "fc", "layer": "Linear", "step": 0, "run": 0}
+    writer.put({**call, "parent": None, "args": [["0", {"value": 7}]]})
     writer.put(value(7), np.arange(3, dtype=np.float32))
     writer.put({"ended": 1, "status": "ok", "out": []})
     writer.close()
@@ -380,7 +381,7 @@ def endless(folder):
     n = 0
     while True:
         w.put({'value': n}, np.full(int(r.integers(0, 20_000)), n, np.float32))
-        w.put({'call': n, 'path': 'fc'})
+        w.put({'step': n})
         n += 1
 
 for k in range(int(sys.argv[2])):

@@ -46,6 +46,7 @@ _WORDS = {
 }
 _UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_LARGEST_RANK = 999_999_999  # whose folder readers find
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
@@ -124,9 +125,9 @@ def record(
     Raises
     ------
     TypeError
-        For what is no network, or no way to say names or steps.
+        For what is no network, no number of a rank, or no way to say names or steps.
     ValueError
-        For an unknown word among the arguments.
+        For an unknown word among the arguments, and a rank or limit that cannot be.
 
     Notes
     -----
@@ -134,6 +135,8 @@ def record(
     returns a dict is recorded, and what could not be recorded is in `Recording.missing`.
     """
     check_words(level=level, compiled=compiled)
+    _check_rank(rank)
+    most_bytes = bytes_of(limit)
     plan = Plan(
         level,
         inputs,
@@ -144,7 +147,7 @@ def record(
         keep_of(keep),
         compiled,
         replayable,
-        bytes_of(limit) if to is None else float("inf"),
+        most_bytes if to is None else float("inf"),
     )
     folder = None if to is None else path_of(to)
     networks = networks_of(net, level)
@@ -164,6 +167,16 @@ def check_words(**given: str) -> None:
         known = _WORDS[name]
         if word not in known:
             raise ArgumentError(Message("recorder.word", name=name, given=repr(word), known=known))
+
+
+def _check_rank(rank: object) -> None:
+    """Refuse what names no folder of a rank."""
+    if rank is None:
+        return
+    if not isinstance(rank, int) or isinstance(rank, bool):
+        raise ArgumentTypeError(Message("recorder.rank_kind", given=repr(rank)))
+    if not 0 <= rank <= _LARGEST_RANK:
+        raise ArgumentError(Message("recorder.rank_range", given=rank, most=_LARGEST_RANK))
 
 
 def bytes_of(limit: str | int) -> int:
@@ -325,11 +338,14 @@ class Recording:
             "keep": self._plan.keep if isinstance(self._plan.keep, str) else "function",
             "compiled": self._plan.compiled,
         }
+        is_given = self._given_rank is not None  # of how many, only the user knows
+        ranks = {} if is_given else {"ranks": self._adapter.rank_and_size()[1]}
         return {
             "format": FORMAT,
             "framework": self._adapter.NAME,
             "module_word": self._framework.MODULE_WORD,
             "rank": rank,
+            **ranks,
             "card": card,
             "options": options,
         }

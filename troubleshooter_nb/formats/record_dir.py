@@ -11,6 +11,7 @@ from troubleshooter_nb.formats.record_entries import NAME as NAME
 from troubleshooter_nb.formats.record_entries import dump_of
 from troubleshooter_nb.formats.record_folder import RecordedEvents, ranks_of, read_events
 from troubleshooter_nb.formats.record_folder import refusal as refusal
+from troubleshooter_nb.formats.record_grammar import is_whole_number
 from troubleshooter_nb.messages import Message, joined, message_of
 
 
@@ -32,11 +33,28 @@ def read_ranks(path: Path) -> tuple[list[RecordedEvents], list[str]]:
             notes.append(Message("records.rank_left_out", folder=folder.name, problem=problem))
     if not ranks:
         raise FormatError(joined([Message("records.refusal"), *notes]))
+    ranks, stale = _of_one_run(ranks)
+    notes += stale
     if len({recorded.rank for recorded in ranks}) < len(ranks):
         # Put together from several runs, perhaps: only the folders tell them apart.
         ranks = [replace(each, rank=number) for number, each in enumerate(ranks)]
         notes.append(Message("records.ranks_by_folder", count=len(ranks)))
     return ranks, notes
+
+
+def _of_one_run(ranks: list[RecordedEvents]) -> tuple[list[RecordedEvents], list[str]]:
+    """The ranks of the run that wrote the first folder last, and a note about those of others.
+
+    A run of fewer processes leaves the folders of an earlier one as they are.
+    """
+    count = ranks[0].header.get("ranks", 0)
+    if not is_whole_number(count) or count <= ranks[0].rank:
+        return ranks, []  # nothing says how many there were, as where users number them
+    kept = [recorded for recorded in ranks if recorded.rank < count]
+    left = [recorded.folder.name for recorded in ranks if recorded.rank >= count]
+    first = ranks[0].folder.name
+    said = Message("records.stale_ranks", folders=left, first=first, count=count)
+    return kept, [said] if left else []
 
 
 def open_record_dir(path: Path, *, label: str) -> Dump:

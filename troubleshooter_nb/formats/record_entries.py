@@ -341,14 +341,15 @@ class _Rank:
             return  # the same gradient, that reached it twice
         self._steps_of_names.add((step, name))
         value = self.values.get(number, _Value({}, {}))
-        source = _source(self.recorded.source_of(number), value.facts)
+        stored = self.recorded.source_of(number)
+        source = _source(stored, value.facts)
         statistics = _statistics(value.figures)
         shape = value.facts.get("shape")
         reason = "" if source or statistics else value.figures.get("reason", "")
         if reason and not isinstance(reason, Message):
             reason = Foreign(reason)  # as the file says it
         if source is None and not statistics and not reason:
-            reason = Message("recorder.value_lost")
+            reason = Message("recorder.value_lost" if stored is None else "records.no_place")
         entry = Entry(
             name,
             site,
@@ -473,11 +474,14 @@ def missing_rows(missing: Mapping[tuple[str, str], int]) -> list[MissingRow]:
 
 
 def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:
-    """The source of the values in the shape the tensor had."""
-    shape = tuple(facts.get("shape", ()))
-    if source is None or source.shape == shape or len(source.shape) != len(shape):
+    """The source of the values in the shape the tensor had; None where they do not fit it."""
+    if source is None or "shape" not in facts or source.shape == tuple(facts["shape"]):
         return source
-    return BroadcastSource(source, shape)
+    shape = tuple(facts["shape"])
+    if len(source.shape) != len(shape):
+        return None
+    fits = (n in (1, whole) for n, whole in zip(source.shape, shape, strict=True))
+    return BroadcastSource(source, shape) if all(fits) else None
 
 
 def _fingerprint(figures: Mapping[str, Any]) -> tuple[float, ...]:

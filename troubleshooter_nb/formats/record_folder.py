@@ -340,10 +340,10 @@ def _placed(events: list[Event], folder: Path) -> _Placed:
 
 def _fault(event: Event, placed: _Placed) -> str:
     """Why the bytes of a value cannot be read, or nothing."""
-    at, shape, dtype = event["at"], event.get("shape"), _dtype_of(event.get("dtype", ""))
+    at, shape, dtype = event["at"], event["shape"], _dtype_of(event["dtype"])
     if dtype is None:
-        return Message("arguments.unknown_dtype", name=str(event.get("dtype"))[:40])
-    if not _is_place(at, event.get("seal")) or shape is None or "value" not in event:
+        return Message("arguments.unknown_dtype", name=event["dtype"][:40])
+    if not _is_place(at, event["seal"]):
         return Message("records.no_place")
     try:
         check_shape(tuple(shape), dtype)

@@ -154,10 +154,19 @@ def figures_of(event: Mapping[str, Any]) -> dict[str, Any]:
     if len(numbers) < len(_FIGURES):
         return found
     named = zip(_FIGURES, numbers, strict=False)
-    found["statistics"] = {k: int(v) if k in _COUNTS and v == v else v for k, v in named}
+    found["statistics"] = {k: int(v) if k in _COUNTS and math.isfinite(v) else v for k, v in named}
     if len(numbers) > len(_FIGURES):
         found["fingerprint"] = numbers[len(_FIGURES) :]
     return found
+
+
+def are_figures(text: str) -> bool:
+    """Whether a text is what `with_packed_figures` makes: statistics, whose counts are finite."""
+    numbers = unpacked(text)
+    named = zip(_FIGURES, numbers, strict=False)
+    return len(numbers) >= len(_FIGURES) and not any(
+        k in _COUNTS and math.isinf(v) for k, v in named
+    )
 
 
 def packed(numbers: Sequence[float]) -> str:

@@ -11,6 +11,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "word": ("{name} is one of {known}, got {given}", "{name} 应为 {known} 之一，实际为 {given}"),
     "near": ("near is a share of the largest finite number, above 0 and at most 1, got {given}", "near 是最大有限值的比例，应大于 0 且不超过 1，实际为 {given}"),
     "limit": ("limit is a number of bytes or a size such as '4 GiB', got {given}", "limit 应为字节数或 '4 GiB' 这样的大小，实际为 {given}"),
+    "rank_kind": ("rank is a whole number, got {given}", "rank 应为整数，实际为 {given}"),
+    "rank_range": ("rank is a number from 0 to {most}, got {given}", "rank 应为 0 到 {most} 的整数，实际为 {given}"),
     "needs_net": ("record(level={level!r}) needs the network: record(net, ...); without one only level='api' records, all operators of the block", "record(level={level!r}) 需要网络：record(net, ...)；没有网络时只能用 level='api' 记录代码块中的全部算子"),
     "no_network": ("record takes a torch module or a MindSpore cell, or a list or dict of them; {name!r} is {type}", "record 需要 torch 模块或 MindSpore cell，或由它们组成的列表或字典；{name!r} 是 {type}"),
     "one_framework": ("one recording sees one framework, here it would be {names}; give the network, or framework='torch', or make one recording for each", "一次记录只针对一个框架，这里会是 {names}；请给出网络或 framework='torch'，或为每个框架各建一次记录"),

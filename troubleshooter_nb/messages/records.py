@@ -19,6 +19,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "broken_seal": ("value {number}: its bytes in {file} are not those that were recorded: damaged or overwritten", "数值 {number}：{file} 中的字节与记录时不同：已损坏或被覆盖"),
     "ranks_by_folder": ("several of the {count} recordings say that they are of one rank: they are numbered in the order of their folders", "{count} 份记录中有多份声称属于同一 rank：按文件夹顺序编号"),
     "rank_left_out": ("{folder} was left out: {problem}", "已略去 {folder}：{problem}"),
+    "stale_ranks": ("{folders:4} left out: of an earlier recording, as the one in {first} is of {count:,} {count:process|processes}; open such a folder itself, or record into an empty one", "已略去 {folders:4}：属于更早的记录，因为 {first} 中的记录只有 {count:,} 个进程；可单独打开这样的文件夹，或记录到空文件夹"),
     "not_written": ("{folder}: cannot be written: {why}", "{folder}：无法写入：{why}"),
     "other_folder": ("record into another folder", "请记录到另一个文件夹"),
     "stays_readable": ("what was recorded before is readable", "此前的记录可以读取"),
