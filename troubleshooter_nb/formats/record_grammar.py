@@ -23,7 +23,7 @@ def is_event(value: Any) -> bool:
     """
     if type(value) is not dict or not value or not _is_typed(value):
         return False
-    return _is_whole(frozenset(value.keys() & _KNOWN))
+    return _is_whole(frozenset(value))
 
 
 def _is_typed(value: Mapping[str, Any]) -> bool:
@@ -172,4 +172,3 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "settings": ("values",),
     "values": ("settings",),
 }
-_KNOWN = frozenset((*_TYPES, *_NEEDS))

@@ -133,6 +133,7 @@ def _parts(value: dict[str, Any]) -> dict[str, Any]:
 # In this order before the numbers of a fingerprint.
 _FIGURES = ("min", "max", "mean", "l2", "nan_count", "inf_count")
 _COUNTS = frozenset(("nan_count", "inf_count"))
+_COUNTED = [*map(_FIGURES.index, _COUNTS)]
 
 
 def with_packed_figures(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,10 +164,7 @@ def figures_of(event: Mapping[str, Any]) -> dict[str, Any]:
 def are_figures(text: str) -> bool:
     """Whether a text is what `with_packed_figures` makes: statistics, whose counts are finite."""
     numbers = unpacked(text)
-    named = zip(_FIGURES, numbers, strict=False)
-    return len(numbers) >= len(_FIGURES) and not any(
-        k in _COUNTS and math.isinf(v) for k, v in named
-    )
+    return len(numbers) >= len(_FIGURES) and not any(math.isinf(numbers[at]) for at in _COUNTED)
 
 
 def packed(numbers: Sequence[float]) -> str:
