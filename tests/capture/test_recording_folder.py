@@ -173,7 +173,7 @@ def test_a_killed_step_leaves_its_whole_calls_and_says_which_were_open(tmp_path)
     assert "Module.1.Last.forward.0.output.0" in dump.select(step=0).names
     assert any("was killed" in note for note in dump.notes)
     (note,) = [note for note in dump.notes if "had not ended" in note]
-    assert note.startswith("the net itself, 1: had not ended")
+    assert note.startswith("(whole net), 1: had not ended")
 
 
 def test_a_program_that_ends_inside_a_recording_says_so(tmp_path):

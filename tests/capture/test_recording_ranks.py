@@ -109,7 +109,8 @@ def test_ranks_are_a_coordinate_of_one_dump(folder, dump):
     assert set(dump.columns["rank"].tolist()) == {0, 1}
     assert set(dump.columns["step"].tolist()) == {0, 1}
     assert dump.select(rank=0).names == dump.select(rank=1).names
-    assert dump.notes == ()
+    (note,) = dump.notes
+    assert "gradients are those of this process" in note
 
 
 def test_paths_are_those_of_the_net_inside_the_wrapper(dump):

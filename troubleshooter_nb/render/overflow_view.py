@@ -152,7 +152,7 @@ def _said(one: Mapping[str, Any]) -> str:
         if slot.startswith("parameters."):
             id, slot = "recording.overflow_parameter", slot.removeprefix("parameters.")
         elif one.get("between") is not None:
-            net = one["between"] or Message("recording.net_itself")
+            net = one["between"] or Message("recording.whole_net")
             id = "recording.overflow_between"
             return Message(id, what=_nonfinite(one), slot=slot, where=where, net=net)
         return Message(id, what=_nonfinite(one), slot=slot, where=where)
@@ -192,7 +192,7 @@ def _place(one: Mapping[str, Any], language: str) -> str:
 
 def _place_of(one: Mapping[str, Any]) -> str:
     """``fc1 (Linear)``, or its backward."""
-    name = str(one["path"]) or Message("recording.net_itself")
+    name = str(one["path"]) or Message("recording.whole_net")
     layer = str(one.get("layer") or "")
     said = (text.rpartition(".")[2].lower() for text in (layer, str(one["path"])))
     if layer and len({*said}) > 1:
