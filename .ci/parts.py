@@ -30,7 +30,8 @@ CHECKED = """
     tests/formats/test_open_dump.py tests/formats/test_pairing_files.py
     tests/analysis/test_align.py tests/analysis/test_diagnosis.py
     tests/analysis/causes/test_normalisation.py tests/analysis/causes/training/test_gradients.py
-    tests/capture/test_saving.py tests/capture/test_recording.py tests/convert/test_parts.py tests/frameworks/test_adapters.py
+    tests/capture/test_saving.py tests/capture/test_recording.py tests/convert/test_parts.py
+    tests/frameworks/test_adapters.py
     tests/compat/troubleshooter/test_npy_compare.py
     tests/render/test_reprs.py tests/render/test_chinese.py tests/widgets/test_explorer.py
 """.split()

@@ -94,7 +94,8 @@ def record(
         Of both, and of parameters. A gradient belongs to a value and is its whole gradient. Where
         values are kept, torch also tells what each call alone adds to those of its inputs.
     parameters : bool
-        Parameters and buffers of the layers called, as they are before the first call of a step.
+        Parameters and buffers of the layers called, as they are before the first call of a step and
+        before each later one by which they have changed.
     names : str, list of str or function, optional
         Paths to record, ``*`` and ``?`` stand for anything; ``f(site)`` says True or False.
     steps : int, range, list, Schedule or function, optional
@@ -131,7 +132,7 @@ def record(
 
     Notes
     -----
-    Different from msprobe: nothing is patched, the gradient of a layer that works in place or
+    Different from msprobe: nothing stays patched, the gradient of a layer that works in place or
     returns a dict is recorded, and what could not be recorded is in `Recording.missing`.
     """
     check_words(level=level, compiled=compiled)
