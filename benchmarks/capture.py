@@ -47,8 +47,8 @@ class Recorded(NamedTuple):
 
 
 RECORDED = (
-    # `over_plain` is about half again what was seen: 0.21, 0.26 and 0.26; for tensors 0.4 to 1.8, as
-    # memory that a virtual machine has not touched before is dear, to msprobe as well. Operators
+    # `over_plain` is about half again what was seen: 0.21, 0.26 and 0.26; for tensors 0.4 to 1.8,
+    # as memory that a virtual machine has not touched before is dear, to msprobe as well. Operators
     # alone have no fingerprints of gradients, and are seen with the modules around them.
     Recorded("module", "statistics", "L0", over_msprobe=0.5, over_plain=0.35),
     Recorded("api", "statistics", "L1", over_msprobe=0.6, over_plain=0.4),
