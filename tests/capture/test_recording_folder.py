@@ -466,3 +466,15 @@ def test_a_line_without_one_of_its_keys_is_noted(tmp_path, keep):
     folder = tmp_path / "rank0"
     assert opened_notes(folder) == []
     assert_missing_keys_are_noted(folder)
+
+
+def test_a_recording_whose_folder_another_one_took_says_so(tmp_path):
+    net = torch.nn.Linear(2, 2)
+    with tnb.record(net, to=tmp_path / "rec") as first:
+        net(torch.ones(1, 2)).sum().backward()
+    assert len(first.dump)
+    with tnb.record(net, to=tmp_path / "rec") as second:
+        net(torch.zeros(1, 2)).sum().backward()
+    with pytest.raises(tnb.ReadError, match="rec holds another recording by now"):
+        _ = first.dump
+    assert len(second.dump)

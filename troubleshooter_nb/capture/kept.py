@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import WriteError
-from troubleshooter_nb.formats.record_layout import with_packed_figures
+from troubleshooter_nb.formats.record_layout import INDEX, with_packed_figures
 
 # What an event says of a gradient besides its values.
 _OF_RUN = ("gradient_of", "own_gradient", "gradient_of_parameter", "pass", "run", "step")
@@ -79,6 +80,8 @@ class InFolder:
         # Threads and files are asked for by those who want them.
         from troubleshooter_nb.formats.record_writer import RecordWriter
 
+        self._index = folder / INDEX
+        self._stamp: tuple[int, int] | None = None
         self._writer = RecordWriter(folder, header)
         self._failed = WeakMethod(failed)
         self.is_failed = False
@@ -109,7 +112,22 @@ class InFolder:
 
     def close(self, *, complete: bool) -> None:
         """Write the end and close the files."""
-        self._writer.close(complete=complete and not self.is_failed)
+        try:
+            self._writer.close(complete=complete and not self.is_failed)
+        finally:
+            self._stamp = self._seen()
+
+    def is_replaced(self) -> bool:
+        """Whether another recording was made in the folder since this one was closed."""
+        return self._stamp is not None and self._seen() != self._stamp
+
+    def _seen(self) -> tuple[int, int] | None:
+        """Size and time of the index as it is now."""
+        try:
+            status = os.stat(self._index)
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
 
     def _fail(self) -> None:
         self.is_failed = True

@@ -27,6 +27,7 @@ from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
     NotOfferedError,
+    ReadError,
     TroubleshooterWarning,
     path_of,
 )
@@ -529,6 +530,8 @@ class Recording:
         assert self.folder is not None
         if self.state in _RUNS:
             self._kept.flush()
+        elif isinstance(self._kept, InFolder) and self._kept.is_replaced():
+            raise ReadError(Message("recorder.replaced", folder=self.folder.name))
         dump: Dump = open_record_dir(self.folder, label=self.label)
         return dump
 

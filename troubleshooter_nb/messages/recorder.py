@@ -20,5 +20,6 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "dropped": ("the recording {label} was stopped, as no name holds it any more: keep it in a name until rec.stop(), or use `with`", "记录 {label} 已停止，因为已没有变量引用它：请在 rec.stop() 之前用变量保存它，或使用 `with`"),
     "mark_name": ("mark(name, value) takes a name, got {given}", "mark(name, value) 需要名称，实际为 {given}"),
     "compiled_operators": ("operators inside compiled parts cannot be seen: {names}; record(..., compiled='eager') runs them as they are written", "无法看到已编译部分内部的算子：{names}；record(..., compiled='eager') 会按原样执行它们"),
+    "replaced": ("{folder} holds another recording by now, or none: open_dump() opens what is there", "{folder} 中现在是另一份记录，或已没有记录：可用 open_dump() 打开现有内容"),
     "value_lost": ("its values were not written before the recording broke off", "记录中断之前其数值尚未写入"),
 }
