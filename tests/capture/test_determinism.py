@@ -357,7 +357,13 @@ def test_an_operator_without_a_deterministic_algorithm_warns_where_it_did_so_bef
 # Dropout
 
 
-@pytest.mark.parametrize("kind", [Torch, MindSpore])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(Torch, marks=pytest.mark.torch),
+        pytest.param(MindSpore, marks=pytest.mark.mindspore),
+    ],
+)
 def test_every_dropper_drops_and_does_not_while_removed(request, kind):
     pytest.importorskip(kind.NAME)
     framework = kind()

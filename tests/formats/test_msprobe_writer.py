@@ -340,6 +340,7 @@ def test_an_empty_tensor_has_neither_file_nor_statistics(tmp_path):
     assert open_dump(folder).array(f"{LINEAR}.input.0").shape == (0, 3)
 
 
+@pytest.mark.torch
 def test_torch_loads_the_files_and_bfloat16_stays(tmp_path):
     torch = pytest.importorskip("torch")
     values = np.array([[1.5, -2.0], [3.0, 0.25]])

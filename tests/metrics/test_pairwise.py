@@ -707,7 +707,8 @@ def test_any_complex_arrays_equal_the_exact_figures(left, right):
     for name in ("max_abs_error", "mean_abs_error", "rmse", "rel_l2_error", "left_l2", "right_max"):
         # hypot errs by an ulp where the exact modulus does not.
         np.testing.assert_allclose(got[name], expected[name], rtol=1e-13, atol=1e-300)
-    np.testing.assert_allclose(got["cosine"], expected["cosine"], rtol=0, atol=1e-13)
+    # As of real numbers: the last bits hang on the processor's order of summing.
+    np.testing.assert_allclose(got["cosine"], expected["cosine"], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("token", EVERY)
