@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
-from tests.capture.ids import named
+from tests.capture import ids
 
 torch = pytest.importorskip("torch")
 
@@ -105,21 +105,13 @@ OPTIONS = [
     *({"level": level, "keep": keep} for level in LEVELS for keep in (
         "tensor", "sample", "statistics", "digest"
     )),
-    {"gradients": False},
-    {"inputs": False, "outputs": False, "level": "both"},
-    {"parameters": False},
-    {"replayable": True, "level": "both"},
-    {"names": "again.*"},
+    *ids.OPTIONS,
     {"names": lambda site: "linear" in site.path, "level": "both"},
-    {"keep": lambda site: "statistics" if site.role == "output" else None},
-    {"steps": 1, "level": "both"},
     {"steps": tnb.Schedule(0, None, 2)},
-    {"limit": 0},
-    {"compiled": "eager", "level": "both"},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=named)
+@pytest.mark.parametrize("options", OPTIONS, ids=ids.named)
 def test_no_bit_changes(options, alone):
     recs = []
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb as tnb
-from tests.capture.ids import named
+from tests.capture import ids
 
 mindspore = pytest.importorskip("mindspore")
 
@@ -108,20 +108,12 @@ def _alone():
 OPTIONS = [
     *({"level": level} for level in LEVELS),
     *({"level": "both", "keep": keep} for keep in ("sample", "statistics", "digest")),
-    {"gradients": False},
-    {"inputs": False, "outputs": False, "level": "both"},
-    {"parameters": False},
-    {"replayable": True, "level": "both"},
-    {"names": "again.*"},
+    *ids.OPTIONS,
     {"names": lambda site: "matmul" in site.path, "level": "both"},
-    {"keep": lambda site: "statistics" if site.role == "output" else None},
-    {"steps": 1, "level": "both"},
-    {"limit": 0},
-    {"compiled": "eager", "level": "both"},
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=named)
+@pytest.mark.parametrize("options", OPTIONS, ids=ids.named)
 def test_no_bit_changes(options, alone):
     recs = []
 

@@ -33,7 +33,13 @@ from troubleshooter_nb.errors import ArgumentTypeError, PairingError, Troublesho
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.naming import CALL_KINDS, TRAINING_ROLES, natural_key, parse_npy_name
+from troubleshooter_nb.naming import (
+    CALL_KINDS,
+    TRAINING_ROLES,
+    is_whole_gradient,
+    natural_key,
+    parse_npy_name,
+)
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.pairing import Match, Pairing, places_of
 from troubleshooter_nb.table import Table
@@ -510,9 +516,9 @@ def _is_own_gradient(columns: Table) -> np.ndarray:
 
 
 def _is_whole_gradient(columns: Table) -> np.ndarray:
-    is_called = np.isin(columns["kind"], ("module", "api"))
-    is_gradient = (columns["direction"] == "backward") & (columns["role"] == "gradient")
-    return np.asarray(is_gradient & is_called, bool)
+    facts = zip(columns["kind"], columns["role"], strict=True)
+    is_whole = np.array([is_whole_gradient(*each) for each in facts], bool)
+    return np.asarray(is_whole & (columns["direction"] == "backward"), bool)
 
 
 def _in_left_order(matches: list[Match], left: Dump, right: Dump) -> list[Match]:

@@ -19,6 +19,7 @@ from troubleshooter_nb.analysis.row_sites import sites_of_rows
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.naming import (
     CALL_KINDS,
+    is_whole_gradient,
     parameter_leaf,
     parse_msprobe_call,
     without_gradient_word,
@@ -283,6 +284,8 @@ class Flow:
         """Rows of operators' arguments that only their shape brings together, shape (count,)."""
         pairs = self._pairing
         is_guess = (pairs["method"] == "shape") & (pairs["confidence"] <= DOUBTFUL)
+        if not is_guess.any():
+            return np.zeros(self.count, bool)
         rows = (pairs[f"{side}_entry"][is_guess].tolist() for side in ("left", "right"))
         guesses = set(zip(*rows, strict=True))
         both = (self.result[f"{side}_entry"].tolist() for side in ("left", "right"))
@@ -299,7 +302,7 @@ class Flow:
         rows = zip(others.tolist(), self._is_lone[others].tolist(), *cells, strict=True)
         for row, is_lone, kind, path, call, direction, role, layer, parent in rows:
             number = 0 if role == "parameter" else call
-            if role == "gradient" and kind in ("module", "api"):
+            if is_whole_gradient(kind, role):
                 # The whole gradient of a value: what one call makes of it is another row.
                 kind, layer = "value", ""
             if kind not in CALL_KINDS:

@@ -13,7 +13,7 @@ import numpy as np
 from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import WriteError
-from troubleshooter_nb.formats.record_layout import INDEX, with_packed_figures
+from troubleshooter_nb.formats.record_layout import INDEX, describes_value, with_packed_figures
 
 # What an event says of a gradient besides its values.
 _OF_RUN = ("gradient_of", "own_gradient", "gradient_of_parameter", "pass", "run", "step")
@@ -144,7 +144,7 @@ def _is_value(event: Event) -> bool:
 
 def _of_value(event: Event) -> Event:
     """What an event of a run says of a value; nothing where it says nothing of it."""
-    if "value" not in event or "dtype" not in event:
+    if not describes_value(event):
         return {}
     return {name: said for name, said in event.items() if name not in _OF_RUN}
 

@@ -13,7 +13,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.missing_words import KINDS as KINDS
 from troubleshooter_nb.render.missing_words import MissingRow as MissingRow
-from troubleshooter_nb.render.missing_words import cure_of, in_order, what_of
+from troubleshooter_nb.render.missing_words import cure_of, together, what_of
 from troubleshooter_nb.render.recording_view import missing_html, missing_text
 
 _COLUMNS = ("kind", "where", "count", "detail", "what", "cure", "code")
@@ -33,7 +33,7 @@ class Missing:
     rows: tuple[MissingRow, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", _together(map(_as_row, self.rows)))
+        object.__setattr__(self, "rows", tuple(together(map(_as_row, self.rows))))
 
     @classmethod
     def of_events(cls, events: Iterable[Mapping[str, Any]]) -> Missing:
@@ -101,17 +101,3 @@ def _names(where: object) -> tuple[str, ...]:
     if isinstance(where, (list, tuple)):
         return tuple(map(str, where))
     return (str(where),) if where else ()
-
-
-def _together(rows: Iterable[MissingRow]) -> tuple[MissingRow, ...]:
-    names: dict[tuple[str, str], dict[str, None]] = {}
-    counts: dict[tuple[str, str], int] = {}
-    for row in rows:
-        key = row.kind, row.detail
-        names.setdefault(key, {}).update(dict.fromkeys(row.where))
-        counts[key] = counts.get(key, 0) + row.count
-    found = [
-        MissingRow(kind, tuple(names[kind, detail]), count, detail)
-        for (kind, detail), count in counts.items()
-    ]
-    return tuple(in_order(found))

@@ -12,6 +12,7 @@ import numpy as np
 
 from troubleshooter_nb.capture.overflow import SEEN_FORWARD
 from troubleshooter_nb.capture.plan import Event
+from troubleshooter_nb.formats.record_layout import describes_value
 from troubleshooter_nb.metrics.float_formats import FORMATS
 
 Figures = dict[str, Any]
@@ -94,8 +95,8 @@ class StepCalls:
 
     def put(self, event: Event, array: np.ndarray | None = None) -> None:
         """Take an event, in the order in which they are written."""
-        if "pass" in event and "dtype" in event:
-            self._take_value(event)  # met first as a gradient: one line says both
+        if "pass" in event and describes_value(event):
+            self._take_value(event)
         for kind, take in _KINDS.items():
             if kind in event:
                 take(self, event)

@@ -41,7 +41,6 @@ class _Call:
     origins: list[tuple[str, Any]] = field(default_factory=list)
     inputs: list[tuple[str, int]] = field(default_factory=list)
     outputs: list[tuple[str, int]] = field(default_factory=list)
-    is_open: bool = True
 
 
 @dataclass(slots=True)
@@ -149,11 +148,10 @@ class Recorder:
                 self._contexts.enter_context(self.adapter.eager())
             for layer in self._layers:
                 self._install_layer(layer)
-            if self.plan.operators or self.adapter.TELLS_VERSIONS:
+            if self.plan.operators:
                 self._handles += self.adapter.watch_optimizers(
                     self._enter_optimizer, self._leave_optimizer
                 )
-            if self.plan.operators:
                 mode = self.adapter.watch_functions(self._begin_operator, self._end_operator)
                 self._contexts.enter_context(mode)
             self._contexts.enter_context(
@@ -323,7 +321,7 @@ class Recorder:
                     self.miss("generator", path)
                     self._close(call, "generator")
                 else:
-                    self._end(call, output)
+                    self._end(call, leaves_of_output(output, self.adapter.is_tensor))
 
         return before, after
 
@@ -402,16 +400,15 @@ class Recorder:
                 if made is not None:
                     call.origins.append((slot, made))
 
-    def _end(self, call: _Call, output: Any) -> None:
+    def _end(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
         """Read what a call gives and write that it ended."""
         original = call.recomputes if call.is_recompute else call
-        leaves: list[tuple[str, Any]] = []
-        if original is not None and original.is_recorded:
-            leaves = leaves_of_output(output, self.adapter.is_tensor)
+        if original is None or not original.is_recorded:
+            leaves = []
         if call.is_recompute:
             self._watch_again(call, leaves)
         said: list[Any] = []
-        if call is original and call.is_recorded and self.plan.outputs:
+        if call is original and self.plan.outputs:
             said = self._read(leaves, call, "output")
             call.outputs = [(slot, s["value"]) for slot, s in said if "value" in s]
         if original is not None and call.origins:
@@ -419,7 +416,7 @@ class Recorder:
         self._close(call, "ok", said)
 
     def _close(self, call: _Call, status: str, out: list[Any] | None = None) -> None:
-        call.is_open, call.frame, call.origins = False, None, []
+        call.frame, call.origins = None, []
         if status in ("raised", "open") and not call.is_recompute:
             self.miss(status, call.path)
         if not call.is_recompute:
@@ -480,10 +477,6 @@ class Recorder:
 
     def _leave_optimizer(self) -> None:
         self._stepping.discard(threading.get_ident())
-        with self._lock:
-            # Fused steps write parameters without a trace.
-            for key in self._parameters:
-                self.values.forget_tensor(key)
 
     def _begin_operator(
         self, name: ApiCall, args: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -521,7 +514,7 @@ class Recorder:
             if raised:
                 self._close(call, "raised")
             else:
-                self._end(call, output)
+                self._end(call, leaves)
             return True
 
     # Values
@@ -534,7 +527,7 @@ class Recorder:
             site = Site("debug", name)
             call = _Call(self._next(), name, "debug", site, True, inspect.currentframe())
             self._put_call(self._begin(call, stack, {"layer": ""}, state, (), {}))
-            self._end(call, value)
+            self._end(call, leaves_of_output(value, self.adapter.is_tensor))
 
     def _where(self, site: Site, slot: str) -> str:
         """A slot of a call, or of a layer, as what is missing names it."""

@@ -31,7 +31,7 @@ from troubleshooter_nb.errors import (
     TroubleshooterWarning,
     path_of,
 )
-from troubleshooter_nb.formats.record_entries import FORMAT, dump_of, missing_rows
+from troubleshooter_nb.formats.record_entries import dump_of, missing_rows
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, loaded, recording_of
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.messages import Message, told
@@ -343,7 +343,6 @@ class Recording:
         is_given = self._given_rank is not None  # of how many, only the user knows
         ranks = {} if is_given else {"ranks": self._adapter.rank_and_size()[1]}
         return {
-            "format": FORMAT,
             "framework": self._adapter.NAME,
             "module_word": self._framework.MODULE_WORD,
             "rank": rank,
@@ -575,7 +574,7 @@ def _end(recorder: Recorder, kept: InMemory | InFolder, tally: Tally, *, complet
 
 
 def _put_missing(recorder: Recorder, tally: Tally | None) -> None:
-    for (kind, where), count in ({} if tally is None else tally.missing(voided=True)).items():
+    for (kind, where), count in ({} if tally is None else tally.news()).items():
         recorder.sink.put({"missing": {"kind": kind, "where": [where], "count": count}})
 
 

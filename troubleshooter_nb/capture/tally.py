@@ -18,6 +18,7 @@ class Tally:
         self._run, self._at_begin = 0, self._counted()
         self._of_runs: dict[int, Counts] = defaultdict(_nothing)
         self._void = _nothing()
+        self._told: dict[tuple[str, str], int] = {}
 
     def begin(self, run: int, replaced: int | None) -> None:
         """What comes is counted for another run; what the replaced one counted is void."""
@@ -43,10 +44,19 @@ class Tally:
         rows = self._recorder.called_layers()
         return [(path, kind, n - void[path]) for path, kind, n in rows if n > void[path]]
 
-    def missing(self, *, voided: bool = False) -> dict[tuple[str, str], int]:
-        """What is missing, how often by kind and place; on demand with what no longer is, as 0."""
-        left = {key: n - self._void[3][key] for key, n in self._recorder.missing.items()}
-        return {key: n for key, n in left.items() if n or voided}
+    def missing(self) -> dict[tuple[str, str], int]:
+        """What is missing, how often by kind and place."""
+        return {key: n for key, n in self._left().items() if n}
+
+    def news(self) -> dict[tuple[str, str], int]:
+        """What is missing otherwise than it was told last, with what no longer is as 0."""
+        left = self._left()
+        found = {key: n for key, n in left.items() if n != self._told.get(key, 0)}
+        self._told = left
+        return found
+
+    def _left(self) -> dict[tuple[str, str], int]:
+        return {key: n - self._void[3][key] for key, n in self._recorder.missing.items()}
 
     def _counted(self) -> Counts:
         recorder = self._recorder

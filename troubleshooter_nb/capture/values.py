@@ -127,10 +127,6 @@ class Values:
         for (number, _), figures in zip(pending, read, strict=True):
             self._sink.put({"value": number, **_as_event(figures)})
 
-    def forget_tensor(self, key: int) -> None:
-        """Read a tensor anew when it is met next: `key` is the id of its identity."""
-        self._known.pop(key, None)
-
     def forget(self) -> None:
         """Know no tensor any more: whatever is met is read anew."""
         self._known.clear()
@@ -194,7 +190,7 @@ class Values:
     def _store_statistics(
         self, event: Event, tensor: Any, held: Any, fingerprint: bool = True
     ) -> None:
-        # What a layer owns may be written by what raises no version: fused optimizers.
+        # What a layer owns may have been written although its version stayed.
         may_repeat = "role" not in event
         measured = self._measured(tensor, fingerprint, may_repeat) if held is None else held
         if isinstance(measured, Mapping):  # nothing to wait for

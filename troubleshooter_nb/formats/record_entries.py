@@ -6,14 +6,13 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
-from troubleshooter_nb.formats.record_layout import FORMAT as FORMAT
-from troubleshooter_nb.formats.record_layout import figures_of
+from troubleshooter_nb.formats.record_layout import describes_value, figures_of
 from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
@@ -24,7 +23,7 @@ from troubleshooter_nb.naming.msprobe import (
     format_row_name,
     site_of_msprobe,
 )
-from troubleshooter_nb.render.missing_words import MissingRow, in_order, note_of
+from troubleshooter_nb.render.missing_words import MissingRow, note_of, together
 from troubleshooter_nb.run_card import RunCard
 
 NAME = "tnb_record"
@@ -107,9 +106,7 @@ class _Call:
 
     event: Event
     number: int = 0
-    order: int = 0
     ended: Event | None = None
-    owned: list[Event] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
@@ -168,7 +165,7 @@ class _Rank:
         word, card = header.get("module_word"), header.get("card")
         self.word = word if isinstance(word, str) else "Module"
         self.card = RunCard.from_dict(card) if isinstance(card, dict) else RunCard()
-        # What is listed, in the order of the events: (kind, event, call)
+        # What is listed, in the order of the events, with what kind of event it is.
         self._listed: list[tuple[str, Event]] = []
         self._missing: dict[tuple[str, str], int] = {}
         self._replaced = {e["replaced"] for e in recorded.events if "replaced" in e}
@@ -182,8 +179,8 @@ class _Rank:
         """Put one event where it belongs."""
         for kind in _KINDS:
             if kind in event:
-                if kind in _OF_GRADIENTS and "dtype" in event:
-                    self._take_value(event)  # met first as a gradient: one line says both
+                if kind != "value" and describes_value(event):
+                    self._take_value(event)  # met first as a gradient
                 _KINDS[kind](self, event)
                 return
 
@@ -212,9 +209,7 @@ class _Rank:
                 known.figures[name] = event[name]
 
     def _take_owner(self, event: Event) -> None:
-        call = self.calls.get(event.get("call", -1))
-        if call is not None:
-            call.owned.append(event)
+        if event.get("call", -1) in self.calls:
             self._listed.append(("owner", event))
 
     def _take_gradient(self, event: Event) -> None:
@@ -242,16 +237,16 @@ class _Rank:
             call.number = counts[key]
             counts[key] += 1
 
-    def _find_producers(self) -> dict[int, tuple[str, str]]:
-        """By value, the call and slot of which it was a result first: the innermost."""
-        found: dict[int, tuple[str, str]] = {}
+    def _find_producers(self) -> dict[int, str]:
+        """By value, the entry as which it was a result first: of the innermost call."""
+        found: dict[int, str] = {}
         for kind, event in self._listed:
             if kind == "ended":
                 call = self.calls[event["ended"]]
                 for slot, said in event.get("out", ()):
                     if "value" in said:
                         name = self._row(call, "forward", "output", slot)
-                        found.setdefault(said["value"], (name, slot))
+                        found.setdefault(said["value"], name)
         return found
 
     # Entries
@@ -323,7 +318,7 @@ class _Rank:
             self._slots[number].append((call, section, slot))
         producer = ""
         if section in ("input", "kwargs") and way == "forward":
-            producer = self._producers.get(number, ("", ""))[0]
+            producer = self._producers.get(number, "")
         self._append(name, site, number, step, layer, parent, stack, producer)
 
     def _append(
@@ -465,12 +460,7 @@ _KINDS: Mapping[str, Callable[[_Rank, Event], None]] = {
 
 def missing_rows(missing: Mapping[tuple[str, str], int]) -> list[MissingRow]:
     """What could not be recorded, by kind, of how often it happened where."""
-    where: dict[str, list[str]] = defaultdict(list)
-    counts: dict[str, int] = defaultdict(int)
-    for (kind, name), count in missing.items():
-        where[kind].append(name)
-        counts[kind] += count
-    return in_order(MissingRow(kind, tuple(where[kind]), counts[kind]) for kind in where)
+    return together(MissingRow(kind, (name,), count) for (kind, name), count in missing.items())
 
 
 def _source(source: ArraySource | None, facts: Event) -> ArraySource | None:

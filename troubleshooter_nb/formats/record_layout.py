@@ -130,6 +130,11 @@ def _parts(value: dict[str, Any]) -> dict[str, Any]:
     return {printable(key): as_written(one) for key, one in value.items()}
 
 
+def describes_value(event: Mapping[str, Any]) -> bool:
+    """Whether an event says what a value is; one met first as a gradient says whose it is, too."""
+    return "value" in event and "dtype" in event
+
+
 # In this order before the numbers of a fingerprint.
 _FIGURES = ("min", "max", "mean", "l2", "nan_count", "inf_count")
 _COUNTS = frozenset(("nan_count", "inf_count"))
@@ -172,10 +177,8 @@ def packed(numbers: Sequence[float]) -> str:
     return b64encode(struct.pack(f"<{len(numbers)}d", *numbers)).decode()
 
 
-def unpacked(text: str | Sequence[float]) -> tuple[float, ...]:
-    """What `packed` made a text of; numbers as they are, and nothing where the text is damaged."""
-    if not isinstance(text, str):
-        return tuple(text)
+def unpacked(text: str) -> tuple[float, ...]:
+    """What `packed` made a text of; nothing where the text is damaged."""
     try:
         stored = b64decode(text, validate=True)
     except ValueError:

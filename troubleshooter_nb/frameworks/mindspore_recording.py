@@ -52,7 +52,6 @@ NAME = mindspore_.NAME
 MODULE_WORD = "Cell"
 # An input, and what is made of it before the first parameter, looks like everything else.
 KNOWS_WHAT_NEEDS_GRADIENTS = False
-TELLS_VERSIONS = False
 
 # Frames that tell where Python stands: in the call of a cell, or called by a backward pass.
 _CALL = nn.Cell.__call__.__code__

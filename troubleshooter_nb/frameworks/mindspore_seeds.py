@@ -13,7 +13,7 @@ import mindspore.dataset as data
 from mindspore import ops
 
 from troubleshooter_nb.errors import NotOfferedError
-from troubleshooter_nb.frameworks.seeding import Facet, last_seed
+from troubleshooter_nb.frameworks.seeding import Facet, card_facts
 from troubleshooter_nb.messages import Message
 
 # The name in `mindspore.common` is that of a function.
@@ -75,12 +75,7 @@ def _write_flag(value: str) -> None:
 
 def facts() -> dict[str, Any]:
     """What a card tells of this."""
-    found: dict[str, Any] = {}
-    if last_seed() is not None and mindspore.get_seed() == last_seed():
-        found["seed"] = last_seed()
-    if _is_removed():
-        found["dropout_removed"] = True
-    return found
+    return card_facts(mindspore.get_seed(), _is_removed())
 
 
 def dropout() -> Facet:

@@ -86,7 +86,6 @@ class Recording(Protocol):
     MODULE_WORD: str  # how dumps begin the names of its modules: Module, Cell
     # Whether `watch_gradient` gives a handle only where a backward pass would bring a gradient.
     KNOWS_WHAT_NEEDS_GRADIENTS: bool
-    TELLS_VERSIONS: bool  # whether `version` gives numbers
 
     def check_mode(self) -> None:
         """Refuse what no hook can see.

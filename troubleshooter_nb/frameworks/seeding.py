@@ -55,6 +55,23 @@ def loaded() -> dict[str, Seeding]:
     }
 
 
+def card_facts(seed: int, dropout_removed: bool) -> dict[str, Any]:
+    """What a card tells of a framework: its seed, as long as it is that of `last_seed`, and more.
+
+    Parameters
+    ----------
+    seed : int
+        That the framework has now.
+    dropout_removed : bool
+    """
+    found: dict[str, Any] = {}
+    if last_seed() is not None and seed == last_seed():
+        found["seed"] = seed
+    if dropout_removed:
+        found["dropout_removed"] = True
+    return found
+
+
 def last_seed() -> int | None:
     """What `seed_all` has set last and nobody undid."""
     return _last_seed

@@ -46,7 +46,6 @@ __all__ = ["read_measured"]
 NAME = "torch"
 MODULE_WORD = "Module"
 KNOWS_WHAT_NEEDS_GRADIENTS = True
-TELLS_VERSIONS = True
 
 # Modules that hand their one child's calls on: what they wrap has the path of the network.
 _WRAPPERS = (DataParallel, DistributedDataParallel)

@@ -12,7 +12,7 @@ import torch
 from torch import _VF
 from torch.jit import _builtins
 
-from troubleshooter_nb.frameworks.seeding import Facet, last_seed
+from troubleshooter_nb.frameworks.seeding import Facet, card_facts
 
 # cuBLAS sums in one order only with a workspace of fixed size; HCCL serves torch_npu.
 ENVIRONMENT = {
@@ -84,12 +84,7 @@ def _write_flags(flags: tuple[bool, bool, bool, bool]) -> None:
 
 def facts() -> dict[str, Any]:
     """What a card tells of this."""
-    found: dict[str, Any] = {}
-    if last_seed() is not None and torch.initial_seed() == last_seed():
-        found["seed"] = last_seed()
-    if _is_removed():
-        found["dropout_removed"] = True
-    return found
+    return card_facts(torch.initial_seed(), _is_removed())
 
 
 def dropout() -> Facet:

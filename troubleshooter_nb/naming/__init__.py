@@ -47,6 +47,7 @@ from troubleshooter_nb.naming.site import (
     Direction,
     Role,
     Site,
+    is_whole_gradient,
     place_text,
 )
 
@@ -69,6 +70,7 @@ __all__ = [
     "format_npy_name",
     "format_row_name",
     "forward_of",
+    "is_whole_gradient",
     "likely_parameter",
     "model_numbers",
     "natural_key",

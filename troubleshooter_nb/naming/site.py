@@ -34,6 +34,15 @@ class Site:
     slot: str = ""
 
 
+def is_whole_gradient(kind: str, role: str) -> bool:
+    """Whether a site is that of the whole gradient of what a module or operator reads.
+
+    What one call adds to it has the role ``output`` of a backward call; the gradient of a tensor
+    that was saved by itself is one of no call.
+    """
+    return role == "gradient" and kind in ("module", "api")
+
+
 def place_text(kind: str, path: str, call: int, direction: str, role: str, slot: str) -> str:
     """A site in short: ``mlp.weight (grad)``, ``Functional.relu #1 input 0``; or just its path.
 

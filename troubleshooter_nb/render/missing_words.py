@@ -98,6 +98,20 @@ _OTHER = Kind("recording.other", "recording.other_cure")
 _ORDER = {name: place for place, name in enumerate(KINDS)}
 
 
+def together(rows: Iterable[MissingRow]) -> list[MissingRow]:
+    """One row for each kind and detail, in order: each name once, as it came, counts added."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = row.kind, row.detail
+        names.setdefault(key, {}).update(dict.fromkeys(row.where))
+        counts[key] = counts.get(key, 0) + row.count
+    return in_order(
+        MissingRow(kind, tuple(names[kind, detail]), count, detail)
+        for (kind, detail), count in counts.items()
+    )
+
+
 def in_order(rows: Iterable[MissingRow]) -> list[MissingRow]:
     """Rows by kind, as `KINDS` has them, unknown kinds last; else as they came."""
     return sorted(rows, key=lambda row: _ORDER.get(row.kind, len(_ORDER)))
