@@ -1,8 +1,8 @@
 """A process that trains, recorded in one way: takes steps when it is told and says what they cost.
 
-``python -m measuring.stepping plain|tnb|msprobe LEVEL KEEP WIDTH BATCH FOLDER``, in the environment
-of the recorder. A line of its input is json, ``["turn" or "growth", steps]``, and a line that it
-prints is the answer.
+``python -m measuring.stepping plain|tnb|debugger|msprobe LEVEL KEEP WIDTH BATCH FOLDER``, in the
+environment of the recorder. A line of its input is json, ``["turn" or "growth", steps]``, and a
+line that it prints is the answer.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from measuring import anonymous_mib
 from measuring.transformer import Size, Training
 
 PLAIN, OURS, MSPROBE = "plain", "tnb", "msprobe"
+CALLS = "debugger"  # msprobe's calls, as this project has them
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
@@ -182,7 +183,10 @@ def _msprobe(way: Way, training: Training) -> Iterator[Steps]:
 @cache
 def _debugger(way: Way) -> Any:
     """The one debugger that msprobe allows a process, by its defaults."""
-    from msprobe.pytorch import PrecisionDebugger
+    if way.recorder == CALLS:
+        from troubleshooter_nb.compat.msprobe.pytorch import PrecisionDebugger
+    else:
+        from msprobe.pytorch import PrecisionDebugger
 
     config = way.folder / "config.json"
     said = {"task": way.keep, "level": way.level, "rank": [], "step": [], way.keep: {}}
@@ -194,6 +198,7 @@ _RECORDERS: Mapping[str, Callable[[Way, Training], AbstractContextManager[Steps]
     PLAIN: _plain,
     OURS: _ours,
     MSPROBE: _msprobe,
+    CALLS: _msprobe,
 }
 
 

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from troubleshooter_nb.capture.selection import Choice, Keep, Kept
+from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.naming import Site
 
 Level = Literal["module", "api", "both"]
 Event = dict[str, Any]
+
+
+class Trees(Protocol):
+    """Makes of arguments and results what an event says of their nesting, and of what is no tensor.
+
+    It stands under ``tree`` in the event.
+    """
+
+    def of_arguments(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """Of what a call is given, as it is before the call."""
+
+    def of_result(self, output: Any) -> Any:
+        """Of what a call gives."""
 
 
 class Sink(Protocol):
@@ -42,6 +56,14 @@ class Plan:
     # much as all statistics; None: where values are kept, from which a layer is computed again.
     own_parts: bool | None = None
     fingerprints: bool = True
+    # What the recorders of old tell of; their files are made of it.
+    operator_names: Sequence[NamedOperator] = ()  # which are seen, instead of all
+    nested: bool = False  # whether those that another one calls are seen too
+    # Of which values, besides those of parameters; "results" are those of modules and marks.
+    whole_gradients: Literal["all", "results", "none"] = "all"
+    node_gradients: bool = False  # what the graph gives and gets where an operator's result is made
+    trees: Trees | None = None
+    keeps_all: bool = False  # operators that give no tensor, too
 
     @property
     def modules(self) -> bool:
@@ -55,11 +77,17 @@ class Plan:
 
     @property
     def has_own_parts(self) -> bool:
-        """Whether to record what each call alone adds to the gradients of its inputs."""
+        """Whether to record what each call of a module adds to the gradients of its inputs."""
         asked = self.own_parts
         return self.gradients and (
             self.keep not in ("statistics", "digest") if asked is None else asked
         )
+
+    def waits_for_gradient(self, kind: str, role: Any) -> bool:
+        """Whether the whole gradient of a value that a call of this kind has is waited for."""
+        if self.whole_gradients == "results":
+            return self.gradients and kind != "api" and role == "output"
+        return self.gradients and self.whole_gradients == "all"
 
     def kept(self, site: Site, role: Any, slot: str, between: bool = False) -> Kept | None:
         """What is kept of a value that was met at a site in this role and slot.

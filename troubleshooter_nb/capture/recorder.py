@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 import threading
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from troubleshooter_nb.capture.leaves import leaves_of, leaves_of_output
 from troubleshooter_nb.capture.plan import Event, Plan, Sink
 from troubleshooter_nb.capture.stacks import Stacks
 from troubleshooter_nb.capture.values import Values
-from troubleshooter_nb.frameworks.recording import ApiCall, Handle, Owned, Recording, SeenLayer
+from troubleshooter_nb.frameworks.recording import (
+    ApiCall,
+    Handle,
+    Owned,
+    Recording,
+    SeenLayer,
+    Slotted,
+)
 from troubleshooter_nb.naming import Role, Site
 
 _LONGEST_TEXT = 200  # characters of a text among the arguments
@@ -38,6 +46,7 @@ class _Call:
     is_recompute: bool = False
     segment: int = 0  # that is checkpointed, from 1
     run: int = -1  # the backward pass that computes it again
+    writes: bool = False  # into its arguments, unseen
     origins: list[tuple[str, Any]] = field(default_factory=list)
     inputs: list[tuple[str, int]] = field(default_factory=list)
     outputs: list[tuple[str, int]] = field(default_factory=list)
@@ -73,10 +82,11 @@ class Recorder:
         self.step = 0
         self.run = 0
         self.is_paused = False
+        self._is_gone = False
         self.missing: Counter[tuple[str, str]] = Counter()
         self.calls_of_steps: Counter[int] = Counter()
         self._lock = threading.RLock()
-        self._number = 0
+        self._numbers = itertools.count()
         self.values = Values(adapter, sink, plan.limit, self.miss)
         self._threads: dict[int, int] = {}
         self._open: dict[int, list[_Call]] = defaultdict(list)
@@ -95,8 +105,10 @@ class Recorder:
         self._stacks = Stacks()
         self._settings: dict[str, bool] = {}
         self._handles: list[Handle] = []
+        self._of_parameters: list[Handle] = []
         self._of_step: list[Handle] = []
         self._contexts = ExitStack()
+        self._named: AbstractContextManager[Any] | None = None
         self._called: Counter[str] = Counter()
         self._layers: list[SeenLayer] = []
         self._ever: dict[str, SeenLayer] = {}  # by path, all that were watched at any time
@@ -114,7 +126,7 @@ class Recorder:
     @property
     def is_installed(self) -> bool:
         """Whether hooks are registered."""
-        return bool(self._handles) or bool(self._layers)
+        return bool(self._handles or self._layers or self._of_parameters)
 
     def find_layers(self) -> list[SeenLayer]:
         """Layers of all networks that can be watched; notes those that cannot."""
@@ -142,6 +154,10 @@ class Recorder:
         """Register everything; if a part fails, what was registered before is taken away."""
         with ExitStack() as undo, self.adapter.quiet():
             undo.callback(self.remove)
+            self._is_gone = False
+            for handle in self._of_parameters:  # of a time before
+                handle.remove()
+            self._of_parameters = []
             self._home = threading.get_ident()
             self._layers = self.find_layers()
             if self.plan.compiled == "eager":
@@ -152,12 +168,20 @@ class Recorder:
                 self._handles += self.adapter.watch_optimizers(
                     self._enter_optimizer, self._leave_optimizer
                 )
-                mode = self.adapter.watch_functions(self._begin_operator, self._end_operator)
-                self._contexts.enter_context(mode)
+                self._contexts.enter_context(self._watch_operators())
             self._contexts.enter_context(
                 self.adapter.undisturbed(self._layers, self.plan.operators, self.miss)
             )
             undo.pop_all()
+
+    def _watch_operators(self) -> AbstractContextManager[Any]:
+        begin, end = self._begin_operator, self._end_operator
+        if not self.plan.operator_names:
+            return self.adapter.watch_functions(begin, end)
+        if self._named is None:  # to replace a thousand functions takes a while
+            names = self.plan.operator_names
+            self._named = self.adapter.watch_named(names, self.plan.nested, begin, end)
+        return self._named
 
     def _install_layer(self, layer: SeenLayer) -> None:
         self._kinds[layer.path] = layer.layer
@@ -182,8 +206,11 @@ class Recorder:
         if is_wanted and owned.role == "parameter" and self.plan.gradients:
             self._watch_parameter(layer, owned)
 
-    def remove(self) -> None:
-        """Take everything away; calls that are open are closed as broken off."""
+    def stop_calls(self) -> None:
+        """See no further calls; those that are open are closed as broken off.
+
+        Gradients of what was seen still arrive, until `remove`.
+        """
         try:
             with self._lock:
                 for calls in self._open.values():
@@ -191,9 +218,19 @@ class Recorder:
                         self._close(calls.pop(), "open")
                 self._contexts.close()
         finally:
-            for handle in (*self._handles, *self._of_step):
+            for handle in self._handles:
                 handle.remove()
-            self._handles, self._of_step, self._layers = [], [], []
+            self._handles, self._layers = [], []
+
+    def remove(self) -> None:
+        """Take everything away; calls that are open are closed as broken off."""
+        try:
+            self.stop_calls()
+        finally:
+            self._is_gone = True
+            for handle in (*self._of_parameters, *self._of_step):
+                handle.remove()
+            self._of_parameters, self._of_step = [], []
             self._parameters.clear()
             self._met.clear()
 
@@ -209,6 +246,21 @@ class Recorder:
         for handle in self._of_step:
             handle.remove()
         self._of_step = []
+        self._forget()
+        self._stepping.clear()
+        self._had_gradients = self._is_after_gradients = False
+
+    def forget_calls(self) -> None:
+        """Forget what was seen so far, but let the gradients of it arrive.
+
+        For who records without an end: what is met again is another value.
+        """
+        with self._lock, self.adapter.quiet():
+            self.values.drain()
+        self._of_step = []  # they go with the graphs that they belong to
+        self._forget()
+
+    def _forget(self) -> None:
         self.values.forget()
         self._watched.clear()
         self._hooked.clear()
@@ -220,8 +272,11 @@ class Recorder:
         self._hooked_again.clear()
         self._owned.clear()
         self._visits.clear()
-        self._stepping.clear()
-        self._had_gradients = self._is_after_gradients = False
+
+    def follow(self, earlier: Recorder) -> None:
+        """Number calls, values and stacks along with another recorder of the same sink."""
+        self._numbers, self._stacks = earlier._numbers, earlier._stacks
+        self.values.follow(earlier.values)
 
     @property
     def layers(self) -> list[SeenLayer]:
@@ -321,7 +376,7 @@ class Recorder:
                     self.miss("generator", path)
                     self._close(call, "generator")
                 else:
-                    self._end(call, leaves_of_output(output, self.adapter.is_tensor))
+                    self._end(call, leaves_of_output(output, self.adapter.is_tensor), output)
 
         return before, after
 
@@ -365,10 +420,12 @@ class Recorder:
             "autocast": autocast,
         }
         if call.is_recompute:
-            if call.recomputes is not None and with_gradients and self.plan.has_own_parts:
+            if call.recomputes is not None and with_gradients and self._has_own_parts:
                 self._note_origins(call, leaves_of(args, keywords, self.adapter.is_tensor))
             return {**event, "recompute": True, "args": []}
         event["args"] = []
+        if self.plan.trees is not None:
+            event["tree"] = self.plan.trees.of_arguments(args, keywords)
         if call.is_recorded:
             number, text = self._stacks.number(call.frame)
             if text is not None:
@@ -382,7 +439,7 @@ class Recorder:
                 call.inputs = [
                     (slot, said["value"]) for slot, said in event["args"] if "value" in said
                 ]
-            if with_gradients and self.plan.has_own_parts and call.kind == "module":
+            if with_gradients and self._has_origins(call):
                 self._note_origins(call, leaves)
             if self.plan.replayable:
                 event["random"] = self.values.random_state()
@@ -393,6 +450,17 @@ class Recorder:
             self.calls_of_steps[self.step] += 1
         self.sink.put(event)
 
+    @property
+    def _has_own_parts(self) -> bool:
+        """Whether to record what each call of a module adds to the gradients of its inputs."""
+        if self.plan.own_parts is None and not self.adapter.GIVES_OWN_PARTS:
+            return False
+        return self.plan.has_own_parts
+
+    def _has_origins(self, call: _Call) -> bool:
+        """Whether it has to be known what a call's arguments were made by."""
+        return self._has_own_parts if call.kind == "module" else self.plan.node_gradients
+
     def _note_origins(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
         for slot, leaf in leaves:
             if self.adapter.is_tensor(leaf):
@@ -400,7 +468,7 @@ class Recorder:
                 if made is not None:
                     call.origins.append((slot, made))
 
-    def _end(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+    def _end(self, call: _Call, leaves: list[tuple[str, Any]], output: Any) -> None:
         """Read what a call gives and write that it ended."""
         original = call.recomputes if call.is_recompute else call
         if original is None or not original.is_recorded:
@@ -411,18 +479,28 @@ class Recorder:
         if call is original and self.plan.outputs:
             said = self._read(leaves, call, "output")
             call.outputs = [(slot, s["value"]) for slot, s in said if "value" in s]
-        if original is not None and call.origins:
+        if original is not None and call.origins and call.kind == "module":
             self._watch_own_parts(call, original, leaves)
-        self._close(call, "ok", said)
+        trees = self.plan.trees
+        tree = {} if trees is None else {"tree": trees.of_result(output)}
+        self._close(call, "ok", said, tree)
 
-    def _close(self, call: _Call, status: str, out: list[Any] | None = None) -> None:
-        call.frame, call.origins = None, []
+    def _close(
+        self,
+        call: _Call,
+        status: str,
+        out: list[Any] | None = None,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        call.frame = None
+        if call.kind == "module":
+            call.origins = []
         if status in ("raised", "open") and not call.is_recompute:
             self.miss(status, call.path)
         if not call.is_recompute:
             self._calls[call.path].append(call)
         if status != "open":
-            self.sink.put({"ended": call.number, "status": status, "out": out or []})
+            self.sink.put({"ended": call.number, "status": status, "out": out or [], **more})
 
     def _note_recompute(self, call: _Call, stack: list[_Call]) -> None:
         """Find the call that this one computes again for a backward pass."""
@@ -499,6 +577,7 @@ class Recorder:
                 return None
             call = _Call(self._next(), name.path, "api", site, True, inspect.currentframe())
             self._number_visit(call)
+            call.writes = name.writes
             facts = {"layer": name.layer}
             return call, self._begin(call, stack, facts, state, args, keywords)
 
@@ -507,14 +586,20 @@ class Recorder:
         call, event = token
         with self._lock, self.adapter.quiet():
             leaves = [] if raised else leaves_of_output(output, self.adapter.is_tensor)
-            if not raised and not any(self.adapter.is_tensor(leaf) for _, leaf in leaves):
+            gives_tensor = any(self.adapter.is_tensor(leaf) for _, leaf in leaves)
+            if not (raised or gives_tensor or self.plan.keeps_all):
                 return False
+            if call.writes:
+                self.values.forget_tensors(leaf for _, leaf in leaves)
             # Written now: a call that gives no tensor is none.
             self._put_call(event)
             if raised:
                 self._close(call, "raised")
             else:
-                self._end(call, leaves)
+                self._end(call, leaves, output)
+                if self.plan.node_gradients and event["grad"]:
+                    self._watch_node(call, leaves)
+                    call.origins = []
             return True
 
     # Values
@@ -527,7 +612,7 @@ class Recorder:
             site = Site("debug", name)
             call = _Call(self._next(), name, "debug", site, True, inspect.currentframe())
             self._put_call(self._begin(call, stack, {"layer": ""}, state, (), {}))
-            self._end(call, leaves_of_output(value, self.adapter.is_tensor))
+            self._end(call, leaves_of_output(value, self.adapter.is_tensor), value)
 
     def _where(self, site: Site, slot: str) -> str:
         """A slot of a call, or of a layer, as what is missing names it."""
@@ -553,7 +638,7 @@ class Recorder:
         owned = self._parameters.get(id(self.adapter.identity(tensor)))
         own_role = owned.role if owned else ""
         number = self.values.number(tensor, keep, self._where(call.site, slot), role, own_role)
-        if self.plan.gradients and number not in self._hooked:
+        if number not in self._hooked and self.plan.waits_for_gradient(call.kind, role):
             self._watch(tensor, number, call.site, slot)
         return number
 
@@ -608,6 +693,43 @@ class Recorder:
             self.miss("graph_too_large", site.path)
         self._of_step += handles or []
 
+    def _watch_node(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+        """Wait for what the graph gets and gives where the results of an operator were made."""
+
+        def receive(given: Slotted, arrived: Slotted) -> None:
+            self._receive_node(call, given, arrived)
+
+        outputs = [(slot, leaf) for slot, leaf in leaves if self.adapter.is_tensor(leaf)]
+        handle = self.adapter.watch_node(call.origins, outputs, receive) if outputs else None
+        if handle is not None:
+            self._of_step.append(handle)
+
+    def _receive_node(self, call: _Call, given: Slotted, arrived: Slotted) -> None:
+        if self.is_paused or self._is_gone:
+            return
+        with self._lock, self.adapter.quiet():
+            self._had_gradients = self._is_after_gradients = self._any_gradient = True
+            key = "node", call.number
+            turn = {"pass": len(self._passes[key]), "step": self.step, "run": self.run}
+            self._passes[key].append(self.run)
+            said = {
+                "arrived": self._read_gradients(call, arrived, "input"),
+                "given": self._read_gradients(call, given, "output"),
+            }
+            self.sink.put({"node_gradient": call.number, "path": call.path, **said, **turn})
+
+    def _read_gradients(self, call: _Call, gradients: Slotted, section: str) -> list[list[Any]]:
+        """Slots with the numbers of their values, or None where there is no gradient."""
+        said: list[list[Any]] = []
+        for slot, gradient in gradients:
+            keep = self.plan.kept(call.site, "gradient", slot, between=True)
+            if gradient is None or keep is None:
+                said.append([slot, None])
+                continue
+            place = self._where(call.site, f"{section}.{slot}")
+            said.append([slot, {"value": self.values.number(gradient, keep, place, "gradient")}])
+        return said
+
     def _watch_parameter(self, layer: SeenLayer, owned: Owned) -> None:
         said = {"gradient_of_parameter": owned.name, "layer_path": layer.path, "leaf": owned.leaf}
         site = Site("module", layer.path)
@@ -618,13 +740,13 @@ class Recorder:
 
         handle = self.adapter.watch_gradient(owned.tensor, receive)
         if handle is not None:
-            self._handles.append(handle)
+            self._of_parameters.append(handle)
 
     def _receive(
         self, gradient: Any, site: Site, slot: str, said: Mapping[str, Any], key: Any
     ) -> None:
         """Keep a gradient that arrived."""
-        if gradient is None or self.is_paused:
+        if gradient is None or self.is_paused or self._is_gone:
             return
         with self._lock, self.adapter.quiet():
             self._had_gradients = self._is_after_gradients = self._any_gradient = True
@@ -688,7 +810,9 @@ class Recorder:
                 continue
             self._owned[layer.path, owned.leaf] = number
             said = {"owner": number, "call": call.number, "name": owned.name}
-            self.sink.put({**said, "leaf": owned.leaf, "role": owned.role})
+            needs = bool(getattr(owned.tensor, "requires_grad", False))
+            facts = {"leaf": owned.leaf, "role": owned.role, "requires_grad": needs}
+            self.sink.put({**said, **facts})
 
     def _put_settings(self, layer: SeenLayer) -> None:
         """Write what a layer was made with, when it is called first and when that changed."""
@@ -700,8 +824,7 @@ class Recorder:
             self.sink.put({"settings": layer.path, "values": values, "step": self.step})
 
     def _next(self) -> int:
-        self._number += 1
-        return self._number - 1
+        return next(self._numbers)
 
     def _thread(self) -> int:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ class Values:
         self._adapter, self._sink, self._limit, self._miss = adapter, sink, limit, miss
         self.counts: Counter[str] = Counter()
         self.size_bytes = 0
-        self._next = 0
+        self._numbers = itertools.count()
         self._known: dict[int, _Known] = {}
         self._memory: dict[Any, tuple[Any, int]] = {}
         self._measurements: dict[Any, _Measurement] = {}
@@ -133,9 +134,19 @@ class Values:
         self._memory.clear()
         self._measurements.clear()
 
+    def forget_tensors(self, tensors: Iterable[Any]) -> None:
+        """Read some tensors anew when they are met, whatever their version says."""
+        for tensor in tensors:
+            if self._adapter.is_tensor(tensor):
+                self._known.pop(id(self._adapter.identity(tensor)), None)
+                self._measurements.pop(self._adapter.view_of(tensor), None)
+
     def _take_number(self) -> int:
-        self._next += 1
-        return self._next - 1
+        return next(self._numbers)
+
+    def follow(self, earlier: Values) -> None:
+        """Number values along with another one."""
+        self._numbers = earlier._numbers
 
     def _held(self, tensor: Any, keep: Kept) -> tuple[Any, Any]:
         """What is kept of a tensor, and what tells it from another."""

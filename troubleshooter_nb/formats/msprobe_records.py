@@ -142,7 +142,7 @@ def tensor_leaf(
     """
     said = {key: _figure(dtype, name, figures.get(name)) for name, key in _KEYS.items()}
     kind = "torch.Tensor" if framework == TORCH else "mindspore.Tensor"
-    head = {"type": kind, "dtype": _dtype_text(dtype, framework), "shape": [*shape]}
+    head = {"type": kind, "dtype": dtype_text(dtype, framework), "shape": [*shape]}
     return head | said | more
 
 
@@ -156,7 +156,8 @@ def _figure(dtype: str, name: str, value: float | None) -> Any:
     return int(value) if exact and value == int(value) else value
 
 
-def _dtype_text(dtype: str, framework: str) -> str:
+def dtype_text(dtype: str, framework: str) -> str:
+    """How msprobe spells a dtype: ``torch.float32``, ``Float32``; what is no dtype as it is."""
     if _known_dtype(dtype) is None:
         return dtype
     return f"torch.{dtype}" if framework == TORCH else _SPELLED.get(dtype, dtype.capitalize())
@@ -176,11 +177,12 @@ def shared_stacks(stacks: Mapping[str, str]) -> dict[str, Any]:
     for call, stack in stacks.items():
         calls.setdefault(stack, []).append(call)
     return {
-        str(number): [names, _frames(stack)] for number, (stack, names) in enumerate(calls.items())
+        str(number): [names, frames_of(stack)]
+        for number, (stack, names) in enumerate(calls.items())
     }
 
 
-def _frames(stack: str) -> list[str]:
+def frames_of(stack: str) -> list[str]:
     """The frames of a stack, each of which is a line that says where and the line of source."""
     frames: list[str] = []
     for line in stack.split("\n"):

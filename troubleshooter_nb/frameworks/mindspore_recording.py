@@ -18,7 +18,8 @@ from mindspore import mint, nn, ops
 from mindspore.ops.primitive import constexpr
 
 from troubleshooter_nb.errors import ArgumentError, NotOfferedError
-from troubleshooter_nb.frameworks import mindspore_
+from troubleshooter_nb.frameworks import mindspore_, mindspore_graph, named_operators
+from troubleshooter_nb.frameworks.mindspore_named import operators_of_cells, watch_named
 from troubleshooter_nb.frameworks.recording import (
     After,
     ApiCall,
@@ -27,6 +28,7 @@ from troubleshooter_nb.frameworks.recording import (
     Handle,
     Owned,
     SeenLayer,
+    Slotted,
     Unseen,
     ValueFacts,
 )
@@ -36,8 +38,10 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import BUFFER_LEAVES, Role
 
 try:
-    from mindspore.graph.api import _pynative_executor
+    from mindspore.graph.api import _no_grad, _pynative_executor
 except ImportError:  # before MindSpore 2.10
+    from contextlib import nullcontext as _no_grad  # where no gradient is read
+
     from mindspore.common.api import _pynative_executor
 try:
     from mindspore.utils import MsDispatchMode
@@ -48,10 +52,13 @@ try:
 except ImportError:
     get_curr_amp_strategy = None
 
+__all__ = ["operators_of_cells", "watch_named"]
+
 NAME = mindspore_.NAME
 MODULE_WORD = "Cell"
 # An input, and what is made of it before the first parameter, looks like everything else.
 KNOWS_WHAT_NEEDS_GRADIENTS = False
+GIVES_OWN_PARTS = False
 
 # Frames that tell where Python stands: in the call of a cell, or called by a backward pass.
 _CALL = nn.Cell.__call__.__code__
@@ -248,15 +255,18 @@ def quiet() -> Iterator[None]:
     Values are read by ``asnumpy()`` alone, which is no operation: nothing else is needed.
     """
     _local.quiet += 1
+    named_operators.enter_silence()
     try:
         yield
     finally:
+        named_operators.leave_silence()
         _local.quiet -= 1
 
 
 def recover(grad: bool) -> None:
     """Undo what `quiet` leaves behind where an interrupt came while it began or ended."""
     _local.quiet = 0
+    named_operators.recover()
 
 
 _Begin = Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -639,17 +649,57 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
 
 
 def origin(tensor: Any) -> Any:
-    """Nothing: see `watch_own_parts`."""
-    return None
+    """What made a tensor, as the graph knows it; None before MindSpore 2.10."""
+    return mindspore_graph.origin_of(tensor)
 
 
 def watch_own_parts(
     origins: Sequence[tuple[str, Any]],
     outputs: Iterable[Any],
     receive: Callable[[str, Any], None],
-) -> list[Handle]:
-    """Nothing: MindSpore gives the total gradient of a value alone."""
-    return []
+) -> list[Handle] | None:
+    """Hooks of the nodes inside the call that lead to its inputs; None if it has too many."""
+
+    def receive_parts(given: Slotted, arrived: Slotted) -> None:
+        for slot, gradient in given:
+            if gradient is not None:
+                receive(slot, gradient)
+
+    call = _watch_call(origins, [("", output) for output in outputs], receive_parts)
+    if call is None:
+        return None
+    return [call] if call.nodes else []
+
+
+def watch_node(
+    origins: Slotted, outputs: Slotted, receive: Callable[[Slotted, Slotted], None]
+) -> Handle | None:
+    """Hooks of the nodes of the whole call; None where it has none, or too many."""
+    call = _watch_call(origins, outputs, receive)
+    return call if call is not None and call.nodes else None
+
+
+def _watch_call(
+    origins: Slotted, outputs: Slotted, receive: Callable[[Slotted, Slotted], None]
+) -> mindspore_graph.WatchedCall | None:
+    mindspore_graph.forget_passes()
+    return mindspore_graph.watch_call(origins, outputs, receive, _GRADIENTS)
+
+
+class _Gradients:
+    """What `mindspore_graph` does with gradients."""
+
+    def add(self, one: Any, other: Any) -> Any:
+        """Add two, unseen."""
+        with quiet(), _no_grad():
+            return one + other
+
+    def watch(self, tensor: Any, receive: Callable[[Any], None]) -> Handle:
+        """Have the gradients of a tensor received."""
+        return _Watched(tensor, receive)
+
+
+_GRADIENTS = _Gradients()
 
 
 def is_view(tensor: Any) -> bool:

@@ -63,12 +63,18 @@ class ValueFacts(NamedTuple):
 
 
 class ApiCall(NamedTuple):
-    """What an operator is called: ``Functional.linear``; `layer` is the class of a primitive."""
+    """What an operator is called: ``Functional.linear``; `layer` is the class of a primitive.
+
+    One that `writes`, as collectives do, may give nothing but into its arguments, which are then
+    its result; no version tells that they changed.
+    """
 
     path: str
     layer: str = ""
+    writes: bool = False
 
 
+Slotted = Sequence[tuple[str, Any]]
 # before(args, kwargs, frame): `frame` runs as long as the call does.
 Before = Callable[[tuple[Any, ...], Mapping[str, Any], FrameType | None], None]
 # after(args, kwargs, output, raised)
@@ -86,6 +92,8 @@ class Recording(Protocol):
     MODULE_WORD: str  # how dumps begin the names of its modules: Module, Cell
     # Whether `watch_gradient` gives a handle only where a backward pass would bring a gradient.
     KNOWS_WHAT_NEEDS_GRADIENTS: bool
+    # Whether `watch_own_parts` is used where nothing else was asked for.
+    GIVES_OWN_PARTS: bool
 
     def check_mode(self) -> None:
         """Refuse what no hook can see.
@@ -129,6 +137,15 @@ class Recording(Protocol):
         None, and then nobody is told of the end. `end` says whether the function is worth seeing
         again: one that gives no tensor is not. Reads of attributes are not seen.
         """
+
+    def watch_named(
+        self,
+        operators: Iterable[Any],
+        nested: bool,
+        begin: Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any],
+        end: Callable[[Any, Any, bool], Any],
+    ) -> AbstractContextManager[None]:
+        """A context in which operators are seen by names; see `frameworks.named_operators`."""
 
     def remove_waiting(self) -> None:
         """Take away what was removed inside a call of its own, unless that still runs.
@@ -200,6 +217,26 @@ class Recording(Protocol):
         """Have `receive` called with each gradient of the value that a tensor holds now.
 
         The gradient is the total of the value. None if no gradient can come.
+        """
+
+    def watch_node(
+        self,
+        origins: Sequence[tuple[str, Any]],
+        outputs: Sequence[tuple[str, Any]],
+        receive: Callable[[Slotted, Slotted], None],
+    ) -> Handle | None:
+        """Have ``receive(given, arrived)`` called when a backward pass ran an operator's call.
+
+        `arrived` are the gradients of its results, `given` those of what it was given, each with a
+        slot, None where there is none. In torch they are those of the node that made the first
+        result, in its order, which need not be that of the arguments; in MindSpore those of the
+        whole call, by the slots of `origins` and `outputs`. None where no gradient can come.
+
+        Parameters
+        ----------
+        origins : sequence of (str, object)
+            Slots of arguments with their `origin` before the call.
+        outputs : sequence of (str, tensor)
         """
 
     def origin(self, tensor: Any) -> Any:

@@ -24,7 +24,8 @@ from torch.utils import checkpoint
 from torch.utils._python_dispatch import _disable_current_modes
 
 from troubleshooter_nb.errors import ArgumentError
-from troubleshooter_nb.frameworks import torch_, torch_statistics
+from troubleshooter_nb.frameworks import named_operators, torch_, torch_statistics
+from troubleshooter_nb.frameworks.named_operators import NamedOperator, Watch
 from troubleshooter_nb.frameworks.recording import (
     After,
     ApiCall,
@@ -33,6 +34,7 @@ from troubleshooter_nb.frameworks.recording import (
     Handle,
     Owned,
     SeenLayer,
+    Slotted,
     Unseen,
     ValueFacts,
 )
@@ -46,6 +48,7 @@ __all__ = ["read_measured"]
 NAME = "torch"
 MODULE_WORD = "Module"
 KNOWS_WHAT_NEEDS_GRADIENTS = True
+GIVES_OWN_PARTS = True
 
 # Modules that hand their one child's calls on: what they wrap has the path of the network.
 _WRAPPERS = (DataParallel, DistributedDataParallel)
@@ -416,6 +419,39 @@ def watch_functions(
     return _Functions(begin, end)
 
 
+def watch_named(
+    operators: Iterable[NamedOperator],
+    nested: bool,
+    begin: Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any],
+    end: Callable[[Any, Any, bool], Any],
+) -> Watch:
+    """See `named_operators.watch_named`; what prints a tensor is not told of."""
+    watch = named_operators.watch_named(operators, nested, begin, end)
+    watch.add(_Printing())
+    return watch
+
+
+class _Printing:
+    """Has what torch computes to print a tensor not told of."""
+
+    def __init__(self) -> None:
+        own: Any = torch._tensor_str._str
+        self._own = own
+
+        def printed(*args: Any, **kwargs: Any) -> Any:
+            with named_operators.silent():
+                return own(*args, **kwargs)
+
+        self._front = printed
+
+    def put(self) -> None:
+        torch._tensor_str._str = self._front
+
+    def restore(self) -> None:
+        if torch._tensor_str._str is self._front:
+            torch._tensor_str._str = self._own
+
+
 def watch_optimizers(enter: Callable[[], None], leave: Callable[[], None]) -> list[Handle]:
     """Hooks of all optimizers of the process."""
 
@@ -491,6 +527,7 @@ class quiet:
     __slots__ = ("autocast", "dispatch", "grad", "mode", "trace")
 
     def __enter__(self) -> None:
+        named_operators.enter_silence()
         self.mode = torch._C.DisableTorchFunction()
         self.mode.__enter__()
         # Modes of the user's, such as one that counts operations or makes fake tensors.
@@ -518,6 +555,7 @@ class quiet:
         if self.dispatch is not None:
             self.dispatch.__exit__(*error)
         self.mode.__exit__(*error)
+        named_operators.leave_silence()
 
 
 @functools.cache
@@ -616,6 +654,26 @@ def _is_cut_off(tensor: torch.Tensor) -> bool:
     except RuntimeError:
         return True
     return False
+
+
+def watch_node(
+    origins: Slotted, outputs: Slotted, receive: Callable[[Slotted, Slotted], None]
+) -> Handle | None:
+    """A hook of the node that made the first result."""
+    first = outputs[0][1]
+    node = None if _is_cut_off(first) else first.grad_fn
+    if node is None:
+        return None
+
+    def hook(given: Any, arrived: Any) -> None:
+        receive(_numbered(given), _numbered(arrived))
+
+    handle: Handle = node.register_hook(hook)
+    return handle
+
+
+def _numbered(gradients: Iterable[Any]) -> Slotted:
+    return [(str(number), gradient) for number, gradient in enumerate(gradients)]
 
 
 def origin(tensor: torch.Tensor) -> Any:
@@ -800,3 +858,4 @@ def recover(grad: bool) -> None:
     internals: Any = torch._C  # whose stubs lack these
     internals._set_torch_function_state(internals._TorchFunctionState.ENABLED)
     torch._C._set_grad_enabled(grad)
+    named_operators.recover()

@@ -36,7 +36,10 @@ _WITHOUT_FLOAT64 = ("mps", "npu")
 
 @dataclass(frozen=True, slots=True)
 class OnDevice:
-    """Statistics that a device computes, to be read later: what `statistics_from` takes."""
+    """Statistics that a device computes, to be read later.
+
+    `numbers` are what `statistics_from` takes, and the count of positive infinities.
+    """
 
     numbers: torch.Tensor
     count: int
@@ -64,8 +67,26 @@ def measured(tensor: torch.Tensor, fingerprint: bool) -> Measured:
         values = tensor.contiguous()
         found = statistics_at(_address(values), dtype, values.numel(), fingerprint)
         if found is not None:
+            if found["inf_count"]:
+                found["posinf_count"] = int(_positive(values))
             return found
     return statistics_of(to_numpy(tensor, copy=False), fingerprint)
+
+
+def extremes_and_mean(array: np.ndarray) -> tuple[float, float, float]:
+    """Largest, smallest and mean value as torch computes them: in the array's own dtype and order.
+
+    Raises
+    ------
+    RuntimeError
+        If it is empty.
+    """
+    if array.dtype.name == "bfloat16":  # of which torch takes no array
+        bits = torch.from_numpy(array.view(np.uint16).view(np.int16))
+        tensor = bits.view(torch.bfloat16)
+    else:
+        tensor = torch.from_numpy(array)
+    return float(tensor.max()), float(tensor.min()), float(tensor.mean())
 
 
 def read_measured(found: Sequence[Measured]) -> list[Mapping[str, Any]]:
@@ -79,7 +100,10 @@ def read_measured(found: Sequence[Measured]) -> list[Mapping[str, Any]]:
         of_device = [results[row] for row in rows]
         numbers = iter(torch.cat([one.numbers for one in of_device]).tolist())
         for row, one in zip(rows, of_device, strict=True):
-            results[row] = statistics_from([*islice(numbers, len(one.numbers))], one.count)
+            *measured, positive = islice(numbers, len(one.numbers))
+            results[row] = statistics_from(measured, one.count)
+            if results[row]["inf_count"]:
+                results[row]["posinf_count"] = int(positive)
     return results
 
 
@@ -129,12 +153,13 @@ def measured_on_device(tensor: torch.Tensor, fingerprint: bool) -> OnDevice:
     values = tensor.detach().reshape(-1)
     made: dict[str, Any] = {"dtype": wide, "device": values.device}
     lows, highs = [torch.full((), math.inf, **made)], [torch.full((), -math.inf, **made)]
-    sums = torch.zeros(STATISTICS - 2, **made)
+    sums, positive = torch.zeros(STATISTICS - 2, **made), torch.zeros((), **made)
     folded = torch.zeros(PATTERNS, COLUMNS, **made)
     for start in range(0, values.numel(), DEVICE_BLOCK):
         chunk = values[start : start + DEVICE_BLOCK].to(wide)
         clean, low, high, nan, inf = _finite(chunk)
         sums += torch.stack((clean.sum(), clean.dot(clean), nan, inf))
+        positive += _positive(chunk)
         lows.append(low)
         highs.append(high)
         if fingerprint:
@@ -144,7 +169,14 @@ def measured_on_device(tensor: torch.Tensor, fingerprint: bool) -> OnDevice:
     if fingerprint:
         columns = _column_signs(values.device, wide)
         numbers.append((columns * folded[:, None]).sum(-1).reshape(-1))
+    numbers.append(positive.reshape(1))
     return OnDevice(torch.cat(numbers), values.numel())
+
+
+def _positive(values: torch.Tensor) -> torch.Tensor:
+    """How many values are positive infinities."""
+    wide = values if values.element_size() > 1 else values.float()  # float8 has no comparison
+    return (wide == math.inf).sum()
 
 
 def _finite(chunk: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -153,8 +153,8 @@ def statistics_of(array: np.ndarray, fingerprint: bool) -> dict[str, Any]:
     -------
     dict
         ``min, max, mean, l2`` of the finite values and ``nan_count, inf_count``, as
-        `metrics.summary.SUMMARY_FIGURES` defines them, of Python's own types. ``fingerprint`` is a
-        list of 17 numbers.
+        `metrics.summary.SUMMARY_FIGURES` defines them, of Python's own types; ``posinf_count``
+        where there are infinities. ``fingerprint`` is a list of 17 numbers.
 
     Raises
     ------
@@ -162,7 +162,11 @@ def statistics_of(array: np.ndarray, fingerprint: bool) -> dict[str, Any]:
         If the dtype holds no numbers.
     """
     found = _measured(array, fingerprint)
-    return _by_numpy(array, fingerprint) if found is None else found
+    if found is None:
+        found = _by_numpy(array, fingerprint)
+    if found["inf_count"]:
+        found["posinf_count"] = int((magnitudes(computable(array)) == math.inf).sum())
+    return found
 
 
 def _measured(array: np.ndarray, fingerprint: bool, first_row: int = 0) -> dict[str, Any] | None:

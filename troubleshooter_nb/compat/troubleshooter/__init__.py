@@ -4,8 +4,8 @@
 ``import troubleshooter as ts``; the rest of the script stays.
 """
 
+from troubleshooter_nb.compat.not_offered import not_offered as _not_offered
 from troubleshooter_nb.compat.troubleshooter import migrator, widget
-from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered as _not_offered
 from troubleshooter_nb.compat.troubleshooter.saving import save, save_grad
 from troubleshooter_nb.messages import Message as _Message
 

@@ -3,11 +3,11 @@
 Calls that hook networks are not offered; they say what to use.
 """
 
+from troubleshooter_nb.compat.not_offered import not_offered
 from troubleshooter_nb.compat.troubleshooter.checkpoint_compare import (
     compare_ms_ckpt,
     compare_pth_and_ckpt,
 )
-from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered
 from troubleshooter_nb.compat.troubleshooter.npy_compare import (
     compare_dict_dir,
     compare_grads_dir,

@@ -10,7 +10,7 @@ from typing import Any
 
 from troubleshooter_nb import frameworks
 from troubleshooter_nb.capture.determinism import seed_all
-from troubleshooter_nb.compat.troubleshooter.not_offered import not_offered
+from troubleshooter_nb.compat.not_offered import not_offered
 from troubleshooter_nb.compat.troubleshooter.print_file import save_convert
 from troubleshooter_nb.errors import FrameworkMissingError
 from troubleshooter_nb.messages import Message

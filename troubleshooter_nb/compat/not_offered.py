@@ -1,4 +1,4 @@
-"""Calls of TroubleShooter this package does not have: they exist and say what to use."""
+"""Calls of an old tool that this package does not have: they exist and say what to use."""
 
 from __future__ import annotations
 

@@ -1,0 +1,62 @@
+"""Networks of MindSpore give the names, the order and the figures of the tool itself."""
+
+import pytest
+
+from tests.compat.msprobe.conftest import SCRIPTS, dumps_in, expected_of
+from tests.compat.msprobe.held import hold, hold_files
+
+pytestmark = pytest.mark.mindspore
+
+RELEASES = {"v26_2_0": "26.2", "v1_2_2": "1.2"}
+MD5 = '{"summary_mode": "md5"}'
+
+
+def dump(net, level, task, *more):
+    return ("--net", net, "--level", level, "--task", task, *more)
+
+
+CASES = [
+    ("v26_2_0", "m_mlp_L0_tensor", *dump("mlp", "L0", "tensor", "--steps", "2")),
+    ("v26_2_0", "m_mlp_L1_tensor", *dump("mlp", "L1", "tensor")),
+    ("v26_2_0", "m_mlp_mix_tensor", *dump("mlp", "mix", "tensor")),
+    ("v26_2_0", "m_mlp_L0_stat", *dump("mlp", "L0", "statistics")),
+    ("v26_2_0", "m_mlp_L1_stat", *dump("mlp", "L1", "statistics")),
+    ("v26_2_0", "m_mlp_mix_statistics", *dump("mlp", "mix", "statistics")),
+    ("v26_2_0", "m_mlp_L0_md5", *dump("mlp", "L0", "statistics", "--sub", MD5)),
+    ("v26_2_0", "m_mlp_L1_md5", *dump("mlp", "L1", "statistics", "--sub", MD5)),
+    ("v26_2_0", "m_mlp_mix_md5", *dump("mlp", "mix", "statistics", "--sub", MD5)),
+    ("v26_2_0", "m_conv_L0_tensor", *dump("conv", "L0", "tensor")),
+    ("v26_2_0", "m_conv_mix_statistics", *dump("conv", "mix", "statistics")),
+    ("v26_2_0", "m_tfr_L0_tensor", *dump("tf_renamed", "L0", "tensor")),
+    ("v26_2_0", "mv_listmodel", *dump("mlp", "L0", "statistics", "--listmodel")),
+    ("v26_2_0", "mv_structure", *dump("mlp", "mix", "structure")),
+    ("v1_2_2", "m_mlp_L0_tensor", *dump("mlp", "L0", "tensor")),
+    ("v1_2_2", "m_mlp_L1_tensor", *dump("mlp", "L1", "tensor")),
+    ("v1_2_2", "m_mlp_mix_tensor", *dump("mlp", "mix", "tensor")),
+    ("v1_2_2", "m_mlp_mix_statistics", *dump("mlp", "mix", "statistics")),
+    ("v1_2_2", "m_tfr_L0_jsononly", *dump("tf_renamed", "L0", "tensor")),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_what_the_tool_wrote(case, run, tmp_path):
+    release, name, *args = case
+    run(SCRIPTS / "ms_dump.py", *args, "--out", tmp_path / "out", generation=RELEASES[release])
+    ours = dumps_in(tmp_path / "out")
+    hold(name, ours, expected_of(release, name))
+    hold_files(ours, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "args"),
+    [
+        ("m_save_tensor", "ms_save_point.py", ("tensor",)),
+        ("m_save_statistics", "ms_save_point.py", ("statistics",)),
+        ("ms_s_L0_tensor", "ms_stress.py", ("L0", "tensor")),
+    ],
+)
+def test_what_the_tool_wrote_of_other_scripts(name, script, args, run, tmp_path):
+    run(SCRIPTS / script, tmp_path / "out", *args, generation="26.2")
+    ours = dumps_in(tmp_path / "out")
+    hold(name, ours, expected_of("v26_2_0", name))
+    hold_files(ours, tmp_path / "out")
