@@ -214,26 +214,44 @@ def front(function: Any, call: ApiCall, watch: Watch) -> Any:
     def told(*args: Any, **kwargs: Any) -> Any:
         if not watch.is_asked():
             return function(*args, **kwargs)
-        token = watch.begin(call, args, kwargs)
-        if token is None:
-            return function(*args, **kwargs)
-        output, raised = None, True
-        thread = threading.get_ident()
-        depth = _running[thread] = _running.get(thread, 0) + 1
-        try:
-            output = function(*args, **kwargs)
-            raised = False
-        finally:
-            if depth > 1:
-                _running[thread] = depth - 1
-            else:
-                _running.pop(thread, None)
-            if watch.is_active and output is not NotImplemented:
-                watch.end(token, args if call.writes and output is None else output, raised)
-        return output
+        with _counted():
+            return _called(function, call, watch, args, kwargs)
 
     try:
         functools.update_wrapper(told, function)
     except (AttributeError, TypeError):  # of C, without a place for attributes
         told.__name__ = call.path.rpartition(".")[2]
     return told
+
+
+def _called(
+    function: Any, call: ApiCall, watch: Watch, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    token = watch.begin(call, args, kwargs)
+    if token is None:
+        return function(*args, **kwargs)
+    output, raised = None, True
+    try:
+        output = function(*args, **kwargs)
+        raised = False
+    finally:
+        if watch.is_active and output is not NotImplemented:
+            watch.end(token, args if call.writes and output is None else output, raised)
+    return output
+
+
+class _counted:
+    """A context in which one more call of this thread runs."""
+
+    __slots__ = ("depth", "thread")
+
+    def __enter__(self) -> None:
+        self.thread = threading.get_ident()
+        self.depth = _running.get(self.thread, 0)
+        _running[self.thread] = self.depth + 1
+
+    def __exit__(self, *error: object) -> None:
+        if self.depth:
+            _running[self.thread] = self.depth
+        else:
+            _running.pop(self.thread, None)

@@ -1,0 +1,1 @@
+"""The accuracy tool of torch_npu under its old import path."""

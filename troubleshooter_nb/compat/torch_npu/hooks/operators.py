@@ -1,0 +1,34 @@
+"""The operators that the old tool replaced."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+
+from troubleshooter_nb.frameworks.named_operators import NamedOperator
+from troubleshooter_nb.frameworks.recording import ApiCall
+
+_TABLE = Path(__file__).parents[3] / "tables/torch_npu_ops.csv"
+_HOMES = {"Functional": "torch.nn.functional", "Tensor": "torch.Tensor", "Torch": "torch"}
+
+
+@cache
+def operators() -> tuple[NamedOperator, ...]:
+    """Those of the list of torch_npu 5.0.rc3; a torch of today lacks a few.
+
+    Notes
+    -----
+    The old tool refused to start where one of them was missing.
+    """
+    with _TABLE.open(encoding="utf-8", newline="") as file:
+        rows = [(row["category"], row["name"]) for row in csv.DictReader(file)]
+    return tuple(
+        NamedOperator(_HOMES[category], name, ApiCall(f"{category}.{name}"))
+        for category, name in rows
+    )
+
+
+def label_of(path: str) -> str:
+    """What an operator is called in a file: ``Functional_linear`` of ``Functional.linear``."""
+    return path.replace(".", "_", 1)
