@@ -107,6 +107,9 @@ BENT_SCORES = 0.5  # A cap bends scores away from any multiple of them by less t
 LEAST_CAP, LARGEST_CAP = 0.5, 500.0  # Soft caps of scores in use are 20 to 50. Convention.
 # A score this far down is masked, by whatever value; masks in use are -1e4 and below. Convention.
 MASKED_SCORE = -1e3
+# How many times what is written into hidden places must be larger than all else, so that the norm
+# is its own. Convention.
+FILLED_BY = 1e3
 HIDDEN_SCORE = -1e4  # What hides a place where the mask is ours to make. Convention.
 # Heads that share nothing with the true ones leave about all of the output. By hand.
 OTHER_HEADS = 0.9

@@ -435,3 +435,70 @@ def test_where_a_side_turns_coarse_is_the_origin_and_behind_it_is_its_precision(
         # What fails behind it carries its difference, however little the precision leaves of it.
         assert "carried it" in comparison.verdict
         assert "without effect" not in comparison.verdict
+
+
+def _with_operators(scale: float, entries: list[Entry], *calls: tuple[str, np.ndarray, np.ndarray]):
+    """A product, whose result operators go on with: ``(operator, input, output)``."""
+    recorder = Recorder()
+    values = draws(5, x=(8, 16), weight=(16, 16), bias=(16,))
+    weight = (values["weight"] * np.float32(scale)).astype(np.float32)
+    recorder.call("fc", "Linear", linear, values["x"], weight=weight, bias=values["bias"])
+    for operator, given, made in calls:
+        for role, array in (("input", given), ("output", made)):
+            site = Site("api", operator, 0, "forward", role, "0")
+            name = f"{operator}.0.forward.{role}.0"
+            order = len(recorder.entries)
+            recorder.entries.append(Entry(name, site, ArrayInMemory(array), order=order))
+    entries += recorder.entries
+    return recorder.dump()
+
+
+def _product(scale: float) -> np.ndarray:
+    values = draws(5, x=(8, 16), weight=(16, 16), bias=(16,))
+    weight = (values["weight"] * np.float32(scale)).astype(np.float32)
+    return linear(values["x"], weight, values["bias"]).astype(np.float32)
+
+
+@pytest.mark.parametrize("operator", ["Torch.ones_like", "Tensor.new_zeros", "Mint.zeros_like"])
+def test_what_looks_at_a_shape_alone_acquits_nothing(operator):
+    sides = []
+    for scale in (1.0, 1.1):
+        y = _product(scale)
+        sides.append(_with_operators(scale, [], (operator, y, np.ones_like(y))))
+    assert created(*sides)[0] == "fc.weight"
+
+
+def test_scores_that_were_filled_for_a_mask_acquit_nothing():
+    sides = []
+    for scale in (1.0, 1.1):
+        y = _product(scale)
+        filled = np.where(np.tri(*y.shape, dtype=bool), y, np.float32(-1e9))
+        calls = (("Tensor.masked_fill", y, filled), ("Functional.softmax", filled, filled))
+        sides.append(_with_operators(scale, [], *calls))
+    found = compare(*sides)
+    of_filled = found.to_dataframe().set_index("right")["rel_l2_error"]
+    assert of_filled["Tensor.masked_fill.0.forward.output.0"] < 1e-7
+    assert created(*sides)[0] == "fc.weight"
+
+
+def test_equal_statistics_and_equal_samples_acquit_nothing():
+    def run(scale: float) -> Dump:
+        entries: list[Entry] = []
+        _with_operators(scale, entries)
+        softmax = np.zeros((8, 16), np.float32)
+        softmax[:, 0] = 1.0
+        softmax[1:] += np.float32(scale - 1.0)
+        statistics = {"min": 0.0, "max": 1.0, "mean": 0.0625, "l2": 2.83}
+        base = "Functional.softmax.0.forward"
+        site = Site("api", "Functional.softmax", 0, "forward", "input", "0")
+        place = len(entries)
+        entries.append(Entry(f"{base}.input.0", site, ArrayInMemory(_product(scale)), order=place))
+        site = Site("api", "Functional.softmax", 0, "forward", "output", "0")
+        known = {"dtype": "float32", "shape": (8, 16), "statistics": statistics}
+        entries.append(Entry(f"{base}.output.0", site, None, order=place + 1, **known))
+        site = Site("api", "Functional.softmax", 0, "forward", "output", "0.sample")
+        first = ArrayInMemory(softmax.reshape(-1)[:10])
+        entries.append(Entry(f"{base}.output.0.sample", site, first, order=place + 2))
+        return Dump.from_entries(entries)
+
+    assert created(run(1.0), run(1.1))[0] == "fc.weight"

@@ -339,6 +339,19 @@ def test_inputs_of_ops_that_work_in_place_are_flagged(tmp_path):
     assert ", 2 times: 0_Torch_relu__forward_input.0" in flags[0]
 
 
+def test_an_input_from_before_the_call_is_not_flagged(tmp_path):
+    before, after = [float(number - 8) for number in range(20)], [0.0] * 20
+    lines = [
+        tensor("0_Torch_relu__forward_input.0", before),
+        tensor("1_Torch_relu__forward_output", after),
+        tensor("2_Torch_relu__forward_input.0", after),
+        tensor("3_Torch_relu__forward_output", after),
+    ]
+    dump = open_dump(written(tmp_path / "x.pkl", *lines))
+    (flag,) = [note for note in dump.notes if note.startswith("input read after the call")]
+    assert "once" in flag or ", 1 times: 2_Torch_relu__forward_input.0" in flag
+
+
 def test_asynchronous_arrays_are_rebuilt_from_their_storages():
     truth = json.loads((DATA / "async_npy" / "expected.json").read_text())
     dump = open_dump(DATA / "async_npy")

@@ -24,6 +24,7 @@ from troubleshooter_nb.naming import (
     parse_msprobe_call,
     without_gradient_word,
 )
+from troubleshooter_nb.naming.roles import reads_shape_alone
 from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import DOUBTFUL
@@ -374,7 +375,9 @@ class Flow:
                     continue
                 if (source := self._source(made, node, known)) is not None:
                     self.producer[row] = source
-                    self.consumers[source].append(row)
+                    # What looks at a shape alone says nothing of the values.
+                    if not reads_shape_alone(node.word):
+                        self.consumers[source].append(row)
                     continue
                 # Constants have no figures to be known by: each is on its own.
                 groups[known if known != (None, None) else row].append((node, row))

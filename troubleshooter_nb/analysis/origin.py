@@ -19,6 +19,8 @@ from troubleshooter_nb.analysis.row_errors import (
     rows_turning_coarse,
 )
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel
+from troubleshooter_nb.naming.hooks import is_sample
+from troubleshooter_nb.naming.roles import reads_shape_alone
 from troubleshooter_nb.render.words import DIFFERING
 
 
@@ -140,7 +142,9 @@ class _Draft:
         self.noise: list[float] = noise.tolist()
         self.typical: list[float] = typical.tolist()
         self.is_apart: list[bool] = (error > noise).tolist()
-        self.is_close: list[bool] = (error <= close).tolist()
+        # Equal figures, and a part of a tensor, do not prove that the rest agrees.
+        is_open = (flow.result["verdict"] == "undecidable") | _is_part(flow)
+        self.is_close: list[bool] = ((error <= close) & ~is_open).tolist()
         self.turns_coarse = rows_turning_coarse(flow)
         self.harmless: set[int] = set()
         self.forget()
@@ -171,6 +175,11 @@ class _Draft:
             doubtful=self.doubtful,
             harmless=self.harmless,
         )
+
+
+def _is_part(flow: Flow) -> np.ndarray:
+    """Rows that hold some values of a tensor alone, shape (count,)."""
+    return np.array([is_sample(str(slot)) for slot in flow.site["slot"]], bool)
 
 
 def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
@@ -496,6 +505,8 @@ class _Harmless:
 
     def _visit(self, node: Node) -> None:
         """Decide the rows of a call, and keep its inputs for the calls before it."""
+        if reads_shape_alone(node.word):  # of values it says nothing
+            return
         draft, flow = self._draft, self._draft.flow
         apart = [row for row in (*node.outputs, *node.inputs) if draft.is_apart[row]]
         between = self._between(node) if apart else _Uses()

@@ -31,6 +31,7 @@ def errors_of(flow: Flow) -> np.ndarray:
     rows = np.flatnonzero(unknown)
     errors[rows] = _of_statistics(result, rows)
     _weigh_cancelled(flow, errors)
+    _weigh_filled(flow, errors)
     mismatched = (result["nan_mismatch_count"] > 0) | (result["inf_mismatch_count"] > 0)
     errors[mismatched | (verdicts == "shape")] = np.inf
     # Other bits of unknown size; where nothing else was recorded, all that is known is that.
@@ -58,6 +59,31 @@ def _weigh_cancelled(flow: Flow, errors: np.ndarray) -> None:
             norm = weights.get((flow.place(row), module), 0.0)
             if norms[row] < norm:
                 errors[row] *= norms[row] / norm
+
+
+def _weigh_filled(flow: Flow, errors: np.ndarray) -> None:
+    """Hold what was filled with a number for hidden places against what it was made from.
+
+    The norm of scores of which some are -1e9 is that of these; the others may be anything.
+    """
+    lows = np.maximum(flow.result["left_min"], flow.result["right_min"])
+    sizes = np.fmax(np.abs(flow.result["right_min"]), np.abs(flow.result["right_max"]))
+    filled: dict[int, float] = {}
+    for node in flow.nodes:
+        inputs = [row for row in node.inputs if not flow.is_value[row]]
+        for row in inputs:
+            if flow.producer.get(row) in filled:
+                filled[row] = filled[flow.producer[row]]
+        for output in node.outputs if node.direction == "forward" else ():
+            if not lows[output] <= thresholds.HIDDEN_SCORE:
+                continue
+            small = [r for r in inputs if sizes[r] * thresholds.FILLED_BY < -lows[output]]
+            sources = [r for r in inputs if r in filled] or small
+            known = [filled.get(r, errors[r]) for r in sources if not np.isnan(errors[r])]
+            if known:
+                filled[output] = max(known)
+    for row, error in filled.items():
+        errors[row] = np.fmax(errors[row], error)
 
 
 def _of_statistics(result: Table, rows: np.ndarray) -> np.ndarray:

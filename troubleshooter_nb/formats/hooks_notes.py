@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from troubleshooter_nb.formats.hooks_lines import Line
+from troubleshooter_nb.formats.hooks_lines import FEW, Line
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.hooks import HookName, is_in_place
 
@@ -49,19 +49,39 @@ def notes_of(
     if findings.other_shape:
         names = findings.other_shape
         notes.append(Message("hooks.other_shape", count=len(names), example=names[0]))
-    in_place = [
-        line.name
-        for line in tensors
-        if (hook := hooks[line.number]) is not None
-        and (line.mode is None and is_in_place(hook.op))
-        and (hook.io, hook.direction) == ("input", "forward")
-    ]
-    if in_place:
+    if in_place := _read_after(hooks, tensors):
         notes.append(Message("hooks.in_place", count=len(in_place), example=in_place[0]))
     if unsure:
         notes.append(Message("hooks.unsure", ops=list(unsure)))
     notes += _own_detach(hooks, tensors)
     return notes
+
+
+def _read_after(hooks: Mapping[int, HookName | None], tensors: Sequence[Line]) -> list[str]:
+    """Inputs of operators that work in place, but those whose result holds other values."""
+    found: list[str] = []
+    waiting: dict[str, tuple[str, Line]] = {}  # by operator, its first input
+    for line in tensors:
+        hook = hooks[line.number]
+        if hook is None or hook.direction != "forward" or line.mode is not None:
+            continue
+        if hook.io == "input" and is_in_place(hook.op):
+            found.append(line.name)
+            if hook.position == (0,):
+                waiting[hook.api] = line.name, line
+        elif hook.io == "output" and hook.api in waiting:
+            name, first = waiting.pop(hook.api)
+            if _first_values(first) != _first_values(line):
+                # Written by this package, which reads them before.
+                found.remove(name)
+    return found
+
+
+def _first_values(line: Line) -> list[float]:
+    if line.few or line.source is None:
+        return list(line.few)
+    values: list[float] = line.source.read(0, min(line.count, FEW)).tolist()
+    return values
 
 
 def _own_detach(hooks: Mapping[int, HookName | None], tensors: Sequence[Line]) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from troubleshooter_nb.formats.record_layout import describes_value, figures_of
 from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.metrics.sketches import NUMBERS
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.naming.hooks import RECORDED_SAMPLE
 from troubleshooter_nb.naming.msprobe import (
     MsprobeCall,
     RowName,
@@ -365,12 +366,17 @@ class _Rank:
         self.found.append(entry)
         for sample in self._samples.get(number, ()):
             own = Site(
-                site.kind, site.path, site.call, site.direction, site.role, f"{site.slot}.sample"
+                site.kind,
+                site.path,
+                site.call,
+                site.direction,
+                site.role,
+                site.slot + RECORDED_SAMPLE,
             )
             taken = self.recorded.source_of(sample["value"])
             self.found.append(
                 entry._replace(
-                    name=f"{name}.sample",
+                    name=name + RECORDED_SAMPLE,
                     site=own,
                     source=taken,
                     order=len(self.found),

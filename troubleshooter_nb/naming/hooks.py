@@ -37,6 +37,7 @@ _IN_PLACE_METHODS = {
 # How many values of a tensor an entry is about: its first ones, or rows drawn at random.
 _SAMPLE = re.compile(r"(?s)(?P<slot>.*)#(?P<word>first|rows)")
 
+RECORDED_SAMPLE = ".sample"  # ends the slot and the name of a sample that `record` has kept
 _SAMPLE_NAME = re.compile(r"(?s)(?P<name>.+)#[0-9]+_of_[0-9]+")
 
 
@@ -177,6 +178,11 @@ def sampled_slot(slot: str) -> tuple[str, str]:
     """
     match = _SAMPLE.fullmatch(slot)
     return (match["slot"], match["word"]) if match else (slot, "")
+
+
+def is_sample(slot: str) -> bool:
+    """Whether the entry in a slot holds some values of a tensor alone, of hooks or of `record`."""
+    return slot.endswith(RECORDED_SAMPLE) or bool(sampled_slot(slot)[1])
 
 
 def sample_name(name: str, kept: int, size: int) -> str:

@@ -42,6 +42,10 @@ _GATE = _pattern(r"<gate|<up>|<up_?proj|glu")
 _FEED_FORWARD = _pattern(r"mlp|ffn|feed_?forward|<w(1|3|13)(?![0-9])|fc1|h_to_4h|expert")
 _EXPERT = _pattern(r"expert|<moe")
 _NORM = _pattern(r"norm|{(ln|bn|gn)[_0-9]*}")
+_OF_SHAPE = frozenset(
+    "oneslike zeroslike emptylike fulllike randlike randnlike randintlike newones newzeros newempty"
+    " newfull shape size numel dim".split()
+)
 _IN_A_LIST = _pattern(r"{[0-9]+}")
 # A whole part of a name: layers.7.weight.
 _LAYER_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
@@ -50,6 +54,11 @@ _LAYER_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
 def is_embedding(name: str) -> bool:
     """A table of vectors to be looked up: ``embed_tokens``, ``wte``, T5's ``shared``."""
     return bool(_EMBEDDING.search(name))
+
+
+def reads_shape_alone(word: str) -> bool:
+    """An operator that looks at no value of its argument: ``ones_like``, ``shape``."""
+    return word.replace("_", "") in _OF_SHAPE
 
 
 def is_position(name: str) -> bool:
