@@ -11,7 +11,8 @@ from troubleshooter_nb.messages import Message
 # What is left out of events where it says nothing.
 UNSAID = {"stack", "random", "view_of", "statistics", "fingerprint", "figures", "crc32", "reason"}
 UNSAID |= {"strides", "device", "keywords", "role", "step"}
-UNSAID |= {"thread", "training", "grad", "autocast"}  # a dump says nothing of these
+# A dump says nothing of these.
+UNSAID |= {"thread", "training", "grad", "autocast", "requires_grad"}
 NOTED = {"refused", "records.damaged_lines", "records.not_closed", "records.closed_early"}
 
 

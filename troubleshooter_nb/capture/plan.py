@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from troubleshooter_nb.capture.selection import Choice, Keep, Kept
+from troubleshooter_nb.capture.selection import Choice, Kept
 from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.naming import Site
@@ -48,7 +48,7 @@ class Plan:
     gradients: bool = True
     parameters: bool = True
     names: Choice | None = None
-    keep: Keep | Callable[[Site], Keep | None] = "tensor"
+    keep: Kept | Callable[[Site], Kept | None] = "tensor"
     compiled: Compiled = "boundary"
     replayable: bool = False
     limit: float = math.inf
@@ -63,6 +63,9 @@ class Plan:
     whole_gradients: Literal["all", "results", "none"] = "all"
     node_gradients: bool = False  # what the graph gives and gets where an operator's result is made
     trees: Trees | None = None
+    # Whether the sink has done with the values that it is given when `put` returns, so that they
+    # need not be copied.
+    borrows: bool = False
     keeps_all: bool = False  # operators that give no tensor, too
 
     @property

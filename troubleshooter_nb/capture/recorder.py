@@ -87,7 +87,7 @@ class Recorder:
         self.calls_of_steps: Counter[int] = Counter()
         self._lock = threading.RLock()
         self._numbers = itertools.count()
-        self.values = Values(adapter, sink, plan.limit, self.miss)
+        self.values = Values(adapter, sink, plan.limit, self.miss, borrows=plan.borrows)
         self._threads: dict[int, int] = {}
         self._open: dict[int, list[_Call]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}

@@ -55,12 +55,21 @@ class Values:
         Bytes of values that are kept; beyond, statistics are.
     miss : callable
         ``miss(kind, where)``, told of what could not be kept.
+    borrows : bool
+        Hand over values where they lie, see `Plan`.
     """
 
     def __init__(
-        self, adapter: Recording, sink: Sink, limit: float, miss: Callable[[str, str], None]
+        self,
+        adapter: Recording,
+        sink: Sink,
+        limit: float,
+        miss: Callable[[str, str], None],
+        *,
+        borrows: bool = False,
     ) -> None:
         self._adapter, self._sink, self._limit, self._miss = adapter, sink, limit, miss
+        self._values_of = adapter.shown if borrows else adapter.copied
         self.counts: Counter[str] = Counter()
         self.size_bytes = 0
         self._numbers = itertools.count()
@@ -155,7 +164,7 @@ class Values:
                 measured = self._adapter.measured(tensor, keep == "statistics")
                 figures = self._adapter.read_measured([measured])[0]
                 return measured, (*map(_comparable, figures.values()),)
-            array = self._adapter.copied(tensor)
+            array = self._values_of(tensor)
         except ValueError:
             return None, None
         return array, (array.shape, str(array.dtype), crc32_of(array))
@@ -183,7 +192,7 @@ class Values:
             if keep in _FIGURES:
                 self._store_statistics(event, tensor, held, keep == "statistics")
                 return
-            array = self._adapter.copied(tensor) if held is None else held
+            array = self._values_of(tensor) if held is None else held
             if keep == "digest":
                 self._sink.put({**event, "crc32": crc32_of(array)})
             elif keep == "sample":

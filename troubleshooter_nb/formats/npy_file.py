@@ -12,7 +12,7 @@ import tokenize
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -105,7 +105,12 @@ def write_npy(file: Path, array: np.ndarray) -> None:
         If it cannot be written; nothing is left behind then.
     """
     with written_whole(file) as stream:
-        np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
+        write_npy_into(stream, array)
+
+
+def write_npy_into(stream: BinaryIO, array: np.ndarray) -> None:
+    """As `write_npy`, into an open file."""
+    np.lib.format.write_array(stream, _plain_bytes(array), allow_pickle=False)
 
 
 def write_npy_blocks(file: Path, item: Item) -> None:

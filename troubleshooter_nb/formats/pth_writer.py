@@ -63,15 +63,26 @@ def torch_holds(dtype: np.dtype) -> bool:
 
 def write_pth_tensor(path: Path, item: Item) -> None:
     """Write one tensor, of a dtype that torch holds, as ``torch.save`` of it alone does."""
-    _write(path, b"\x80\x02" + b"".join(_tensor(0, item)) + b".", [item])
+    with written_whole(path) as stream:
+        write_pth_tensor_into(stream, item)
+
+
+def write_pth_tensor_into(stream: BinaryIO, item: Item) -> None:
+    """As `write_pth_tensor`, into a file that can be read and sought."""
+    _write_into(stream, b"\x80\x02" + b"".join(_tensor(0, item)) + b".", [item])
 
 
 def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
+    with written_whole(path) as stream:
+        _write_into(stream, pickle, items)
+
+
+def _write_into(stream: BinaryIO, pickle: bytes, items: Sequence[Item]) -> None:
     size = sum(math.prod(item.shape) * item.dtype.itemsize for item in items)
     # The checksum of a block takes as long as writing it; both let other threads run.
     thread: AbstractContextManager[Executor | None]
     thread = ThreadPoolExecutor(1) if size > _SMALL else nullcontext()
-    with written_whole(path) as stream, thread as beside:
+    with thread as beside:
         archive = _Archive(stream, beside)
         archive.add("data.pkl", pickle)
         archive.add("byteorder", b"little")

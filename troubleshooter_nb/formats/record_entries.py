@@ -365,14 +365,7 @@ class _Rank:
         )
         self.found.append(entry)
         for sample in self._samples.get(number, ()):
-            own = Site(
-                site.kind,
-                site.path,
-                site.call,
-                site.direction,
-                site.role,
-                site.slot + RECORDED_SAMPLE,
-            )
+            own = replace(site, slot=site.slot + RECORDED_SAMPLE)
             taken = self.recorded.source_of(sample["value"])
             self.found.append(
                 entry._replace(

@@ -532,6 +532,11 @@ def copied(tensor: Any) -> np.ndarray:
     return np.array(_host(tensor), order="C")
 
 
+def shown(tensor: Any) -> np.ndarray:
+    """Values of the memory of the tensor itself."""
+    return _host(tensor)
+
+
 def _host(tensor: Any) -> np.ndarray:
     try:
         return mindspore_.to_numpy(tensor, copy=False)

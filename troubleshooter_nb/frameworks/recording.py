@@ -195,6 +195,15 @@ class Recording(Protocol):
             If the tensor has no values (meta, vmap) or numpy has nothing for its dtype.
         """
 
+    def shown(self, tensor: Any) -> np.ndarray:
+        """Values on the host, where they lie if they do there; to be read at once.
+
+        Raises
+        ------
+        ValueError
+            As `copied`.
+        """
+
     def measured(self, tensor: Any, fingerprint: bool) -> Any:
         """Statistics of a tensor, begun but not waited for; for `read_measured`.
 

@@ -610,6 +610,13 @@ def copied(tensor: torch.Tensor) -> np.ndarray:
         return _copied(tensor)
 
 
+def shown(tensor: torch.Tensor) -> np.ndarray:
+    """Values of the memory of the tensor itself, where numpy can look at it."""
+    _refuse_without_values(tensor)
+    with _refusing(tensor):
+        return torch_.to_numpy(tensor, copy=False)
+
+
 def _copied(tensor: torch.Tensor) -> np.ndarray:
     expanded = _expanded(tensor)
     if not expanded:

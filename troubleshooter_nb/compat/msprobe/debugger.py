@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 
 from troubleshooter_nb.capture.plan import Plan
 from troubleshooter_nb.capture.recorder import Recorder
+from troubleshooter_nb.capture.selection import Kept
 from troubleshooter_nb.compat.msprobe.config import Config, config_of
 from troubleshooter_nb.compat.msprobe.frameworks import MINDSPORE, TORCH, Recorded, is_of_torch
 from troubleshooter_nb.compat.msprobe.generations import Generation, generation_of
 from troubleshooter_nb.compat.msprobe.listed import changed_operators
+from troubleshooter_nb.compat.msprobe.operators import harmless_operators
 from troubleshooter_nb.compat.msprobe.tensors import TensorFacts
 from troubleshooter_nb.compat.msprobe.trees import Trees
 from troubleshooter_nb.compat.msprobe.writer import Sought, StepWriter
@@ -405,8 +407,6 @@ class Session:
             checksums=config.checksums,
             slices=config.slices,
         )
-        keeps = config.keeps_harmless
-        leaves_out = self.generation.leaves_out_harmless if keeps is None else not keeps
         return Sought(
             config.task,
             config.level,
@@ -414,7 +414,7 @@ class Session:
             config.wanted,
             self.framework.module_word,
             self._roots(),
-            leaves_out,
+            self._leaves_out,
             config.extra_info,
             config.overflows,
         )
@@ -429,6 +429,7 @@ class Session:
             level=_LEVELS[level],  # type: ignore[arg-type]
             parameters=level in _WITH_MODULES,
             keep=self._keep(),
+            borrows=True,
             # A compiled function of MindSpore is told of as a whole, as the old tool does.
             compiled="eager" if self.framework.adapter == "torch" else "boundary",
             own_parts=level in _WITH_MODULES,
@@ -448,9 +449,25 @@ class Session:
 
     def _keep(self) -> Any:
         config = self.config
+        kept = self._kept()
+        harmless = harmless_operators(self.framework.operators)
+        if not self._leaves_out or config.level not in ("L1", "mix"):
+            return kept
+        return lambda site: None if site.path in harmless else kept
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether operators that move values only are left out."""
+        if not self.config.wanted.is_all:
+            return False
+        keeps = self.config.keeps_harmless
+        return self.generation.leaves_out_harmless if keeps is None else not keeps
+
+    def _kept(self) -> Kept:
+        config = self.config
         if config.task in ("tensor", "overflow_check") or config.checksums or config.slices:
             return "tensor"
-        return "tensor" if config.wanted.stored else "statistics"
+        return "tensor" if config.wanted.stored else "summary"
 
 
 # Kinds of what a recorder misses that change what a reader makes of a dump.

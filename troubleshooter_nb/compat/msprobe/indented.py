@@ -10,24 +10,32 @@ import math
 from typing import Any
 
 _WORDS = {None: "null", True: "true", False: "false"}
-_text = json.JSONEncoder(ensure_ascii=False).encode
+text_of = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class Written(str):
+    """A part that is json already, at the left edge."""
+
+    __slots__ = ()
 
 
 def indented(content: Any, pad: str = "\n") -> str:
-    """Tables with texts as keys, lists, texts, numbers and None; NaN and infinities are bare."""
+    """Tables with texts as keys, lists, texts, numbers, None and what is `Written`; NaN is bare."""
     kind = type(content)
+    if isinstance(content, Written):
+        return content.replace("\n", pad)
     if kind is float:
-        return repr(content) if math.isfinite(content) else _text(content)
+        return repr(content) if math.isfinite(content) else text_of(content)
     if kind is int:
         return repr(content)
     if content is None or kind is bool:
         return _WORDS[content]
     if kind is not dict and kind is not list:
-        return _text(content)
+        return text_of(content)
     if not content:
         return "{}" if kind is dict else "[]"
     inner = f"{pad} "
     if kind is list:
         return f"[{inner}{f',{inner}'.join([indented(part, inner) for part in content])}{pad}]"
-    parts = [f"{_text(key)}: {indented(part, inner)}" for key, part in content.items()]
+    parts = [f"{text_of(key)}: {indented(part, inner)}" for key, part in content.items()]
     return f"{{{inner}{f',{inner}'.join(parts)}{pad}}}"

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.compat.msprobe.figures import checksum_of, figures_of
 from troubleshooter_nb.compat.msprobe.generations import Generation
+from troubleshooter_nb.compat.msprobe.indented import Written, indented, text_of
 from troubleshooter_nb.errors import WriteError
 from troubleshooter_nb.formats.checkpoint import Item
 from troubleshooter_nb.formats.msprobe_records import dtype_text
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER
 from troubleshooter_nb.formats.npy_dir import safe_name
-from troubleshooter_nb.formats.npy_file import write_npy
-from troubleshooter_nb.formats.pth_writer import torch_holds, write_pth_tensor
+from troubleshooter_nb.formats.npy_file import write_npy_into
+from troubleshooter_nb.formats.pth_writer import torch_holds, write_pth_tensor_into
 from troubleshooter_nb.formats.record_layout import describes_value
 from troubleshooter_nb.formats.record_layout import figures_of as said_figures
 from troubleshooter_nb.messages import Message
@@ -53,16 +55,19 @@ class TensorFacts:
 class _Value:
     dtype: str
     shape: tuple[int, ...]
-    array: np.ndarray | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
-    leaf: dict[str, Any] | None = None  # what is written of it under any name
+    leaf: str = ""  # what is written of it under any name
     checksum: str = ""
     file: Path | None = None
-    names: list[str] = field(default_factory=list)  # of files that wait for the array
+    has_name: bool = False  # whether the file is called after an entry
+    names: list[str] = field(default_factory=list)  # of files that wait for the values
 
 
 class StepTensors:
     """The values of one step in one folder.
+
+    What is given is measured and written at once, under a name of its own; the names of entries
+    that hold it are further names of that file.
 
     Parameters
     ----------
@@ -77,10 +82,10 @@ class StepTensors:
         self._values: dict[int, _Value] = {}
         self._files: dict[str, str] = {}  # by the names they were asked for
         self._owners: dict[str, _Value] = {}
-        self._has_links: bool | None = None  # not known before the first file
+        self._has_folder = False
 
     def take(self, event: Event, array: np.ndarray | None) -> None:
-        """Take what an event says of a value, and its values."""
+        """Take what an event says of a value, and its values, which are read before this ends."""
         number = event["value"]
         if describes_value(event):
             self._values[number] = _Value(event["dtype"], tuple(event["shape"]))
@@ -90,54 +95,71 @@ class StepTensors:
         if "statistics" in event or "figures" in event:
             value.statistics = said_figures(event)["statistics"]
         if array is not None:
-            self._take_array(value, np.broadcast_to(array, value.shape))
+            self._take_array(number, value, np.broadcast_to(array, value.shape))
 
-    def _take_array(self, value: _Value, array: np.ndarray) -> None:
+    def _take_array(self, number: int, value: _Value, array: np.ndarray) -> None:
         if self._facts.slices:
             array = _sliced(array, self._facts.slices)
             value.shape = array.shape
-        value.array = array
-        for name in value.names:
-            self._write(value, name)
-        value.names = []
-        if not self._facts.stores and array.size:
-            self._measure(value)
-            value.array = None
-
-    def _measure(self, value: _Value) -> None:
-        array = value.array
-        if array is None or value.statistics:
+        if not array.size:
             return
         value.statistics = statistics_of(array, fingerprint=False)
         if self._facts.checksums:
             widens = not self._facts.is_torch or self._facts.generation.widens_bfloat16
             value.checksum = checksum_of(array, widens)
+        if self._facts.stores:
+            self._write(value, array, self.folder / f".value-{os.getpid()}-{number}")
+            for name in value.names:
+                self._name(value, name)
+            value.names = []
 
-    def drop_arrays(self) -> None:
-        """Keep no values that no file was asked for."""
+    def _write(self, value: _Value, array: np.ndarray, file: Path) -> None:
+        try:
+            if not self._has_folder:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._has_folder = True
+            with file.open("w+b") as stream:
+                self._write_into(stream, value, array)
+        except OSError as error:
+            raise WriteError(Message("debugger.not_written", file=file.name, why=error)) from error
+        value.file = file
+
+    def _write_into(self, stream: BinaryIO, value: _Value, array: np.ndarray) -> None:
+        if not self._facts.is_torch:
+            stored = computable(array) if array.dtype.name == "bfloat16" else array
+            write_npy_into(stream, stored)
+            return
+        stored = array if torch_holds(array.dtype) else computable(array)
+        flat = np.ascontiguousarray(stored).reshape(-1)
+        item = Item("", stored.dtype, value.shape, lambda: iter([flat]))
+        write_pth_tensor_into(stream, item)
+
+    def drop_unnamed(self) -> None:
+        """Take the files away that no entry is called after."""
         for value in self._values.values():
-            self._measure(value)
-            value.array = None
+            if value.file is not None and not value.has_name:
+                value.file.unlink(missing_ok=True)
+                value.file = None
 
     def is_finite(self, number: int) -> bool:
         """Whether all values are finite, as far as is known."""
-        value = self._values[number]
-        self._measure(value)
-        counts = (value.statistics.get(name, 0) for name in ("nan_count", "inf_count"))
-        return not any(counts)
+        statistics = self._values[number].statistics
+        return not any(statistics.get(name, 0) for name in ("nan_count", "inf_count"))
 
     # Files
 
     def store(self, number: int, name: str) -> str:
-        """Write a value under a name, now or when its values come; the name of the file."""
+        """Have a value in a file of a name, now or when its values come; the name of the file."""
         value = self._values.get(number)
         if value is None or not math.prod(value.shape):
             return ""
-        file = self._files.setdefault(name, self._new_file(name))
-        if value.array is None and value.file is None:
+        if name not in self._files:
+            self._files[name] = self._new_file(name)
+        file = self._files[name]
+        if value.file is None:
             value.names.append(file)
         else:
-            self._write(value, file)
+            self._name(value, file)
         return file
 
     def file_of(self, number: int | None, name: str) -> str:
@@ -154,42 +176,35 @@ class StepTensors:
             safe = False
         return f"{name}{suffix}" if safe else f"entry.{len(self._files)}{suffix}"
 
-    def _write(self, value: _Value, file: str) -> None:
-        path = self.folder / file
-        earlier = self._owners.get(file)
-        if earlier is not None and earlier.file == path:
-            # A second backward pass gives a name again: the last one counts, as it did.
-            earlier.file = None
-        self._owners[file] = value
+    def _name(self, value: _Value, name: str) -> None:
+        """Have the file of a value under a name, too."""
+        path, earlier = self.folder / name, self._owners.get(name)
+        if earlier is value or value.file is None:
+            return
         try:
-            if value.file is not None and value.array is None:
-                path.unlink(missing_ok=True)
-                os.link(value.file, path)
-            elif value.array is not None:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self._write_array(value, value.array, path)
+            if earlier is not None:  # of an earlier backward pass: the last one counts, as it did
+                self._release(earlier, path)
+            if value.has_name:
+                _link(value.file, path)
+            else:
+                value.file.rename(path)
+                value.file, value.has_name = path, True
         except OSError as error:
-            raise WriteError(Message("debugger.not_written", file=file, why=error)) from error
+            raise WriteError(Message("debugger.not_written", file=name, why=error)) from error
+        self._owners[name] = value
 
-    def _write_array(self, value: _Value, array: np.ndarray, path: Path) -> None:
-        self._measure(value)
-        if not self._facts.is_torch:
-            write_npy(path, computable(array) if array.dtype.name == "bfloat16" else array)
-        else:
-            stored = array if torch_holds(array.dtype) else computable(array)
-            flat = np.ascontiguousarray(stored).reshape(-1)
-            item = Item(path.stem, stored.dtype, value.shape, lambda: iter([flat]))
-            write_pth_tensor(path, item)
-        value.file = path
-        if self._has_links is None:
-            self._has_links = _can_link(path)
-        if self._has_links:
-            value.array = None
+    def _release(self, value: _Value, path: Path) -> None:
+        """Take a name from a value; it keeps another one, if it has any."""
+        if value.file == path:
+            others = (name for name, owner in self._owners.items() if owner is value)
+            left = [self.folder / name for name in others if self.folder / name != path]
+            value.file = left[0] if left else None
+        path.unlink(missing_ok=True)
 
     # What the json says
 
     def leaf(self, number: int | None, requires_grad: bool | None, file: str = "") -> Any:
-        """The record of a tensor; None where there is none.
+        """The record of a tensor as json, None where there is none.
 
         Parameters
         ----------
@@ -203,28 +218,27 @@ class StepTensors:
         value = None if number is None else self._values.get(number)
         if value is None:
             return None
-        if value.leaf is None:
-            value.leaf = self._leaf_of(value)
-        made = dict(value.leaf)
+        value.leaf = value.leaf or self._leaf_of(value)
+        said = [value.leaf]
         if self._facts.is_torch:
-            made["requires_grad"] = bool(requires_grad)
+            said.append(f'"requires_grad": {"true" if requires_grad else "false"}')
         if self._facts.checksums:
-            made["md5"] = value.checksum or checksum_of(np.empty(0), False)
+            said.append(f'"md5": "{value.checksum or "00000000"}"')
         if file:
-            made["data_name"] = file
-        return made
+            said.append(f'"data_name": {text_of(file)}')
+        return Written("{\n " + ",\n ".join(said) + "\n}")
 
-    def _leaf_of(self, value: _Value) -> dict[str, Any]:
-        self._measure(value)
+    def _leaf_of(self, value: _Value) -> str:
+        """What is written of a value under any name, without the braces around it."""
         framework, is_torch = self._facts.framework, self._facts.is_torch
         count, generation = math.prod(value.shape), self._facts.generation
         figures = figures_of(value.statistics, value.dtype, count, is_torch, generation)
-        made: dict[str, Any] = {
-            "type": "torch.Tensor" if is_torch else "mindspore.Tensor",
-            "dtype": dtype_text(value.dtype, framework),
-            "shape": [*value.shape],
-        }
-        return made | {key: figures[name] for name, key in _KEYS.items()}
+        kind = "torch.Tensor" if is_torch else "mindspore.Tensor"
+        shape = indented([*value.shape], "\n ")
+        said = [f'"type": "{kind}"', f'"dtype": {text_of(dtype_text(value.dtype, framework))}']
+        said.append(f'"shape": {shape}')
+        said += [f'"{key}": {indented(figures[name])}' for name, key in _KEYS.items()]
+        return ",\n ".join(said)
 
 
 def _sliced(array: np.ndarray, slices: tuple[Mapping[str, int], ...]) -> np.ndarray:
@@ -237,12 +251,9 @@ def _sliced(array: np.ndarray, slices: tuple[Mapping[str, int], ...]) -> np.ndar
     return np.ascontiguousarray(array[tuple(kept)])
 
 
-def _can_link(file: Path) -> bool:
-    """Whether the file system of a file has several names for one file."""
-    trial = file.with_name(f".link-{os.getpid()}")
+def _link(file: Path, path: Path) -> None:
+    """Have a file under another name too, copied where the file system has no such names."""
     try:
-        os.link(file, trial)
-        trial.unlink()
+        os.link(file, path)
     except OSError:
-        return False
-    return True
+        shutil.copyfile(file, path)

@@ -270,7 +270,7 @@ class StepWriter:
         elif call.is_written and "forward" in self._sought.wanted.directions:
             self._list(call)
         if self._sought.facts.stores and not self._stores_all and call.parent is None:
-            self._tensors.drop_arrays()
+            self._tensors.drop_unnamed()
             self._forget()
 
     def _list(self, call: _Call) -> None:
@@ -554,6 +554,7 @@ class StepWriter:
             If they cannot be written.
         """
         self._flush_pending(None)
+        self._tensors.drop_unnamed()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_files()
