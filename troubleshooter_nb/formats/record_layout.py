@@ -156,7 +156,7 @@ def with_packed_figures(event: Mapping[str, Any]) -> Mapping[str, Any]:
 def figures_of(event: Mapping[str, Any]) -> dict[str, Any]:
     """``statistics`` and ``fingerprint`` of an event, packed or not, as far as it says them."""
     found = {name: event[name] for name in ("statistics", "fingerprint") if event.get(name)}
-    numbers = unpacked(event.get("figures") or "")
+    numbers = unpacked(event["figures"]) if event.get("figures") else ()
     if len(numbers) < len(_FIGURES):
         return found
     named = zip(_FIGURES, numbers, strict=False)

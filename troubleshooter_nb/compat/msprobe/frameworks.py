@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from troubleshooter_nb.compat.msprobe.generations import Generation
 from troubleshooter_nb.compat.msprobe.operators import operators_of
@@ -13,6 +14,8 @@ from troubleshooter_nb.frameworks import adapter_of_network, recording_of, requi
 from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import Recording
 from troubleshooter_nb.messages import Message
+
+_PREFIXES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # they are asked for at every step
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class Recorded:
 
     def _prefix(self, network: Any) -> str:
         """Path of the network inside what wraps it, such as ``module``; "" for one by itself."""
+        if network not in _PREFIXES:
+            _PREFIXES[network] = self._found_prefix(network)
+        return _PREFIXES[network]
+
+    def _found_prefix(self, network: Any) -> str:
         layers, _ = self.recording.layers(network, "eager")
         inner, parts = layers[0].module if layers else network, []
         while network is not inner and len(getattr(network, "_modules", None) or ()) == 1:

@@ -128,6 +128,7 @@ class StepWriter:
         chooses = sought.overflows or sought.wanted.stored
         self._stores_all = sought.facts.stores and not chooses
         self._calls: dict[int, _Call] = {}
+        self._calls_of: dict[str, list[_Call]] = defaultdict(list)  # of modules, by path
         self._made_by: dict[int, list[tuple[_Call, str]]] = defaultdict(list)
         self._visits: Counter[tuple[str, str, str]] = Counter()
         self._owned: dict[str, dict[str, tuple[int, bool]]] = defaultdict(dict)
@@ -183,6 +184,8 @@ class StepWriter:
             return
         self._flush_pending(call)
         self._calls[call.number] = call
+        if call.kind == "module":
+            self._calls_of[call.path].append(call)
         call.is_written = self._is_asked(call)
         call.args, call.keywords = event.get("tree", ([], {}))
         call.inputs = {slot: one["value"] for slot, one in event["args"] if "value" in one}
@@ -473,8 +476,7 @@ class StepWriter:
             return
         for one in [p for p in reversed(self._pending) if not _is_below(path, p.path)]:
             self._flush(one)
-        calls = [c for c in self._calls.values() if c.kind == "module" and c.path == path]
-        if not any(self._is_module_asked(call) for call in calls):
+        if not any(self._is_module_asked(call) for call in self._calls_of[path]):
             return
         name = self._gradient_name(path, str(event.get("layer", "")), event.get("pass", 0))
         if name not in self._gradients:
