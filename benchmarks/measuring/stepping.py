@@ -168,7 +168,7 @@ def _is_recorded_by_msprobe(site: Any) -> bool:
 
 @contextmanager
 def _msprobe(way: Way, training: Training) -> Iterator[Steps]:
-    debugger = _debugger(way)
+    debugger = debugger_of(way)
 
     def take() -> None:
         debugger.start(model=training.net)
@@ -181,7 +181,7 @@ def _msprobe(way: Way, training: Training) -> Iterator[Steps]:
 
 
 @cache
-def _debugger(way: Way) -> Any:
+def debugger_of(way: Way) -> Any:
     """The one debugger that msprobe allows a process, by its defaults."""
     if way.recorder == CALLS:
         from troubleshooter_nb.compat.msprobe.pytorch import PrecisionDebugger
@@ -189,7 +189,10 @@ def _debugger(way: Way) -> Any:
         from msprobe.pytorch import PrecisionDebugger
 
     config = way.folder / "config.json"
-    said = {"task": way.keep, "level": way.level, "rank": [], "step": [], way.keep: {}}
+    task, more = way.keep, {}
+    if task == "md5":
+        task, more = "statistics", {"summary_mode": "md5"}
+    said = {"task": task, "level": way.level, "rank": [], "step": [], task: more}
     config.write_text(json.dumps({**said, "dump_path": str(way.dumps)}))
     return PrecisionDebugger(config_path=str(config))
 

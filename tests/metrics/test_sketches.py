@@ -350,3 +350,11 @@ def test_the_estimate_does_not_leave_the_range_of_float64():
     for scale in (1e-250, 1e250):
         estimate = estimated_l2(numbers * scale, np.zeros(17))
         np.testing.assert_allclose(estimate, expected * scale, rtol=1e-12)
+
+
+def test_positive_infinities_are_counted_where_there_are_any():
+    assert "posinf_count" not in statistics_of(np.ones(3, np.float32), fingerprint=False)
+    for dtype in (np.float16, np.float32, np.float64):
+        values = np.array([1, np.inf, -np.inf, np.inf, np.nan], dtype)
+        found = statistics_of(values, fingerprint=False)
+        assert (found["inf_count"], found["posinf_count"]) == (3, 2)

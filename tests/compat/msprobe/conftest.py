@@ -58,15 +58,18 @@ def run(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run_alone(tmp_path):
-    """Runs a script that starts processes, in one of its own."""
+    """Runs a script in a process of its own, with modules from a folder `beside` it."""
 
-    def run(script, *args, generation):
+    def run(script, *args, generation, beside=""):
         (tmp_path / "msprobe").mkdir()
         (tmp_path / "msprobe" / "__init__.py").write_text("")
-        line = "from troubleshooter_nb.compat.msprobe.pytorch import PrecisionDebugger, seed_all\n"
-        (tmp_path / "msprobe" / "pytorch.py").write_text(line)
+        for name in ("pytorch", "mindspore"):
+            home = f"troubleshooter_nb.compat.msprobe.{name}"
+            line = f"from {home} import PrecisionDebugger, seed_all\n"
+            (tmp_path / "msprobe" / f"{name}.py").write_text(line)
         root = Path(__file__).parents[3]
-        path = os.pathsep.join((str(tmp_path), str(root), os.environ.get("PYTHONPATH", "")))
+        given = os.environ.get("PYTHONPATH", "")
+        path = os.pathsep.join(filter(None, (str(beside), str(tmp_path), str(root), given)))
         variables = {**os.environ, "PYTHONPATH": path, "TNB_MSPROBE_GENERATION": generation}
         command = [sys.executable, str(script), *map(str, args)]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=tmp_path)

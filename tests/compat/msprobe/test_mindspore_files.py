@@ -1,5 +1,6 @@
 """Networks of MindSpore give the names, the order and the figures of the tool itself."""
 
+import numpy as np
 import pytest
 
 from tests.compat.msprobe.conftest import SCRIPTS, dumps_in, expected_of
@@ -60,3 +61,25 @@ def test_what_the_tool_wrote_of_other_scripts(name, script, args, run, tmp_path)
     ours = dumps_in(tmp_path / "out")
     hold(name, ours, expected_of("v26_2_0", name))
     hold_files(ours, tmp_path / "out")
+
+
+def test_a_jitted_function_has_an_entry_of_its_own(tmp_path):
+    import mindspore as ms
+
+    from troubleshooter_nb.compat.msprobe.mindspore import PrecisionDebugger
+
+    @ms.jit
+    def doubled(x):
+        return x * 2 + 1
+
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    debugger = PrecisionDebugger(task="tensor", level="L1", dump_path=tmp_path / "dump")
+    gradient = ms.value_and_grad(lambda given: doubled(given).sum(), 0)
+    debugger.start()
+    gradient(ms.Tensor(x))
+    debugger.stop()
+    debugger.step()
+    folder = tmp_path / "dump" / "step0" / "rank" / "dump_tensor_data"
+    np.testing.assert_array_equal(np.load(folder / "Jit.doubled.0.forward.output.0.npy"), 2 * x + 1)
+    back = np.load(folder / "Jit.doubled.0.backward.output.0.npy")
+    np.testing.assert_array_equal(back, np.full((2, 3), 2, np.float32))
