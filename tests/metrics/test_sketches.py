@@ -356,5 +356,8 @@ def test_positive_infinities_are_counted_where_there_are_any():
     assert "posinf_count" not in statistics_of(np.ones(3, np.float32), fingerprint=False)
     for dtype in (np.float16, np.float32, np.float64):
         values = np.array([1, np.inf, -np.inf, np.inf, np.nan], dtype)
-        found = statistics_of(values, fingerprint=False)
-        assert (found["inf_count"], found["posinf_count"]) == (3, 2)
+        for shaped in (values, values[:, None], np.broadcast_to(values, (1, 5))):
+            found = statistics_of(shaped, fingerprint=False)
+            assert (found["inf_count"], found["posinf_count"]) == (3, 2)
+        found = statistics_of(np.array(np.inf, dtype), fingerprint=False)
+        assert (found["inf_count"], found["posinf_count"]) == (1, 1)

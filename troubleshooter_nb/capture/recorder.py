@@ -155,9 +155,7 @@ class Recorder:
         with ExitStack() as undo, self.adapter.quiet():
             undo.callback(self.remove)
             self._is_gone = False
-            for handle in self._of_parameters:  # of a time before
-                handle.remove()
-            self._of_parameters = []
+            self.leave_parameters()  # of a time before
             self._home = threading.get_ident()
             self._layers = self.find_layers()
             if self.plan.compiled == "eager":
@@ -228,11 +226,18 @@ class Recorder:
             self.stop_calls()
         finally:
             self._is_gone = True
-            for handle in (*self._of_parameters, *self._of_step):
+            self.leave_parameters()
+            for handle in self._of_step:
                 handle.remove()
-            self._of_parameters, self._of_step = [], []
+            self._of_step = []
             self._parameters.clear()
             self._met.clear()
+
+    def leave_parameters(self) -> None:
+        """Wait for gradients of parameters no more, until they are hooked again."""
+        for handle in self._of_parameters:
+            handle.remove()
+        self._of_parameters = []
 
     def leave(self) -> None:
         """Leave the contexts of this thread; hooks stay until `remove`."""

@@ -94,7 +94,7 @@ class Values:
         the value, such as whose gradient it is, is written with it.
         """
         thing, version = self._adapter.identity(tensor), self._adapter.version(tensor)
-        if owned:
+        if owned or self._adapter.is_parameter(thing):
             version = None  # batch norm, fused optimizers and `.data` write without raising it
         key = id(thing)
         known = self._known.get(key)

@@ -492,6 +492,11 @@ class _Mark:
     __slots__ = ("__weakref__",)
 
 
+def is_parameter(tensor: Any) -> bool:
+    """Whether a tensor is one that training writes, perhaps without raising its version."""
+    return isinstance(tensor, mindspore.Parameter)
+
+
 def identity(tensor: Any) -> Any:
     """An object that stands for a tensor as long as it lives, for weak references too.
 

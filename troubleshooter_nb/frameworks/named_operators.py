@@ -43,6 +43,8 @@ class _Local(threading.local):
 _local = _Local()
 # By thread, the calls that were told of and run; each thread writes its own.
 _running: dict[int, int] = {}
+# By the id of what stands in front, those who are in place, or were and lie below another one.
+_fronts: dict[int, _Function] = {}
 
 
 def running() -> int:
@@ -187,6 +189,7 @@ class _Function:
         self._own: Any = None
         self._front: Any = None
         self._told: Any = None  # what the front stands for
+        self._is_put = False
 
     def put(self) -> None:
         function = getattr(self._holder, self._name, None)
@@ -196,12 +199,20 @@ class _Function:
             told = front(function, self._operator.call, self._watch)
             self._front = staticmethod(told) if isinstance(self._own, staticmethod) else told
             self._told = function
+        self._is_put, _fronts[id(self._front)] = True, self
         setattr(self._holder, self._name, self._front)
 
     def restore(self) -> None:
+        self._is_put = False
         # Unless somebody else has put something in front since.
         if vars(self._holder).get(self._name) is not self._front:
             return
+        del _fronts[id(self._front)]
+        # What lies below may be that of somebody who has left in the meantime.
+        while (below := _fronts.get(id(self._own))) is not None and not below._is_put:
+            del _fronts[id(self._own)]
+            self._own = below._own
+            self._front = None  # it calls through the one that has left: the next is made anew
         if self._own is None:
             delattr(self._holder, self._name)
         else:

@@ -161,6 +161,9 @@ class Recording(Protocol):
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor of this framework."""
 
+    def is_parameter(self, tensor: Any) -> bool:
+        """Whether a tensor is one that training writes, perhaps without raising its version."""
+
     def identity(self, tensor: Any) -> Any:
         """An object that stands for a tensor as long as it lives, for weak references too.
 

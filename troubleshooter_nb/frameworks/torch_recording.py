@@ -472,6 +472,11 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
+def is_parameter(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one that training writes, perhaps without raising its version."""
+    return isinstance(tensor, torch.nn.Parameter)
+
+
 def identity(tensor: torch.Tensor) -> Any:
     """The tensor itself: torch hands on the same Python object."""
     return tensor
@@ -689,6 +694,8 @@ def origin(tensor: torch.Tensor) -> Any:
         return None
     if tensor.grad_fn is not None:
         return tensor.grad_fn, tensor.output_nr
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # it has no node to accumulate in
+        return None
     with torch.enable_grad():
         edge = torch.autograd.graph.get_gradient_edge(tensor)
     return edge.node, edge.output_nr

@@ -165,7 +165,7 @@ def statistics_of(array: np.ndarray, fingerprint: bool) -> dict[str, Any]:
     if found is None:
         found = _by_numpy(array, fingerprint)
     if found["inf_count"]:
-        found["posinf_count"] = int((magnitudes(computable(array)) == math.inf).sum())
+        found["posinf_count"] = int((magnitudes(computable(array).reshape(-1)) == math.inf).sum())
     return found
 
 

@@ -79,6 +79,50 @@ def run_alone(tmp_path):
     return run
 
 
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def net(torch):
+    torch.manual_seed(0)
+    nn = torch.nn
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+@pytest.fixture
+def debugger(tmp_path):
+    """Makes debuggers that write below ``dump``; keys of a task may be given."""
+    from troubleshooter_nb.compat.msprobe.pytorch import PrecisionDebugger
+
+    def debugger(
+        task="statistics", level="mix", generation=None, top=None, operators=None, **of_task
+    ):
+        config = tmp_path / f"config{len(os.listdir(tmp_path))}.json"
+        said = {"dump_path": str(tmp_path / "dump"), **(top or {}), task: of_task}
+        config.write_text(json.dumps(said))
+        given = {"generation": generation, "operators": operators}
+        return PrecisionDebugger(str(config), task=task, level=level, **given)
+
+    return debugger
+
+
+def learn(debugger, net, torch, steps=1):
+    for step in range(steps):
+        debugger.start(model=net)
+        net(torch.full((2, 3), float(step + 1))).sum().backward()
+        debugger.stop()
+        debugger.step()
+
+
+def data_of(tmp_path, place="step0/rank"):
+    return dumps_in(tmp_path / "dump")[place]["dump"]["data"]
+
+
+# Orders of the calls
+
+
 class _Late(types.ModuleType):
     """A module that is looked up when something of it is asked for."""
 

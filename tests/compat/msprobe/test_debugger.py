@@ -1,11 +1,10 @@
 """The calls of a script in every order that is documented, and what a configuration says."""
 
 import json
-import os
 
 import pytest
 
-from tests.compat.msprobe.conftest import dumps_in
+from tests.compat.msprobe.conftest import data_of, dumps_in, learn
 from troubleshooter_nb.compat.msprobe.config import config_of
 from troubleshooter_nb.errors import (
     ArgumentError,
@@ -16,50 +15,6 @@ from troubleshooter_nb.errors import (
 )
 
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
-def net(torch):
-    torch.manual_seed(0)
-    nn = torch.nn
-    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
-
-
-@pytest.fixture
-def debugger(tmp_path):
-    """Makes debuggers that write below ``dump``; keys of a task may be given."""
-    from troubleshooter_nb.compat.msprobe.pytorch import PrecisionDebugger
-
-    def debugger(
-        task="statistics", level="mix", generation=None, top=None, operators=None, **of_task
-    ):
-        config = tmp_path / f"config{len(os.listdir(tmp_path))}.json"
-        said = {"dump_path": str(tmp_path / "dump"), **(top or {}), task: of_task}
-        config.write_text(json.dumps(said))
-        given = {"generation": generation, "operators": operators}
-        return PrecisionDebugger(str(config), task=task, level=level, **given)
-
-    return debugger
-
-
-def learn(debugger, net, torch, steps=1):
-    for step in range(steps):
-        debugger.start(model=net)
-        net(torch.full((2, 3), float(step + 1))).sum().backward()
-        debugger.stop()
-        debugger.step()
-
-
-def data_of(tmp_path, place="step0/rank"):
-    return dumps_in(tmp_path / "dump")[place]["dump"]["data"]
-
-
-# Orders of the calls
 
 
 def test_a_step_without_stop_is_written(debugger, net, torch, tmp_path):
@@ -422,18 +377,25 @@ def test_without_a_file_there_is_a_default():
         ({"statistics": {"data_mode": ["sideways"]}}, ArgumentError, "data_mode is one of"),
         ({"statistics": {"scope": ["a", "b", "c"]}}, ArgumentError, "one or two names"),
         ({"statistics": {"list": "relu"}}, ArgumentError, "list of names"),
-        ({"statistics": {"slice": [{"dim": -1}]}}, ArgumentError, "dim and size from 0"),
+        ({"statistics": {"slice": [{"dim": -1}]}}, ArgumentError, "begin before end"),
         ({"statistics": []}, ArgumentError, "no object"),
         ({"step": ["a-b"]}, ArgumentError, "ranges such as"),
         ({"rank": 3}, ArgumentError, "ranges such as"),
         ({"step": [True]}, ArgumentError, "ranges such as"),
         ({"extra_info": "no"}, ArgumentError, "true or false"),
         ({"anything": 1}, ArgumentError, "no option of msprobe"),
+        ({"step": ["2-1"]}, ArgumentError, "whole numbers"),
+        ({"dump_enable": "false"}, ArgumentError, "true or false"),
+        (
+            {"task": "tensor", "tensor": {"slice": [{"begin": 2, "end": 1}]}},
+            ArgumentError,
+            "begin before end",
+        ),
         ({"level": "debug", "task": "structure"}, ArgumentError, "goes with the tasks"),
         (
             {"task": "overflow_check", "overflow_check": {"overflow_nums": 0}},
             ArgumentError,
-            "whole",
+            "1 or more, or -1",
         ),
     ],
 )

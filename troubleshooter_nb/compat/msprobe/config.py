@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -144,6 +145,7 @@ def config_of(
     tasks = (*TASKS, *_OTHER_TASKS)
     _refuse_others({k: v for k, v in top.items() if k not in tasks}, _TOP)
     _refuse_others(of_task, _OF_TASK)
+    _truth("dump_enable", top.get("dump_enable"), default=True)
     risk = top.get("risk_level")
     if risk is not None:
         _word("risk_level", risk, _RISKS, {"CORE": "list"})
@@ -153,7 +155,7 @@ def config_of(
         path_of(top.get("dump_path") or _DEFAULT_PATH),
         _numbers("rank", top.get("rank")),
         _numbers("step", top.get("step")),
-        _wanted_of(of_task),
+        _wanted_of(of_task, task),
         _summary(of_task) == "md5",
         _slices(of_task.get("slice")),
         _overflows(of_task) if task == "overflow_check" else 0,
@@ -175,7 +177,7 @@ def read_file(file: Path) -> dict[str, Any]:
         content = json.loads(file.read_bytes())
     except FileNotFoundError:
         raise PathNotFoundError(Message("debugger.no_config", file=os.fspath(file))) from None
-    except (ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         broken = Message("debugger.config_broken", file=file.name, why=message_of(error))
         raise FormatError(broken) from error
     if not isinstance(content, dict):
@@ -232,7 +234,10 @@ def _numbers(name: str, given: Any) -> frozenset[int]:
         match = _RANGE.fullmatch(str(one)) if not isinstance(one, bool) else None
         if match is None or not isinstance(one, int | str):
             raise ArgumentError(Message("debugger.numbers", name=name, given=repr(given)))
-        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1)
+        if not numbers:
+            raise ArgumentError(Message("debugger.numbers", name=name, given=repr(given)))
+        found.update(numbers)
     return frozenset(found)
 
 
@@ -243,7 +248,7 @@ def _texts(content: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _wanted_of(content: Mapping[str, Any]) -> Wanted:
+def _wanted_of(content: Mapping[str, Any], task: str) -> Wanted:
     scope = _texts(content, "scope")
     if len(scope) > 2:
         raise ArgumentError(Message("debugger.scope", given=[*scope]))
@@ -255,7 +260,8 @@ def _wanted_of(content: Mapping[str, Any]) -> Wanted:
         _texts(content, "list"),
         frozenset(directions),
         frozenset(sections),
-        _texts(content, "tensor_list"),
+        # Task tensor stores those of all calls.
+        _texts(content, "tensor_list") if task == "statistics" else (),
     )
 
 
@@ -287,13 +293,14 @@ def _is_slice(one: Any) -> bool:
     if not isinstance(one, dict) or not one.keys() <= {"dim", "size", "begin", "end"}:
         return False
     whole = all(isinstance(n, int) and not isinstance(n, bool) for n in one.values())
-    return whole and one.get("dim", 0) >= 0 and one.get("size", 0) >= 0
+    begin, end = one.get("begin", 0), one.get("end", math.inf)
+    return whole and one.get("dim", 0) >= 0 and one.get("size", 0) >= 0 and 0 <= begin < end
 
 
 def _overflows(content: Mapping[str, Any]) -> int:
     given = content.get("overflow_nums", 1)
     if not isinstance(given, int) or isinstance(given, bool) or (given < 1 and given != -1):
-        raise ArgumentError(Message("debugger.whole", name="overflow_nums", given=repr(given)))
+        raise ArgumentError(Message("debugger.overflow_nums", given=repr(given)))
     return given
 
 

@@ -18,6 +18,7 @@ from troubleshooter_nb.compat.msprobe.frameworks import MINDSPORE, TORCH, Record
 from troubleshooter_nb.compat.msprobe.generations import Generation, generation_of
 from troubleshooter_nb.compat.msprobe.listed import changed_operators
 from troubleshooter_nb.compat.msprobe.operators import harmless_operators
+from troubleshooter_nb.compat.msprobe.others import monitor
 from troubleshooter_nb.compat.msprobe.tensors import TensorFacts
 from troubleshooter_nb.compat.msprobe.trees import Trees
 from troubleshooter_nb.compat.msprobe.writer import Sought, StepWriter
@@ -73,6 +74,7 @@ class PrecisionDebugger:
     """
 
     framework: ClassVar[Recorded]
+    monitor = staticmethod(monitor)
     _instance: ClassVar[Any] = None
 
     def __new__(
@@ -86,12 +88,15 @@ class PrecisionDebugger:
         generation: str | None = None,
         operators: str | PathLike[str] | None = None,
     ) -> PrecisionDebugger:
-        """The one that exists, if it was made of the same, else a new one."""
+        """The one that exists, if it was made of the same or nothing is asked, else a new one."""
+        known = PrecisionDebugger._instance
+        given = (config_path, task, dump_path, level, step, generation, operators)
+        if type(known) is cls and all(one is None for one in given):
+            return known
         config = config_of(config_path, task, dump_path, level, step)
         framework = cls._framework_now()
         generation_of(generation, framework.generation)  # refused before anything is replaced
         asked = (config, generation, operators and str(operators))
-        known = PrecisionDebugger._instance
         if known is not None and type(known) is cls and known._asked == asked:
             return known
         if known is not None:
@@ -258,6 +263,8 @@ class Session:
             return
         self._prepare(networks)
         if self._recorder is not None:
+            # What was written since the last window may not show, such as memory of numpy's.
+            self._recorder.values.forget()
             self._recorder.install()
             self._is_seeing = True
 
@@ -283,6 +290,7 @@ class Session:
         self._prepare(self._networks)
         if self._recorder is not None and self._writer is not None:
             self._writer.saves_gradient = with_gradient
+            self._recorder.values.forget()
             self._recorder.mark(name, variable)
 
     def close(self) -> None:
@@ -367,12 +375,21 @@ class Session:
             one.forget_step()
         self._writer = None
         if not writer.is_empty:
+            self._tell_in_vain(writer)
             writer.write()
         for one in (*self._earlier, recorder):
             self._tell_missing(one, writer)
         for one in self._earlier:
             one.remove()
         self._earlier.clear()
+        recorder.leave_parameters()
+
+    def _tell_in_vain(self, writer: StepWriter) -> None:
+        """Say once that no call is called what names and scope ask for."""
+        if known := writer.in_vain:
+            names, scope = [*self.config.wanted.names], [*self.config.wanted.scope]
+            facts = {"step": self.step_number, "names": names, "scope": scope, "known": known}
+            self._warn("in_vain", Message("debugger.nothing_matched", **facts))
 
     def _tell_missing(self, recorder: Recorder, writer: StepWriter) -> None:
         """Say once what could not be seen, and why no backward pass of torch was."""
@@ -473,6 +490,7 @@ class Session:
 # Kinds of what a recorder misses that change what a reader makes of a dump.
 _TOLD = {
     "compiled",
+    "no_values",
     "scripted",
     "traced",
     "fast_path",

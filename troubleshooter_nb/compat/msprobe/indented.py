@@ -9,6 +9,8 @@ import json
 import math
 from typing import Any
 
+from troubleshooter_nb.compat.msprobe.trees import Plain
+
 _WORDS = {None: "null", True: "true", False: "false"}
 text_of = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -22,8 +24,10 @@ class Written(str):
 def indented(content: Any, pad: str = "\n") -> str:
     """Tables with texts as keys, lists, texts, numbers, None and what is `Written`; NaN is bare."""
     kind = type(content)
-    if isinstance(content, Written):
-        return content.replace("\n", pad)
+    if kind is Written:
+        return str(content).replace("\n", pad)
+    if kind is Plain:
+        kind = dict
     if kind is float:
         return repr(content) if math.isfinite(content) else text_of(content)
     if kind is int:

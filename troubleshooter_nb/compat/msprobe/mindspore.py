@@ -10,7 +10,6 @@ from troubleshooter_nb.compat.msprobe.frameworks import MINDSPORE as _MINDSPORE
 from troubleshooter_nb.compat.msprobe.frameworks import MSADAPTER as _MSADAPTER
 from troubleshooter_nb.compat.msprobe.frameworks import Recorded as _Recorded
 from troubleshooter_nb.compat.msprobe.frameworks import is_msadapter as _is_msadapter
-from troubleshooter_nb.compat.msprobe.others import monitor as _monitor
 from troubleshooter_nb.compat.msprobe.seeds import seed_all as _seed_all
 
 __all__ = ["PrecisionDebugger", "seed_all"]
@@ -24,13 +23,14 @@ class PrecisionDebugger(_Debugger):
     """
 
     framework: ClassVar[_Recorded] = _MINDSPORE
-    monitor = staticmethod(_monitor)
 
     @classmethod
     def _framework_now(cls) -> _Recorded:
         return _MSADAPTER if _is_msadapter() else cls.framework
 
 
-def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = True) -> _Seeded:
+def seed_all(
+    seed: int = 1234, mode: bool = False, rm_dropout: bool = True, is_enhanced: bool = False
+) -> _Seeded:
     """Seed everything, and take dropout away unless told otherwise; see `seeds.seed_all`."""
-    return _seed_all(seed, mode, rm_dropout)
+    return _seed_all(seed, mode, rm_dropout, is_enhanced)

@@ -49,6 +49,7 @@ class Selection:
     _open: bool = field(default=False, init=False)  # between the first and the last of the scope
     _ended: bool = field(default=False, init=False)
     _kept: set[str] = field(default_factory=set, init=False)
+    _backward: dict[str, bool] = field(default_factory=dict, init=False)
 
     def begins(self, name: str, around: Iterable[str]) -> bool:
         """Whether a call that begins is asked for; `around` are the calls that it runs in."""
@@ -73,12 +74,25 @@ class Selection:
         return any(text in each for text in self.wanted.names for each in (name, *around))
 
     def backward(self, name: str, forward: str) -> bool:
-        """Whether the backward call of a forward one is asked for."""
+        """Whether the backward call of a forward one is asked for; decided when first asked."""
+        if name not in self._backward:
+            self._backward[name] = self._is_asked_backward(name, forward)
+        return self._backward[name]
+
+    def gradients(self, name: str, backward: str, forward: str) -> bool:
+        """Whether the gradients of a module's parameters are asked for, which have a `name`."""
+        if not self.wanted.names:
+            return self.backward(backward, forward)
+        is_named = any(text in name for text in self.wanted.names)
+        return is_named or (forward in self._kept and forward not in self.wanted.names)
+
+    def _is_asked_backward(self, name: str, forward: str) -> bool:
         if self.wanted.scope and any(".backward" in text for text in self.wanted.scope):
             found = self._in_scope(name) or forward in self._kept
             self.ends(name)
             return found
+        if any(text in name for text in self.wanted.names):
+            return not self.wanted.scope or forward in self._kept
         # A full name of a forward call means that one alone.
-        if name != forward and forward in self.wanted.names:
-            return any(text in name for text in self.wanted.names)
-        return self.wanted.is_all or forward in self._kept
+        is_alone = name != forward and forward in self.wanted.names
+        return not is_alone and (self.wanted.is_all or forward in self._kept)

@@ -83,6 +83,7 @@ class StepTensors:
         self._files: dict[str, str] = {}  # by the names they were asked for
         self._owners: dict[str, _Value] = {}
         self._has_folder = False
+        self._said: set[str] = set()  # files that a record names
 
     def take(self, event: Event, array: np.ndarray | None) -> None:
         """Take what an event says of a value, and its values, which are read before this ends."""
@@ -116,12 +117,14 @@ class StepTensors:
     def _write(self, value: _Value, array: np.ndarray, file: Path) -> None:
         try:
             if not self._has_folder:
+                self.clear()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._has_folder = True
             with file.open("w+b") as stream:
                 self._write_into(stream, value, array)
         except OSError as error:
-            raise WriteError(Message("debugger.not_written", file=file.name, why=error)) from error
+            place = str(self.folder)
+            raise WriteError(Message("debugger.not_written", file=place, why=error)) from error
         value.file = file
 
     def _write_into(self, stream: BinaryIO, value: _Value, array: np.ndarray) -> None:
@@ -133,6 +136,20 @@ class StepTensors:
         flat = np.ascontiguousarray(stored).reshape(-1)
         item = Item("", stored.dtype, value.shape, lambda: iter([flat]))
         write_pth_tensor_into(stream, item)
+
+    def clear(self) -> None:
+        """Take away what an earlier run left in the folder; nothing once this one has written."""
+        if self._has_folder:
+            return
+        for left in self.folder.glob("*"):
+            if left.suffix in (".pt", ".npy"):
+                left.unlink()
+
+    def drop_unsaid(self) -> None:
+        """Take the files away that no record names, such as those of a call that broke off."""
+        for name in self._owners.keys() - self._said:
+            (self.folder / name).unlink(missing_ok=True)
+            del self._owners[name]
 
     def drop_unnamed(self) -> None:
         """Take the files away that no entry is called after."""
@@ -165,8 +182,8 @@ class StepTensors:
     def file_of(self, number: int | None, name: str) -> str:
         """The file that `store` wrote of a value under a name; "" where there is none."""
         value = None if number is None else self._values.get(number)
-        has_values = value is not None and math.prod(value.shape) > 0
-        return self._files.get(name, "") if has_values else ""
+        file = self._files.get(name, "")
+        return file if value is not None and self._owners.get(file) is value else ""
 
     def _new_file(self, name: str) -> str:
         suffix = ".pt" if self._facts.is_torch else ".npy"
@@ -225,6 +242,7 @@ class StepTensors:
         if self._facts.checksums:
             said.append(f'"md5": "{value.checksum or "00000000"}"')
         if file:
+            self._said.add(file)
             said.append(f'"data_name": {text_of(file)}')
         return Written("{\n " + ",\n ".join(said) + "\n}")
 
@@ -253,6 +271,7 @@ def _sliced(array: np.ndarray, slices: tuple[Mapping[str, int], ...]) -> np.ndar
 
 def _link(file: Path, path: Path) -> None:
     """Have a file under another name too, copied where the file system has no such names."""
+    path.unlink(missing_ok=True)  # to copy into it would write all that it is linked to
     try:
         os.link(file, path)
     except OSError:

@@ -22,6 +22,10 @@ class Tensor(NamedTuple):
     requires_grad: bool | None
 
 
+class Plain(dict[str, Any]):
+    """What the json says of something that is no tensor."""
+
+
 class Trees:
     """Makes of arguments and results lists, tables and `Tensor` places; see `capture.plan.Trees`.
 
@@ -95,8 +99,13 @@ def _parts(value: Any) -> list[tuple[str, str, Any]] | None:
     return None
 
 
-def leaf_of(value: Any) -> Any:
+def leaf_of(value: Any) -> Plain | None:
     """What the json says of something that is no tensor; None for what msprobe passes over."""
+    said = _said_of(value)
+    return None if said is None else Plain(said)
+
+
+def _said_of(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     kind = type(value).__name__
@@ -133,7 +142,7 @@ def tensors_in(tree: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:
     """The tensors of a tree with their dotted places, which end the names of their files."""
     if isinstance(tree, Tensor):
         yield place, tree
-    elif isinstance(tree, Mapping):
+    elif isinstance(tree, Mapping) and not isinstance(tree, Plain):
         for key, part in tree.items():
             yield from tensors_in(part, f"{place}.{key}" if place else key)
     elif isinstance(tree, list):
@@ -146,6 +155,8 @@ def mapped(tree: Any, change: Callable[[str, Tensor], Any], place: str = "") -> 
     below = functools.partial(_below, place)
     if isinstance(tree, Tensor):
         return change(place, tree)
+    if isinstance(tree, Plain):
+        return tree
     if isinstance(tree, Mapping):
         return {key: mapped(part, change, below(key)) for key, part in tree.items()}
     if isinstance(tree, list):

@@ -17,7 +17,7 @@ from troubleshooter_nb.compat.msprobe.indented import indented
 from troubleshooter_nb.compat.msprobe.operators import harmless_operators
 from troubleshooter_nb.compat.msprobe.selection import EVERYTHING, Selection, Wanted
 from troubleshooter_nb.compat.msprobe.tensors import StepTensors, TensorFacts
-from troubleshooter_nb.compat.msprobe.trees import Tensor, mapped, tensors_in
+from troubleshooter_nb.compat.msprobe.trees import Plain, Tensor, mapped, tensors_in
 from troubleshooter_nb.errors import WriteError
 from troubleshooter_nb.formats.msprobe_layout import CONSTRUCT, DOCUMENTS, STACK
 from troubleshooter_nb.formats.msprobe_records import frames_of, shared_stacks
@@ -70,7 +70,8 @@ class _Call:
     kind: str
     path: str
     parent: _Call | None
-    is_written: bool
+    is_wanted: bool = True  # unless the configuration leaves it and its backward call out
+    is_written: bool = True
     args: list[Any] = field(default_factory=list)
     keywords: dict[str, Any] = field(default_factory=dict)
     inputs: _Numbers = field(default_factory=dict)
@@ -80,6 +81,7 @@ class _Call:
     arrived: dict[str, int] = field(default_factory=dict)
     given: dict[str, int] = field(default_factory=dict)
     with_gradient: bool = True  # of a save point
+    gradient: str = ""  # what its entry is called
 
     @cached_property
     def name(self) -> str:
@@ -145,6 +147,14 @@ class StepWriter:
         self.saves_gradient = True  # of the save point that comes next
 
     @property
+    def in_vain(self) -> list[str]:
+        """Names of some calls, if there were any, but names and scope ask for none of them."""
+        is_asked = self._sought.wanted.is_all or self._sought.overflows or self._data
+        if is_asked or self._saved or self._sought.task == "structure":
+            return []
+        return [call.name for call in self._calls.values() if call.is_wanted][:3]
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
         return not (self._calls or self._data or self._saved)
@@ -186,7 +196,8 @@ class StepWriter:
         self._calls[call.number] = call
         if call.kind == "module":
             self._calls_of[call.path].append(call)
-        call.is_written = self._is_asked(call)
+        call.is_wanted = self._is_wanted(call)
+        call.is_written = self._is_asked(call) and call.is_wanted
         call.args, call.keywords = event.get("tree", ([], {}))
         call.inputs = {slot: one["value"] for slot, one in event["args"] if "value" in one}
         if self._stacks.get(event.get("stack", -1)):
@@ -211,24 +222,27 @@ class StepWriter:
             prefix, _, name = path.partition(".")
             parts = MsprobeCall(prefix, name, layer, "forward", visit)
         parent = self._calls.get(event["parent"]) if event.get("parent") is not None else None
-        return _Call(event["call"], parts, kind, path, parent, is_written=True)
+        return _Call(event["call"], parts, kind, path, parent)
+
+    def _is_wanted(self, call: _Call) -> bool:
+        """Whether the level has such calls, and the list the operator."""
+        if call.kind == "module" and self._sought.level == "L1":
+            return False
+        has_own_choice = not self._sought.wanted.is_all
+        is_harmless = call.path in harmless_operators(self._sought.facts.framework)
+        return has_own_choice or not (self._sought.leaves_out_harmless and is_harmless)
 
     def _is_asked(self, call: _Call) -> bool:
+        """Whether names and scope ask for a call that begins."""
         if call.kind == "debug":
             call.with_gradient = self.saves_gradient
             return True
-        if call.kind == "module" and self._sought.level == "L1":
-            return False
         around = []
         outer = call.parent
         while outer is not None:
             around.append(outer.name)
             outer = outer.parent
-        if not self._selection.begins(call.name, around):
-            return False
-        has_own_choice = not self._sought.wanted.is_all
-        is_harmless = call.path in harmless_operators(self._sought.facts.framework)
-        return has_own_choice or not (self._sought.leaves_out_harmless and is_harmless)
+        return self._selection.begins(call.name, around)
 
     def _stores(self, call: _Call) -> bool:
         """Whether the tensors of a call are written now; of those that may overflow, later."""
@@ -354,8 +368,8 @@ class StepWriter:
             self._list_backward(call, sections)
 
     def _is_asked_backward(self, call: _Call) -> bool:
-        is_wanted = self._selection.backward(call.backward, call.name)
-        return call.is_written and is_wanted and "backward" in self._sought.wanted.directions
+        is_named = self._selection.backward(call.backward, call.name)
+        return call.is_wanted and is_named and "backward" in self._sought.wanted.directions
 
     def _list_backward(self, call: _Call, sections: Mapping[str, list[int | None]]) -> None:
         name, is_stored = call.backward, self._is_stored(call)
@@ -398,15 +412,16 @@ class StepWriter:
         if call is not None and "." not in event["slot"] and event["slot"].isdecimal():
             call.given[event["slot"]] = event["value"]
             self._note_backward(call)
-            self._store_part(call, "output", call.args, event["slot"], event["value"])
+            self._store_part(
+                call, "output", self._given_places(call), event["slot"], event["value"]
+            )
 
     def _store_part(self, call: _Call, section: str, tree: Any, slot: str, number: int) -> None:
         if self._is_module_asked(call) and self._stores(call):
             self._store(call.backward, section, tree, {slot: number})
 
     def _is_module_asked(self, call: _Call) -> bool:
-        is_asked = call.is_written and "backward" in self._sought.wanted.directions
-        return is_asked and self._selection.backward(call.backward, call.name)
+        return self._is_asked_backward(call)
 
     def _note_backward(self, call: _Call) -> None:
         if call.backward not in self._construct:
@@ -436,9 +451,8 @@ class StepWriter:
         name, is_stored = call.backward, self._is_stored(call)
         made: dict[str, Any] = {}
         if "input" in self._sought.wanted.sections:
-            places = _without_flags(_listed(call.output))
-            arrived = self._written(name, "input", places, call.arrived, is_stored)
-            made["input"] = _without_values(arrived)
+            places = _of_gradients(_listed(call.output))
+            made["input"] = self._written(name, "input", places, call.arrived, is_stored)
         if "output" in self._sought.wanted.sections:
             given = self._written(name, "output", self._given_places(call), call.given, is_stored)
             made["output"] = [] if self._leaves_out_given(call) else given
@@ -464,6 +478,10 @@ class StepWriter:
             self._gradients[name] = {}
             self._data[name] = lambda: self._gradient_entry(name, leaves)
 
+    def _is_gradient_asked(self, name: str, call: _Call) -> bool:
+        is_named = self._selection.gradients(name, call.backward, call.name)
+        return call.is_wanted and is_named and "backward" in self._sought.wanted.directions
+
     def _gradient_name(self, path: str, layer: str, turn: int) -> str:
         count = turn if self._sought.facts.generation.counts_gradients else None
         word = self._sought.module_word
@@ -476,16 +494,18 @@ class StepWriter:
             return
         for one in [p for p in reversed(self._pending) if not _is_below(path, p.path)]:
             self._flush(one)
-        if not any(self._is_module_asked(call) for call in self._calls_of[path]):
-            return
         name = self._gradient_name(path, str(event.get("layer", "")), event.get("pass", 0))
+        if not any(self._is_gradient_asked(name, call) for call in self._calls_of[path]):
+            return
+        if self._sought.overflows and not self._may_overflow([event["value"]]):
+            return
         if name not in self._gradients:
             self._gradients[name] = {}
             self._data[name] = lambda: self._gradient_entry(name, [])
         elif self._sought.facts.generation.counts_gradients and not self._sought.facts.is_torch:
             # MindSpore's stand where the last of them came.
             self._data[name] = self._data.pop(name)
-        stores = self._stores_all or self._sought.wanted.stores(name)
+        stores = self._stores_all or self._sought.overflows or self._sought.wanted.stores(name)
         file = self._tensors.store(event["value"], f"{name}.{leaf}") if stores else ""
         self._gradients[name][leaf] = event["value"], file
 
@@ -501,7 +521,10 @@ class StepWriter:
 
     def _save(self, call: _Call) -> None:
         """Give a save point its entries: the value, and the gradient that may come."""
-        gradient = call.name.replace(f".{call.parts.call}.debug", f"_grad.{call.parts.call}.debug")
+        parts = call.parts
+        while call.name in self._saved:  # by the gradient of another name
+            call.parts = replace(parts, call=(call.parts.call or 0) + 1)
+            del call.name
         if self._stores(call):
             self._store(call.name, "", call.output, call.outputs)
         is_stored = self._is_stored(call)
@@ -512,15 +535,18 @@ class StepWriter:
             return
         for slot, number in call.outputs.items():
             self._made_by[number].append((call, slot))
-        self._saved[gradient] = lambda: _without_values(
-            self._written(gradient, "", _without_flags(call.output), call.arrived, is_stored)
+        count = call.parts.call or 0
+        while (gradient := f"{parts.path}_grad.{count}.debug") in self._saved:
+            count += 1
+        call.gradient = gradient
+        self._saved[gradient] = lambda: self._written(
+            gradient, "", _of_gradients(call.output), call.arrived, is_stored
         )
 
     def _take_saved_gradient(self, call: _Call, slot: str, number: int) -> None:
         call.arrived[slot] = number
-        gradient = call.name.replace(f".{call.parts.call}.debug", f"_grad.{call.parts.call}.debug")
         if self._stores(call):
-            self._store(gradient, "", call.output, {slot: number})
+            self._store(call.gradient, "", call.output, {slot: number})
 
     # Overflow
 
@@ -558,8 +584,12 @@ class StepWriter:
         self._flush_pending(None)
         self._tensors.drop_unnamed()
         try:
+            self._tensors.clear()
+            for name in (*DOCUMENTS, STACK, CONSTRUCT):  # of an earlier run
+                (self.folder / name).unlink(missing_ok=True)
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_files()
+            self._tensors.drop_unsaid()
         except OSError as error:
             raise WriteError(
                 Message("debugger.not_written", file=str(self.folder), why=error)
@@ -633,19 +663,15 @@ def _listed(output: Any) -> list[Any]:
     return output if isinstance(output, list) else [output]
 
 
-def _without_flags(tree: Any) -> Any:
-    """A tree whose tensors need no gradient, as gradients do not."""
-    return mapped(tree, lambda _, tensor: Tensor(tensor.slot, False))
-
-
-def _without_values(record: Any) -> Any:
-    """A record of gradients: what is no tensor has none."""
-    if isinstance(record, list):
-        return [_without_values(part) for part in record]
-    if isinstance(record, dict) and "shape" not in record:
-        is_leaf = record.keys() & {"value", "format"} and "type" in record
-        return None if is_leaf else {key: _without_values(part) for key, part in record.items()}
-    return record
+def _of_gradients(tree: Any) -> Any:
+    """A tree of gradients: they need none themselves, and what is no tensor has none."""
+    if isinstance(tree, Tensor):
+        return Tensor(tree.slot, False)
+    if isinstance(tree, list):
+        return [_of_gradients(part) for part in tree]
+    if isinstance(tree, Mapping) and not isinstance(tree, Plain):
+        return {key: _of_gradients(part) for key, part in tree.items()}
+    return None
 
 
 def _numbers_of(slotted: Sequence[Sequence[Any]]) -> list[int | None]:
