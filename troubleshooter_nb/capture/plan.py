@@ -61,6 +61,7 @@ class Plan:
     nested: bool = False  # whether those that another one calls are seen too
     # Of which values, besides those of parameters; "results" are those of modules and marks.
     whole_gradients: Literal["all", "results", "none"] = "all"
+    accumulated: bool = False  # gradients of parameters with what was in them before
     node_gradients: bool = False  # what the graph gives and gets where an operator's result is made
     trees: Trees | None = None
     # Whether the sink has done with the values that it is given when `put` returns, so that they

@@ -743,7 +743,8 @@ class Recorder:
             facts = {**said, "layer": layer.layer}
             self._receive(gradient, site, owned.leaf, facts, owned.name)
 
-        handle = self.adapter.watch_gradient(owned.tensor, receive)
+        plain, whole = self.adapter.watch_gradient, self.adapter.watch_accumulated
+        handle = (whole if self.plan.accumulated else plain)(owned.tensor, receive)
         if handle is not None:
             self._of_parameters.append(handle)
 

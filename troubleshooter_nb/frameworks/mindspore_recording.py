@@ -658,6 +658,9 @@ def watch_gradient(tensor: Any, receive: Callable[[Any], None]) -> Handle | None
     return _Watched(tensor, receive)
 
 
+watch_accumulated = watch_gradient  # no gradient is kept from pass to pass
+
+
 def origin(tensor: Any) -> Any:
     """What made a tensor, as the graph knows it; None before MindSpore 2.10."""
     return mindspore_graph.origin_of(tensor)

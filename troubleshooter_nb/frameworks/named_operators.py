@@ -103,6 +103,11 @@ def watch_named(operators: Iterable[NamedOperator], nested: bool, begin: Begin, 
     return watch
 
 
+def is_found(operator: NamedOperator) -> bool:
+    """Whether there is such a function in what is imported."""
+    return _holder_of(operator) is not None
+
+
 def _holder_of(operator: NamedOperator) -> tuple[Any, str] | None:
     """The object that has a function, and the name therein; None where there is none."""
     module, holder = operator.home, operator.holder

@@ -231,6 +231,12 @@ class Recording(Protocol):
         The gradient is the total of the value. None if no gradient can come.
         """
 
+    def watch_accumulated(self, parameter: Any, receive: Callable[[Any], None]) -> Handle | None:
+        """As `watch_gradient`, with the sum of a parameter's gradients since it was cleared.
+
+        Where the framework keeps none, the gradient alone.
+        """
+
     def watch_node(
         self,
         origins: Sequence[tuple[str, Any]],

@@ -654,6 +654,18 @@ def watch_gradient(tensor: torch.Tensor, receive: Callable[[Any], None]) -> Hand
     return handle
 
 
+def watch_accumulated(parameter: torch.Tensor, receive: Callable[[Any], None]) -> Handle | None:
+    """Have `receive` called with what is in ``.grad`` after each backward pass."""
+    if not parameter.requires_grad or not parameter.is_leaf:
+        return watch_gradient(parameter, receive)
+
+    def hook(changed: torch.Tensor) -> None:
+        receive(changed.grad)
+
+    handle: Handle = parameter.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+    return handle
+
+
 def _is_cut_off(tensor: torch.Tensor) -> bool:
     """Whether it is a view that was written in a way that leaves it no gradient.
 

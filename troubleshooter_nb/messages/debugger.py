@@ -32,6 +32,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "rank_alone": ("rank {ranks} is asked for, but this run has one process: it is taken as rank 0", "要求采集 rank {ranks}，但本次运行只有一个进程：将其视为 rank 0"),
     "missing": ("not everything was seen: {what}", "并非全部都能看到：{what}"),
     "ops_file": ("{file} is no list of operators by module: {why}", "{file} 不是按模块列出的算子清单：{why}"),
+    "ops_unknown": ("{module} has no function {name} here; modules of one's own are imported before start()", "这里的 {module} 没有函数 {name}；自己的模块须在 start() 之前导入"),
     "instead_of_record": ("use troubleshooter_nb.record", "请使用 troubleshooter_nb.record"),
     "instead_of_names": ("use troubleshooter_nb.record(net, names=...)", "请使用 troubleshooter_nb.record(net, names=...)"),
     "instead_of_watch": ("use troubleshooter_nb.watch_overflow, or task 'overflow_check'", "请使用 troubleshooter_nb.watch_overflow，或任务 'overflow_check'"),

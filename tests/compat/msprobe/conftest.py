@@ -33,9 +33,9 @@ def no_debugger():
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """Runs a script in this process: ``run(script, *args, generation=...)``."""
+    """Runs a script in this process, with modules from a folder `beside` it."""
 
-    def run(script, *args, generation=None):
+    def run(script, *args, generation=None, beside=None):
         package = types.ModuleType("msprobe")
         monkeypatch.setitem(sys.modules, "msprobe", package)
         monkeypatch.setitem(sys.modules, "msprobe.pytorch", _Late("pytorch"))
@@ -43,7 +43,7 @@ def run(monkeypatch, tmp_path):
         if generation:
             monkeypatch.setenv("TNB_MSPROBE_GENERATION", generation)
         monkeypatch.setattr(sys, "argv", [str(script), *map(str, args)])
-        monkeypatch.setattr(sys, "path", [str(script.parent), *sys.path])
+        monkeypatch.setattr(sys, "path", [str(beside or script.parent), *sys.path])
         monkeypatch.chdir(tmp_path)
         for name in ("nets_common", "nets_torch", "nets_ms", "s003_nets"):
             monkeypatch.delitem(sys.modules, name, raising=False)

@@ -48,6 +48,13 @@ NOISE = "Tensor.view_as."
 # Modules of which the old hooks lose the backward pass.
 MORE = {
     "s_L0_tensor": {"Module.inner.Inner.backward.0", "Module.relu_.ReLU.backward.0"},
+    **{
+        name: {"Module.act.ReLU.backward.0", "Module.norm.BatchNorm1d.backward.0"}
+        for name in (
+            *("second_mix_statistics", "second_L0_tensor"),
+            *("second_mix_tensor", "second_L0_statistics"),
+        )
+    },
 }
 # Cells that differ on purpose, as the beginnings of their paths: a device that was given as a text
 # is one; a layer's running statistics are those that its call found; a dict has its gradients;
@@ -58,8 +65,32 @@ _MOVING = [
     for name in ("moving_mean", "moving_variance")
 ]
 _SCRATCH = [("Primitive.bn_train.BatchNorm.0.forward", "output", n) for n in (1, 2, 3, 4)]
+# What is written in place is as it was before; a tensor that is given twice has one gradient, and
+# a result that is used inside too has its whole one; attention has the parameters of its output.
+# A convolution's bias before a normalisation has a gradient of rounding alone.
+_ATTEND = "Module.attend.MultiheadAttention"
+_SECOND = [
+    (f"{_ATTEND}.forward.0", "parameters", "out_proj.weight"),
+    (f"{_ATTEND}.forward.0", "parameters", "out_proj.bias"),
+    *(
+        (f"{_ATTEND}.parameters_grad{count}", f"out_proj.{leaf}")
+        for count in ("", ".0")
+        for leaf in ("weight", "bias")
+    ),
+    *((f"{_ATTEND}.backward.0", "output", place) for place in (0, 1)),
+    ("Module.gate.Gate.backward.0", "input", 1),
+    ("Module.conv.Conv1d.parameters_grad", "bias"),
+    ("Module.conv.Conv1d.parameters_grad.0", "bias"),
+    ("Functional.conv1d.0.backward", "output", 2),
+    ("Functional.relu.0.backward", "output", 0),
+]
+_LATE = [*_SECOND, ("Module.act.ReLU.forward.0", "input_args", 0)]
 _LOSS = [("Functional.cross_entropy.0.forward", "output", 0, "md5")]
 CELLS = {
+    "second_mix_statistics": _LATE,
+    "second_L0_tensor": _LATE,
+    "second_mix_tensor": _SECOND,
+    "second_L0_statistics": _SECOND,
     "m_mlp_L1_md5": _LOSS,
     "m_mlp_mix_md5": _LOSS,
     "m_tfr_L0_jsononly": [

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.compat.msprobe.conftest import SNIPPETS, dumps_in
+from tests.compat.msprobe.conftest import SNIPPETS, dumps_in, expected_of
+from tests.compat.msprobe.held import hold, hold_files
 
 TORCH = pytest.param("torch", marks=pytest.mark.torch)
 MINDSPORE = pytest.param("mindspore", marks=pytest.mark.mindspore)
@@ -21,6 +22,32 @@ def script(run):
         return run(SNIPPETS / f"{name}.py", *args, generation=generation)
 
     return script
+
+
+SECOND = [
+    ("v8_3_3", "8.3", "mix", "statistics"),
+    ("v8_3_3", "8.3", "L0", "tensor"),
+    ("v26_2_0", "26.2", "mix", "tensor"),
+    ("v26_2_0", "26.2", "L0", "statistics"),
+    ("v1_2_2", "1.2", "L1", "md5"),
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("release", "generation", "level", "task"), SECOND)
+def test_a_net_of_another_kind(release, generation, level, task, run, tmp_path):
+    args = (tmp_path, "--level", level, "--task", task)
+    beside = SNIPPETS.with_name("s003_second")
+    run(SNIPPETS / "s003_debugger.py", *args, generation=generation, beside=beside)
+    ours = dumps_in(tmp_path / "dump")
+    expected = expected_of(release, f"second_{level}_{task}")
+    assert len(ours) == 3
+    hold(f"second_{level}_{task}", {step: ours[step] for step in expected}, expected)
+    hold_files(ours, tmp_path / "dump")
+    if level == "mix":  # the old tool has the gradient before the mask of the ReLU here
+        data = ours[next(iter(expected))]["dump"]["data"]
+        given = data["Functional.relu.0.backward"]["output"][0]
+        assert given["Norm"] == data["Functional.batch_norm.0.backward"]["input"][0]["Norm"]
 
 
 def listing(name):

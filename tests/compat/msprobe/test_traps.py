@@ -189,6 +189,31 @@ def test_a_result_with_keys_of_a_record_has_its_gradients(debugger, torch, tmp_p
 
 
 @pytest.mark.torch
+def test_gradients_of_results_are_a_plain_list(debugger, torch, tmp_path):
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            return None, x * 2, (x * 3, 4, [x * 5])
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            _, one, (other, _, (last,)) = self.inner(x)
+            return (one + 10 * other + 100 * last).sum()
+
+    made = debugger("tensor", level="L0")
+    made.start(net := Net())
+    net(torch.ones(2, requires_grad=True)).backward()
+    made.stop()
+    made.step()
+    arrived = data_of(tmp_path)["Module.inner.Inner.backward.0"]["input"]
+    assert [one["Max"] for one in arrived] == [1.0, 10.0, 100.0]
+    assert arrived[2]["data_name"] == "Module.inner.Inner.backward.0.input.2.pt"
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize("level", ["L1", "mix"])
 def test_transforms_of_functions_work_inside_the_window(level, debugger, net, torch):
     made = debugger("statistics", level=level)

@@ -454,6 +454,7 @@ class Session:
             operator_names=self._operators(),
             whole_gradients="none" if level == "L1" else "results",
             node_gradients=level in ("L1", "mix"),
+            accumulated=self.generation.counts_gradients,
             trees=Trees(recording.is_tensor, self.framework.name == "pytorch"),
             keeps_all=True,
         )

@@ -25,7 +25,8 @@ class Generation:
         Whether the folder of a run of one process is ``proc<pid>``, else ``rank``.
     counts_gradients : bool
         Whether parameter gradients have a number, and stand where they arrive; else they stand
-        behind the first call of their layer, from the start.
+        behind the first call of their layer, from the start. The former are what ``.grad`` of
+        torch holds afterwards, the latter what one backward pass gave.
     shares_stacks : bool
         Whether calls with one stack share a record.
     says_recompute : bool

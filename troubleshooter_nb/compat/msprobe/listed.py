@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from troubleshooter_nb.errors import FormatError, PathNotFoundError
-from troubleshooter_nb.frameworks.named_operators import NamedOperator
+from troubleshooter_nb.frameworks.named_operators import NamedOperator, is_found
 from troubleshooter_nb.frameworks.recording import ApiCall
 from troubleshooter_nb.messages import Foreign, Message
 
@@ -54,11 +54,16 @@ def changed_operators(file: Path | None) -> Change:
             left_out = {name[1:] for name in names if name.startswith("-")}
             kept = [one for one in kept if one.home != module or one.name not in left_out]
             known = {one.name for one in kept if one.home == module}
-            kept += [
+            added = [
                 NamedOperator(module, name, ApiCall(f"{prefix}.{name.rpartition('.')[2]}"))
                 for name in names
                 if not name.startswith("-") and name not in known
             ]
+            for one in added:
+                if not is_found(one):
+                    why = Message("debugger.ops_unknown", name=one.name, module=module)
+                    raise FormatError(Message("debugger.ops_file", file=file.name, why=why))
+            kept += added
         return kept
 
     return change

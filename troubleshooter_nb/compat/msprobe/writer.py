@@ -404,7 +404,7 @@ class StepWriter:
             self._note_backward(call)
             if not call.waits:
                 self._flush(call)
-            self._store_part(call, "input", _listed(call.output), slot, event["value"])
+            self._store_part(call, "input", self._arrived_places(call), slot, event["value"])
 
     def _take_own(self, event: Event) -> None:
         """What a call of a module adds to the gradient of an argument."""
@@ -451,12 +451,22 @@ class StepWriter:
         name, is_stored = call.backward, self._is_stored(call)
         made: dict[str, Any] = {}
         if "input" in self._sought.wanted.sections:
-            places = _of_gradients(_listed(call.output))
+            places = self._arrived_places(call)
             made["input"] = self._written(name, "input", places, call.arrived, is_stored)
         if "output" in self._sought.wanted.sections:
             given = self._written(name, "output", self._given_places(call), call.given, is_stored)
             made["output"] = [] if self._leaves_out_given(call) else given
         return made
+
+    def _arrived_places(self, call: _Call) -> Any:
+        """Places of what a module's results get; those of torch are tensors alone, however nested.
+
+        A table keeps its keys.
+        """
+        if self._sought.facts.is_torch and not isinstance(call.output, Mapping):
+            tensors = tensors_in(_listed(call.output))
+            return [Tensor(tensor.slot, False) for _, tensor in tensors]
+        return _of_gradients(_listed(call.output))
 
     def _given_places(self, call: _Call) -> list[Any]:
         """Places of what a call gives its arguments; those of MindSpore are tensors alone."""
