@@ -7,8 +7,8 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,7 +31,7 @@ _UNTYPED = (
 )
 _TOP = "archive/"
 _ALIGNMENT = 64  # bytes, as torch does it, so that a map of the file can be used as it is
-_SMALL = 1 << 20  # bytes that are written before a thread has begun
+_SMALL = 4 << 20  # bytes that are copied and written before a thread has begun
 _LARGE = 0xFFFFFFFF  # what 32 bits hold, and in a zip the mark of a number that needs more
 _MOST_MEMBERS = 0xFFFF
 _DATE = 0x21  # 1 January 1980: the same values give the same file
@@ -79,17 +79,23 @@ def _write(path: Path, pickle: bytes, items: Sequence[Item]) -> None:
 
 def _write_into(stream: BinaryIO, pickle: bytes, items: Sequence[Item]) -> None:
     size = sum(math.prod(item.shape) * item.dtype.itemsize for item in items)
+    if size <= _SMALL:
+        whole = BytesIO()  # to go back in it costs nothing
+        _fill(_Archive(whole, None), pickle, items)
+        stream.write(whole.getbuffer())
+        return
     # The checksum of a block takes as long as writing it; both let other threads run.
-    thread: AbstractContextManager[Executor | None]
-    thread = ThreadPoolExecutor(1) if size > _SMALL else nullcontext()
-    with thread as beside:
-        archive = _Archive(stream, beside)
-        archive.add("data.pkl", pickle)
-        archive.add("byteorder", b"little")
-        for number, item in enumerate(items):
-            archive.add_values(f"data/{number}", item)
-        archive.add("version", b"3\n")
-        archive.finish()
+    with ThreadPoolExecutor(1) as beside:
+        _fill(_Archive(stream, beside), pickle, items)
+
+
+def _fill(archive: _Archive, pickle: bytes, items: Sequence[Item]) -> None:
+    archive.add("data.pkl", pickle)
+    archive.add("byteorder", b"little")
+    for number, item in enumerate(items):
+        archive.add_values(f"data/{number}", item)
+    archive.add("version", b"3\n")
+    archive.finish()
 
 
 def _pickle(items: Sequence[Item]) -> Iterator[bytes]:
