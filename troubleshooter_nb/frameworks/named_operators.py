@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from troubleshooter_nb.frameworks.recording import ApiCall
@@ -44,7 +44,7 @@ _local = _Local()
 # By thread, the calls that were told of and run; each thread writes its own.
 _running: dict[int, int] = {}
 # By the id of what stands in front, those who are in place, or were and lie below another one.
-_fronts: dict[int, _Function] = {}
+_fronts: dict[int, InFront] = {}
 
 
 def running() -> int:
@@ -185,29 +185,34 @@ class Watch:
                 self._put()
 
 
-class _Function:
-    """A function of a module or class that tells of its calls."""
+class InFront:
+    """What stands in front of a function of a module or class for a while."""
 
-    def __init__(self, holder: Any, name: str, operator: NamedOperator, watch: Watch) -> None:
+    def __init__(self, holder: Any, name: str) -> None:
         self._holder, self._name = holder, name
-        self._operator, self._watch = operator, watch
         self._own: Any = None
         self._front: Any = None
         self._told: Any = None  # what the front stands for
         self._is_put = False
 
+    def made(self, function: Any) -> Any:
+        """What stands in front of a function."""
+        raise NotImplementedError
+
     def put(self) -> None:
+        """Put it in front of the function that is there."""
         function = getattr(self._holder, self._name, None)
         if self._front is None or function is not self._told:
             # Made when it is first put, and anew where another function has come since.
             self._own = vars(self._holder).get(self._name)
-            told = front(function, self._operator.call, self._watch)
-            self._front = staticmethod(told) if isinstance(self._own, staticmethod) else told
+            made = self.made(function)
+            self._front = staticmethod(made) if isinstance(self._own, staticmethod) else made
             self._told = function
         self._is_put, _fronts[id(self._front)] = True, self
         setattr(self._holder, self._name, self._front)
 
     def restore(self) -> None:
+        """Have what was there before, or what comes to be there once others have left."""
         self._is_put = False
         # Unless somebody else has put something in front since.
         if vars(self._holder).get(self._name) is not self._front:
@@ -222,6 +227,37 @@ class _Function:
             delattr(self._holder, self._name)
         else:
             setattr(self._holder, self._name, self._own)
+
+
+class _Function(InFront):
+    """A function that tells of its calls."""
+
+    def __init__(self, holder: Any, name: str, operator: NamedOperator, watch: Watch) -> None:
+        super().__init__(holder, name)
+        self._operator, self._watch = operator, watch
+
+    def made(self, function: Any) -> Any:
+        return front(function, self._operator.call, self._watch)
+
+
+class Within(InFront):
+    """A function that runs in a context, a new one for each call."""
+
+    def __init__(
+        self, holder: Any, name: str, context: Callable[[], AbstractContextManager[Any]]
+    ) -> None:
+        super().__init__(holder, name)
+        self._context = context
+
+    def made(self, function: Any) -> Any:
+        """The function, in the context."""
+
+        @functools.wraps(function)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self._context():
+                return function(*args, **kwargs)
+
+        return within
 
 
 def front(function: Any, call: ApiCall, watch: Watch) -> Any:

@@ -425,31 +425,14 @@ def watch_named(
     begin: Callable[[ApiCall, tuple[Any, ...], Mapping[str, Any]], Any],
     end: Callable[[Any, Any, bool], Any],
 ) -> Watch:
-    """See `named_operators.watch_named`; what prints a tensor is not told of."""
+    """See `named_operators.watch_named`; what prints a tensor is not told of.
+
+    What is scripted meanwhile is compiled as if nobody watched: the compiler reads the functions.
+    """
     watch = named_operators.watch_named(operators, nested, begin, end)
-    watch.add(_Printing())
+    watch.add(named_operators.Within(torch._tensor_str, "_str", named_operators.silent))
+    watch.add(named_operators.Within(torch.jit, "script", watch.suspended))
     return watch
-
-
-class _Printing:
-    """Has what torch computes to print a tensor not told of."""
-
-    def __init__(self) -> None:
-        own: Any = torch._tensor_str._str
-        self._own = own
-
-        def printed(*args: Any, **kwargs: Any) -> Any:
-            with named_operators.silent():
-                return own(*args, **kwargs)
-
-        self._front = printed
-
-    def put(self) -> None:
-        torch._tensor_str._str = self._front
-
-    def restore(self) -> None:
-        if torch._tensor_str._str is self._front:
-            torch._tensor_str._str = self._own
 
 
 def watch_optimizers(enter: Callable[[], None], leave: Callable[[], None]) -> list[Handle]:
@@ -706,11 +689,11 @@ def origin(tensor: torch.Tensor) -> Any:
         return None
     if tensor.grad_fn is not None:
         return tensor.grad_fn, tensor.output_nr
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # it has no node to accumulate in
-        return None
     with torch.enable_grad():
-        edge = torch.autograd.graph.get_gradient_edge(tensor)
-    return edge.node, edge.output_nr
+        node = tensor.view_as(tensor).grad_fn
+    if node is None:  # inside torch.func, which has graphs of its own
+        return None
+    return node.next_functions[0]
 
 
 def watch_own_parts(

@@ -1,6 +1,7 @@
 """What a dump must not say: values of another call, run or name, or nothing at all in silence."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -213,12 +214,24 @@ def test_gradients_of_results_are_a_plain_list(debugger, torch, tmp_path):
     assert arrived[2]["data_name"] == "Module.inner.Inner.backward.0.input.2.pt"
 
 
+TRANSFORMS = {
+    "grad": lambda func: func.grad(lambda x: func.sin(x).sum()),
+    "jacobian": lambda func: lambda x: func.jacrev(func.sin)(x).diagonal(),
+    "pushed": lambda func: lambda x: func.jvp(func.sin, (x,), (func.ones,))[1],
+    "mapped": lambda func: func.vmap(func.grad(func.sin)),
+}
+
+
 @pytest.mark.torch
+@pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("level", ["L1", "mix"])
-def test_transforms_of_functions_work_inside_the_window(level, debugger, net, torch):
+def test_transforms_of_functions_work_inside_the_window(level, transform, debugger, net, torch):
+    func, linear = SimpleNamespace(**vars(torch.func)), net[0]
+    func.sin = lambda x: torch.sin(x + 0 * linear.weight[0, 0])
+    func.ones = torch.ones(3)
     made = debugger("statistics", level=level)
     made.start(net)
-    given = torch.func.grad(lambda x: torch.sin(x).sum())(torch.zeros(3))
+    given = TRANSFORMS[transform](func)(torch.zeros(3))
     made.stop()
     with pytest.warns(TroubleshooterWarning, match="no values"):
         made.step()

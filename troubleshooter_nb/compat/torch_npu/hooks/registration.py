@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable
 from os import PathLike
-from types import TracebackType
 from typing import Any, NoReturn
 
 from troubleshooter_nb import frameworks
@@ -78,12 +77,7 @@ class Hooks:
     def __enter__(self) -> Hooks:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.remove()
 
     def __repr__(self) -> str:
