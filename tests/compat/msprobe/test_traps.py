@@ -39,6 +39,24 @@ def test_a_folder_that_is_used_again_holds_the_last_run_alone(debugger, torch, t
 
 
 @pytest.mark.torch
+def test_save_points_and_calls_of_two_runs_lie_side_by_side(debugger, net, torch, tmp_path):
+    def saved():
+        made = debugger("tensor", level="debug")
+        made.save(torch.ones(2), "t")
+        made.step()
+
+    learn(debugger("tensor"), net, torch)
+    place = tmp_path / "dump" / "step0" / "rank"
+    of_calls = {*place.iterdir(), *place.joinpath("dump_tensor_data").iterdir()}
+    saved()
+    of_saves = {place / "debug.json", place / "dump_tensor_data" / "t.0.debug.pt"}
+    for again in (saved, lambda: learn(debugger("tensor", data_mode=[]), net, torch)):
+        found = {*place.iterdir(), *place.joinpath("dump_tensor_data").iterdir()}
+        assert found == of_calls | of_saves
+        again()
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_infinities_of_any_shape_are_told_and_kept(task, debugger, torch, tmp_path):
     made = debugger(task, level="L1")

@@ -74,10 +74,12 @@ class StepTensors:
     folder : Path
         Of the step and rank; its folder of tensors is made with the first file.
     facts : TensorFacts
+    saves : bool
+        Whether these are save points alone, which lie beside calls of another run.
     """
 
-    def __init__(self, folder: Path, facts: TensorFacts) -> None:
-        self.folder = folder / FOLDER
+    def __init__(self, folder: Path, facts: TensorFacts, *, saves: bool = False) -> None:
+        self.folder, self._saves = folder / FOLDER, saves
         self._facts = facts
         self._values: dict[int, _Value] = {}
         self._files: dict[str, str] = {}  # by the names they were asked for
@@ -138,11 +140,12 @@ class StepTensors:
         write_pth_tensor_into(stream, item)
 
     def clear(self) -> None:
-        """Take away what an earlier run left in the folder; nothing once this one has written."""
+        """Take away what an earlier run of this kind left; nothing once this one has written."""
         if self._has_folder:
             return
         for left in self.folder.glob("*"):
-            if left.suffix in (".pt", ".npy"):
+            is_save = ".debug." in left.name
+            if left.suffix in (".pt", ".npy") and is_save is self._saves:
                 left.unlink()
 
     def drop_unsaid(self) -> None:

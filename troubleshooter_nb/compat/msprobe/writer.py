@@ -123,7 +123,8 @@ class StepWriter:
         self, folder: Path, sought: Sought, stacks: dict[int, str], forget: Callable[[], None]
     ) -> None:
         self.folder, self._sought, self._forget = folder, sought, forget
-        self._tensors = StepTensors(folder, sought.facts)
+        is_debug = sought.level == "debug"
+        self._tensors = StepTensors(folder, sought.facts, saves=is_debug)
         self._roots = set(sought.roots)
         self._selection = Selection(sought.wanted)
         # Else tensors are stored of some calls, of which it is known when they end.
@@ -595,7 +596,9 @@ class StepWriter:
         self._tensors.drop_unnamed()
         try:
             self._tensors.clear()
-            for name in (*DOCUMENTS, STACK, CONSTRUCT):  # of an earlier run
+            dump, debug = DOCUMENTS
+            own = [debug] if self._sought.level == "debug" else [dump, STACK, CONSTRUCT]
+            for name in own:  # of an earlier run
                 (self.folder / name).unlink(missing_ok=True)
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_files()
