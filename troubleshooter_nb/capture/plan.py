@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from troubleshooter_nb.capture.selection import Choice, Kept
-from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import Compiled
 from troubleshooter_nb.naming import Site
+
+if TYPE_CHECKING:
+    from troubleshooter_nb.frameworks.named_operators import NamedOperator
 
 Level = Literal["module", "api", "both"]
 Event = dict[str, Any]

@@ -34,7 +34,8 @@ SCHEMA = "troubleshooter_nb.series/1"
 _MOST_BYTES = 64 << 20
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)\b"
 # "loss: 2.3", "loss=2.3", "loss 2.3", "loss is 2.3", "Step [20/100]", "iteration 10/ 100".
-_PAIR = re.compile(
+# Compiled when it is first used: it takes 2 % of the import.
+_PAIR = (
     r"(?i)([a-z_][\w./-]*(?: (?:loss|norm|rate|scale))?)"
     r"(?:\s*[:=]\s*|\s+is\s+|\s+)[\[(]?\s*"
     rf"({_NUMBER})(?![\w.])"
@@ -44,9 +45,7 @@ _STEP_NAMES = (
     *("batch", "current_steps"),
 )
 _EPOCH_NAMES = ("epoch", "cur_epoch")
-_MEASURE = re.compile(
-    r"(?i)loss|norm|(?:^|_)lr$|learning_rate|scale|acc|perplexity|ppl|l2|mean|max"
-)
+_MEASURE = r"(?i)loss|norm|(?:^|_)lr$|learning_rate|scale|acc|perplexity|ppl|l2|mean|max"
 _STEP_IN_NAME = re.compile(r"[0-9]{1,18}")
 # MindSpore's ModelCheckpoint: net-3_20.ckpt is epoch 3, step 20 of it.
 _EPOCH_STEP = re.compile(r"(.*)-([0-9]{1,9})_([0-9]{1,9})")
@@ -311,7 +310,7 @@ def _line_records(text: str, notes: list[str]) -> list[Record]:
     for line in text.splitlines():
         # Dictionaries printed by Python have their names in quotes.
         bare = re.sub(r"['\"{},|]", " ", line[:4096])
-        found = {_plain(name): float(number) for name, number in _PAIR.findall(bare)}
+        found = {_plain(name): float(number) for name, number in re.findall(_PAIR, bare)}
         if any(_is_measure(name) for name in found):
             records.append(found)
     return records
@@ -322,7 +321,7 @@ def _plain(name: str) -> str:
 
 
 def _is_measure(name: str) -> bool:
-    return name not in _STEP_NAMES + _EPOCH_NAMES and bool(_MEASURE.search(name))
+    return name not in _STEP_NAMES + _EPOCH_NAMES and bool(re.search(_MEASURE, name))
 
 
 def _series(
