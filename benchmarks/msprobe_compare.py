@@ -50,14 +50,14 @@ def dumped(python: str, recorder: str, level: str, task: str, folder: Path, *cha
     return folder / "dumps"
 
 
-def compared(python: str, target: Path, golden: Path, out: Path) -> list[Row]:
+def compared(python: str, release: str, target: Path, golden: Path, out: Path) -> list[Row]:
     """The rows of ``msprobe compare`` over all steps of two dumps."""
     rows: list[Row] = []
     for step in range(STEPS):
         sides = [side / f"step{step}" for side in (target, golden)]
         place = out / f"step{step}"
         place.mkdir(parents=True)
-        _run([*_command(python, sides, place), "-o", str(place)], cwd=place)
+        _run([*_command(python, release, sides, place), "-o", str(place)], cwd=place)
         found = [*place.rglob("compare_result*.csv"), *place.rglob("compare_result*.xlsx")]
         if len(found) != 1:
             message = f"{len(found)} results in {place}"
@@ -66,9 +66,9 @@ def compared(python: str, target: Path, golden: Path, out: Path) -> list[Row]:
     return rows
 
 
-def _command(python: str, sides: list[Path], place: Path) -> list[str]:
+def _command(python: str, release: str, sides: list[Path], place: Path) -> list[str]:
     own = str(Path(python).absolute().parent / "msprobe")
-    if release_of(python).startswith("26"):
+    if release.startswith("26"):
         return [own, "compare", "-tp", str(sides[0]), "-gp", str(sides[1])]
     target, golden = (next(side.iterdir()) for side in sides)
     said = {
@@ -151,7 +151,7 @@ def judged(python: str, release: str, level: str, task: str, folder: Path) -> Ca
 
     def rows(target: str, golden: str) -> list[Row]:
         out = folder / f"{target}-{golden}"
-        return compared(python, sides[target, "changed"], sides[golden, "plain"], out)
+        return compared(python, release, sides[target, "changed"], sides[golden, "plain"], out)
 
     theirs = rows(MSPROBE, MSPROBE)
     bars = [Bar("rows of msprobe's two dumps", len(theirs), least=1)]

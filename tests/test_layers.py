@@ -20,7 +20,7 @@ ROWS = [
     # layer 0, standard library only: what all others say, and the numbers that they decide by
     ["messages", "thresholds"],
     ["errors"],  # which all others raise
-    ["collector", "history", "naming", "options", "shapes", "table"],
+    ["collector", "history", "naming", "options", "shapes", "table", "tables"],
     ["metrics"],  # layer 1
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered
@@ -36,7 +36,8 @@ ROWS = [
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
-STANDARD_LIBRARY_ONLY = {"collector", "errors", "history", "messages", "options", "thresholds"}
+STANDARD_LIBRARY_ONLY = {"collector", "errors", "history", "messages", "options", "tables"}
+STANDARD_LIBRARY_ONLY |= {"thresholds"}
 # Each framework is imported by the files that are called after it, and by nothing else.
 FENCE = {"torch": "frameworks/torch_*.py", "mindspore": "frameworks/mindspore_*.py"}
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import resources
 from typing import Literal
 
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.tables import rows_of
 
 Agreement = Literal["same", "differs", "random", "none", ""]
 
@@ -142,7 +141,6 @@ def backward_note(left: str, right: str) -> str:
 
 @functools.cache
 def _table() -> tuple[ApiRow, ...]:
-    path = resources.files("troubleshooter_nb").joinpath("tables", "api_names.csv")
     return tuple(
         ApiRow(
             record["torch_op"],
@@ -152,7 +150,7 @@ def _table() -> tuple[ApiRow, ...]:
             _agreement(record["forward"]),
             _agreement(record["backward"]),
         )
-        for record in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+        for record in rows_of("api_names.csv")
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import functools
-from importlib import resources
+
+from troubleshooter_nb.tables import rows_of
 
 # Layers without parameters, which no table of parameters lists. Both frameworks call them so.
 _ACTIVATIONS = frozenset(
@@ -66,8 +66,7 @@ def _is_norm(kind: str) -> bool:
 @functools.cache
 def _kinds() -> dict[str, str]:
     kinds = {name: name for name in _PLAIN} | _OTHER_NAMES
-    path = resources.files("troubleshooter_nb").joinpath("tables", "layer_parameters.csv")
-    for record in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+    for record in rows_of("layer_parameters.csv"):
         torch_kind = _bare(record["torch_layer"])
         kinds.setdefault(torch_kind, torch_kind)
         if record["ms_layer"]:

@@ -6,18 +6,17 @@ and MindSpore 2.10.
 
 from __future__ import annotations
 
-import csv
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from typing import Literal, get_args
 
 import numpy as np
 
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.tables import rows_of
 
 Target = Literal["mindspore.nn", "mindspore.mint", "torch"]
 _TARGETS = [*get_args(Target)]
@@ -202,15 +201,10 @@ def _said(cell: str) -> str:
     return Message(id, name=name) if id.startswith("layers.") else cell
 
 
-def _table(name: str) -> Iterable[dict[str, str]]:
-    path = resources.files("troubleshooter_nb").joinpath("tables", name)
-    return csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-
-
 @functools.cache
 def _rows() -> tuple[_Row, ...]:
     rows = []
-    for record in _table("layer_parameters.csv"):
+    for record in rows_of("layer_parameters.csv"):
         # The settings in parentheses only decide which of its tensors a layer has.
         kind = record["torch_layer"].partition("(")[0]
         leaf = record["torch_param"]
@@ -300,7 +294,7 @@ def _backward(row: _Row) -> Rule | None:
 
 @functools.cache
 def _differences() -> tuple[DefaultDifference, ...]:
-    return tuple(map(_difference, _table("layer_defaults.csv")))
+    return tuple(map(_difference, rows_of("layer_defaults.csv")))
 
 
 def _difference(record: dict[str, str]) -> DefaultDifference:

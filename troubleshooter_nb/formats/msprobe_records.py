@@ -19,7 +19,7 @@ _SECTIONS = {
     **{"input": "input_args", "kwargs": "input_kwargs"},
     **{"output": "output", "parameters": "parameters"},
 }
-_KEYS = {"max": "Max", "min": "Min", "mean": "Mean", "l2": "Norm"}
+FIGURE_KEYS = {"max": "Max", "min": "Min", "mean": "Mean", "l2": "Norm"}
 _SPELLED = {"bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16"}
 _SPELLED |= {"uint32": "UInt32", "uint64": "UInt64"}
 # Values of a type that stand under another key than "value".
@@ -140,10 +140,18 @@ def tensor_leaf(
     **more : str
         ``md5`` and ``data_name``, where there are any.
     """
-    said = {key: _figure(dtype, name, figures.get(name)) for name, key in _KEYS.items()}
-    kind = "torch.Tensor" if framework == TORCH else "mindspore.Tensor"
-    head = {"type": kind, "dtype": dtype_text(dtype, framework), "shape": [*shape]}
+    said = {key: _figure(dtype, name, figures.get(name)) for name, key in FIGURE_KEYS.items()}
+    head = {
+        "type": tensor_type(framework),
+        "dtype": dtype_text(dtype, framework),
+        "shape": [*shape],
+    }
     return head | said | more
+
+
+def tensor_type(framework: str) -> str:
+    """What msprobe calls a tensor; those of MSAdapter are MindSpore's."""
+    return "torch.Tensor" if framework == TORCH else "mindspore.Tensor"
 
 
 def _figure(dtype: str, name: str, value: float | None) -> Any:

@@ -15,6 +15,7 @@ from troubleshooter_nb.frameworks import named_operators
 from troubleshooter_nb.frameworks.named_operators import (
     Begin,
     End,
+    InFront,
     NamedOperator,
     Watch,
     front,
@@ -94,7 +95,7 @@ class _Swapped:
             self.primitive.__class__ = self.own
 
 
-class _Jit:
+class _Jit(InFront):
     """Has jit functions told of, and run as if nobody watched.
 
     The compiler reads the source of the functions that a jit function names, and cannot read what
@@ -102,31 +103,25 @@ class _Jit:
     """
 
     def __init__(self, watch: Watch) -> None:
-        self.own = inner = _JitExecutor.__call__
+        super().__init__(_JitExecutor, "__call__")
+        self._watch = watch
+
+    def made(self, function: Any) -> Any:
+        """What is called in place of an executor's own call."""
 
         def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
             # A method is handed what it is called on.
             of_method = 0 if executor.obj is None else 1
 
             def run(*rest: Any, **kwargs: Any) -> Any:
-                with watch.suspended():
-                    return inner(executor, *args[:of_method], *rest, **kwargs)
+                with self._watch.suspended():
+                    return function(executor, *args[:of_method], *rest, **kwargs)
 
             call = _jit_call(executor)
-            told = run if call is None else front(run, call, watch)
+            told = run if call is None else front(run, call, self._watch)
             return told(*args[of_method:], **kwargs)
 
-        self.front = __call__
-
-    def put(self) -> None:
-        """Put what tells in place."""
-        if vars(_JitExecutor).get("__call__") is self.own:
-            _JitExecutor.__call__ = self.front
-
-    def restore(self) -> None:
-        """Have its own call again, unless somebody else has replaced it since."""
-        if vars(_JitExecutor).get("__call__") is self.front:
-            _JitExecutor.__call__ = self.own
+        return __call__
 
 
 def _jit_call(executor: Any) -> ApiCall | None:

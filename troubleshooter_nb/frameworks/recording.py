@@ -239,8 +239,8 @@ class Recording(Protocol):
 
     def watch_node(
         self,
-        origins: Sequence[tuple[str, Any]],
-        outputs: Sequence[tuple[str, Any]],
+        origins: Slotted,
+        outputs: Slotted,
         receive: Callable[[Slotted, Slotted], None],
     ) -> Handle | None:
         """Have ``receive(given, arrived)`` called when a backward pass ran an operator's call.

@@ -206,12 +206,9 @@ def _section(content: Any, task: str) -> Mapping[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ArgumentError(Message("debugger.config_broken", file=task, why=_no_object()))
+        why = Message("debugger.no_object")
+        raise ArgumentError(Message("debugger.config_broken", file=task, why=why))
     return content
-
-
-def _no_object() -> Message:
-    return Message("debugger.no_object")
 
 
 def _refuse_others(content: Mapping[str, Any], known: tuple[str, ...]) -> None:

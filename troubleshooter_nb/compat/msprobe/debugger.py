@@ -33,6 +33,8 @@ from troubleshooter_nb.frameworks import require
 from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import ApiCall
 from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.options import get_options
+from troubleshooter_nb.render.missing_words import MissingRow, what_of
 
 _WITH_MODULES = ("L0", "mix")
 _LEVELS = {"L0": "module", "L1": "api", "mix": "both", "debug": "module"}
@@ -398,10 +400,7 @@ class Session:
             self._warn("no_backward", Message("debugger.no_backward", **facts))
         kinds = sorted({kind for kind, _ in recorder.missing} & _TOLD)
         for kind in kinds:
-            from troubleshooter_nb.render.missing_words import what_of
-
-            where = [place for one, place in recorder.missing if one == kind]
-            what = what_of_kind(kind, where, what_of)
+            what = _what_of_kind(kind, [place for one, place in recorder.missing if one == kind])
             self._warn(f"missing {kind}", Message("debugger.missing", what=what))
 
     def _warn(self, key: str, text: Message) -> None:
@@ -501,13 +500,10 @@ _TOLD = {
 }
 
 
-def what_of_kind(kind: str, where: Sequence[str], what_of: Any) -> str:
+def _what_of_kind(kind: str, where: Sequence[str]) -> str:
     """The sentence of what is missing of a kind."""
-    from troubleshooter_nb.options import get_options
-    from troubleshooter_nb.render.missing_words import MissingRow
-
     row = MissingRow(kind, tuple(where), len(where), "")
-    return str(what_of(row, str(get_options()["language"])))
+    return what_of(row, str(get_options()["language"]))
 
 
 def _is_root(path: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.capture.values import crc32_of
 from troubleshooter_nb.compat.msprobe.generations import Generation
 from troubleshooter_nb.metrics.floats import computable, dtype_from_token
 
@@ -95,5 +95,4 @@ def checksum_of(array: np.ndarray, widens_bfloat16: bool) -> str:
     """The CRC-32 that msprobe calls md5, eight hexadecimal digits."""
     if widens_bfloat16 and array.dtype.name == "bfloat16":
         array = computable(array)
-    plain = np.ascontiguousarray(array).reshape(-1)
-    return f"{zlib.crc32(plain.view(np.uint8).data) if array.size else 0:08x}"
+    return f"{crc32_of(array):08x}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 from troubleshooter_nb.compat.msprobe.generations import Generation
 from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import ApiCall
+from troubleshooter_nb.tables import rows_of
 
 # Where the functions of each list of msprobe are found.
 _HOMES = {
@@ -40,19 +39,17 @@ class _Row(NamedTuple):
 
 @cache
 def _rows(framework: str) -> tuple[_Row, ...]:
-    path = resources.files("troubleshooter_nb").joinpath("tables", "msprobe_ops.csv")
-    with path.open(encoding="utf-8") as lines:
-        return tuple(
-            _Row(
-                _HOMES[framework, row["list"]],
-                row["name"],
-                row["category"],
-                row["releases"],
-                bool(row["harmless"]),
-            )
-            for row in csv.DictReader(lines)
-            if row["framework"] == framework
+    return tuple(
+        _Row(
+            _HOMES[framework, row["list"]],
+            row["name"],
+            row["category"],
+            row["releases"],
+            bool(row["harmless"]),
         )
+        for row in rows_of("msprobe_ops.csv")
+        if row["framework"] == framework
+    )
 
 
 @cache

@@ -18,7 +18,7 @@ from troubleshooter_nb.compat.msprobe.generations import Generation
 from troubleshooter_nb.compat.msprobe.indented import Written, indented, text_of
 from troubleshooter_nb.errors import WriteError
 from troubleshooter_nb.formats.checkpoint import Item
-from troubleshooter_nb.formats.msprobe_records import dtype_text
+from troubleshooter_nb.formats.msprobe_records import FIGURE_KEYS, dtype_text, tensor_type
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy_into
@@ -28,8 +28,6 @@ from troubleshooter_nb.formats.record_layout import figures_of as said_figures
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.sketches import statistics_of
-
-_KEYS = {"max": "Max", "min": "Min", "mean": "Mean", "l2": "Norm"}
 
 
 @dataclass(frozen=True)
@@ -254,11 +252,13 @@ class StepTensors:
         framework, is_torch = self._facts.framework, self._facts.is_torch
         count, generation = math.prod(value.shape), self._facts.generation
         figures = figures_of(value.statistics, value.dtype, count, is_torch, generation)
-        kind = "torch.Tensor" if is_torch else "mindspore.Tensor"
         shape = indented([*value.shape], "\n ")
-        said = [f'"type": "{kind}"', f'"dtype": {text_of(dtype_text(value.dtype, framework))}']
+        said = [
+            f'"type": "{tensor_type(framework)}"',
+            f'"dtype": {text_of(dtype_text(value.dtype, framework))}',
+        ]
         said.append(f'"shape": {shape}')
-        said += [f'"{key}": {indented(figures[name])}' for name, key in _KEYS.items()]
+        said += [f'"{key}": {indented(figures[name])}' for name, key in FIGURE_KEYS.items()]
         return ",\n ".join(said)
 
 

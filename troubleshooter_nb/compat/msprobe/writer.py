@@ -418,11 +418,8 @@ class StepWriter:
             )
 
     def _store_part(self, call: _Call, section: str, tree: Any, slot: str, number: int) -> None:
-        if self._is_module_asked(call) and self._stores(call):
+        if self._is_asked_backward(call) and self._stores(call):
             self._store(call.backward, section, tree, {slot: number})
-
-    def _is_module_asked(self, call: _Call) -> bool:
-        return self._is_asked_backward(call)
 
     def _note_backward(self, call: _Call) -> None:
         if call.backward not in self._construct:
@@ -445,7 +442,7 @@ class StepWriter:
             }
             if self._may_overflow(sections["output"]):
                 self._list_backward(call, sections)
-        elif self._is_module_asked(call):
+        elif self._is_asked_backward(call):
             self._data[call.backward] = lambda: self._module_backward_entry(call)
 
     def _module_backward_entry(self, call: _Call) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
-from pathlib import Path
 
 from troubleshooter_nb.frameworks.named_operators import NamedOperator
 from troubleshooter_nb.frameworks.recording import ApiCall
+from troubleshooter_nb.tables import rows_of
 
-_TABLE = Path(__file__).parents[3] / "tables/torch_npu_ops.csv"
 _HOMES = {"Functional": "torch.nn.functional", "Tensor": "torch.Tensor", "Torch": "torch"}
 
 
@@ -21,8 +19,7 @@ def operators() -> tuple[NamedOperator, ...]:
     -----
     The old tool refused to start where one of them was missing.
     """
-    with _TABLE.open(encoding="utf-8", newline="") as file:
-        rows = [(row["category"], row["name"]) for row in csv.DictReader(file)]
+    rows = ((row["category"], row["name"]) for row in rows_of("torch_npu_ops.csv"))
     return tuple(
         NamedOperator(_HOMES[category], name, ApiCall(f"{category}.{name}"))
         for category, name in rows
