@@ -85,9 +85,10 @@ def test_the_net_of_the_fixture_gives_the_lines_of_the_old_tool(file, sample):
     want = lines_of(DATA / folder / "bench.pkl")
     assert [(line[0], *line[2:]) for line in lines] == [(line[0], *line[2:]) for line in want]
     for ours, theirs in zip(lines, want, strict=True):
-        # Another torch, or another processor, may sum in another order.
+        # Another torch, or another processor, may sum in another order; a gradient that is only
+        # what rounding left of sums of values near 1 has other noise then.
         got, expected = (np.array(line[1], np.float32) for line in (ours, theirs))
-        distance = np.abs(got - expected) / np.spacing(np.abs(expected).max())
+        distance = np.abs(got - expected) / np.spacing(np.float32(max(np.abs(expected).max(), 1)))
         assert distance.max() <= 4, ours[0]
 
 
