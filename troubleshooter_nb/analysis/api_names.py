@@ -195,3 +195,15 @@ def _united(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
         first, second = sorted((head(left), head(right)))
         heads[second] = first
     return {name: head(name) for name in list(heads)}
+
+
+@functools.cache
+def rows_of_mindspore(op: str) -> tuple[ApiRow, ...]:
+    """The rows of the table for an operator of MindSpore, in its order.
+
+    Parameters
+    ----------
+    op : str
+        With category, a primitive by its class: ``Functional.abs``, ``Primitive.MatMul``.
+    """
+    return tuple(row for row in _table() if row.mindspore == op)

@@ -42,7 +42,7 @@ _DTYPES = re.compile(r"(?i)(?:bool|(?:u?int|b?float|complex)[0-9]+)")
 
 
 @dataclass(frozen=True)
-class _Place:
+class KernelPlace:
     """A folder of files, and what its folders say."""
 
     folder: Path
@@ -53,11 +53,11 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Found:
+class KernelTensor:
     """One tensor: its name, where it is from, and its file or the row of its statistics."""
 
     parts: KernelName
-    place: _Place
+    place: KernelPlace
     file: Path | None = None
     row: Mapping[str, str] | None = None
 
@@ -109,9 +109,7 @@ def open_kernel_dir(path: Path, *, label: str) -> Dump:
         If nothing of this kind is in the folder.
     """
     notes: list[str] = []
-    found: list[_Found] = []
-    for folder, names in _folders(path, notes):
-        found += _found_in(_place(folder, path), names, notes)
+    found = kernel_tensors(path, notes)
     if not found:
         problem = refusal(path) or Message("dumps.kernel_empty")
         raise FormatError(Message("files.in_file", file=path.name, what=problem))
@@ -123,6 +121,21 @@ def open_kernel_dir(path: Path, *, label: str) -> Dump:
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [Message("dumps.more_notes", count=len(notes) - _MOST_NOTES)]
     return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
+
+
+def kernel_tensors(path: Path, notes: list[str]) -> list[KernelTensor]:
+    """All tensors in a folder and below it, as they are found.
+
+    Parameters
+    ----------
+    path : Path
+    notes : list of str
+        Gets what could not be read.
+    """
+    found: list[KernelTensor] = []
+    for folder, names in _folders(path, notes):
+        found += _found_in(_place(folder, path), names, notes)
+    return found
 
 
 def _folders(path: Path, notes: list[str]) -> Iterator[tuple[Path, list[str]]]:
@@ -137,7 +150,7 @@ def _folders(path: Path, notes: list[str]) -> Iterator[tuple[Path, list[str]]]:
         yield Path(folder), sorted(name for name in names if not name.startswith("."))
 
 
-def _place(folder: Path, root: Path) -> _Place:
+def _place(folder: Path, root: Path) -> KernelPlace:
     # Also the folders above the one that was opened may say the rank.
     parts = Path(os.path.abspath(folder)).parts
     shown = len(Path(os.path.abspath(root)).parts) - 1
@@ -146,7 +159,7 @@ def _place(folder: Path, root: Path) -> _Place:
     rank = _RANK.fullmatch(parts[ranks[-1]]) if ranks else None
     inner = parts[start:]
     step = _STEP.fullmatch(inner[-1]) if inner else None
-    return _Place(
+    return KernelPlace(
         folder,
         int(rank[1]) if rank else 0,
         int(step[1]) if step else 0,
@@ -155,13 +168,13 @@ def _place(folder: Path, root: Path) -> _Place:
     )
 
 
-def _found_in(place: _Place, names: Sequence[str], notes: list[str]) -> list[_Found]:
+def _found_in(place: KernelPlace, names: Sequence[str], notes: list[str]) -> list[KernelTensor]:
     mapping = _mapping(place.folder, notes) if _MAPPING_FILE in names else {}
     found, unknown = [], []
     for name in names:
         parts = parse_kernel_name(mapping.get(name, mapping.get(name.removesuffix(".npy"), name)))
         if parts is not None:
-            found.append(_Found(parts, place, place.folder / name))
+            found.append(KernelTensor(parts, place, place.folder / name))
         elif name.endswith(".npy"):
             unknown.append(name)
     if unknown:
@@ -172,10 +185,10 @@ def _found_in(place: _Place, names: Sequence[str], notes: list[str]) -> list[_Fo
     return _with_rows(found, _rows(place, notes))
 
 
-def _with_rows(found: Sequence[_Found], rows: Sequence[_Found]) -> list[_Found]:
+def _with_rows(found: Sequence[KernelTensor], rows: Sequence[KernelTensor]) -> list[KernelTensor]:
     """Files with the row of the same tensor, and the rows that no file belongs to."""
 
-    def key(one: _Found) -> tuple[str, int]:
+    def key(one: KernelTensor) -> tuple[str, int]:
         return one.parts.stable, one.parts.time
 
     by_name = {key(row): row for row in rows}
@@ -199,17 +212,17 @@ def _mapping(folder: Path, notes: list[str]) -> dict[str, str]:
     return table
 
 
-def _rows(place: _Place, notes: list[str]) -> list[_Found]:
+def _rows(place: KernelPlace, notes: list[str]) -> list[KernelTensor]:
     """The rows of the statistics of one folder."""
     table = _table(place.folder / _STATISTICS_FILE, notes)
     header = next(table, [])
-    found: list[_Found] = []
+    found: list[KernelTensor] = []
     bad: list[int] = []
     for number, cells in enumerate(table, start=2):
         row = dict(zip(header, cells, strict=False))
         parts = _parts_of_row(row) if len(cells) == len(header) else None
         if parts is not None:
-            found.append(_Found(parts, place, None, row))
+            found.append(KernelTensor(parts, place, None, row))
         elif cells:
             bad.append(number)
     if bad:
@@ -254,7 +267,7 @@ def _table(file: Path, notes: list[str]) -> Iterator[list[str]]:
         notes.append(Message("dumps.kernel_table_row", **where, problem=error))
 
 
-def _entries(found: Sequence[_Found]) -> list[Entry]:
+def _entries(found: Sequence[KernelTensor]) -> list[Entry]:
     graphs = {one.place.graph for one in found}
     ordered = sorted(
         found,
@@ -285,7 +298,7 @@ def _entries(found: Sequence[_Found]) -> list[Entry]:
     return entries
 
 
-def _with_figures(entry: Entry, one: _Found) -> Entry:
+def _with_figures(entry: Entry, one: KernelTensor) -> Entry:
     row = one.row
     if row is None:
         return entry
@@ -304,7 +317,7 @@ def _with_figures(entry: Entry, one: _Found) -> Entry:
     )
 
 
-def _with_values(entry: Entry, one: _Found) -> Entry:
+def _with_values(entry: Entry, one: KernelTensor) -> Entry:
     if one.file is None:
         if entry.shape is None and not entry.statistics:
             reason = Message("dumps.kernel_no_statistics", file=_STATISTICS_FILE)

@@ -116,7 +116,7 @@ def entries_of(
         counts["msprobe.unknown_names"] += call is None
         made_in = _made_in(entry, call, beside)
         found = 0
-        for section, slot, leaf in _leaves_of(data[entry], call):
+        for section, slot, leaf in leaves_of(data[entry], call):
             row = names.row(call, RowName(entry, section, slot))
             known = {**fields_of(leaf, beside, counts), **made_in}
             entries.append(
@@ -205,7 +205,7 @@ def _in_execution_order(data: Mapping[str, Any], names: Names) -> list[str]:
     return [*reversed(ordered), *early.values()]
 
 
-def _leaves_of(value: Any, call: MsprobeCall | None) -> Iterator[tuple[str, str, Any]]:
+def leaves_of(value: Any, call: MsprobeCall | None) -> Iterator[tuple[str, str, Any]]:
     """Section, slot and content of each leaf of an entry."""
     event = call.event if call else ""
     if event == "debug":

@@ -1,0 +1,1 @@
+"""msprobe's comparison: its command, its tables, its verdicts and its advice."""

@@ -1,0 +1,124 @@
+"""Our own verdict beside an old table, and where the two disagree."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from troubleshooter_nb.analysis.engine import compare
+from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.compat.msprobe.compare.releases import Release
+from troubleshooter_nb.compat.msprobe.compare.tables import NAMES, Table
+from troubleshooter_nb.compat.msprobe.compare.values import NOTHING
+from troubleshooter_nb.compat.msprobe.compare.verdicts import FLAGGED
+from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.errors import MappingFileError, TroubleshooterError, TroubleshooterWarning
+from troubleshooter_nb.formats.pairing_rules import MappingFile
+from troubleshooter_nb.messages import Message, joined, message_of
+from troubleshooter_nb.render.explanation import sentences_by_part
+from troubleshooter_nb.render.words import DIFFERING
+
+_MOST = 2  # sentences of a line
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is said beside a table: three lines of ours, and why the two disagree."""
+
+    lines: list[str]
+    why: list[str]
+
+
+def beside(
+    left: Dump | Path,
+    right: Dump | Path,
+    mappings: Sequence[MappingFile],
+    table: Table,
+    release: Release,
+    *,
+    fuzzy: bool = False,
+) -> Beside:
+    """Compare the two dumps ourselves, and say what that finds and how the table differs from it.
+
+    Parameters
+    ----------
+    left, right : Dump or path
+    mappings : sequence of MappingFile
+    table : Table
+        The old tool's.
+    release : Release
+    fuzzy : bool
+    """
+    try:
+        with warnings.catch_warnings():
+            # What of a mapping was not used is no part of these lines.
+            warnings.simplefilter("ignore", TroubleshooterWarning)
+            found = _compared(left, right, list(mappings), fuzzy=fuzzy)
+    except (TroubleshooterError, OSError) as error:
+        return Beside([Message("msprobe_compare.not_ours", why=message_of(error))], [])
+    return Beside(_lines(found), list(_reasons(found, table, release)))
+
+
+def _compared(
+    left: Dump | Path, right: Dump | Path, mappings: list[MappingFile], *, fuzzy: bool
+) -> Comparison:
+    try:
+        return compare(left, right, mapping=mappings or None, fuzzy=fuzzy)
+    except MappingFileError:
+        # The old tool passes over names that the dumps do not have; without them is better than
+        # no answer.
+        return compare(left, right, fuzzy=fuzzy)
+
+
+def _lines(found: Comparison) -> list[str]:
+    explained = found.explain()
+    parts = dict(sentences_by_part(explained.row, explained.facts))
+    lines: list[str] = [Message("msprobe_compare.ours_verdict", text=found.verdict)]
+    nothing = Message("msprobe_compare.nothing_differs" if found.passed else "msprobe_compare.none")
+    for part in ("origin", "cause"):
+        said = [one.whole for one in parts.get(part, [])[:_MOST]]
+        text = joined(said, " ") if said else nothing
+        lines.append(Message(f"msprobe_compare.ours_{part}", text=text))
+    return lines
+
+
+def _reasons(found: Comparison, table: Table, release: Release) -> Iterator[str]:
+    """Why the table says otherwise, as far as it does."""
+    columns = found.columns
+    ours: dict[str, int] = {}
+    for side in ("left", "right"):
+        ours |= {str(name): row for row, name in enumerate(columns[side]) if name}
+    silent, flagged, open_ = [], [], []
+    unmatched = 0
+    for cells, names in zip(table.rows, table.names, strict=True):
+        if NOTHING in (cells[name] for name in NAMES):
+            unmatched += 1
+            continue
+        rows = [ours[name] for name in names if name in ours]
+        verdicts = {str(columns["verdict"][row]) for row in rows}
+        name = str(cells[NAMES[0]])
+        if cells[table.verdict] not in FLAGGED:
+            silent += [name] if verdicts & set(DIFFERING) else []
+        elif "undecidable" in verdicts:
+            open_.append((name, str(columns["reason"][rows[0]])))
+        elif verdicts and not verdicts & set(DIFFERING):
+            flagged.append(name)
+    if silent:
+        why = "silent_current" if release.verdicts == "current" else _why_silent(table)
+        said = {"count": len(silent), "name": silent[0]}
+        yield Message("msprobe_compare.says_less", **said, why=Message(f"msprobe_compare.{why}"))
+    if flagged:
+        yield Message("msprobe_compare.says_more", count=len(flagged), name=flagged[0])
+    if open_:
+        said = {"count": len(open_), "name": open_[0][0], "why": open_[0][1]}
+        yield Message("msprobe_compare.leaves_open", **said)
+    if unmatched or table.golden_only:
+        counts = {"count": unmatched, "others": len(table.golden_only)}
+        alone = int((columns["verdict"] == "missing").sum())
+        yield Message("msprobe_compare.unmatched", **counts, ours=alone)
+
+
+def _why_silent(table: Table) -> str:
+    return "silent_tensors" if "Cosine" in table.headings else "silent_statistics"

@@ -1,0 +1,118 @@
+"""Tables as files: ``.xlsx`` with colours, ``.csv``, and names with the time in them."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import time
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from troubleshooter_nb.compat.msprobe.compare.tables import Table
+from troubleshooter_nb.errors import ExtraMissingError
+from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.naming.characters import without_formula
+
+_COLORS = {"red": "FFFF0000", "yellow": "FFFFFF00"}
+# Characters that a sheet cannot hold, and how long a cell may be.
+_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_LONGEST = 32_767
+_FORMAT = "%Y%m%d%H%M%S"
+
+
+def check_xlsx() -> None:
+    """Refuse to begin where no ``.xlsx`` can be written.
+
+    Raises
+    ------
+    ExtraMissingError
+        If openpyxl is not installed.
+    """
+    if find_spec("openpyxl") is None:
+        raise ExtraMissingError(Message("pages.no_openpyxl"))
+
+
+class Names:
+    """Names of the files of one run: all have its time, which none in the folder has yet."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the time; a second more where files of this one are there."""
+        now = time.time()
+        taken = {name for name in os.listdir(folder)} if folder.is_dir() else set()
+        while any(time.strftime(_FORMAT, time.localtime(now)) in name for name in taken):
+            now += 1
+        self.folder = folder
+        self.time = time.strftime(_FORMAT, time.localtime(now))
+
+    def path(self, stem: str, suffix: str) -> Path:
+        """``{stem}_{time}{suffix}`` in the folder."""
+        return self.folder / f"{stem}_{self.time}{suffix}"
+
+
+def write_table(path: Path, table: Table) -> None:
+    """Write a table; the suffix says how. It appears whole or not at all.
+
+    What only the golden dump has is a sheet of its own in an ``.xlsx``, and stands at the end of a
+    ``.csv``.
+    """
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        (_xlsx if path.suffix == ".xlsx" else _csv)(aside, table)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _csv(path: Path, table: Table) -> None:
+    with path.open("w", encoding="utf-8", newline="", errors="backslashreplace") as file:
+        writer = csv.writer(file)
+        writer.writerow(table.headings)
+        for row in [*table.rows, *table.golden_only]:
+            writer.writerow([_plain(row[name]) for name in table.headings])
+
+
+def _plain(cell: Any) -> Any:
+    return without_formula(cell) if isinstance(cell, str) else cell
+
+
+def _xlsx(path: Path, table: Table) -> None:
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.styles import PatternFill
+    from openpyxl.utils import get_column_letter
+
+    book = Workbook(write_only=True)
+    fills = {name: PatternFill("solid", fgColor=color) for name, color in _COLORS.items()}
+
+    def sheet(title: str, rows: Iterable[dict[str, Any]], colors: Iterable[str]) -> None:
+        one = book.create_sheet(title)
+        one.freeze_panes = "A2"
+        one.append(table.headings)
+        count = 1
+        for row, color in zip(rows, colors, strict=True):
+            cells = []
+            for name in table.headings:
+                cell = WriteOnlyCell(one, _of_sheet(row[name]))
+                if isinstance(row[name], str):
+                    cell.data_type = "s"  # no text of a file is a formula
+                if color:
+                    cell.fill = fills[color]
+                cells.append(cell)
+            one.append(cells)
+            count += 1
+        one.auto_filter.ref = f"A1:{get_column_letter(len(table.headings))}{count}"
+
+    sheet("Sheet", table.rows, table.colors)
+    if table.golden_only:
+        title = told(Message("msprobe_compare.golden_only_sheet"))
+        sheet(title, table.golden_only, [""] * len(table.golden_only))
+    book.save(path)
+
+
+def _of_sheet(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    return _ILLEGAL.sub(lambda found: f"\\x{ord(found[0]):02x}", cell)[:_LONGEST]
