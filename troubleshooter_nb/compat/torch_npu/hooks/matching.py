@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
+from typing import Generic, TypeVar
 
 from troubleshooter_nb.compat.torch_npu.hooks.lines import Group
 
+Some = TypeVar("Some")
 
-class _Waiting:
+
+class _Waiting(Generic[Some]):
     """The groups of one file that were read and have no partner yet."""
 
-    def __init__(self, groups: Iterator[Group], *, with_shapes: bool) -> None:
-        self._groups, self._with_shapes = groups, with_shapes
+    def __init__(self, groups: Iterator[Some], key: Callable[[Some], Hashable]) -> None:
+        self._groups, self._key = groups, key
         self._next = next(groups, None)
-        self._read: deque[tuple[Group, Hashable]] = deque()
+        self._read: deque[tuple[Some, Hashable]] = deque()
         self._gone = 0  # groups in front of the first that waits
         # Where the groups of a key stand; those that are gone are still in it.
         self._places: dict[Hashable, deque[int]] = {}
@@ -32,17 +36,17 @@ class _Waiting:
         """Have the next group of the file, if there is one, wait too."""
         if self._next is None:
             return
-        key = _key(self._next, with_shapes=self._with_shapes)
+        key = self._key(self._next)
         self._places.setdefault(key, deque()).append(self._gone + len(self._read))
         self._read.append((self._next, key))
         self._next = next(self._groups, None)
 
     @property
-    def newest_key(self) -> Hashable:
-        """What the group that was read last is matched by."""
-        return self._read[-1][1]
+    def newest(self) -> tuple[Some, Hashable]:
+        """The group that was read last, and what it is matched by."""
+        return self._read[-1]
 
-    def take_newest(self) -> Group:
+    def take_newest(self) -> Some:
         """The group that was read last; nothing waits any more."""
         group = self._read[-1][0]
         self._gone += len(self._read)
@@ -50,15 +54,15 @@ class _Waiting:
         self._places.clear()
         return group
 
-    def take_oldest(self, key: Hashable) -> Group | None:
-        """The oldest group of this key; it and all before it are gone. None if none waits."""
-        places = self._places.get(key)
+    def take_oldest(self, key: Hashable, fits: Callable[[Some], bool]) -> Some | None:
+        """The oldest group of this key that fits; it and all before it are gone. None if none."""
+        places = self._places.get(key, deque())
         while places and places[0] < self._gone:
             places.popleft()
-        if not places:
+        found = next((one for one in places if fits(self._read[one - self._gone][0])), None)
+        if found is None:
             return None
-        place = places.popleft()
-        while self._gone < place:
+        while self._gone < found:
             self._read.popleft()
             self._gone += 1
         self._gone += 1
@@ -87,18 +91,44 @@ def matched_groups(
     cut whatever stood in front of the first ``_``, which made ``Torch_relu`` equal to
     ``Functional_relu`` where lines have no numbers.
     """
-    lefts, rights = (_Waiting(groups, with_shapes=with_shapes) for groups in (left, right))
+    return pairs_of(left, right, partial(_key, with_shapes=with_shapes))
+
+
+def pairs_of(
+    left: Iterator[Some],
+    right: Iterator[Some],
+    key: Callable[[Some], Hashable],
+    fit: Callable[[Some, Some], bool] = lambda left, right: True,
+) -> Iterator[tuple[Some, Some]]:
+    """As `matched_groups`, of groups of any kind.
+
+    Parameters
+    ----------
+    left, right : iterator
+    key : callable
+        What two groups have to have in common.
+    fit : callable
+        Whether two groups of one key may be a pair.
+    """
+    lefts, rights = _Waiting(left, key), _Waiting(right, key)
     while lefts.has_more or rights.has_more:
         lefts.read_one()
         rights.read_one()
         if not lefts or not rights:
             return
-        if lefts.newest_key == rights.newest_key:
+        (actual, left_key), (benchmark, right_key) = lefts.newest, rights.newest
+        if left_key == right_key and fit(actual, benchmark):
             yield lefts.take_newest(), rights.take_newest()
-        elif (older := rights.take_oldest(lefts.newest_key)) is not None:
+        elif (older := rights.take_oldest(left_key, partial(fit, actual))) is not None:
             yield lefts.take_newest(), older
-        elif (older := lefts.take_oldest(rights.newest_key)) is not None:
-            yield older, rights.take_newest()
+        else:
+            older = lefts.take_oldest(right_key, partial(_fit_turned, fit, benchmark))
+            if older is not None:
+                yield older, rights.take_newest()
+
+
+def _fit_turned(fit: Callable[[Some, Some], bool], right: Some, left: Some) -> bool:
+    return fit(left, right)
 
 
 def _key(group: Group, *, with_shapes: bool) -> Hashable:
