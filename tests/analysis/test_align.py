@@ -19,6 +19,7 @@ from troubleshooter_nb.analysis import align
 from troubleshooter_nb.analysis.search import Item, Search
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import PairingError
+from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.naming import Site, site_of_npy_stem
 from troubleshooter_nb.pairing import places_of
 
@@ -436,6 +437,19 @@ def test_a_mapping_pairs_first_and_the_method_does_the_rest():
     assert rows(pair_dumps(left, right, mapping=[("a", "d")]))["a"] == ("d", "user", 1.0)
     assert rows(pair_dumps(left, right, mapping=[["a", "d"]]))["a"] == ("d", "user", 1.0)
     assert rows(pair_dumps(left, right, mapping={}))["a"][1] != "user"
+
+
+def test_of_several_mapping_files_the_earlier_wins(tmp_path):
+    left, right = {"a": np.ones(2), "b": np.ones(2)}, {"x": np.ones(2), "y": np.ones(2)}
+    texts = {"one.yaml": "a: y\n", "other.yaml": "b: x\n", "late.yaml": "b: y\n"}
+    files = {}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        files[name] = read_mapping(tmp_path / name)
+    pairing = pair_dumps(left, right, mapping=[files["one.yaml"], files["other.yaml"]])
+    assert {*pairing.columns.rows("left", "right")} == {("a", "y"), ("b", "x")}
+    pairing = pair_dumps(left, right, mapping=[files["one.yaml"], files["late.yaml"]])
+    assert ("a", "y") in {*pairing.columns.rows("left", "right")}
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests import twins
+from tests.analysis import parallel_dumps
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
 from troubleshooter_nb.dump import ArrayInMemory, Entry
@@ -386,7 +388,8 @@ def test_a_row_that_meets_nothing_is_a_warning_of_pair_dumps(tmp_path):
     text = (MAPS / "maps_layer_tf.yaml").read_text()
     file = tmp_path / "typo.yaml"
     file.write_text(text.replace("input_norm: ln1", "input_norms: ln1"))
-    with pytest.raises(MappingFileError, match=r"line \d+, 'input_norms'.*closest: 'input_norm'"):
+    said = r"line \d+, 'input_norms': .*closest: 'input_norm'.*not used"
+    with pytest.warns(TroubleshooterWarning, match=said):
         pair_dumps(*TF, mapping=file)
     # An attribute that is there, but elsewhere.
     file.write_text("TopLayer:\n  blocks: layers\nDecoderCell:\n  lm_head: up\n")
@@ -421,3 +424,111 @@ def test_a_cell_with_a_letter_missing_is_named_as_it_was_written(tmp_path):
     said = r"'fc1\.Dense': no module of right .* is called 'fc1\.Lin'; closest: 'fc1\.Linear'"
     with pytest.raises(MappingFileError, match=said):
         declared(*dumps, "fc1.Dense: fc1.Lin\n", tmp_path)
+
+
+# A layer mapping names operators, too.
+
+
+@pytest.fixture
+def parallel(tmp_path):
+    """A parallel transformer of 44 and 32 rows, and a mapping of six rules that meet something."""
+    sides = [tmp_path / name / "step0" / "rank0" for name in ("mindspore", "torch")]
+    for folder, framework in zip(sides, ("mindspore", "torch"), strict=True):
+        parallel_dumps.write(folder, framework)
+    file = tmp_path / "layers.yaml"
+    file.write_text(parallel_dumps.MAPPING)
+    dumps = [open_dump(folder) for folder in sides]
+    assert [len(dump) for dump in dumps] == [44, 32]
+    return *dumps, file
+
+
+def same_values(left, right, pairing):
+    """Whether the two sides of every pair hold the same values, which each role has its own of."""
+    table = pairing.to_dataframe()
+    pairs = table[table["method"] != "unmatched"]
+    for one, other in zip(pairs["left"], pairs["right"], strict=True):
+        sources = [
+            dump.sources[dump.position(name)] for dump, name in ((left, one), (right, other))
+        ]
+        if None in sources:
+            assert one.endswith("all_reduce.0.forward.input.1")  # the group
+            assert other.endswith("all_reduce.0.forward.input.1")
+        else:
+            assert (left.array(one) == right.array(other)).all(), (one, other)
+    return len(pairs)
+
+
+@pytest.mark.filterwarnings("ignore::troubleshooter_nb.TroubleshooterWarning")
+def test_a_layer_mapping_pairs_operators_by_their_rules(parallel):
+    left, right, file = parallel
+    found = pair_dumps(left, right, mapping=file)
+    assert same_values(left, right, found) == 32
+    table = found.to_dataframe()
+    users = table[table["method"] == "user"]
+    assert len(users) == 32
+    notes = dict(zip(users["left"], users["note"], strict=True))
+    line = 1 + parallel_dumps.MAPPING.splitlines().index(
+        "  flash_attention_score: npu_fusion_attention"
+    )
+    assert f", {line}" in notes["Functional.flash_attention_score.0.forward.output.0"]
+    # A value that is no tensor is paired with its call.
+    assert "Functional.all_reduce.0.forward.input.1" in notes
+
+
+def test_without_the_mapping_most_is_paired_and_nothing_wrongly(parallel):
+    left, right, _ = parallel
+    assert same_values(left, right, pair_dumps(left, right)) >= 24
+
+
+@pytest.mark.filterwarnings("ignore::troubleshooter_nb.TroubleshooterWarning")
+def test_a_mapping_may_be_read_the_other_way_round(parallel):
+    left, right, file = parallel
+    assert same_values(right, left, pair_dumps(right, left, mapping=file)) == 32
+
+
+def test_a_rule_of_another_part_of_the_network_is_a_note(parallel):
+    left, right, file = parallel
+    notes: list[str] = []
+    declared_pairs(left, right, file, notes=notes)
+    assert len(notes) == 2
+    assert notes[0].startswith("layers.yaml, line 3, 'PipelineCell': neither dump has a layer")
+    assert all(note.endswith("(not used)") for note in notes)
+
+
+def test_the_calls_of_an_operator_meet_in_their_order(tmp_path):
+    """Also of several steps, backward by the numbers that forward has."""
+
+    def calls(prefix, op, count):
+        inside = f"{prefix}.net.Block.forward.0"
+        data, parents = {}, {inside: None}
+        for number in range(count):
+            name = f"{op}.{number}"
+            parents[f"{name}.forward"] = parents[f"{name}.backward"] = inside
+            data[f"{name}.forward"] = {"input_args": [leaf(number)], "output": [leaf(number)]}
+        for number in reversed(range(count)):
+            data[f"{op}.{number}.backward"] = {"input": [leaf(number)], "output": [leaf(number)]}
+        data[inside] = {"input_args": [leaf(9)], "output": [leaf(9)]}
+        return data, parents
+
+    def leaf(number):
+        return {"type": "t", "dtype": "float32", "shape": [2], "Max": number, "Min": number}
+
+    dumps = []
+    for name, parts in (
+        ("left", ("Cell", "Functional.mine", 3)),
+        ("right", ("Module", "Torch.theirs", 2)),
+    ):
+        for step in (0, 1):
+            folder = tmp_path / name / f"step{step}" / "rank0"
+            folder.mkdir(parents=True)
+            data, parents = calls(*parts)
+            header = {"task": "statistics", "level": "mix", "framework": "pytorch"}
+            (folder / "dump.json").write_text(json.dumps({**header, "data": data}))
+            (folder / "construct.json").write_text(json.dumps(parents))
+        dumps.append(open_dump(tmp_path / name))
+    named = declared(*dumps, "Block:\n  mine: theirs\n", tmp_path)
+    for number in (0, 1):
+        for end in ("forward.input.0", "backward.output.0"):
+            assert (f"Functional.mine.{number}.{end}", f"Torch.theirs.{number}.{end}") in named
+    assert not any(name.startswith("Functional.mine.2") for name, _ in named)
+    assert len(named) == 2 * 2 * 4

@@ -89,10 +89,7 @@ class Claims:
     ) -> None:
         """A name is unknown: raise, with those most like it, or note it."""
         if self.unknown == "error":
-            if name:
-                near = closest(name, known) or Message("mappings.nothing_like_it")
-                text = Message("mappings.with_closest", said=text, closest=near)
-            raise mapping_error(self.file.file, line, key, text)
+            raise mapping_error(self.file.file, line, key, with_closest(text, name, known))
         self.not_used(line, key, Message("mappings.not_used", said=text))
 
     def not_used(self, line: int, key: str, text: Message) -> None:
@@ -108,3 +105,11 @@ class Claims:
             match._replace(left=match.right, right=match.left, note=joined([match.note, order]))
             for match in self.found
         ]
+
+
+def with_closest(text: Message, name: str, known: Iterable[str]) -> Message:
+    """What is said of a name that is unknown, with those most like it."""
+    if not name:
+        return text
+    near = closest(name, known) or Message("mappings.nothing_like_it")
+    return Message("mappings.with_closest", said=text, closest=near)

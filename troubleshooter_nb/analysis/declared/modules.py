@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
+from typing import NamedTuple
 
-from troubleshooter_nb.analysis.declared.claims import Claims
-from troubleshooter_nb.analysis.declared.side import Side
+from troubleshooter_nb.analysis.declared.claims import Claims, with_closest
+from troubleshooter_nb.analysis.declared.side import InnerCall, Place, Side
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_rules import ROOTS, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
@@ -65,10 +67,11 @@ def _lacks_target(claims: Claims, rule: NameRule, made: str) -> None:
 
 
 def layer_pairs(claims: Claims) -> None:
-    """Modules by renamed attributes.
+    """Modules by renamed attributes, and the operators that rules name inside of them.
 
     What no rule renames keeps its name, and is left to the other matchers: the file does not speak
-    of it, so that its pairs are no surer than without the file.
+    of it, so that its pairs are no surer than without the file. A rule that meets nothing is a
+    note, unless none meets anything: mappings are kept for whole networks, and dumps are cut down.
     """
     if not _has_modules(claims):
         return
@@ -92,8 +95,63 @@ def layer_pairs(claims: Claims) -> None:
             continue
         taken[new] = rules
         _pair_module(claims, path, new, rules, declared=bool(rules))
-    _check_parents(claims)
-    _check_attributes(claims, layers, used, fitting)
+    _pair_operators(claims, layers, used, fitting)
+    lacking = [*_unknown_parents(claims), *_unknown_attributes(claims, layers, used, fitting)]
+    for lack in lacking:
+        text = with_closest(lack.text, lack.name, lack.known)
+        if fitting or claims.unknown == "skip":
+            claims.not_used(lack.line, lack.key, Message("mappings.not_used", said=text))
+        else:
+            raise mapping_error(claims.file.file, lack.line, lack.key, text)
+
+
+class _Lack(NamedTuple):
+    """A name of the file that the dumps lack."""
+
+    line: int
+    key: str
+    text: Message
+    name: str
+    known: Iterable[str]
+
+
+def _pair_operators(
+    claims: Claims, layers: LayerNames, used: set[NameRule], fitting: set[NameRule]
+) -> None:
+    """Calls of operators whose own name a rule renames, in their order inside a module."""
+    for path, calls in claims.source.calls_inside.items():
+        new, rules = layers.renamed(path)
+        inside = calls[0].inside
+        if not rules or rules == (layers.renamed(inside)[1] if inside else ()):
+            continue
+        used.update(rules)
+        others = claims.target.calls_inside.get(new, [])
+        fitting.update(rules if others else ())
+        waiting: dict[Place, list[InnerCall]] = defaultdict(list)
+        for other in others:
+            waiting[other.place].append(other)
+        turns: Counter[Place] = Counter()
+        for call in calls:
+            turn = turns[call.place]
+            turns[call.place] += 1
+            if turn < len(waiting[call.place]):
+                _pair_call(claims, call, waiting[call.place][turn], rules)
+
+
+def _pair_call(
+    claims: Claims, call: InnerCall, other: InnerCall, rules: Iterable[NameRule]
+) -> None:
+    """The values of a call with those of another one, by direction, role and slot."""
+    note = claims.where(rules)
+
+    def key(side: Side, row: int) -> tuple[str, str, str]:
+        columns = side.columns
+        return columns["direction"][row], columns["role"][row], columns["slot"][row]
+
+    theirs = {key(claims.target, row): row for row in other.rows}
+    for row in call.rows:
+        if (partner := theirs.get(key(claims.source, row))) is not None:
+            claims.pair(row, partner, note, weak=True)
 
 
 def _clash(
@@ -113,35 +171,37 @@ def _has_modules(claims: Claims) -> bool:
     return True
 
 
-def _check_parents(claims: Claims) -> None:
+def _unknown_parents(claims: Claims) -> Iterator[_Lack]:
     known: set[str] = set(ROOTS)
     for side in (claims.source, claims.target):
         known |= {*side.classes.values(), *side.prefixes, *side.attributes}
     for parent, line in claims.file.parents:
         if parent not in known:
             text = Message("mappings.no_parent", root=ROOTS[0])
-            claims.lacks(line, parent, text, name=parent, known=sorted(known))
+            yield _Lack(line, parent, text, parent, sorted(known))
 
 
-def _check_attributes(
+def _unknown_attributes(
     claims: Claims, layers: LayerNames, used: set[NameRule], fitting: set[NameRule]
-) -> None:
+) -> Iterator[_Lack]:
+    """The rules that meet nothing; one that only stands in the wrong place is a note at once."""
     source, target = claims.source, claims.target
+    named = [side.attributes | side.inner_names for side in (source, target)]
     for rule in claims.file.names:
         left, right = rule.left or "", rule.right or ""
         if rule in fitting:
             continue
-        on_left = source.attributes.issuperset(left.split("."))
-        on_right = target.attributes.issuperset(right.split("."))
+        on_left = named[0].issuperset(left.split("."))
+        on_right = named[1].issuperset(right.split("."))
         if rule in used and not on_right:
             text = Message("mappings.nothing_called", where=target.where, name=shown(right))
-            claims.lacks(rule.line, left, text, name=right, known=sorted(target.attributes))
+            yield _Lack(rule.line, left, text, right, sorted(named[1]))
         elif rule not in used and not on_left:
-            here = _children(source, layers, rule.parent) or sorted(source.attributes)
+            here = _children(source, layers, rule.parent) or sorted(named[0])
             text = Message("mappings.nothing_called_so", where=source.where)
             if not on_right:
                 text = Message("mappings.neither_has", name=shown(right), parent=rule.parent)
-            claims.lacks(rule.line, left, text, name=left, known=here)
+            yield _Lack(rule.line, left, text, left, here)
         else:
             sides = {"where": source.where, "there": target.where}
             text = Message("mappings.nowhere_below", **sides, parent=shown(rule.parent))
@@ -151,7 +211,7 @@ def _check_attributes(
 def _children(side: Side, layers: LayerNames, parent: str) -> list[str]:
     """Attributes below what a mapping calls so."""
     found = set()
-    for prefix in side.prefixes:
+    for prefix in [*side.prefixes, *side.calls_inside]:
         above, _, leaf = prefix.rpartition(".")
         if parent in layers.parents_of(above):
             found.add(leaf)

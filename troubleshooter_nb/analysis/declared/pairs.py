@@ -96,9 +96,10 @@ def _fit(file: MappingFile, source: Side, target: Side) -> int:
         )
     if file.kind == "layer":
         fits = 0
+        here, there = (side.attributes | side.inner_names for side in (source, target))
         for rule in file.names:
             left, right = ((rule.left or "").split("."), (rule.right or "").split("."))
-            fits += source.attributes.issuperset(left) + target.attributes.issuperset(right)
+            fits += here.issuperset(left) + there.issuperset(right)
         classes = set(source.classes.values())
         return fits + sum(parent in classes for parent, _ in file.parents)
     return sum(

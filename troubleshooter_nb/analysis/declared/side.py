@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from typing import NamedTuple
 
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.messages import Message
@@ -14,8 +15,16 @@ Place = tuple[int, int]  # step, rank
 _SUFFIXES = (".npy", ".pt")
 _COLUMNS = (
     *("name", "kind", "path", "call", "direction", "role", "slot"),
-    *("step", "rank", "layer", "value", "shape"),
+    *("step", "rank", "layer", "value", "shape", "parent"),
 )
+
+
+class InnerCall(NamedTuple):
+    """A call of an operator: where it ran, the path of the module around it, and its rows."""
+
+    place: Place
+    inside: str
+    rows: list[int]
 
 
 class Side:
@@ -128,6 +137,43 @@ class Side:
                     found[name].append(path)
         return dict(found)
 
+    @cached_property
+    def calls_inside(self) -> dict[str, list[InnerCall]]:
+        """Calls of operators by the paths they have inside modules, in the order they were made.
+
+        ``layers.0.attention.flash_attention_score``: the path of the module that the call ran in,
+        and the operator's name, its class where it has one, or its name with category.
+        """
+        found: dict[str, list[InnerCall]] = defaultdict(list)
+        columns = self.columns
+        calls: dict[tuple[Place, str, str, int], InnerCall] = {}
+        for row in sorted(row for rows in self.operators.values() for row in rows):
+            path, layer = columns["path"][row], columns["layer"][row]
+            key = self.places[row], path, layer, columns["call"][row]
+            if key not in calls:
+                inside = self._module_of(columns["parent"][row])
+                calls[key] = InnerCall(self.places[row], inside, [])
+                for name in _names_inside(path, layer):
+                    found[".".join(filter(None, (inside, name)))].append(calls[key])
+            calls[key].rows.append(row)
+        return dict(found)
+
+    @cached_property
+    def inner_names(self) -> set[str]:
+        """The last parts of the paths of `calls_inside`."""
+        return {path.rpartition(".")[2] for path in self.calls_inside}
+
+    def _module_of(self, parent: str) -> str:
+        """Path of the module that an enclosing call belongs to; empty for none."""
+        call = parse_msprobe_call(parent)
+        if call is None or not call.is_module:
+            return ""
+        if call.path in self.classes:
+            return call.path
+        # The number of the only model of a list is no part of paths.
+        rest = call.path.partition(".")[2]
+        return rest if rest in self.classes else call.path
+
     def operators_of(self, name: str) -> list[str]:
         """Paths of the operators a mapping may call so; several of one class of primitives."""
         return [name] if name in self.operators else self._operator_names.get(name, [])
@@ -136,6 +182,12 @@ class Side:
     def operator_names(self) -> list[str]:
         """All names that `operators_of` knows."""
         return [*self.operators, *self._operator_names]
+
+
+def _names_inside(path: str, layer: str) -> list[str]:
+    """What a mapping may call an operator: without and with its category, and by its class."""
+    bare = path.partition(".")[2] or path
+    return list(dict.fromkeys(filter(None, (bare, layer, path))))
 
 
 def site_of_row(name: str) -> Site | None:

@@ -8,6 +8,7 @@ import shutil
 import pytest
 import yaml
 
+from tests.analysis import parallel_dumps
 from tests.compat.msprobe.compare.tables_of_peers import DATA, MAPS
 from troubleshooter_nb.compat.msprobe.compare.command import is_documented, main
 from troubleshooter_nb.compat.msprobe.compare.config import read_config, without_comments
@@ -157,6 +158,20 @@ def test_the_mapping_that_a_layer_mapping_finds_is_written(place):
     key = "Cell.blocks.0.qkv_proj.Dense.forward.0.input.0"
     assert names[key] == "Module.layers.0.qkv.Linear.forward.0.input.0"
     assert sum(value == "N/A" for value in names.values()) == 22
+
+
+def test_a_layer_mapping_names_operators_too(place, tmp_path):
+    sides = [tmp_path / "made" / name / "step0" / "rank0" for name in ("mindspore", "torch")]
+    for folder, framework in zip(sides, ("mindspore", "torch"), strict=True):
+        parallel_dumps.write(folder, framework)
+    folder = place(*sides, "single")
+    (folder / "map_layer.yaml").write_text(parallel_dumps.MAPPING)
+    assert main([*FIRST.split(), "-lm", "map_layer.yaml"]) == 0
+    _, rows = rows_of(outputs(folder)["compare_result_{timestamp}.xlsx"])
+    assert len(rows) == 44
+    matched = [row for row in rows if row["Bench Name"] != "N/A"]
+    assert len(matched) == 32
+    assert {row["Accuracy Reached or Not"] for row in matched} == {"Yes", "None"}
 
 
 def test_the_newer_grammar_gives_the_newer_tables(place):

@@ -13,7 +13,12 @@ from troubleshooter_nb.compat.msprobe.compare.values import Side, Value
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_rules import ApiRule, MappingFile
 from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token
-from troubleshooter_nb.naming import MsprobeCall, format_msprobe_call
+from troubleshooter_nb.naming import (
+    MsprobeCall,
+    format_msprobe_call,
+    forward_of,
+    parse_msprobe_call,
+)
 
 _NEAR = ("float16", "float32", "bfloat16")
 Key = tuple[str, str, str]  # entry, section, slot
@@ -288,7 +293,7 @@ def _module(call: MsprobeCall, path: str, layer: str) -> str:
 
 
 def _by_layer(mapping: MappingFile | bool, target: Side, golden: Side, release: Release) -> _Wanted:
-    """Modules by renamed attributes, whatever their class."""
+    """Modules by renamed attributes, whatever their class, and operators that rules name."""
     rules = mapping.names if isinstance(mapping, MappingFile) else ()
     modules = [value.call for value in target.values if value.call and value.call.is_module]
     layers = LayerNames(rules, {call.path: call.layer for call in modules})
@@ -297,6 +302,7 @@ def _by_layer(mapping: MappingFile | bool, target: Side, golden: Side, release: 
         if value.call and value.call.is_module:
             call = value.call
             entries.setdefault((call.path, call.event, call.call), value.entry)
+    operators = _operators_by_layer(layers, target, golden)
 
     @cache
     def renamed(path: str) -> str:
@@ -304,8 +310,11 @@ def _by_layer(mapping: MappingFile | bool, target: Side, golden: Side, release: 
 
     def wanted(value: Value) -> Iterable[Key]:
         call = value.call
-        if call is None or not call.is_module:
+        if call is None:
             return []
+        if not call.is_module:
+            entry = operators.get(value.entry)
+            return [(entry, value.section, value.slot)] if entry else []
         path = renamed(call.path)
         # 26.2 forgets to rename the gradients of parameters.
         if release.verdicts == "current" and call.event == "parameters_grad":
@@ -314,6 +323,34 @@ def _by_layer(mapping: MappingFile | bool, target: Side, golden: Side, release: 
         return [(entry, value.section, value.slot)] if entry else []
 
     return wanted
+
+
+def _operators_by_layer(layers: LayerNames, target: Side, golden: Side) -> dict[str, str]:
+    """Calls of operators that rules rename inside of modules, and those of the golden dump."""
+    there = _inner_calls(golden)
+    found: dict[str, str] = {}
+    for path, calls in _inner_calls(target).items():
+        new, rules = layers.renamed(path)
+        inside = path.rpartition(".")[0]
+        if rules and rules != (layers.renamed(inside)[1] if inside else ()):
+            for mine, theirs in zip(calls, there.get(new, []), strict=False):
+                found |= {mine[event]: theirs[event] for event in mine.keys() & theirs.keys()}
+    return found
+
+
+def _inner_calls(side: Side) -> dict[str, list[dict[str, str]]]:
+    """Calls by the path of the module they ran in and their own name: entries by direction."""
+    found: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    for entry, call in {value.entry: value.call for value in side.values}.items():
+        if call is None or call.is_module or call.event == "debug":
+            continue
+        forward = format_msprobe_call(forward_of(call))
+        parent = parse_msprobe_call(side.parents.get(forward, ""))
+        inside = parent.path if parent is not None and parent.is_module else ""
+        for name in dict.fromkeys(filter(None, (call.path, call.layer))):
+            path = ".".join(filter(None, (inside, name)))
+            found[path].setdefault(forward, {})[call.event] = entry
+    return {path: [*calls.values()] for path, calls in found.items()}
 
 
 def _by_api(mapping: MappingFile | bool, golden: Side) -> _Wanted:
