@@ -18,7 +18,7 @@ NAME = "troubleshooter_nb"
 # above its own, so units in one row do not import each other.
 ROWS = [
     # layer 0, standard library only: what all others say, and the numbers that they decide by
-    ["messages", "thresholds"],
+    ["messages", "thresholds", "version"],
     ["errors"],  # which all others raise
     ["collector", "history", "naming", "options", "shapes", "table", "tables"],
     ["metrics"],  # layer 1
@@ -32,12 +32,16 @@ ROWS = [
     ["analysis"],  # layer 4
     ["capture", "convert"],  # layer 5
     ["widgets", "report"],  # layer 6
-    ["compat", "cli"],  # layer 7
+    ["compat"],  # layer 7
+    ["cli"],  # which also answers the old commands
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
 STANDARD_LIBRARY_ONLY = {"collector", "errors", "history", "messages", "options", "tables"}
-STANDARD_LIBRARY_ONLY |= {"thresholds"}
+STANDARD_LIBRARY_ONLY |= {"thresholds", "version"}
+# cli is the room whose files import inside functions as a rule: its help does not wait for xarray.
+# At the top of a verb stands what a command line that is only read, refused or explained needs.
+LIGHT_UNITS = {"cli", "collector", "errors", "messages", "options", "render", "version"}
 # Each framework is imported by the files that are called after it, and by nothing else.
 FENCE = {"torch": "frameworks/torch_*.py", "mindspore": "frameworks/mindspore_*.py"}
 
@@ -104,6 +108,18 @@ def test_the_package_keeps_its_layers():
     assert violations(PACKAGE) == []
 
 
+def test_the_command_line_imports_at_the_top_what_is_light():
+    verbs = sorted(path for path in (PACKAGE / "cli").glob("*.py"))
+    from_top = {
+        (path.stem, unit_of(str(node.module)))
+        for path in verbs
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(NAME)
+    }
+    heavy = {"answer", "inputs", "outputs", "records", "summary"}  # which verbs import as they run
+    assert {unit for stem, unit in from_top if stem not in heavy} <= LIGHT_UNITS
+
+
 @pytest.mark.parametrize(
     ("file", "source"),
     [
@@ -136,6 +152,7 @@ def test_the_checker_accepts(tmp_path, file, source):
         ("formats/a.py", "importlib.import_module('troubleshooter_nb.analysis')", "analysis"),
         ("capture/a.py", "from troubleshooter_nb.convert import draft", "below or beside convert"),
         ("cli.py", "import troubleshooter_nb as tnb", "below or beside __init__"),
+        ("compat/a.py", "from troubleshooter_nb.cli.main import main", "below or beside cli"),
         ("compat/a.py", "from troubleshooter_nb import compare", "below or beside __init__"),
         ("dump.py", "from . import naming", "relative import"),
         ("formats/a.py", "from ..naming import Site", "relative import"),

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb import Dump, compare
-from troubleshooter_nb.table import Row, Table, table_of
+from troubleshooter_nb.table import Row, Table, finished, table_of, taken
 
 
 def dataset():
@@ -54,3 +54,22 @@ def test_objects_build_their_table_once():
             assert values is held[name].values
     chosen = made.select(verdict="missing")
     assert len(chosen.columns) == 0
+
+
+def test_rows_that_are_taken_are_those_of_isel():
+    counts = xr.Variable(("pair", "bin"), np.arange(8).reshape(4, 2), {"units": "elements"})
+    dataset = xr.Dataset(
+        {"name": ("pair", list("abcd")), "count": counts, "sums": ("bin", [1, 2])},
+        {"bin": [10, 20]},
+        {"schema": "x"},
+    )
+    for rows in ([2, 0], [], [1, 1]):
+        chosen = np.array(rows, np.intp)
+        xr.testing.assert_identical(taken(dataset, "pair", chosen), dataset.isel(pair=chosen))
+
+
+def test_a_finished_variable_is_as_xarray_makes_one():
+    values = np.array(["a", (1, 2)], object)
+    made = finished(("row",), values, {"units": "x"})
+    xr.testing.assert_identical(made, xr.Variable("row", values, {"units": "x"}))
+    assert made.values is values

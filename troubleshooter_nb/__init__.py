@@ -2,64 +2,76 @@
 
 ``compare(open_dump("left"), open_dump("right"))`` pairs two dumps, measures and judges every pair
 and shows the answer in a notebook. The right side is the reference.
+
+Nothing is loaded before it is asked for: a name brings the module that has it. Type checkers and
+editors read the imports, `__getattr__` the table below; `tests/test_public_api.py` holds both to
+`__all__`.
 """
 
-from troubleshooter_nb.analysis.align import pair_dumps
-from troubleshooter_nb.analysis.checkpoints import diff_checkpoints
-from troubleshooter_nb.analysis.engine import compare
-from troubleshooter_nb.analysis.self_noise import measure_noise
-from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
-from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
-from troubleshooter_nb.capture.determinism import Seeded, seed_all
-from troubleshooter_nb.capture.overflow_found import Overflow
-from troubleshooter_nb.capture.overflow_watch import watch_overflow
-from troubleshooter_nb.capture.recording import Recording, record
-from troubleshooter_nb.capture.saving import save, save_grad
-from troubleshooter_nb.capture.schedule import Schedule
-from troubleshooter_nb.checkpoint_diff import CheckpointDiff
-from troubleshooter_nb.comparison import Check, Comparison, Explanation, Finding, TensorDiff
-from troubleshooter_nb.convert.apply import convert_weights
-from troubleshooter_nb.convert.draft import draft_weight_map
-from troubleshooter_nb.dump import ArraySource, Dump
-from troubleshooter_nb.errors import (
-    AmbiguousEntryError,
-    ArgumentError,
-    ArgumentTypeError,
-    EntryNotFoundError,
-    ExtraMissingError,
-    FormatError,
-    FrameworkMissingError,
-    IncompleteWarning,
-    MappingFileError,
-    NoGradientError,
-    NotOfferedError,
-    OptionError,
-    OverflowFoundError,
-    PairingError,
-    PathNotFoundError,
-    ReadError,
-    TroubleshooterError,
-    TroubleshooterWarning,
-    UnknownFormatError,
-    WeightMapError,
-    WriteError,
-)
-from troubleshooter_nb.formats import open_dump, save_dump
-from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
-from troubleshooter_nb.formats.pairing_files import read_mapping
-from troubleshooter_nb.formats.pairing_rules import MappingFile
-from troubleshooter_nb.formats.pairing_writer import write_mapping
-from troubleshooter_nb.formats.series import Series, open_series
-from troubleshooter_nb.metrics.noise import NoiseModel
-from troubleshooter_nb.metrics.verdict import Tolerance
-from troubleshooter_nb.options import get_options, option_context, set_options
-from troubleshooter_nb.pairing import Pairing
-from troubleshooter_nb.report import export
-from troubleshooter_nb.run_card import RunCard
-from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
-from troubleshooter_nb.widgets import edit, explore
+from __future__ import annotations
 
-__version__ = "0.1.0"
+import importlib.util
+import typing
+
+from troubleshooter_nb.version import VERSION as _VERSION
+
+if typing.TYPE_CHECKING:
+    from troubleshooter_nb.analysis.align import pair_dumps
+    from troubleshooter_nb.analysis.checkpoints import diff_checkpoints
+    from troubleshooter_nb.analysis.engine import compare
+    from troubleshooter_nb.analysis.self_noise import measure_noise
+    from troubleshooter_nb.analysis.series import SeriesComparison, compare_series
+    from troubleshooter_nb.analysis.shards.ranks import merge_ranks, missing_places
+    from troubleshooter_nb.capture.determinism import Seeded, seed_all
+    from troubleshooter_nb.capture.overflow_found import Overflow
+    from troubleshooter_nb.capture.overflow_watch import watch_overflow
+    from troubleshooter_nb.capture.recording import Recording, record
+    from troubleshooter_nb.capture.saving import save, save_grad
+    from troubleshooter_nb.capture.schedule import Schedule
+    from troubleshooter_nb.checkpoint_diff import CheckpointDiff
+    from troubleshooter_nb.comparison import Check, Comparison, Explanation, Finding, TensorDiff
+    from troubleshooter_nb.convert.apply import convert_weights
+    from troubleshooter_nb.convert.draft import draft_weight_map
+    from troubleshooter_nb.dump import ArraySource, Dump
+    from troubleshooter_nb.errors import (
+        AmbiguousEntryError,
+        ArgumentError,
+        ArgumentTypeError,
+        EntryNotFoundError,
+        ExtraMissingError,
+        FormatError,
+        FrameworkMissingError,
+        IncompleteWarning,
+        MappingFileError,
+        NoGradientError,
+        NotOfferedError,
+        OptionError,
+        OverflowFoundError,
+        PairingError,
+        PathNotFoundError,
+        ReadError,
+        TroubleshooterError,
+        TroubleshooterWarning,
+        UnknownFormatError,
+        WeightMapError,
+        WriteError,
+    )
+    from troubleshooter_nb.formats import open_dump, save_dump
+    from troubleshooter_nb.formats.mapping_file import read_weight_map, write_weight_map
+    from troubleshooter_nb.formats.pairing_files import read_mapping
+    from troubleshooter_nb.formats.pairing_rules import MappingFile
+    from troubleshooter_nb.formats.pairing_writer import write_mapping
+    from troubleshooter_nb.formats.series import Series, open_series
+    from troubleshooter_nb.metrics.noise import NoiseModel
+    from troubleshooter_nb.metrics.verdict import Tolerance
+    from troubleshooter_nb.options import get_options, option_context, set_options
+    from troubleshooter_nb.pairing import Pairing
+    from troubleshooter_nb.report import export
+    from troubleshooter_nb.run_card import RunCard
+    from troubleshooter_nb.weight_map import WeightMap, WeightMapHistory
+    from troubleshooter_nb.widgets import edit, explore
+
+__version__ = _VERSION
 
 __all__ = [
     "AmbiguousEntryError",
@@ -132,3 +144,64 @@ __all__ = [
     "write_mapping",
     "write_weight_map",
 ]
+
+# Module -> what it has of the names above.
+_HOMES = {
+    ".analysis.align": "pair_dumps",
+    ".analysis.checkpoints": "diff_checkpoints",
+    ".analysis.engine": "compare",
+    ".analysis.self_noise": "measure_noise",
+    ".analysis.series": "SeriesComparison compare_series",
+    ".analysis.shards.ranks": "merge_ranks missing_places",
+    ".capture.determinism": "Seeded seed_all",
+    ".capture.overflow_found": "Overflow",
+    ".capture.overflow_watch": "watch_overflow",
+    ".capture.recording": "Recording record",
+    ".capture.saving": "save save_grad",
+    ".capture.schedule": "Schedule",
+    ".checkpoint_diff": "CheckpointDiff",
+    ".comparison": "Check Comparison Explanation Finding TensorDiff",
+    ".convert.apply": "convert_weights",
+    ".convert.draft": "draft_weight_map",
+    ".dump": "ArraySource Dump",
+    ".errors": (
+        "AmbiguousEntryError ArgumentError ArgumentTypeError EntryNotFoundError "
+        "ExtraMissingError FormatError FrameworkMissingError IncompleteWarning "
+        "MappingFileError NoGradientError NotOfferedError OptionError OverflowFoundError "
+        "PairingError PathNotFoundError ReadError TroubleshooterError "
+        "TroubleshooterWarning UnknownFormatError WeightMapError WriteError"
+    ),
+    ".formats": "open_dump save_dump",
+    ".formats.mapping_file": "read_weight_map write_weight_map",
+    ".formats.pairing_files": "read_mapping",
+    ".formats.pairing_rules": "MappingFile",
+    ".formats.pairing_writer": "write_mapping",
+    ".formats.series": "Series open_series",
+    ".metrics.noise": "NoiseModel",
+    ".metrics.verdict": "Tolerance",
+    ".options": "get_options option_context set_options",
+    ".pairing": "Pairing",
+    ".report": "export",
+    ".run_card": "RunCard",
+    ".weight_map": "WeightMap WeightMapHistory",
+    ".widgets": "edit explore",
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+if not typing.TYPE_CHECKING:  # to whom any name would exist
+
+    def __getattr__(name: str) -> object:
+        """What a name of `__all__` stands for, or a module of the package."""
+        if name in _MODULE_OF:
+            module = importlib.import_module(_MODULE_OF[name], __name__)
+            # Kept, so that it is found without asking the next time.
+            return globals().setdefault(name, getattr(module, name))
+        if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
+            return importlib.import_module(f"{__name__}.{name}")
+        from troubleshooter_nb.messages import Message
+
+        raise AttributeError(Message("arguments.no_attribute", module=__name__, name=name))
+
+    def __dir__() -> list[str]:
+        """The public names, loaded or not."""
+        return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
+from xarray.indexes import PandasIndex
 
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
@@ -31,11 +32,15 @@ from troubleshooter_nb.render.text import comparison_text, diff_text, verdict_li
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import are_shape, is_shape, with_shape_texts, with_shape_tuples
-from troubleshooter_nb.table import Table
+from troubleshooter_nb.table import Table, finished, taken
 
 SCHEMA = "troubleshooter_nb.comparison/1"
 
 _SIDES = ("left", "right")
+_HISTOGRAM = {
+    "description": "elements with 2**e <= |left - right| < 2**(e + 1)",
+    "units": "elements",
+}
 _STATISTICS = ("min", "max", "mean", "l2", "zero_count")
 # name -> (dtype, unit, meaning, value where nothing was measured)
 RESULT_COLUMNS = {
@@ -376,7 +381,7 @@ class Comparison:
             "equal_nan": self.tolerance.equal_nan,
             "left_card": self.left_card.to_dict(),
             "right_card": self.right_card.to_dict(),
-            "unmatched": unmatched.isel(pair=np.flatnonzero(alone)),
+            "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
             **get_options(),
         }
@@ -386,7 +391,7 @@ class Comparison:
 
     def _rows(self, rows: np.ndarray) -> Comparison:
         kept = {new: self.evidence[old] for new, old in enumerate(rows) if old in self.evidence}
-        return replace(self, result=self.result.isel(pair=rows), evidence=kept)
+        return replace(self, result=taken(self.result, "pair", rows), evidence=kept)
 
     def _row(self, key: str | int) -> int:
         if isinstance(key, (int, np.integer)):
@@ -646,39 +651,32 @@ def evidence_dataset(location: Location, shape: tuple[int, ...]) -> xr.Dataset:
     ``profile_k`` (profile_bin_k) with the attributes ``length, start, stop``: the shortest index
     range that holds 99 % of the squared error.
     """
-    dataset = xr.Dataset(
-        {
-            "tile_max": (("tile_row", "tile_column"), location.tile_max),
-            "tile_mismatch": (("tile_row", "tile_column"), location.tile_mismatch),
-            "worst_index": ("worst", location.worst_index),
-            "worst_error": ("worst", location.worst_error),
-            "worst_left": ("worst", location.worst_left),
-            "worst_right": ("worst", location.worst_right),
-            "left_histogram": ("bin", location.left_histogram),
-            "right_histogram": ("bin", location.right_histogram),
-        },
-        attrs={
-            "rows": location.rows,
-            "columns": location.columns,
-            "low": location.value_range[0],
-            "high": location.value_range[1],
-        },
-    )
+    columns = {
+        "tile_max": (("tile_row", "tile_column"), location.tile_max),
+        "tile_mismatch": (("tile_row", "tile_column"), location.tile_mismatch),
+        "worst_index": (("worst",), location.worst_index),
+        "worst_error": (("worst",), location.worst_error),
+        "worst_left": (("worst",), location.worst_left),
+        "worst_right": (("worst",), location.worst_right),
+        "left_histogram": (("bin",), location.left_histogram),
+        "right_histogram": (("bin",), location.right_histogram),
+    }
+    variables = {name: finished(dims, values) for name, (dims, values) in columns.items()}
     for axis, profile in enumerate(location.profiles):
         start, stop = concentrated_range(profile)
         scale = shape[axis] / len(profile)
         # The display needs a few dozen bins; the range is exact before they are formed.
         bins = np.array([part.sum() for part in np.array_split(profile, min(len(profile), 32))])
-        dataset[f"profile_{axis}"] = (
-            f"profile_bin_{axis}",
-            bins,
-            {
-                "length": shape[axis],
-                "start": int(start * scale),
-                "stop": int(np.ceil(stop * scale)),
-            },
-        )
-    return dataset
+        bounds = {"start": int(start * scale), "stop": int(np.ceil(stop * scale))}
+        attrs = {"length": shape[axis], **bounds}
+        variables[f"profile_{axis}"] = finished((f"profile_bin_{axis}",), bins, attrs)
+    about = {
+        "rows": location.rows,
+        "columns": location.columns,
+        "low": location.value_range[0],
+        "high": location.value_range[1],
+    }
+    return xr.Dataset(variables, attrs=about)
 
 
 def value_range(row: Mapping[Any, Any]) -> tuple[float, float]:
@@ -688,10 +686,14 @@ def value_range(row: Mapping[Any, Any]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def histogram_variable(counts: np.ndarray, exponents: np.ndarray) -> dict[str, Any]:
-    """The histogram of |error| and its coordinate, as variables of `Comparison.result`."""
-    attrs = {
-        "description": "elements with 2**e <= |left - right| < 2**(e + 1)",
-        "units": "elements",
-    }
-    return {HISTOGRAM: (("pair", "exponent"), counts, attrs), "exponent": ("exponent", exponents)}
+def with_histogram(
+    variables: Mapping[str, xr.Variable],
+    counts: np.ndarray,
+    exponents: np.ndarray,
+    attrs: Mapping[str, Any],
+) -> xr.Dataset:
+    """A `Comparison.result` of its variables and the histogram of |error| with its coordinate."""
+    index = PandasIndex(pd.Index(exponents), "exponent")
+    coordinates = xr.Coordinates(index.create_variables(), indexes={"exponent": index})
+    histogram = finished(("pair", "exponent"), counts, _HISTOGRAM)
+    return xr.Dataset({**variables, HISTOGRAM: histogram}, coords=coordinates, attrs=attrs)

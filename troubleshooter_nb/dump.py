@@ -38,7 +38,7 @@ from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import Shape, are_shape, is_shape, with_shape_texts, with_shape_tuples
-from troubleshooter_nb.table import Table, table_of
+from troubleshooter_nb.table import Table, finished, table_of, taken
 
 # Since 2 there may be a variable FINGERPRINT; what was stored as 1 is read as ever.
 SCHEMA = "troubleshooter_nb.dump/2"
@@ -535,7 +535,7 @@ class Dump:
             keep &= fits
         rows = np.flatnonzero(keep)
         sources = tuple(self.sources[row] for row in rows)
-        return replace(self, index=self.index.isel(entry=rows), sources=sources)
+        return replace(self, index=taken(self.index, "entry", rows), sources=sources)
 
     def is_same_as(self, other: Dump) -> bool:
         """Whether both hold the same entries of the same files, or the same arrays in memory."""
@@ -789,8 +789,7 @@ def described(
     variables = {}
     for name, (_, unit, meaning, *_) in meanings.items():
         attrs = {"description": meaning} | ({"units": unit} if unit else {})
-        # Finished variables: xarray looks through every object of a column otherwise.
-        variables[name] = xr.Variable((dimension,), columns[name], attrs, fastpath=True)
+        variables[name] = finished((dimension,), columns[name], attrs)
     return variables
 
 

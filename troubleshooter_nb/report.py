@@ -21,6 +21,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ExtraMissingError, path_of
 from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.naming.characters import without_formula
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
@@ -53,9 +54,10 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     path : str or path-like
         ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.md``
         ``.xlsx`` the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``). Of a
-        Comparison ``.json`` is an object with ``verdict, passed, rtol, atol, equal_nan, checks,
-        findings, pairs``, ``.md`` begins with `Comparison.explain`, and ``.xlsx`` has the sheets
-        ``pairs``, ``findings`` and ``checks``. An Explanation is text and has no table: ``.html``,
+        Comparison ``.json`` is an object with ``verdict, passed, left, right, rtol, atol,
+        equal_nan, first_divergence, notes, observed, checks, findings, pairs``, ``.md`` begins
+        with `Comparison.explain`, and ``.xlsx`` has the sheets ``pairs``, ``findings`` and
+        ``checks``. An Explanation is text and has no table: ``.html``,
         ``.txt`` and ``.md``; a Series has no page. Text that a spreadsheet would run as a formula
         is written with an apostrophe in front.
 
@@ -73,7 +75,21 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     ExtraMissingError
         If an optional package is needed and missing.
     """
-    suffixes = _suffixes_of(obj)
+    path = check_export(type(obj), path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _WRITERS[path.suffix.lower()](obj, path)
+    return path
+
+
+def check_export(kind: type, path: str | PathLike[str]) -> Path:
+    """Refuse what `export` refuses of objects of a class, before there is one.
+
+    Raises
+    ------
+    ValueError, TypeError, ExtraMissingError
+        As `export`.
+    """
+    suffixes = _suffixes_of(kind)
     path = path_of(path)
     suffix = path.suffix.lower()
     if suffix not in suffixes:
@@ -81,28 +97,27 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
         if suffix not in _WRITERS:
             raise ArgumentError(Message("pages.no_export", what=what, known=suffixes))
         # Of a suffix that others have, the object is the reason.
-        of = {"what": what, "known": suffixes, "kind": _article(obj)}
+        of = {"what": what, "known": suffixes, "kind": _article(kind)}
         raise ArgumentError(Message("pages.no_export_of", **of))
-    writer = _WRITERS[suffix]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    writer(obj, path)
+    if suffix == ".xlsx" and find_spec("openpyxl") is None:
+        raise ExtraMissingError(Message("pages.no_openpyxl"))
     return path
 
 
-def _suffixes_of(obj: object) -> list[str]:
-    """The formats that an object has a form for."""
-    if isinstance(obj, Explanation):
+def _suffixes_of(kind: type) -> list[str]:
+    """The formats that objects of a class have a form for."""
+    if issubclass(kind, Explanation):
         return [".html", ".txt", ".md"]
-    if isinstance(obj, Series):
+    if issubclass(kind, Series):
         return [suffix for suffix in _WRITERS if suffix != ".html"]
-    if isinstance(obj, _Tabular):
+    if issubclass(kind, get_args(_Tabular)):
         return list(_WRITERS)
     known = [one.__name__ for one in get_args(Reportable)]
-    raise ArgumentTypeError(Message("pages.no_page", kind=_article(obj), known=known))
+    raise ArgumentTypeError(Message("pages.no_page", kind=_article(kind), known=known))
 
 
-def _article(obj: object) -> Message:
-    name = type(obj).__name__
+def _article(kind: type) -> Message:
+    name = kind.__name__
     article = "an" if name[0] in "AEIOaeio" else "a"
     return Message(f"pages.article_{article}", name=name)
 
@@ -121,18 +136,27 @@ def _csv(obj: _Tabular, path: Path) -> None:
 
 
 def _json(obj: _Tabular, path: Path) -> None:
+    path.write_text(json_text(obj), encoding="utf-8")
+
+
+def json_text(obj: _Tabular) -> str:
+    """What `export` writes to a ``.json``: the rows of the table, of a Comparison an object."""
     content: Any = _table(obj).to_dict(orient="records")
     if isinstance(obj, Comparison):
         content = {
             "verdict": obj.verdict,
             "passed": obj.passed,
+            "left": obj.left_label,
+            "right": obj.right_label,
             **asdict(obj.tolerance),
+            "first_divergence": int(obj.result.attrs["first_divergence"]),
+            "notes": list(obj.notes),
+            "observed": dict(obj.observed),
             "checks": [asdict(check) for check in obj.preflight],
             "findings": _findings(obj),
             "pairs": content,
         }
-    text = json.dumps(_strict(content), indent=1, ensure_ascii=False, default=str)
-    path.write_text(text, encoding="utf-8")
+    return json.dumps(_strict(content), indent=1, ensure_ascii=False, default=str)
 
 
 def _markdown(obj: Reportable, path: Path) -> None:
@@ -160,8 +184,6 @@ def _markdown_table(table: pd.DataFrame) -> list[str]:
 
 
 def _excel(obj: _Tabular, path: Path) -> None:
-    if find_spec("openpyxl") is None:
-        raise ExtraMissingError(Message("pages.no_openpyxl"))
     sheets = {"Sheet1": _table(obj)}
     if isinstance(obj, Comparison):
         findings = [f | {"evidence": json.dumps(f["evidence"])} for f in _findings(obj)]
@@ -176,8 +198,6 @@ def _excel(obj: _Tabular, path: Path) -> None:
             _harmless(table).to_excel(writer, sheet_name=name, index=False)
 
 
-# What spreadsheets take for the start of a formula, or strip to get there.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _FINDING = ["cause", "title", "pair", "confidence", "proof", "repair", "evidence"]
 _WRITERS: dict[str, Callable[[Any, Path], None]] = {
     ".html": _html,
@@ -247,7 +267,7 @@ def _harmless(table: pd.DataFrame, language: str | None = None) -> pd.DataFrame:
 
     def quoted(value: object) -> object:
         text = told(value, language) if isinstance(value, str) else ""
-        return f"'{text}" if text.startswith(_FORMULA) else text or value
+        return without_formula(text) or value
 
     return pd.DataFrame({name: column.map(quoted) for name, column in table.items()})
 

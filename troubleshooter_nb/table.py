@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,37 @@ class Row(Mapping[str, Any]):
     def __len__(self) -> int:
         """Number of columns."""
         return len(self.columns)
+
+
+def finished(
+    dimensions: tuple[Hashable, ...], values: np.ndarray, attrs: Mapping[Any, Any] | None = None
+) -> xr.Variable:
+    """A variable of an array that xarray takes as it is.
+
+    Otherwise it looks through every object of a column, and imports dask where that is installed,
+    for a fifth of a second, only to ask whether the array is one of dask.
+    """
+    return xr.Variable(dimensions, values, dict(attrs or {}), fastpath=True)
+
+
+def taken(dataset: xr.Dataset, dimension: str, rows: np.ndarray) -> xr.Dataset:
+    """The rows of these numbers, as ``isel`` gives them, which asks after dask, see `finished`.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    dimension : str
+        Without a coordinate.
+    rows : ndarray of int, shape (n,)
+    """
+    variables = {
+        name: finished(one.dims, one.values.take(rows, one.dims.index(dimension)), one.attrs)
+        if dimension in one.dims
+        else one
+        for name, one in dataset.variables.items()
+        if name in dataset.data_vars
+    }
+    return xr.Dataset(variables, coords=dataset.coords, attrs=dataset.attrs)
 
 
 def table_of(dataset: xr.Dataset) -> Table:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -50,6 +50,7 @@ MappingLike = (
     str
     | PathLike[str]
     | MappingFile
+    | Sequence[MappingFile]
     | Mapping[str, str | None]
     | Iterable[tuple[str | None, str | None]]
 )
@@ -83,7 +84,8 @@ def pair_dumps(
         are paired by equal names before ``order`` and ``shape`` look at the rest.
     mapping : dict, list of pairs or path, optional
         The path of a mapping file (see `read_mapping`): api, cell, data or layer yaml, or plain
-        pairs; or what `read_mapping` gave. Else ``{left name: right name}`` for pairs that are
+        pairs; or what `read_mapping` gave, also a list of it, in which the earlier files win. Else
+        ``{left name: right name}`` for pairs that are
         known; None on a side declares that a partner is expected to be missing. Names may be
         given with ``.npy`` or, where it means one entry only, as the path. The method pairs the
         rest.
@@ -375,16 +377,16 @@ def _gradient_operators(dump: Dump) -> dict[int, str]:
 def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list[Match]:
     if mapping is None:
         return []
-    if isinstance(mapping, str | PathLike | MappingFile):
+    if (files := _files_of(mapping)) is not None:
         notes: list[str] = []
-        declared = declared_pairs(left, right, mapping, notes=notes)
+        declared = declared_pairs(left, right, files, notes=notes)
         for text in notes:
             warnings.warn(told(text), TroubleshooterWarning, stacklevel=3)
         return declared
     rows = _RowsByName(left, "left"), _RowsByName(right, "right")
     used: tuple[set[int], set[int]] = set(), set()
     matches = []
-    for number, names in enumerate(_mapped(mapping)):
+    for number, names in enumerate(_mapped(cast("Mapping[Any, Any] | Iterable[Any]", mapping))):
         found = []
         for side in (0, 1):
             here = rows[side].of(names[side], number)
@@ -405,6 +407,17 @@ def _given_matches(left: Dump, right: Dump, mapping: MappingLike | None) -> list
             raise PairingError(Message("pairings.no_common_place", **said))
         matches += [Match(found[0][place], found[1][place], "user", 1.0) for place in places]
     return matches
+
+
+def _files_of(
+    mapping: MappingLike,
+) -> str | PathLike[str] | MappingFile | Sequence[MappingFile] | None:
+    """The mapping file or files that are meant; None where it is names."""
+    if isinstance(mapping, str | PathLike | MappingFile):
+        return mapping
+    if isinstance(mapping, Sequence) and any(isinstance(one, MappingFile) for one in mapping):
+        return [one for one in mapping if isinstance(one, MappingFile)]
+    return None
 
 
 def _mapped(mapping: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[str | None, str | None]]:

@@ -43,6 +43,7 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import IncompleteWarning, ReadError
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.noise import NoiseModel
+from troubleshooter_nb.table import finished
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
@@ -504,7 +505,10 @@ class _Inquiry:
             "growth": growth,
         }
         table = result.assign(
-            {name: ("pair", values, result[name].attrs) for name, values in columns.items()}
+            {
+                name: finished(("pair",), values, result[name].attrs)
+                for name, values in columns.items()
+            }
         )
         first = int(result["order"].values[created[0]]) if created else None
         beyond = created[:1] or self._beyond_noise()

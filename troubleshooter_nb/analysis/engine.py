@@ -150,7 +150,7 @@ def compare(
         found = _compared(pairing, tolerance, walk, executor, watch, MOST_DRILL_DOWNS)
         seconds = time.perf_counter() - started
         # What was interrupted has no order of events to be read from, or is to end.
-        if diagnose and not _interruptions(found):
+        if diagnose and not interruptions(found):
             watch.begin(Message("comparisons.diagnosing"))
             found = _explained(found, noise, budget, seconds)
     _warn_of(found)
@@ -326,11 +326,11 @@ def _notes(pairing: Pairing, rows: Rows, unfinished: int | None) -> tuple[str, .
     return tuple(notes)
 
 
-def _interruptions(found: Comparison) -> list[str]:
-    """The notes that say that an interrupt left something undone."""
+def interruptions(found: Comparison) -> list[str]:
+    """The notes that say that an interrupt left something undone; none of a whole comparison."""
     return [note for note in found.notes if not _INTERRUPTED.isdisjoint(ids_of(note))]
 
 
 def _warn_of(found: Comparison) -> None:
-    for note in _interruptions(found):
+    for note in interruptions(found):
         warnings.warn(told(note), IncompleteWarning, stacklevel=3)

@@ -16,7 +16,7 @@ from troubleshooter_nb.comparison import (
     RESULT_COLUMNS,
     SCHEMA,
     first_difference,
-    histogram_variable,
+    with_histogram,
 )
 from troubleshooter_nb.dump import described, object_array
 from troubleshooter_nb.messages import ids_of, of_one_class
@@ -24,7 +24,7 @@ from troubleshooter_nb.metrics.pairwise import figures_of
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents
 from troubleshooter_nb.metrics.verdict import Tolerance, Verdict, Verdicts, judge_all, verdict
 from troubleshooter_nb.render.words import DIFFERING, reason_of
-from troubleshooter_nb.table import Row, Table
+from troubleshooter_nb.table import Row, Table, finished
 
 _SIDES = ("left", "right")
 _KINDS: Mapping[str, Any] = {
@@ -55,11 +55,10 @@ def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.D
     columns |= {"verdict": judged.name, "passed": judged.passed, "reason_id": judged.reason}
     columns["detail"] = object_array(of_one_class(judged.detail.tolist()))
     _enter_reasons(columns, judged.detail)
-    variables: dict[str, Any] = dict(described("pair", RESULT_COLUMNS, columns))
+    variables = described("pair", RESULT_COLUMNS, columns)
     for name, side in zip(_SIDES, rows.sides, strict=True):
         attrs = {"description": "row in the dump; -1 for none"}
-        variables[f"{name}_entry"] = ("pair", side.entries.astype(np.int64), attrs)
-    variables |= histogram_variable(histogram, exponents)
+        variables[f"{name}_entry"] = finished(("pair",), side.entries.astype(np.int64), attrs)
     settings: dict[str, Any] = {
         "schema": SCHEMA,
         "rtol": tolerance.rtol,
@@ -67,7 +66,7 @@ def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.D
         "equal_nan": int(tolerance.equal_nan),
         "first_divergence": first_difference(Table(columns)),
     }
-    return xr.Dataset(variables, attrs=settings)
+    return with_histogram(variables, histogram, exponents, settings)
 
 
 def _known(rows: Rows) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import os
 import sys
 import threading
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.render.lines import width
 
 Progress = Callable[[int], None]
 
@@ -153,7 +155,8 @@ class _Shown:
 
 class _Terminal:
     def show(self, text: str, share: float | None) -> None:
-        sys.stderr.write(f"\r{text}\x1b[K")
+        # A line that wraps could not be written over.
+        sys.stderr.write(f"\r{_cut(text, _columns() - 1)}\x1b[K")
         sys.stderr.flush()
 
     def clear(self) -> None:
@@ -195,9 +198,25 @@ class _Notebook:
             self.handle.update({"text/plain": ""}, raw=True)
 
 
-def _line() -> _Terminal | _Notebook | None:
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _cut(text: str, columns: int) -> str:
+    """The beginning of a text that takes no more columns."""
+    while width(text) > columns:
+        text = text[:-1]
+    return text
+
+
+def _line() -> _Line | None:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None and hasattr(shell, "kernel"):
         return _Notebook()
-    return _Terminal() if sys.stderr.isatty() else None
+    if sys.stderr is None or not sys.stderr.isatty():  # None: was closed before the start
+        return None
+    return _Plain() if os.environ.get("TERM") == "dumb" else _Terminal()

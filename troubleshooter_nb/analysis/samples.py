@@ -22,6 +22,7 @@ from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.naming.hooks import sample_name, sample_slot, sampled_slot
 from troubleshooter_nb.pairing import Match, Pairing
+from troubleshooter_nb.table import taken
 
 ALONE = Message("calls.sample_alone")
 NOTHING_LIKE_IT = Message("calls.no_such_part")
@@ -147,7 +148,12 @@ def without_views(dump: Dump) -> Dump:
         return dump
     sources = tuple(dump.sources[k] for k in rows)
     notes = tuple(note for note in dump.notes if "calls.first_values" not in ids_of(note))
-    return replace(dump, index=dump.index.isel(entry=rows), sources=sources, notes=notes)
+    return replace(
+        dump,
+        index=taken(dump.index, "entry", np.array(rows, np.intp)),
+        sources=sources,
+        notes=notes,
+    )
 
 
 def _ends(match: Match) -> tuple[int, int]:

@@ -23,8 +23,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "no_path": ("a path is a str or path-like, got {kind}", "路径应为 str 或 PathLike，得到 {kind}"),
     "kind": ("{name} takes a {wanted}, got {kind}", "{name} 应为 {wanted}，得到 {kind}"),
     "no_axis": ("no axis {axis}: the tensor has {count}", "没有第 {axis} 轴：该张量共 {count} 轴"),
+    "no_attribute": ("module {module!r} has no attribute {name!r}", "模块 {module!r} 没有属性 {name!r}"),
     "no_option": ("unknown option {name!r}; known options: {known}", "没有选项 {name!r}；已有的选项：{known}"),
     "option_integer": ("option {name!r} takes a positive integer, got {value}", "选项 {name!r} 应为正整数，得到 {value}"),
     "option_choice": ("option {name!r} takes one of {known}, got {value}", "选项 {name!r} 只能取 {known} 之一，得到 {value}"),
-    "save_names": ('TNB_SAVE_NAMES is "current" or "id-first", got {value}; "current" is used', 'TNB_SAVE_NAMES 应为 "current" 或 "id-first"，得到 {value}；将使用 "current"'),
+    "save_names": ('TNB_SAVE_NAMES is "current", "id-first" or "1.0.15", got {value}; "current" is used', 'TNB_SAVE_NAMES 应为 "current"、"id-first" 或 "1.0.15"，得到 {value}；将使用 "current"'),
 }

@@ -313,8 +313,8 @@ def explanation_text(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
     """Plain text of an explanation: each part under its heading."""
     language = facts["language"]
     lines: list[str] = []
-    for part, sentences in _by_part(row, facts):
-        lines.append(_told(f"part_{part}", language))
+    for part, sentences in sentences_by_part(row, facts):
+        lines.append(part_title(part, language))
         for said in sentences:
             lines += wrapped(said.whole, facts, indent=2)
     if facts["findings"]:
@@ -331,8 +331,8 @@ def explanation_html(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
     """HTML of an explanation: each part under its heading."""
     language = facts["language"]
     sections: list[Markup] = []
-    for part, sentences in _by_part(row, facts):
-        sections.append(heading(_told(f"part_{part}", language)))
+    for part, sentences in sentences_by_part(row, facts):
+        sections.append(heading(part_title(part, language)))
         sections += [said_html(said) for said in sentences]
     if facts["findings"]:
         sections.append(heading(_told("part_findings", language)))
@@ -340,7 +340,14 @@ def explanation_html(row: xr.Dataset | None, facts: Mapping[str, Any]) -> str:
     return fragment(*sections)
 
 
-def _by_part(row: xr.Dataset | None, facts: Mapping[str, Any]) -> list[tuple[str, list[Said]]]:
+def part_title(part: str, language: str) -> str:
+    """The heading of a part of an explanation."""
+    return _told(f"part_{part}", language)
+
+
+def sentences_by_part(
+    row: xr.Dataset | None, facts: Mapping[str, Any]
+) -> list[tuple[str, list[Said]]]:
     """The sentences under the headings, which say what the first words of a repair say."""
     said = explanation_sentences(row, facts)
     said = [one._replace(lead="") if one.part == "repair" else one for one in said]

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from troubleshooter_nb.render.words import sentence
+from troubleshooter_nb.messages import Message
 
 COLUMNS, LINES = 100, 25
 _ASCII = str.maketrans(
@@ -43,8 +43,10 @@ def spaced(*parts: str) -> str:
     return text
 
 
-def wrapped(text: str, facts: Mapping[str, Any], *, indent: int = 0) -> list[str]:
-    """The text cut at spaces, or between Chinese characters, into lines of at most `COLUMNS`."""
+def wrapped(
+    text: str, facts: Mapping[str, Any], *, indent: int = 0, columns: int = COLUMNS
+) -> list[str]:
+    """The text cut at spaces, or between Chinese characters, into lines of at most `columns`."""
     # A Chinese character or a word with what may not be cut from it, and spaces behind a word.
     pieces = re.findall(
         f"\uff08*(?:(?!\uff08)[{_WIDE}]|[^\\s{_WIDE}]+)[{_CLOSING}]*\\s*|\uff08+|\\s+",
@@ -52,7 +54,7 @@ def wrapped(text: str, facts: Mapping[str, Any], *, indent: int = 0) -> list[str
     )
     lines, line = [], ""
     for piece in pieces:
-        if line and width(line + piece.rstrip()) > COLUMNS - indent:
+        if line and width(line + piece.rstrip()) > columns - indent:
             lines.append(line)
             line = ""
         line += piece
@@ -66,8 +68,8 @@ def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
     """
     shown = lines[:LINES]
     if len(lines) > LINES:
-        rest = sentence("pages.more_lines", facts["language"], count=len(lines) - LINES + 1)
-        shown[-1] = f"  ... {rest}"
+        rest = Message("pages.more_lines", count=len(lines) - LINES + 1)
+        shown[-1] = f"  ... {rest.told(facts['language'])}"
     return "\n".join(_cut(_plain(line, facts), "..." if facts["ascii"] else "…") for line in shown)
 
 

@@ -77,9 +77,10 @@ def _lines(found: Comparison) -> list[str]:
     parts = dict(sentences_by_part(explained.row, explained.facts))
     lines: list[str] = [Message("msprobe_compare.ours_verdict", text=found.verdict)]
     nothing = Message("msprobe_compare.nothing_differs" if found.passed else "msprobe_compare.none")
-    for part in ("origin", "cause"):
+    # The first sentence of a beginning names the place, and ends without a stop.
+    for part, between in (("origin", ";"), ("cause", " ")):
         said = [one.whole for one in parts.get(part, [])[:_MOST]]
-        text = joined(said, " ") if said else nothing
+        text = joined(said, between) if said else nothing
         lines.append(Message(f"msprobe_compare.ours_{part}", text=text))
     return lines
 
