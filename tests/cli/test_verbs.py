@@ -11,6 +11,7 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.cli.conftest import weights
 from tests.messages.rules import english_in
+from troubleshooter_nb.cli.records import read_record
 from troubleshooter_nb.render.causes import WORDS
 
 MSPROBE = Path(__file__).parents[1] / "data" / "msprobe" / "v26_2_0"
@@ -271,3 +272,18 @@ def test_the_answers_of_other_verbs_are_chinese(said, runs, tmp_path, verb):
         _, out, err = said(*words, "--language", "zh")
         titles = [line for line in (out + err).splitlines() if not line.startswith("  block ")]
         assert [found for found in map(english_in, titles) if found] == []
+
+
+def test_a_record_of_figures_that_were_not_measured_reads_as_it_was(tmp_path):
+    """Of statistics there are no errors: not 0, and no negative number of NaN."""
+    sides = [f"t_mlp_mix_statistics{one}" for one in ("B", "")]
+    found = tnb.compare(*(MSPROBE / "torch" / side for side in sides))
+    kept = read_record(tnb.export(found, tmp_path / "record.json"))
+    lines = [
+        [line for line in repr(one).splitlines() if not line.startswith("left")]
+        for one in (found, kept)
+    ]
+    assert lines[0] == lines[1]
+    figures = ("max_abs_error", "cosine", "nan_mismatch_count", "left_nan_count")
+    for name in figures:
+        np.testing.assert_array_equal(found.result[name].values, kept.result[name].values)

@@ -140,12 +140,15 @@ def _comparison(
 
 
 def _column(name: str, cells: Sequence[Any] | None, count: int) -> np.ndarray:
-    """A column in its type; what is unknown is as where nothing was measured."""
-    kind, _, _, empty = RESULT_COLUMNS[name]
+    """A column in its type; what is unknown is as where nothing was measured.
+
+    JSON has no word for NaN and infinities: of figures both come back as NaN.
+    """
+    kind = RESULT_COLUMNS[name][0]
     given = [None] * count if cells is None else [*cells]
     if kind in ("str", "tuple"):
         return object_array(["" if cell is None else str(cell) for cell in given])
-    unknown: Any = empty == "True" if kind == "bool" else float(empty)
+    unknown: Any = {"bool": False, "float64": np.nan}.get(kind, -1)
     return np.array([unknown if cell is None else cell for cell in given], _TYPES[kind])
 
 
