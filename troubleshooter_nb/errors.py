@@ -92,6 +92,10 @@ class PathNotFoundError(TroubleshooterError, FileNotFoundError):
     """A path does not exist; the message says how far it does."""
 
 
+class MissingFileError(PathNotFoundError, ValueError):
+    """A file that a call of an old tool was given does not exist: there it was a ValueError."""
+
+
 class TroubleshooterWarning(UserWarning):
     """Something the user can act on."""
 

@@ -15,8 +15,9 @@ from troubleshooter_nb.errors import OptionError, TroubleshooterWarning
 from troubleshooter_nb.messages import Message, options_in_force, told
 
 # For scripts that may not be changed: TNB_SAVE_NAMES=id-first gives them the file names of old.
+_NAMINGS = ("current", "id-first", "1.0.15")
 _NPY_NAMES = os.environ.get("TNB_SAVE_NAMES") or "current"
-if _NPY_NAMES not in ("current", "id-first"):
+if _NPY_NAMES not in _NAMINGS:
     _text = Message("arguments.save_names", value=repr(_NPY_NAMES))
     warnings.warn(told(_text), TroubleshooterWarning, stacklevel=2)
     _NPY_NAMES = "current"
@@ -28,7 +29,7 @@ _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingP
         "ascii": (False, (False, True), "text reprs use ASCII glyphs only"),
         "worst_rows": (8, None, "rows in the table of the worst pairs"),
         "html_bytes": (150_000, None, "size budget of one HTML repr, in bytes"),
-        "npy_names": (_NPY_NAMES, ("current", "id-first"), "file names that save() gives"),
+        "npy_names": (_NPY_NAMES, _NAMINGS, "file names that save() gives"),
     }
 )
 
@@ -48,8 +49,9 @@ def set_options(**changes: object) -> None:
     **changes
         ``language`` ("en" or "zh"), ``ascii`` (bool), ``worst_rows`` (int, rows),
         ``html_bytes`` (int, bytes of one HTML repr), ``npy_names`` ("current" for
-        ``dense_float32_1.npy``, "id-first" for ``1_dense.npy``; default from the environment
-        variable TNB_SAVE_NAMES).
+        ``dense_float32_1.npy`` and ``net.key_float32_2.npy``, "id-first" for ``1_dense.npy`` and
+        ``2_net.key.npy``, "1.0.15" for ``1_dense.npy`` and ``2_net_key.npy``, where all tensors of
+        one call have one number; default from the environment variable TNB_SAVE_NAMES).
 
     Raises
     ------

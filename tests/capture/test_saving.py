@@ -145,13 +145,23 @@ def test_the_flow_of_the_seed_with_names_of_old(tmp_path, framework):
     assert np.load(tmp_path / "2_dense_backward.npy").tolist() == [[-0.5, 0.5]]
 
 
+def test_names_of_release_1_0_15_number_the_calls(tmp_path, framework):
+    tensor = framework.tensor(np.ones(2, np.float32))
+    with tnb.option_context(npy_names="1.0.15"):
+        tnb.save(tmp_path / "x", tensor)
+        tnb.save(tmp_path / "l", [tensor, None, {"fc.weight": tensor}], "s")
+        tnb.save(tmp_path / "l", [tensor])
+    assert names(tmp_path) == [*("0_x.npy", "1_l_0_s.npy", "1_l_2_fc.weight_s.npy", "2_l_0.npy")]
+
+
 @pytest.mark.parametrize(
     ("value", "expected", "error"),
     [
         ("id-first", "0_x.npy\n", ""),
         ("current", "x_float64_0.npy\n", ""),
         ("", "x_float64_0.npy\n", ""),
-        ("id_first", "x_float64_0.npy\n", 'TNB_SAVE_NAMES is "current" or "id-first"'),
+        ("1.0.15", "0_x.npy\n", ""),
+        ("id_first", "x_float64_0.npy\n", 'TNB_SAVE_NAMES is "current", "id-first" or "1.0.15"'),
     ],
 )
 def test_an_unchanged_script_gets_the_names_of_old(tmp_path, value, expected, error):

@@ -140,6 +140,54 @@ def test_windows_line_ends_and_prefixes_are_read(tmp_path):
     assert opened(tmp_path, text).array("dense_backward").tolist() == [[-0.5, 0.5]]
 
 
+# What torch and MindSpore show of a tensor, with what may follow it, and what it is.
+SHOWN = {
+    "tensor([1.5000, 2.0000])": np.float32([1.5, 2]),
+    "tensor([[ 1.0000e-01, -1.0000e-30],\n        [        nan,         inf]])": np.float32(
+        [[0.1, -1e-30], [np.nan, np.inf]]
+    ),
+    "tensor([1, 2])": np.int64([1, 2]),
+    "tensor(7)": np.int64(7),
+    "tensor(0.5000, grad_fn=<MeanBackward0>)": np.float32(0.5),
+    "tensor([ True, False])": np.array([True, False]),
+    "tensor([1.5000], device='cuda:0', dtype=torch.float64)": np.float64([1.5]),
+    "tensor([[1., 1.]], device='npu:0',\n       grad_fn=<MulBackward0>)": np.float32([[1, 1]]),
+    "Parameter containing:\ntensor([[1.],\n        [2.]], requires_grad=True)": np.float32(
+        [[1], [2]]
+    ),
+    "tensor([], size=(0, 3))": np.zeros((0, 3), np.float32),
+    "tensor([])": np.zeros(0, np.float32),
+    "tensor([1.+2.j])": np.complex64([1 + 2j]),
+    "tensor([1., 2.], dtype=torch.bfloat16)": np.array([1, 2], ml_dtypes.bfloat16),
+    "[1.5 2. ]": np.float64([1.5, 2]),
+    "[[[1. 2.]\n  [3. 4.]]\n\n [[5. 6.]\n  [7. 8.]]]": np.arange(1, 9.0).reshape(2, 2, 2),
+    "[1 2 3]": np.int64([1, 2, 3]),
+    "[ True False]": np.array([True, False]),
+    "[nan inf]": np.float64([np.nan, np.inf]),
+    "[1.+2.j 0.+0.j]": np.complex128([1 + 2j, 0]),
+    "[]": np.zeros(0),
+    "0.5": np.float64(0.5),
+    "-3": np.int64(-3),
+}
+
+
+@pytest.mark.parametrize("text", SHOWN)
+@pytest.mark.parametrize("name", ["x", "a [b] c.0_s"])
+def test_a_tensor_on_the_line_of_its_name_is_read(tmp_path, text, name):
+    other = "epoch [1/2] loss: 0.25 (step 3)\n0.25\n[1, 2]\n"
+    dump = opened(tmp_path, f"{other}_TS_SAVE_NAME:{name} {text}\n{other}_TS_SAVE_NAME:y 1\n")
+    found = dump.array(dump.names[0])
+    expected = SHOWN[text]
+    assert dump.names[0] == f"{name}_{expected.dtype.name}_0"
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(found.astype(complex), expected.astype(complex))
+
+
+def test_a_name_that_ends_with_a_number_keeps_it(tmp_path):
+    dump = opened(tmp_path, tensor_text("block 2", np.float32([1, 2])) + "_TS_SAVE_NAME:x 3\n0.5\n")
+    assert dump.names == ["block 2_float32_0", "x 3_float64_1"]
+
+
 HEAD = "_TS_SAVE_NAME:x\nTensor(shape=[2], dtype=Float32, value="
 
 
@@ -165,7 +213,14 @@ HEAD = "_TS_SAVE_NAME:x\nTensor(shape=[2], dtype=Float32, value="
         ("_TS_SAVE_NAME:x\n", "no Tensor"),
         ("_TS_SAVE_NAME:x", "no Tensor"),
         ("_TS_SAVE_NAME:x\n(( 1.0e+00,  2.0e+00),\n ( 3.0,  4.0))\n", "no Tensor"),
-        ("_TS_SAVE_NAME:x tensor([1.0000, 2.0000])\n", "no Tensor"),
+        ("_TS_SAVE_NAME:x tensor([1., 2., \n", "cut off before its end"),
+        ("_TS_SAVE_NAME:x tensor([1.,  ..., 2.])\n", "only a part of the values was printed"),
+        ("_TS_SAVE_NAME:x tensor([1., oops])\n", "other output was mixed in"),
+        ("_TS_SAVE_NAME:x tensor([[1., 2.], [3.]])\n", "more than 2 values for 2"),
+        ("_TS_SAVE_NAME:x tensor([1.], dtype=torch.qint8)\n", "unknown dtype 'qint8'"),
+        ("_TS_SAVE_NAME:x tensor(indices=tensor([[0]]), values=tensor([1.]))\n", "more than 1"),
+        ("_TS_SAVE_NAME:x Parameter containing:\n", "cut off before its end"),
+        ("_TS_SAVE_NAME:x [1. 2.\n", "cut off before its end"),
         ("_TS_SAVE_NAME:x\n__import__('os').system('true')\n", "no Tensor"),
     ],
 )

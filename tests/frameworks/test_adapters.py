@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb import frameworks, save_dump
+from troubleshooter_nb import frameworks, open_dump, save_dump
 from troubleshooter_nb.errors import FrameworkMissingError
 
 BOTH = [
@@ -277,3 +277,24 @@ def test_a_checkpoint_is_loaded_and_what_does_not_fit_is_named(tmp_path, framewo
     file = save_dump({"weight": weight, "other": np.ones(1, np.float32)}, tmp_path / f"x{suffix}")
     assert adapter.load_checkpoint(net, file) == (["bias"], ["other"])
     np.testing.assert_array_equal(adapter.to_numpy(net.weight), weight)
+    adapter.save_checkpoint(net, tmp_path / f"saved{suffix}")
+    saved = open_dump(tmp_path / f"saved{suffix}")
+    assert saved.names == ["weight", "bias"]
+    np.testing.assert_array_equal(saved.array("weight"), weight)
+
+
+@pytest.mark.parametrize(
+    ("framework", "shown"),
+    [
+        pytest.param("torch", "tensor([[1., 2.]], dtype=torch.{})", marks=pytest.mark.torch),
+        pytest.param("mindspore", "[[1. 2.]]", marks=pytest.mark.mindspore),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_an_array_is_shown_as_the_framework_shows_a_tensor(framework, shown, dtype):
+    adapter = frameworks.require(framework)
+    array = np.array([[1, 2]], np.dtype(getattr(ml_dtypes, dtype, dtype)))
+    expected = shown.format(dtype)
+    if framework == "mindspore" and dtype == "bfloat16":  # which it shows to six digits
+        expected = "[[1.000000 2.000000]]"
+    assert adapter.shown(array) == expected

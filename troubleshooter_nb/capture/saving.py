@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from troubleshooter_nb.capture.numbering import DEFAULT, Numbering
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
-from troubleshooter_nb.formats.print_text import tensor_text
+from troubleshooter_nb.formats.print_text import MARK, tensor_text
 from troubleshooter_nb.frameworks import adapter_of, loaded, require
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
@@ -27,13 +27,29 @@ OutputMode = Literal["npy", "print"]
 
 
 def _compiled_save(  # type: ignore[no-untyped-def]
-    file, data, suffix=None, *, output_mode="npy", rank=None, numbering=None, widen=False
+    file,
+    data,
+    suffix=None,
+    *,
+    output_mode="npy",
+    rank=None,
+    numbering=None,
+    widen=False,
+    as_shown=False,
 ):
     _Compiled(file, suffix, output_mode, rank, numbering, widen).save(data)
 
 
 def _compiled_save_grad(  # type: ignore[no-untyped-def]
-    file, x, suffix="backward", *, output_mode="npy", rank=None, numbering=None, widen=False
+    file,
+    x,
+    suffix="backward",
+    *,
+    output_mode="npy",
+    rank=None,
+    numbering=None,
+    widen=False,
+    as_shown=False,
 ):
     return _Compiled(file, suffix, output_mode, rank, numbering, widen).save_grad(x)
 
@@ -48,6 +64,7 @@ def save(
     rank: int | None = None,
     numbering: Numbering | None = None,
     widen: bool = False,
+    as_shown: bool = False,
 ) -> None:
     """Write a tensor, or each tensor of a nested value, under a name and a running number.
 
@@ -76,6 +93,10 @@ def save(
         Store bfloat16 and float8 as float32, which ``numpy.load`` understands without this
         package. Otherwise their bits are stored, and the dtype in the name says what they are;
         names without dtype (option ``npy_names``) always widen.
+    as_shown : bool
+        Print what ``print(tensor)`` shows, behind the name on one line: not all digits, and
+        of many values only the first and last. `open_dump` reads that too. Compiled code prints
+        its own form all the same.
 
     Raises
     ------
@@ -105,8 +126,12 @@ def save(
     values twice in each step, so its values are saved twice.
     """
     destination = _Destination(file, suffix, output_mode, rank, numbering, widen)
-    for keys, framework, array in list(_items(destination, "", data)):
-        destination.keep(keys, destination.number(framework), array)
+    for item in list(_items(destination, "", data)):
+        if as_shown and destination.as_text:
+            _show(destination.stem(item.keys), str(item.value))
+        else:
+            number = destination.number(item.framework, item.keys)
+            destination.keep(item.keys, number, item.array)
 
 
 @compiled_as(_compiled_save_grad)
@@ -119,6 +144,7 @@ def save_grad(
     rank: int | None = None,
     numbering: Numbering | None = None,
     widen: bool = False,
+    as_shown: bool = False,
 ) -> Any:
     """Return a tensor as it is, and write its gradient when that arrives.
 
@@ -127,7 +153,7 @@ def save_grad(
 
     Parameters
     ----------
-    file, suffix, output_mode, rank, numbering, widen
+    file, suffix, output_mode, rank, numbering, widen, as_shown
         As in `save`. The number is taken by this call, not when the gradient arrives. If a further
         backward pass brings another gradient of the same tensor, it gets a number of its own.
     x : tensor
@@ -162,12 +188,19 @@ def save_grad(
     waiting: list[int] = []
 
     def receive(gradient: np.ndarray) -> None:
+        if as_shown and destination.as_text:
+            _show(destination.stem(""), adapter.shown(gradient))
+            return
         number = waiting.pop() if waiting else destination.number(framework)
         destination.keep("", number, gradient)
 
     adapter.watch_gradient(x, receive)
     waiting.append(destination.number(framework))
     return x
+
+
+def _show(stem: str, text: str) -> None:
+    sys.stdout.write(f"{MARK}{stem} {text}\n")
 
 
 class _Destination:
@@ -190,7 +223,11 @@ class _Destination:
         self.name = safe_name(name.removesuffix(".npy"))
         self.ending = f"_{suffix}" if suffix else ""
         self.as_text = output_mode == "print"
-        self.has_dtype = get_options()["npy_names"] == "current"
+        naming = get_options()["npy_names"]
+        self.has_dtype = naming == "current"
+        self.per_call = naming == "1.0.15"
+        self.joint = "_" if self.per_call else "."
+        self._numbers: dict[str, tuple[int, set[str]]] = {}
         self.widen = widen or not self.has_dtype
         self.numbering = DEFAULT if numbering is None else numbering
         safe_name(self.stem(""))  # the suffix too
@@ -199,9 +236,16 @@ class _Destination:
         """Name of a tensor without its number; `keys` is its place, such as ``.x1.0``."""
         return f"{self.name}{keys}{self.ending}"
 
-    def number(self, framework: str) -> int:
-        """The next number; 0 for prints, which have none."""
-        return 0 if self.as_text else self.numbering.take(self.folder, framework)
+    def number(self, framework: str, keys: str = "") -> int:
+        """The next number, or the one of this call; 0 for prints, which have none."""
+        if self.as_text:
+            return 0
+        number, seen = self._numbers.get(framework, (0, {keys}))
+        # A place that had its tensor already belongs to a call more, in a graph that runs again.
+        if not self.per_call or keys in seen:
+            number, seen = self.numbering.take(self.folder, framework), set()
+        self._numbers[framework] = number, seen | {keys}
+        return number
 
     def keep(self, keys: str, number: int, array: np.ndarray) -> None:
         """Write or print one array."""
@@ -241,12 +285,13 @@ class _Sink:
 
     def __init__(self, destination: _Destination, framework: str) -> None:
         self.destination, self.framework = destination, framework
+        self.joint = destination.joint
 
     def stem(self, keys: str) -> str:
         return safe_name(self.destination.stem(keys))
 
-    def reserve(self) -> int:
-        return self.destination.number(self.framework)
+    def reserve(self, keys: str) -> int:
+        return self.destination.number(self.framework, keys)
 
     def receive(self, number: int, keys: str, array: np.ndarray) -> None:
         self.destination.keep(keys, number, array)
@@ -261,23 +306,31 @@ def _text_of(file: str | PathLike[str]) -> str:
     return text
 
 
-def _items(
-    destination: _Destination, keys: str, value: Any
-) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Place, framework and array of every tensor in a nested value."""
+class _Item(NamedTuple):
+    """One tensor of a nested value, and where in it it was."""
+
+    keys: str
+    framework: str
+    array: np.ndarray
+    value: Any
+
+
+def _items(destination: _Destination, keys: str, value: Any) -> Iterator[_Item]:
+    """Every tensor in a nested value."""
     if value is None:
         return
     # At each level: the name of what contains itself becomes too long.
     stem = safe_name(destination.stem(keys))
     if isinstance(value, Mapping):
         for key, child in value.items():
-            yield from _items(destination, f"{keys}.{key}", child)
+            yield from _items(destination, f"{keys}{destination.joint}{key}", child)
     elif isinstance(value, list | tuple):
         for index, child in enumerate(value):
-            yield from _items(destination, f"{keys}.{index}", child)
+            yield from _items(destination, f"{keys}{destination.joint}{index}", child)
     else:
         adapter = adapter_of(value)
-        yield keys, "" if adapter is None else adapter.NAME, _array(stem, value)
+        framework = "" if adapter is None else adapter.NAME
+        yield _Item(keys, framework, _array(stem, value), value)
 
 
 def _array(stem: str, value: Any) -> np.ndarray:

@@ -52,8 +52,8 @@ def read_weight_map(
     Parameters
     ----------
     path : str or path-like
-        ``.json`` as TroubleShooter's ``get_weight_map`` saves it, ``[{torch: MindSpore}, {torch:
-        function}]``; or ``.yaml`` as `write_weight_map` does.
+        As TroubleShooter's ``get_weight_map`` saves it, json under any name, ``[{torch:
+        MindSpore}, {torch: function}]``; or ``.yaml`` as `write_weight_map` does.
     source, target : mapping of str to Spec, optional
         What is known of the two sides; `convert_weights` takes the source's from the file itself.
 
@@ -76,7 +76,8 @@ def read_weight_map(
                 raise FormatError(Message("mappings.map_too_large", size=size))
             content = file.read(size)
         labels: dict[str, str] = {}
-        if path.suffix in (".yaml", ".yml"):
+        # The old tool wrote its json under any name; a yaml map never begins so.
+        if path.suffix in (".yaml", ".yml") and not content.lstrip().startswith(b"["):
             rows, labels = _of_yaml(content)
         else:
             rows = _of_json(content)

@@ -33,6 +33,17 @@ _BLOCK = 64 * 1024  # values made numbers at a time
 # [0-9], not \d, which takes the digits of every script.
 _HEAD = re.compile(r"\s*Tensor\(shape=\[([0-9, ]{0,400})\], dtype=(\w{1,40}), value=")
 _LENGTH = re.compile(r"[0-9]{1,18}")
+# What a framework shows of a tensor, behind the name. A list without ``tensor(`` is MindSpore's,
+# and only numbers may stand in it: a name may hold brackets too.
+_PARAMETER = "Parameter containing:"
+_SHOWN = re.compile(
+    rf" (?P<value>tensor\(|{_PARAMETER}|\[[\][\s0-9.eE+\-,naifTruFlsj]*$)", re.MULTILINE
+)
+_TORCH = re.compile(r"(?s)tensor\((?P<values>.*?)(?P<facts>(?:,\s*[a-z_]+=.*)?)\)")
+_TORCH_SIZE = re.compile(r"size=\(([0-9, ]{0,400})\)")
+_TORCH_DTYPE = re.compile(r"dtype=torch\.(\w{1,40})")
+_PIECE = re.compile(r"[\[\]]|[^\s\[\],()]+")
+_NUMBER = re.compile(r"[-+]?(?:[0-9.]+(?:e[-+]?[0-9]+)?|nan|inf)|True|False")
 _WORD = re.compile(r"[^\s\[\],)]+")
 _CAPITALS = {
     **{"int": "Int", "uint": "UInt", "float": "Float", "bfloat": "BFloat"},
@@ -142,27 +153,60 @@ def open_print_text(path: Path, *, label: str) -> Dump:
     return Dump.from_entries(entries, label=label, format=NAME, notes=notes)
 
 
+class _Print:
+    """The name of one print, and the lines of its tensor as they come."""
+
+    def __init__(self, after_mark: str) -> None:
+        shown = _SHOWN.search(after_mark)
+        name = after_mark if shown is None else after_mark[: shown.start()]
+        self.stem = name.strip()[:_LONGEST_STEM]
+        self.lines: list[str] = []
+        self._open = 0  # brackets that wait for theirs
+        self._is_shown = shown is not None
+        if shown is not None:
+            self.take(after_mark[shown.start("value") :])
+
+    def take(self, line: str) -> None:
+        """A further line, where the tensor is not whole yet."""
+        if not self._is_whole():
+            self.lines.append(line)
+            self._open += sum(map(line.count, "([")) - sum(map(line.count, ")]"))
+
+    def _is_whole(self) -> bool:
+        lines = self.lines
+        if self._is_shown and lines:
+            return self._open <= 0 and not lines[-1].startswith(_PARAMETER)
+        if lines and not lines[0].lstrip().startswith("Tensor("):
+            return True
+        # The line after the closing bracket may say that the tensor has no axes.
+        return len(lines) > 1 and ")" in lines[-2]
+
+    def parts(self) -> tuple[str, list[str]]:
+        """Name and lines; a number without axes may stand behind the name, as of MindSpore."""
+        name, space, number = self.stem.rpartition(" ")
+        if space and _NUMBER.fullmatch(number) and not (self.lines and _begins(self.lines[0])):
+            return name.strip(), [number]
+        return self.stem, self.lines
+
+
+def _begins(line: str) -> bool:
+    """Whether a tensor, or a number without axes, is all there is on a line."""
+    return bool(_SHOWN.match(f" {line}") or _HEAD.match(line) or _NUMBER.fullmatch(line.strip()))
+
+
 def _blocks(stream: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
     """The name of each print and the lines of its tensor."""
-    stem: str | None = None
-    lines: list[str] = []
+    found: _Print | None = None
     for line in stream:
         before, mark, after = line.partition(MARK)
-        if stem is not None and (before.strip() or not mark) and not _is_complete(lines):
-            lines.append(before)
+        if found is not None and (before.strip() or not mark):
+            found.take(before)
         if mark:
-            if stem is not None:
-                yield stem, lines
-            stem, lines = after.strip()[:_LONGEST_STEM], []
-    if stem is not None:
-        yield stem, lines
-
-
-def _is_complete(lines: list[str]) -> bool:
-    if lines and not lines[0].lstrip().startswith("Tensor("):
-        return True
-    # The line after the closing bracket may say that the tensor has no axes.
-    return len(lines) > 1 and ")" in lines[-2]
+            if found is not None:
+                yield found.parts()
+            found = _Print(after)
+    if found is not None:
+        yield found.parts()
 
 
 def _entry(stem: str, lines: list[str], order: int) -> Entry:
@@ -178,6 +222,8 @@ def _entry(stem: str, lines: list[str], order: int) -> Entry:
 
 def _array(lines: list[str]) -> np.ndarray:
     first = lines[0] if lines else ""
+    if _SHOWN.match(f" {first}"):
+        return _shown_array("".join(lines[first.startswith(_PARAMETER) :]).strip())
     head = _HEAD.match(first)
     if head is None:
         return _bare_number(first.strip())
@@ -191,6 +237,47 @@ def _array(lines: list[str]) -> np.ndarray:
     body[end:] = [body[end].partition(")")[0]]
     values = _numbers(body, dtype, math.prod(shape))
     return values.reshape(() if scalar and shape == (1,) else shape)
+
+
+def _shown_array(text: str) -> np.ndarray:
+    """What a framework shows of a tensor; its dtype only where torch says it."""
+    is_torch = not text.startswith("[")
+    whole = _TORCH.fullmatch(text) if is_torch else re.fullmatch("(?s)(?P<values>.*])", text)
+    if whole is None:
+        raise FormatError(Message("dumps.text_cut_off"))
+    values = whole["values"]
+    facts = whole["facts"] if is_torch else ""
+    token, size = _TORCH_DTYPE.search(facts), _TORCH_SIZE.search(facts)
+    dtype = dtype_from_token(token[1]) if token else _usual_dtype(values, is_torch)
+    shape = tuple(map(int, _LENGTH.findall(size[1]))) if size else _shape_of(values)
+    return _numbers([values], dtype, math.prod(shape)).reshape(shape)
+
+
+def _usual_dtype(values: str, is_torch: bool) -> np.dtype:
+    """The dtype torch does not say; of MindSpore's, which says none, the widest."""
+    if "j" in values:
+        return np.dtype(np.complex64 if is_torch else np.complex128)
+    if "True" in values or "False" in values:
+        return np.dtype(np.bool_)
+    if re.search(r"[.ni]|^\s*$", values.replace("...", "")) or values == "[]":
+        return np.dtype(np.float32 if is_torch else np.float64)
+    return np.dtype(np.int64)
+
+
+def _shape_of(values: str) -> tuple[int, ...]:
+    """How many pieces the last list of each depth has."""
+    lengths: list[int] = []
+    depth = 0
+    for piece in _PIECE.finditer(values):
+        if piece[0] == "]":
+            depth -= 1
+            continue
+        if depth:
+            lengths[depth - 1] += 1
+        if piece[0] == "[":
+            depth += 1
+            lengths[depth - 1 :] = [0, *lengths[depth:]]
+    return tuple(lengths)
 
 
 def _numbers(lines: list[str], dtype: np.dtype, size: int) -> np.ndarray:

@@ -112,6 +112,9 @@ class Adapter(Protocol):
             If a shape does not fit.
         """
 
+    def save_checkpoint(self, net: Any, file: str | PathLike[str]) -> None:
+        """Write a network's tensors as a checkpoint of this framework."""
+
     def describe(self) -> dict[str, Any]:
         """Version, device and the flags that change numbers, as plain values."""
 
@@ -129,6 +132,9 @@ class Adapter(Protocol):
         RuntimeError
             If no gradient can come, because the tensor is no function of anything trained.
         """
+
+    def shown(self, array: np.ndarray) -> str:
+        """A tensor of these values as this framework prints it, with the digits it shows."""
 
     def compiled_save(self, sink: Sink, *, as_text: bool) -> Callable[[Any], None]:
         """A callable for compiled code, which hands each tensor of a nested value to `sink`.
@@ -150,9 +156,17 @@ class Adapter(Protocol):
 
 
 class Sink(Protocol):
-    """Where the tensors of one call of `save` or `save_grad` in compiled code go."""
+    """Where the tensors of one call of `save` or `save_grad` in compiled code go.
 
-    def reserve(self) -> int:
+    Attributes
+    ----------
+    joint : str
+        Stands in front of each index or key of a nested value.
+    """
+
+    joint: str
+
+    def reserve(self, keys: str) -> int:
         """The number of the next tensor, taken while the compiled code runs."""
 
     def receive(self, number: int, keys: str, array: np.ndarray) -> None:

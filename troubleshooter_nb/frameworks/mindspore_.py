@@ -197,6 +197,11 @@ def load_checkpoint(net: Any, file: str | PathLike[str]) -> tuple[list[str], lis
     return list(missing), list(left)
 
 
+def save_checkpoint(net: Any, file: str | PathLike[str]) -> None:
+    """Write the parameters; MindSpore adds ``.ckpt`` where it is missing."""
+    mindspore.save_checkpoint(net, os.fspath(file))
+
+
 def describe() -> dict[str, Any]:
     """Device, mode and the flags that change numbers."""
     graph = mindspore.get_context("mode") == mindspore.GRAPH_MODE
@@ -278,6 +283,14 @@ def _check_differentiable(dtype: Any) -> None:
 _WAYS = Message("frameworks.ways")
 
 
+def shown(array: np.ndarray) -> str:
+    """A tensor of these values as MindSpore prints it."""
+    if array.dtype.isbuiltin == 1:
+        return str(mindspore.Tensor(array))
+    dtype = next(name for name, (_, bits) in _BITS.items() if array.dtype == bits)
+    return str(mindspore.Tensor(array.astype(np.float32), getattr(mindspore, dtype.lower())))
+
+
 def compiled_save(sink: Any, *, as_text: bool) -> Any:
     """A callable for compiled code, which hands each tensor of a nested value to `sink`."""
     return _Walk(sink, as_text)
@@ -302,7 +315,7 @@ class _Walk:
     """Gives away every tensor and number of a nested value, in order."""
 
     def __init__(self, sink: Any, as_text: bool) -> None:
-        self.sink, self.as_text = sink, as_text
+        self.sink, self.as_text, self.joint = sink, as_text, sink.joint
 
     @_in_graph
     def __call__(self, data: Any) -> None:
@@ -312,10 +325,10 @@ class _Walk:
     def walk(self, keys: str, data: Any) -> None:
         if isinstance(data, dict):
             for key in data.keys():  # noqa: SIM118 - all that the compiler takes
-                self.walk(keys + "." + str(key), data[key])
+                self.walk(keys + self.joint + str(key), data[key])
         elif isinstance(data, (list, tuple)):
             for index in range(len(data)):
-                self.walk(keys + "." + str(index), data[index])
+                self.walk(keys + self.joint + str(index), data[index])
         elif isinstance(data, np.ndarray):
             self.walk(keys, mindspore.Tensor(data))
         elif isinstance(data, mindspore.Tensor):
@@ -404,7 +417,7 @@ class _Delivery:
         self.nothing = mindspore.Tensor(np.zeros(1, np.int64))
 
         def reserve(nothing: np.ndarray) -> np.ndarray:
-            return np.array([sink.reserve()], np.int64)
+            return np.array([sink.reserve(keys)], np.int64)
 
         def receive(array: Any, number: np.ndarray) -> np.ndarray:
             if 0 in shape:  # no empty tensor can be passed, so this is a stand-in

@@ -170,6 +170,11 @@ def load_checkpoint(net: Any, file: str | PathLike[str]) -> tuple[list[str], lis
     return list(missing), list(left)
 
 
+def save_checkpoint(net: Any, file: str | PathLike[str]) -> None:
+    """Write ``net.state_dict()``."""
+    torch.save(net.state_dict(), file)
+
+
 def describe() -> dict[str, Any]:
     """Version, device and the flags that change numbers."""
     return {
@@ -214,6 +219,15 @@ def watch_gradient(tensor: torch.Tensor, receive: Callable[[np.ndarray], None]) 
 
     tensor_is_leaf = tensor.is_leaf
     handle = tensor.register_hook(hook)  # type: ignore[no-untyped-call]
+
+
+def shown(array: np.ndarray) -> str:
+    """A tensor of these values as torch prints it."""
+    for dtype, (carrier, bits) in _BITS.items():
+        if array.dtype == bits:
+            integers = array.view(torch.empty(0, dtype=carrier).numpy().dtype)
+            return str(torch.from_numpy(integers).view(dtype))
+    return str(torch.from_numpy(array))
 
 
 def compiled_save(sink: Any, *, as_text: bool) -> NoReturn:

@@ -3,7 +3,6 @@
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
     # Arguments.
-    "unknown_argument": ("{call} has no argument {names:r}", "{call} 没有参数 {names:r}"),
     "unknown_argument_of": ("{call} has no argument {names:r}; it has {known}", "{call} 没有参数 {names:r}；它有 {known}"),
     "not_known": ("{call} does not know {names:r}", "{call} 不认识 {names:r}"),
     "missing": ("{argument} is missing", "缺少 {argument}"),
@@ -18,8 +17,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "output_folder": ("output_file {file!r}: the folder {folder!r} does not exist; create it first", "output_file {file!r}：文件夹 {folder!r} 不存在；请先创建"),
     "name_map_row": ("row {row} of name_map_list is {given}; expected (orig file, target file)", "name_map_list 的第 {row} 行是 {given}；应为 (orig file, target file)"),
     "print_level": ("print_level is 0 (nothing), 1 (all) or 2 (differences), not {given}", "print_level 应为 0（不打印）、1（全部）或 2（仅差异），不能是 {given}"),
+    "old_argument": ("{argument} is now called {now}", "{argument} 现名 {now}"),
+    "network": ("net must be a torch.nn.Module or a mindspore.nn.Cell, got {type}", "net 必须是 torch.nn.Module 或 mindspore.nn.Cell，实际为 {type}"),
     "torch_network": ("pt_net must be a torch.nn.Module, got {type}", "pt_net 必须是 torch.nn.Module，实际为 {type}"),
-    "json_path": ("weight_map_save_path must end in .json, got {path!r}", "weight_map_save_path 必须以 .json 结尾，实际为 {path!r}"),
     "save_path": ("convert_weight needs ms_file_save_path", "convert_weight 需要 ms_file_save_path"),
     "no_weights": ("the weights are missing: pt_file_path or pt_param_dict", "缺少权重：pt_file_path 或 pt_param_dict"),
     "no_weight_map": ("the weight map is missing: weight_map_path or weight_map", "缺少权重映射：weight_map_path 或 weight_map"),
@@ -42,15 +42,17 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_loaded": ("not loaded, the network keeps its own values: {names}", "未加载，网络保留自己的值：{names}"),
     "no_parameter": ("converted, but the network has no such parameter: {names}", "已转换，但网络没有这些参数：{names}"),
     "written_differs": ("what was written differs from the source: {verdict}", "写出的内容与源不同：{verdict}"),
+    "no_losses": ("{file} has no number behind {tag!r}", "{file} 中 {tag!r} 之后没有数值"),
+    "losses_of": ("the description of {argument} must be a dictionary with {keys:r}, got {given}", "{argument} 的说明必须是含 {keys:r} 的字典，实际为 {given}"),
+    "losses_unequal": ("{left} has {left_count} losses, {right} has {right_count}: what is behind the shorter is not compared", "{left} 有 {left_count} 个 loss，{right} 有 {right_count} 个：较短一侧之后的部分不比较"),
+    "losses_saved": ("The comparison of the losses was saved in {folder}", "loss 比较结果已保存到 {folder}"),
     "checkpoint_saved": ("The MindSpore checkpoint was saved to {path}", "MindSpore 权重文件已保存到 {path}"),
     # What there is not, and what to use.
+    "passed_over": ("{call} does nothing here, the script goes on; {instead}", "{call} 在此不起作用，脚本继续运行；{instead}"),
     "not_offered": ("{name} is not offered by troubleshooter_nb; {instead}", "troubleshooter_nb 不提供 {name}；{instead}"),
     "no_msadapter": ("the old tool's table for MSAdapter (mean, max and min of both sides) is not offered; these figures are columns of troubleshooter_nb.compare(...).to_dataframe()", "不提供旧工具针对 MSAdapter 的表（两侧的均值、最大值和最小值）；这些数值是 troubleshooter_nb.compare(...).to_dataframe() 的列"),
     "instead_of_proposal": ("it explained error texts of MindSpore 1; read the error itself, and for differing values use troubleshooter_nb.compare", "它解释的是 MindSpore 1 的报错文本；请直接阅读报错，数值有差异时请用 troubleshooter_nb.compare"),
     "instead_of_tracking": ("to find the first nan, save() the tensors along the net and look at the column nan_count of troubleshooter_nb.open_dump(folder).summarise().to_dataframe()", "要找到第一个 NaN，请用 save() 沿网络保存张量，再查看 troubleshooter_nb.open_dump(folder).summarise().to_dataframe() 的 nan_count 列"),
-    "instead_of_loading": ("call mindspore.load_checkpoint and mindspore.load_param_into_net, whose answer names the parameters that were not loaded", "请调用 mindspore.load_checkpoint 和 mindspore.load_param_into_net，其返回值会列出未加载的参数"),
-    "instead_of_losses": ("save the losses of both runs as one array each and compare the two folders with troubleshooter_nb.compare", "请把两次运行的 loss 各存为一个数组，再用 troubleshooter_nb.compare 比较这两个文件夹"),
     "instead_of_tracker": ("save the tensors in question and look at the column dtype of troubleshooter_nb.open_dump(folder).to_dataframe()", "请保存相关张量，并查看 troubleshooter_nb.open_dump(folder).to_dataframe() 的 dtype 列"),
     "instead_of_outputs": ("run both nets on one input with save() calls in them, and let troubleshooter_nb.compare find the first tensor that differs", "请在两个网络中加入 save() 调用，以同一输入运行，再由 troubleshooter_nb.compare 找出第一个有差异的张量"),
-    "instead_of_saving": ("use torch.save(net.state_dict(), file) or mindspore.save_checkpoint(net, file)", "请使用 torch.save(net.state_dict(), file) 或 mindspore.save_checkpoint(net, file)"),
 }

@@ -98,7 +98,9 @@ def test_dictionaries_take_the_place_of_files(capsys):
         shape_field_names=["a", "b", "c", "d", "e"],
         value_field_names=["a", "b", "c", "d", "e", "f"],
     )
-    assert cells(text)[0] == ["Mine for shapes"]
+    # A title is that of the values, as in the old tool.
+    titles = [row[0] for row in cells(text) if len(row) == 1]
+    assert titles == ["The list of comparison results for shapes", "Mine"]
     assert cells(text)[1] == ["a", "b", "c", "d", "e"]
     assert capsys.readouterr().out == text + "\n"
 
@@ -144,6 +146,31 @@ def test_a_changed_shape_is_shown_before_and_after(tmp_path, capsys):
     shapes, values = (rows for rows in cells(capsys.readouterr().out) if rows[0] == "c.weight")
     assert shapes[2:] == ["True", "(2, 1, 3) -> (2, 1, 1, 3)", "(2, 1, 1, 3)"]
     assert values[2:4] == ["True", "100.00%"]
+
+
+def test_a_map_of_two_checkpoints_only_gives_names(tmp_path):
+    kernel = np.arange(6, dtype=np.float32).reshape(2, 1, 1, 3)
+    arrays = {"c.weight": kernel, "bn.gamma": np.ones(2, np.float32), "w": np.ones(3, np.float32)}
+    path = saved(tmp_path / "net.ckpt", **arrays)
+    function = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
+    weight_map = {"c.weight": "c.weight", "bn.weight": "bn.gamma"}, {"c.weight": function}
+    rows = cells(ts.migrator.compare_ms_ckpt(path, path, weight_map=weight_map, print_level=0))
+    # What the map does not know keeps its name; the old tool showed None.
+    for table in (rows[2:5], rows[7:10]):
+        assert [row[:3] for row in table] == [
+            ["c.weight", "c.weight", "True"],
+            ["bn.weight", "bn.gamma", "True"],
+            ["w", "w", "True"],
+        ]
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_a_file_that_is_not_there_is_a_value_error_too(missing):
+    files = [MAP, PTH, MS]
+    files[missing] = files[missing].with_name("gone")
+    with pytest.raises(ValueError, match=r"no such file or folder: .*gone ") as caught:
+        ts.migrator.compare_pth_and_ckpt(*files)
+    assert isinstance(caught.value, FileNotFoundError)
 
 
 def test_a_map_that_does_not_fit_names_both_sides(tmp_path):

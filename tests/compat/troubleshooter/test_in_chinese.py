@@ -7,6 +7,7 @@ import pytest
 
 import troubleshooter_nb.compat.troubleshooter as ts
 from troubleshooter_nb import save
+from troubleshooter_nb.compat.troubleshooter import passed_over
 from troubleshooter_nb.errors import NotOfferedError, TroubleshooterWarning
 from troubleshooter_nb.options import option_context
 
@@ -18,8 +19,14 @@ def _chinese():
 
 
 def test_what_is_not_offered_says_what_to_use():
-    with pytest.raises(NotOfferedError, match=r"不提供 widget.loss_compare；请把两次运行的 loss"):
-        ts.widget.loss_compare()
+    with pytest.raises(NotOfferedError, match=r"不提供 migrator.api_dump_start；请在两个网络中"):
+        ts.migrator.api_dump_start()
+
+
+def test_what_does_nothing_says_so(monkeypatch, caplog):
+    monkeypatch.setattr(passed_over, "_said", set())
+    ts.tracking()
+    assert "tracking 在此不起作用，脚本继续运行；要找到第一个 NaN" in caplog.text
 
 
 def test_a_table_is_the_old_one_and_the_remarks_beside_it_are_ours(tmp_path, caplog, capsys):

@@ -8,10 +8,8 @@ import troubleshooter_nb.compat.troubleshooter as ts
 from troubleshooter_nb.errors import NotOfferedError, TroubleshooterError
 
 CALLS = [
-    *("proposal", "tracking", "widget.load_ms_weight2net", "widget.loss_compare"),
-    *("widget.precision_tracker", "migrator.NetDifferenceFinder"),
+    "migrator.NetDifferenceFinder",
     *(f"migrator.api_dump_{verb}" for verb in ("init", "start", "stop", "compare")),
-    "migrator.save_net_and_weight_params",
 ]
 
 

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb.compat.troubleshooter as ts
+from troubleshooter_nb import compare as compare_dumps
+from troubleshooter_nb import save
 from troubleshooter_nb.errors import NotOfferedError, OptionError
+from troubleshooter_nb.options import option_context
 
 DATA = Path(__file__).parents[2] / "data/compat/troubleshooter"
 BUILDS = ["master_1.0.19", "wheel_1.0.18"]
@@ -104,6 +107,34 @@ def test_a_dictionary_is_paired_by_name(tmp_path):
         ["x_0.npy", "None", "(2,)", "None", "False"],
         ["y_1.npy", "y_1.npy", "(3,)", "(3,)", "True"],
         ["None", "z_2.npy", "None", "(3,)", "False"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "compare", [ts.migrator.compare_npy_dir, ts.migrator.compare_dict_dir], ids=["npy", "dict"]
+)
+@pytest.mark.parametrize("naming", ["current", "id-first", "1.0.15"])
+def test_a_dictionary_saved_in_another_order_is_paired_by_its_keys(tmp_path, compare, naming):
+    values = {"fc.weight": np.ones((2, 3)), "fc.bias": np.zeros(2), "out": np.full((2, 3), 2.0)}
+    with option_context(npy_names=naming):
+        for step in range(2):
+            for side, keys in (("l", [*values]), ("r", ["out", "fc.weight", "fc.bias"])):
+                save(tmp_path / side / "d", {key: values[key] + step for key in keys})
+    rows = rows_of(compare(tmp_path / "l", tmp_path / "r"))
+    assert len(rows) == 6
+    assert [row[2] for row in rows] == ["True"] * 6
+    comparison = compare_dumps(tmp_path / "l", tmp_path / "r")
+    assert comparison.result.sizes["pair"] == 6
+    assert comparison.passed
+
+
+def test_keys_that_one_side_has_more_often_stay_with_their_names(tmp_path):
+    left = folder_with(tmp_path / "l", **{f"d.a_float32_{k}": np.ones(2) * k for k in (0, 3, 6)})
+    right = folder_with(tmp_path / "r", **{f"d.a_float32_{k}": np.ones(2) * k for k in (3, 6)})
+    names = [row[:2] for row in rows_of(ts.migrator.compare_dict_dir(left, right))]
+    assert names == [
+        ["d.a_float32_0.npy", "None"],
+        *([f"d.a_float32_{k}.npy"] * 2 for k in (3, 6)),
     ]
 
 
@@ -206,7 +237,10 @@ def test_any_number_is_a_tolerance(tmp_path, tolerance):
         ({"field_names": ["a"]}, OptionError, "field_names must be 6 headings"),
         ({"field_names": "abcdef"}, OptionError, "field_names must be 6 headings"),
         ({"output_file": "no/such/x.csv"}, OptionError, "the folder 'no/such' does not exist"),
-        ({"frame_names": ("msadapter", "torch")}, NotOfferedError, "to_dataframe"),
+        (
+            {"frame_names": ("msadapter", "torch"), "field_names": list("abcdefg")},
+            *(NotOfferedError, "to_dataframe"),
+        ),
         ({"tolerance": 1, "x": 2}, ValueError, "no argument 'tolerance', 'x'; it has name_map_l"),
     ],
 )

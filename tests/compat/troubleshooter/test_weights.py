@@ -118,8 +118,6 @@ def test_what_does_not_fit_writes_nothing(tmp_path):
         convert(ms_file_save_path=out, pt_param_dict=weights)
     with pytest.raises(OptionError, match="needs ms_file_save_path"):
         convert(pt_param_dict=weights)
-    with pytest.raises(OptionError, match="no argument 'print_level'"):
-        convert(ms_file_save_path=out, pt_param_dict=weights, print_level=1)
     assert not out.exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb.compat.troubleshooter as ts
+from troubleshooter_nb import save_dump
 
 PROGRAM = """
 import os, random
@@ -75,3 +77,59 @@ def test_a_value_json_does_not_take_leaves_the_file_alone(tmp_path):
     with pytest.raises(TypeError, match="not JSON serializable"):
         ts.widget.object_dump([object()], tmp_path / "map.json")
     assert ts.widget.object_load(tmp_path / "map.json") == [1]
+
+
+def logs(folder, left: str, right: str) -> list[dict[str, str]]:
+    """Two logs, and what `loss_compare` wants to know of them."""
+    described = []
+    for name, text in (("left.txt", left), ("right.txt", right)):
+        (folder / name).write_text(text)
+        described.append({"path": str(folder / name), "loss_tag": "loss:", "label": name})
+    return described
+
+
+def statistic(folder) -> dict[str, str]:
+    [figures] = csv.DictReader((folder / "loss_compare/statistic.csv").open())
+    return figures
+
+
+def test_a_loss_that_is_nan_keeps_its_place(tmp_path, monkeypatch):
+    # The old tool left it out and compared 2 with 9.
+    monkeypatch.chdir(tmp_path)
+    ts.widget.loss_compare(
+        *logs(tmp_path, "loss: 3\nloss: nan\nloss: 2\n", "loss: 3\nloss: 9\nloss: 2\n")
+    )
+    text = (tmp_path / "loss_compare/left.txt.csv").read_text()
+    assert text == ",loss\n0,3.0\n1,nan\n2,2.0\n"
+    figures = statistic(tmp_path)
+    assert (figures["MAX_ABS_ERROR"], figures["LEFT_MAX"]) == ("0.0", "3.0")
+
+
+def test_losses_of_unequal_number_and_none_are_said(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    ts.widget.loss_compare(*logs(tmp_path, "loss: 3\nloss:\n", "lr: 3\n"))
+    assert "right.txt has no number behind 'loss:'" in caplog.text
+    assert "left.txt has 1 losses, right.txt has 0" in caplog.text
+    assert statistic(tmp_path)["MAX_ABS_ERROR"] == "Nan"
+    assert statistic(tmp_path)["RIGHT_MEAN"] == "Nan"
+
+
+def test_logs_that_are_not_there_or_not_described_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    left, right = logs(tmp_path, "loss: 3\n", "loss: 3\n")
+    with pytest.raises(TypeError, match="right_file must be a dictionary with 'path', 'loss_tag'"):
+        ts.widget.loss_compare(left, {"path": "x"})
+    with pytest.raises(ValueError, match=r"no such file or folder: .*gone\.txt") as caught:
+        ts.widget.loss_compare(left, right | {"path": str(tmp_path / "gone.txt")})
+    assert isinstance(caught.value, FileNotFoundError)
+    assert not (tmp_path / "loss_compare").exists()
+
+
+@pytest.mark.mindspore
+def test_what_was_not_loaded_is_returned_and_said(tmp_path, caplog):
+    import mindspore
+
+    file = save_dump({"weight": np.ones((2, 3), np.float32)}, tmp_path / "x.ckpt")
+    net = mindspore.nn.Dense(3, 2)
+    assert ts.widget.load_ms_weight2net(net, file) == (["bias"], [])
+    assert "not loaded, the network keeps its own values: bias" in caplog.text

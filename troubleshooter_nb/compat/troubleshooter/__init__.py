@@ -4,18 +4,12 @@
 ``import troubleshooter as ts``; the rest of the script stays.
 """
 
-from troubleshooter_nb.compat.not_offered import not_offered as _not_offered
 from troubleshooter_nb.compat.troubleshooter import migrator, widget
+from troubleshooter_nb.compat.troubleshooter.passed_over import proposal, tracking
 from troubleshooter_nb.compat.troubleshooter.saving import save, save_grad
-from troubleshooter_nb.messages import Message as _Message
+from troubleshooter_nb.compat.troubleshooter.widget import fix_random
 
-__all__ = ["migrator", "proposal", "save", "save_grad", "tracking", "widget"]
+__all__ = ["fix_random", "migrator", "proposal", "save", "save_grad", "tracking", "widget"]
 
-proposal = _not_offered(
-    "proposal",
-    _Message("compat.instead_of_proposal"),
-)
-tracking = _not_offered(
-    "tracking",
-    _Message("compat.instead_of_tracking"),
-)
+# The release whose calls, names and tables these are.
+__version__ = "1.0.19"

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from os import PathLike
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.progress import reporter
+from troubleshooter_nb.compat.troubleshooter.given import File, MapParts, map_rows, opened
 from troubleshooter_nb.compat.troubleshooter.kernels import UNREADABLE, Figures, measure
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
 from troubleshooter_nb.compat.troubleshooter.npy_compare import check_tolerances, headings_wanted
 from troubleshooter_nb.compat.troubleshooter.table import text_table
-from troubleshooter_nb.compat.troubleshooter.weights import listed
+from troubleshooter_nb.compat.troubleshooter.weights import conversion_table, listed
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import OptionError, PairingError, ReadError
 from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.formats.mapping_file import peer_rows, read_weight_map
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable, same_dtype
 from troubleshooter_nb.naming import TRAINING_ROLES
@@ -28,23 +27,21 @@ from troubleshooter_nb.weight_map import Spec, Transform, WeightRow
 TITLE = "The list of comparison results"
 _EVERYTHING, _DIFFERENCES, _NOTHING = 1, 2, 0
 _FIGURES = ("result of allclose", "ratio of allclose", "cosine similarity", "mean & max diffs")
-_File = str | PathLike[str]
-_WeightMap = tuple[Mapping[str, str], Mapping[str, str]]
 # MindSpore counts no batches, so a torch network always has one entry more per normalisation.
 _ONLY_IN_TORCH = "num_batches_tracked"
 
 
 def compare_ms_ckpt(
-    orig_file_path: _File | None = None,
-    target_file_path: _File | None = None,
+    orig_file_path: File | None = None,
+    target_file_path: File | None = None,
     compare_value: bool = True,
     print_level: int = 1,
     rtol: float = 1e-4,
     atol: float = 1e-4,
     equal_nan: bool = False,
     *,
-    weight_map_path: _File | None = None,
-    weight_map: _WeightMap | None = None,
+    weight_map_path: File | None = None,
+    weight_map: MapParts | None = None,
     orig_ckpt_dict: Mapping[str, Any] | None = None,
     target_ckpt_dict: Mapping[str, Any] | None = None,
     title: str | None = None,
@@ -68,11 +65,12 @@ def compare_ms_ckpt(
     equal_nan : bool
         Whether nan is close to nan.
     weight_map_path, weight_map : str, or (dict of names, dict of functions), optional
-        From names of the first file to those of the second; default: equal names.
+        What `get_weight_map` made. Both files have MindSpore's names, and are paired by them; the
+        map only puts the torch name of an entry in the place of the first one.
     orig_ckpt_dict, target_ckpt_dict : dict of str to tensor or array, optional
         In place of a file.
     title : str, optional
-        Begin of both titles.
+        Title of the table of values.
     shape_field_names, value_field_names : list of 5 or 6 str, optional
         Headings.
     **unknown
@@ -88,10 +86,10 @@ def compare_ms_ckpt(
     ------
     OptionError
         For another `print_level`, or the wrong number of headings.
+    MissingFileError
+        If a file or map does not exist.
     FormatError, OSError
-        If a file cannot be opened.
-    PairingError
-        If the weight map does not fit the files.
+        If a file cannot be opened, or is none.
 
     Warns
     -----
@@ -99,12 +97,13 @@ def compare_ms_ckpt(
     """
     if unknown:
         user_warning(Message("compat.not_known", call="compare_ms_ckpt", names=[*unknown]))
-    rows = _rows_of(weight_map_path, weight_map)
+    rows = map_rows(weight_map_path, weight_map)
     sides = "original ckpt", "target ckpt"
     orig = _side(orig_ckpt_dict, orig_file_path, "orig_file_path")
     target = _side(target_ckpt_dict, target_file_path, "target_file_path")
+    of_torch = {row.targets[0]: row.sources[0] for row in rows or ()}
     return _compare(
-        _pairs(_entries(orig), _entries(target), {row.sources[0]: row for row in rows or ()}),
+        _pairs(_entries(orig), _entries(target), {}, of_torch),
         sides,
         _Asked(compare_value, print_level, rtol, atol, equal_nan),
         _headings(sides, title, shape_field_names, value_field_names),
@@ -112,16 +111,17 @@ def compare_ms_ckpt(
 
 
 def compare_pth_and_ckpt(
-    weight_map_path: _File | None,
-    pt_file_path: _File,
-    ms_file_path: _File,
+    weight_map_path: File | None,
+    pt_file_path: File,
+    ms_file_path: File,
     compare_value: bool = True,
     print_level: int = 1,
     rtol: float = 1e-4,
     atol: float = 1e-4,
     equal_nan: bool = False,
     *,
-    weight_map: _WeightMap | None = None,
+    print_conv_info: bool = False,
+    weight_map: MapParts | None = None,
     **unknown: object,
 ) -> None:
     """Compare torch weights with a MindSpore checkpoint through a weight map; print both tables.
@@ -135,6 +135,8 @@ def compare_pth_and_ckpt(
         the map changes (Conv1d) shows both shapes.
     compare_value, print_level, rtol, atol, equal_nan
         As in `compare_ms_ckpt`.
+    print_conv_info : bool
+        Print the table of `convert_weight` first.
     weight_map : (dict of names, dict of functions), optional
         In place of the file.
     **unknown
@@ -144,20 +146,24 @@ def compare_pth_and_ckpt(
     ------
     PairingError
         If the map and the torch file do not name the same entries.
-    OptionError, FormatError, OSError
+    OptionError, MissingFileError, FormatError, OSError
         As in `compare_ms_ckpt`.
     """
     if unknown:
         user_warning(Message("compat.not_known", call="compare_pth_and_ckpt", names=[*unknown]))
-    rows = _rows_of(weight_map_path, weight_map)
+    rows = map_rows(weight_map_path, weight_map)
     if rows is None:
         raise OptionError(Message("compat.needs_weight_map"))
-    orig = _entries(as_dump(pt_file_path, "pt_file_path"), weights_only=True)
+    orig = _entries(opened(pt_file_path, "pt_file_path"), weights_only=True)
     mapped = _mapped(rows, orig, pt_file_path)
-    target = _entries(as_dump(ms_file_path, "ms_file_path"))
+    target = _entries(opened(ms_file_path, "ms_file_path"))
     pairs = _pairs(orig, target, mapped)
     sides = "torch", "MindSpore"
     asked = _Asked(compare_value, print_level, rtol, atol, equal_nan)
+    if print_conv_info:
+        specs = {name: entry.spec for name, entry in orig.items() if entry.spec is not None}
+        shown = [replace(mapped[name], sources=(name,)) for name in specs]
+        print(conversion_table(shown, specs))
     _compare(pairs, sides, asked, _headings(sides, None, None, None))
     names = [pair.orig.name for pair in pairs if pair.orig is not None and pair.target is None]
     if alone := [name for name in names if name.endswith(_ONLY_IN_TORCH)]:
@@ -195,6 +201,11 @@ class _Entry:
     source: ArraySource | None
     problem: str
 
+    @property
+    def spec(self) -> Spec | None:
+        """Shape and dtype."""
+        return None if self.source is None else Spec(self.source.shape, self.source.dtype)
+
     def values(self) -> np.ndarray:
         """In a dtype numpy computes with; ReadError with the reason."""
         if self.source is None:
@@ -213,11 +224,12 @@ class _Pair:
     orig: _Entry | None
     target: _Entry | None
     transform: Transform = field(default_factory=Transform)
+    label: str | None = None  # the name to show for the first, where it is not its own
 
     @property
     def names(self) -> tuple[str | None, str | None]:
         left, right = (None if entry is None else entry.name for entry in self._both)
-        return left, right
+        return left if left is None else self.label or left, right
 
     @property
     def sources(self) -> tuple[ArraySource | None, ArraySource | None]:
@@ -236,10 +248,8 @@ class _Pair:
     @property
     def converted(self) -> tuple[int, ...] | None:
         """Shape of the first entry after its transform."""
-        source = self.sources[0]
-        if source is None:
-            return None
-        return self.transform.specs([Spec(source.shape, source.dtype)])[0].shape
+        spec = None if self.orig is None else self.orig.spec
+        return None if spec is None else self.transform.specs([spec])[0].shape
 
     def shape_row(self) -> list[object]:
         shapes, converted = self.shapes, self.converted
@@ -271,14 +281,14 @@ class _Pair:
         return sum(source.size_bytes for source in self.sources if source is not None)
 
 
-def _side(given: Mapping[str, Any] | None, path: _File | None, argument: str) -> Dump:
+def _side(given: Mapping[str, Any] | None, path: File | None, argument: str) -> Dump:
     if given is not None:
         return as_dump(
             {name: value for name, value in given.items() if value is not None}, argument
         )
     if path is None:
         raise OptionError(Message("compat.missing", argument=argument))
-    return as_dump(path, argument)
+    return opened(path, argument)
 
 
 def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
@@ -290,13 +300,7 @@ def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
     }
 
 
-def _rows_of(path: _File | None, given: _WeightMap | None) -> list[WeightRow] | None:
-    if given is not None:
-        return peer_rows(given)
-    return None if path is None else list(read_weight_map(path))
-
-
-def _mapped(rows: list[WeightRow], orig: _Entries, file: _File) -> dict[str, WeightRow]:
+def _mapped(rows: list[WeightRow], orig: _Entries, file: File) -> dict[str, WeightRow]:
     """The rows by the names of the torch file; a wrapper's ``module.`` may be on either."""
     mapped = {}
     for row in rows:
@@ -310,12 +314,15 @@ def _mapped(rows: list[WeightRow], orig: _Entries, file: _File) -> dict[str, Wei
     return mapped
 
 
+_Headings = tuple[str, list[str], list[str]]  # title of the values, then both rows of headings
+
+
 def _headings(
     sides: tuple[str, str],
     title: str | None,
     shapes: Sequence[str] | None,
     values: Sequence[str] | None,
-) -> tuple[str, list[str], list[str]]:
+) -> _Headings:
     names = [f"Parameter name of {side}" for side in sides]
     of_shapes = [*names, "Whether shape are equal"]
     of_shapes += [f"Parameter shape of {side}" for side in sides]
@@ -326,22 +333,23 @@ def _headings(
     ):
         if given is not None and (isinstance(given, str) or len(given) != len(usual)):
             raise OptionError(headings_wanted(argument, usual, given))
-    return title or TITLE, list(shapes or of_shapes), list(values or of_values)
+    title = f"{TITLE} for values" if title is None else title
+    return title, list(shapes or of_shapes), list(values or of_values)
 
 
 def _compare(
     pairs: Sequence[_Pair],
     sides: tuple[str, str],
     asked: _Asked,
-    headings: tuple[str, list[str], list[str]],
+    headings: _Headings,
 ) -> str:
     title, shape_fields, value_fields = headings
     _warn(pairs, sides)
     rows = [pair.shape_row() for pair in pairs]
-    tables = [text_table(f"{title} for shapes", shape_fields, asked.shown(rows))]
+    tables = [text_table(f"{TITLE} for shapes", shape_fields, asked.shown(rows))]
     if asked.compare_value:
         rows = _value_rows([pair for pair in pairs if None not in pair.names], asked)
-        tables.append(text_table(f"{title} for values", value_fields, asked.shown(rows)))
+        tables.append(text_table(title, value_fields, asked.shown(rows)))
     text = "\n".join(tables)
     if asked.print_level != _NOTHING:
         print(text)
@@ -357,13 +365,19 @@ def _value_rows(pairs: Sequence[_Pair], asked: _Asked) -> list[list[object]]:
     return rows
 
 
-def _pairs(orig: _Entries, target: _Entries, rows: Mapping[str, WeightRow]) -> list[_Pair]:
+def _pairs(
+    orig: _Entries,
+    target: _Entries,
+    rows: Mapping[str, WeightRow],
+    labels: Mapping[str, str] | None = None,
+) -> list[_Pair]:
     """Each entry of the first file with its partner, then what only the second has."""
     left_over = dict(target)
     pairs = []
     for name, entry in orig.items():
         row = rows.get(name) or WeightRow((name,), (name,))
-        pairs.append(_Pair(entry, left_over.pop(row.targets[0], None), row.transform))
+        partner = left_over.pop(row.targets[0], None)
+        pairs.append(_Pair(entry, partner, row.transform, (labels or {}).get(name)))
     return pairs + [_Pair(None, entry) for entry in left_over.values()]
 
 

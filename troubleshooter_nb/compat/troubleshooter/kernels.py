@@ -106,6 +106,38 @@ def measure(
         )
 
 
+def cal_algorithm(
+    orig_value: np.ndarray | None,
+    target_value: np.ndarray | None,
+    rtol: float,
+    atol: float,
+    equal_nan: bool,
+) -> tuple[bool | str, float, float, tuple[float, float]]:
+    """The figures of one pair: result, ratio of close elements, cosine, (mean, max) difference.
+
+    Takes and gives what `measure` does, as a tuple.
+    """
+    found = measure(orig_value, target_value, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    return found.result, found.ratio, found.cosine, (found.mean, found.max)
+
+
+def cal_cosine_sim(a: np.ndarray, b: np.ndarray) -> float:
+    """Cosine of the angle between two flattened arrays of equally many elements.
+
+    Parameters
+    ----------
+    a, b : ndarray
+        Computed in their own dtype, so that float16 overflows.
+
+    Returns
+    -------
+    float
+        In [-1, 1]; 1.0 when both have no length, nan when one has none or a sum overflowed.
+    """
+    with np.errstate(all="ignore"):
+        return _cosine(a.reshape(-1), b.reshape(-1))
+
+
 def _floating(array: np.ndarray) -> np.ndarray:
     if np.issubdtype(array.dtype, np.floating):
         return array

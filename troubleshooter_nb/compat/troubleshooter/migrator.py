@@ -1,4 +1,4 @@
-"""``ts.migrator``: weight maps, conversion, comparison of folders and checkpoints.
+"""``ts.migrator``: saving, weight maps, conversion, comparison of folders and checkpoints.
 
 Calls that hook networks are not offered; they say what to use.
 """
@@ -8,6 +8,7 @@ from troubleshooter_nb.compat.troubleshooter.checkpoint_compare import (
     compare_ms_ckpt,
     compare_pth_and_ckpt,
 )
+from troubleshooter_nb.compat.troubleshooter.kernels import cal_algorithm, cal_cosine_sim
 from troubleshooter_nb.compat.troubleshooter.npy_compare import (
     compare_dict_dir,
     compare_grads_dir,
@@ -19,10 +20,12 @@ from troubleshooter_nb.compat.troubleshooter.pairing import (
     get_name_map_list_by_number,
     get_name_map_list_by_shape_edit_distance,
 )
+from troubleshooter_nb.compat.troubleshooter.saving import save, save_grad
 from troubleshooter_nb.compat.troubleshooter.weights import (
     convert_weight,
     convert_weight_and_load,
     get_weight_map,
+    save_net_and_weight_params,
 )
 from troubleshooter_nb.messages import Message
 
@@ -32,6 +35,8 @@ __all__ = [
     "api_dump_init",
     "api_dump_start",
     "api_dump_stop",
+    "cal_algorithm",
+    "cal_cosine_sim",
     "compare_dict_dir",
     "compare_grads_dir",
     "compare_list_dir",
@@ -44,15 +49,14 @@ __all__ = [
     "get_name_map_list_by_number",
     "get_name_map_list_by_shape_edit_distance",
     "get_weight_map",
+    "save",
+    "save_grad",
     "save_net_and_weight_params",
 ]
 
 _COMPARE_OUTPUTS = Message("compat.instead_of_outputs")
 
 NetDifferenceFinder = not_offered("migrator.NetDifferenceFinder", _COMPARE_OUTPUTS)
-save_net_and_weight_params = not_offered(
-    "migrator.save_net_and_weight_params", Message("compat.instead_of_saving")
-)
 api_dump_init = not_offered("migrator.api_dump_init", _COMPARE_OUTPUTS)
 api_dump_start = not_offered("migrator.api_dump_start", _COMPARE_OUTPUTS)
 api_dump_stop = not_offered("migrator.api_dump_stop", _COMPARE_OUTPUTS)

@@ -98,8 +98,8 @@ def compare_npy_dir(
         Whether nan is close to nan.
     name_map_list : list of (str or None, str or None), optional
         Which file is compared with which; ``.npy`` may be left out, and a file that does not
-        exist counts as None. Default: files of equal names. An empty list compares nothing,
-        prints nothing and returns None.
+        exist counts as None. Default: as `get_name_map_list_by_name`. An empty list compares
+        nothing, prints nothing and returns None.
     compare_shape : bool
         Show both shapes too.
     output_file : str or path-like, optional
@@ -112,7 +112,7 @@ def compare_npy_dir(
     field_names : list of 6 str, optional
         Headings of the columns, without those of the shapes.
     frame_names : tuple of str, optional
-        Accepted without effect.
+        Of no effect without `field_names`, and with them only where ``msadapter`` is among them.
     **unknown
         Refused.
 
@@ -128,7 +128,7 @@ def compare_npy_dir(
     TypeError
         If an argument has the wrong type.
     NotOfferedError
-        For the table of MSAdapter runs (`frame_names` with ``msadapter``).
+        For the table of MSAdapter runs (`field_names`, and ``msadapter`` among `frame_names`).
 
     Warns
     -----
@@ -212,7 +212,7 @@ def compare_dict_dir(
     output_file: str | PathLike[str] | None = None,
     num_processes: int | None = None,
 ) -> str | None:
-    """Compare folders of saved dictionaries: files are paired by their names.
+    """Compare folders of saved dictionaries: paired as `get_name_map_list_by_name` does.
 
     Takes, returns and raises what `compare_npy_dir` does.
     """
@@ -357,7 +357,7 @@ def _check_switches(**switches: object) -> None:
 
 
 def _checked_fields(wanted: Sequence[str] | None, frame_names: tuple[str, ...]) -> list[str]:
-    if "msadapter" in frame_names:
+    if wanted is not None and "msadapter" in frame_names:
         raise NotOfferedError(Message("compat.no_msadapter"))
     fields = list(FIELDS if wanted is None else wanted)
     if isinstance(wanted, str) or len(fields) != len(FIELDS):

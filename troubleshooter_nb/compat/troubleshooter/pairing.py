@@ -43,7 +43,7 @@ def end_number(name: str) -> tuple[int, ...]:
 
 
 def get_name_map_list_by_name(orig_dir: Folder, target_dir: Folder) -> NameMap:
-    """Pair files of exactly the same name.
+    """Pair files of exactly the same name, and those of a dictionary by its keys.
 
     Parameters
     ----------
@@ -63,11 +63,18 @@ def get_name_map_list_by_name(orig_dir: Folder, target_dir: Folder) -> NameMap:
     Warns
     -----
     Through logging, if a file stays alone.
+
+    Notes
+    -----
+    The number in a name is that of the saving, so that a dictionary saved in another order has
+    other names: the old tool left all of it alone. Here a key that both folders have equally often,
+    in names of one form, is paired first with first, second with second.
     """
     orig, target = _both(orig_dir, target_dir, front_end_number)
-    here, there = set(orig), set(target)
-    pairs: NameMap = [(name, name if name in there else None) for name in orig]
-    pairs += [(None, name) for name in target if name not in here]
+    partners = {name: name for name in set(orig) & set(target)} | _same_keys(orig, target)
+    taken = set(partners.values())
+    pairs: NameMap = [(name, partners.get(name)) for name in orig]
+    pairs += [(None, name) for name in target if name not in taken]
     if any(None in pair for pair in pairs):
         user_warning(Message("compat.no_same_names"))
     return pairs
@@ -216,6 +223,23 @@ def existing_folder(folder: Folder, parameter: str) -> Path:
         given = repr(None if folder is None else str(folder))
         raise FormatError(Message("compat.existing_folder", argument=parameter, given=given))
     return Path(folder)
+
+
+def _same_keys(orig: Sequence[str], target: Sequence[str]) -> dict[str, str]:
+    """Partners among the files of dictionaries; indices of lists are no keys."""
+    found: dict[tuple[str, bool], tuple[list[str], list[str]]] = {}
+    for side, names in enumerate((orig, target)):
+        for name in sorted(names, key=lambda name: parse_npy_name(name).number or 0):
+            parsed = parse_npy_name(name)
+            keys = (part.partition("_")[0] for part in parsed.stem.split(".")[1:])
+            if parsed.number is not None and not all(map(str.isdecimal, keys)):
+                found.setdefault((parsed.stem, parsed.dtype is None), ([], []))[side].append(name)
+    return {
+        left: right
+        for lefts, rights in found.values()
+        if len(lefts) == len(rights)
+        for left, right in zip(lefts, rights, strict=True)
+    }
 
 
 def _both(orig: Folder, target: Folder, sort_key: SortKey) -> tuple[list[str], list[str]]:

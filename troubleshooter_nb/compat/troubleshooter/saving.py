@@ -29,12 +29,20 @@ def save(
 
     Notes
     -----
-    As the old tool: numbers count over all folders of the process, torch and MindSpore apart, and
-    bfloat16 is stored as float32. Names follow the option ``npy_names``. Different: nothing is
-    written when one item cannot be saved, arrays and numbers are taken, and files keep the modes
-    of their user instead of 0400.
+    As the old tool: numbers count over all folders of the process, torch and MindSpore apart,
+    bfloat16 is stored as float32, and prints show what the framework shows, behind the name. Names
+    follow the option ``npy_names``. Different: nothing is written when one item cannot be saved,
+    arrays and numbers are taken, and files keep the modes of their user instead of 0400.
     """
-    saving.save(file, data, suffix, output_mode=output_mode, numbering=_PER_PROCESS, widen=True)
+    saving.save(
+        file,
+        data,
+        suffix,
+        output_mode=output_mode,
+        numbering=_PER_PROCESS,
+        widen=True,
+        as_shown=True,
+    )
 
 
 def save_grad(
@@ -61,7 +69,13 @@ def save_grad(
         As there.
     """
     return saving.save_grad(
-        file, data, suffix, output_mode=output_mode, numbering=_PER_PROCESS, widen=True
+        file,
+        data,
+        suffix,
+        output_mode=output_mode,
+        numbering=_PER_PROCESS,
+        widen=True,
+        as_shown=True,
     )
 
 

@@ -1,29 +1,34 @@
-"""``get_weight_map``, ``convert_weight`` and ``convert_weight_and_load`` of the old tool."""
+"""``get_weight_map``, ``convert_weight`` and what saves and loads weights, of the old tool."""
 
 from __future__ import annotations
 
+import json
 import os
 import pprint
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from troubleshooter_nb.compat.troubleshooter.given import File, MapParts, map_rows, opened
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
 from troubleshooter_nb.compat.troubleshooter.table import text_table
 from troubleshooter_nb.convert.apply import convert_weights
 from troubleshooter_nb.convert.draft import draft_weight_map
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import ArgumentTypeError, OptionError, WeightMapError
-from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.formats.mapping_file import (
-    peer_parts,
-    peer_rows,
-    read_weight_map,
-    write_weight_map,
+from troubleshooter_nb.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingFileError,
+    OptionError,
+    WeightMapError,
+    check_kind,
 )
-from troubleshooter_nb.frameworks import adapter_of_network, require
+from troubleshooter_nb.formats import as_dump
+from troubleshooter_nb.formats.file_source import written_whole
+from troubleshooter_nb.formats.mapping_file import peer_parts
+from troubleshooter_nb.formats.missing_path import not_there
+from troubleshooter_nb.frameworks import Adapter, adapter_of_network, require
 from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.naming import TRAINING_ROLES
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
@@ -33,16 +38,23 @@ _FIELDS = (
     *("Parameter name of torch", "Parameter name of MindSpore", "Conversion status"),
     *("Parameter shape of torch", "Parameter shape of MindSpore"),
 )
-_File = str | PathLike[str]
-_Parts = tuple[Mapping[str, str], Mapping[str, str]]
+
+
+_SAVED_AS = {
+    "torch": "torch_troubleshooter_create.pth",
+    "mindspore": "mindspore_troubleshooter_create.ckpt",
+}
 
 
 def get_weight_map(
-    pt_net: Any,
-    weight_map_save_path: _File | None = None,
+    pt_net: Any = None,
+    weight_map_save_path: File | None = None,
     weight_name_prefix: str | None = None,
     custom_name_func: Callable[[dict[str, str]], Mapping[str, str]] | None = None,
     print_map: bool = False,
+    *,
+    pt_model: Any = None,
+    **unknown: object,
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The names a torch network's weights have in MindSpore, and what their values go through.
 
@@ -50,13 +62,17 @@ def get_weight_map(
     ----------
     pt_net : torch.nn.Module
     weight_map_save_path : str or path-like, optional
-        Where to write both as json.
+        Where to write both as json, whatever the file is called.
     weight_name_prefix : str, optional
         Put in front of every MindSpore name, with one dot between.
     custom_name_func : callable, optional
         Takes ``{torch name: MindSpore name}`` and returns the same with other MindSpore names.
     print_map : bool
         Print both.
+    pt_model : torch.nn.Module, optional
+        What releases before 1.0.11 called `pt_net`.
+    **unknown
+        Ignored with a warning.
 
     Returns
     -------
@@ -67,7 +83,7 @@ def get_weight_map(
     Raises
     ------
     TypeError
-        If `pt_net` is no network of torch.
+        If `pt_net` is no network of torch, or the prefix no text.
     WeightMapError
         If two names would become one.
 
@@ -77,6 +93,10 @@ def get_weight_map(
     Where that was wrong this is right: PReLU, ConvTranspose1d, SyncBatchNorm, InstanceNorm,
     Transformer layers, shared modules, layers without affine parameters.
     """
+    _warn_of_unknown("get_weight_map", unknown)
+    if pt_model is not None:
+        user_warning(Message("compat.old_argument", argument="pt_model", now="pt_net"))
+        pt_net = pt_model
     adapter = adapter_of_network(pt_net)
     if adapter is None or adapter is not require("torch"):
         raise ArgumentTypeError(Message("compat.torch_network", type=type(pt_net).__name__))
@@ -88,15 +108,16 @@ def get_weight_map(
         rows.append(row if row is not None and row.targets else WeightRow((name,), (name,)))
     weight_map = WeightMap(tuple(rows), drafted.source)
     if weight_name_prefix:
+        check_kind("weight_name_prefix", weight_name_prefix, str)
         weight_map = weight_map.rename(prefix=weight_name_prefix)
     if custom_name_func is not None:
         weight_map = weight_map.rename(func=custom_name_func)
+    names, functions = peer_parts(weight_map.rows)
     if weight_map_save_path is not None:
         path = Path(weight_map_save_path)
-        if path.suffix != ".json":
-            raise OptionError(Message("compat.json_path", path=str(weight_map_save_path)))
-        write_weight_map(weight_map, path)
-    names, functions = peer_parts(weight_map.rows)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as stream:
+            stream.write(json.dumps([names, functions]).encode())
     if print_map:
         pprint.pprint(names)
         pprint.pprint(functions)
@@ -104,12 +125,12 @@ def get_weight_map(
 
 
 def convert_weight(
-    weight_map_path: _File | None = None,
-    pt_file_path: _File | None = None,
-    ms_file_save_path: _File | None = None,
+    weight_map_path: File | None = None,
+    pt_file_path: File | None = None,
+    ms_file_save_path: File | None = None,
     print_conv_info: bool = True,
     pt_param_dict: Mapping[str, Any] | None = None,
-    weight_map: _Parts | None = None,
+    weight_map: MapParts | None = None,
     print_save_path: bool = True,
     *,
     pth_para_dict: Mapping[str, Any] | None = None,
@@ -135,7 +156,7 @@ def convert_weight(
     print_save_path : bool
         Say where the checkpoint is, through logging.
     **unknown
-        Refused.
+        Ignored with a warning.
 
     Raises
     ------
@@ -143,7 +164,9 @@ def convert_weight(
         If the map and the weights do not name the same, two weights would get one name, or a
         shape does not fit; nothing is written then.
     OptionError
-        If the map, the weights or the path to save to is missing.
+        If the map, the weights or the path to save to is not given.
+    MissingFileError
+        If a file does not exist.
     FormatError, OSError
         If a file cannot be read or written.
 
@@ -152,9 +175,7 @@ def convert_weight(
     Through logging, about tensors MindSpore cannot store (empty and complex ones): the old tool
     left them out silently, or wrote a file that could not be loaded.
     """
-    if unknown:
-        names = [*unknown]
-        raise OptionError(Message("compat.unknown_argument", call="convert_weight", names=names))
+    _warn_of_unknown("convert_weight", unknown)
     if ms_file_save_path is None:
         raise OptionError(Message("compat.save_path"))
     given = pt_param_dict if pt_param_dict is not None else pth_para_dict
@@ -164,7 +185,7 @@ def convert_weight(
 
 
 def convert_weight_and_load(
-    weight_map_path: _File, pt_file_path: _File, net: Any
+    weight_map_path: File, pt_file_path: File, net: Any
 ) -> tuple[list[str], list[str]]:
     """Convert torch weights and load them into a MindSpore network.
 
@@ -192,7 +213,68 @@ def convert_weight_and_load(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "converted.ckpt"
         _convert(dump, rows, file, print_table=True, print_path=False)
-        missing, left = adapter.load_checkpoint(net, file)
+        return _load(adapter, net, file)
+
+
+def load_ms_weight2net(model: Any, file: File) -> tuple[list[str], list[str]]:
+    """Load a MindSpore checkpoint into a network.
+
+    Parameters
+    ----------
+    model : mindspore.nn.Cell
+    file : str or path-like
+
+    Returns
+    -------
+    list of str, list of str
+        Parameters of the network that got no value, and those of the file it does not have. The
+        old tool returned None.
+
+    Raises
+    ------
+    MissingFileError
+        If the file does not exist.
+    RuntimeError, ValueError
+        From MindSpore, if it is no checkpoint or a shape does not fit the network.
+    """
+    if not os.path.exists(file):
+        raise MissingFileError(not_there(Path(file)))
+    return _load(require("mindspore"), model, file)
+
+
+def save_net_and_weight_params(
+    net: Any, path: File | None = None, weight_params_filename: str | None = None
+) -> None:
+    """Write a network's weights and what ``print(net)`` shows; of torch's also the weight map.
+
+    Parameters
+    ----------
+    net : torch.nn.Module or mindspore.nn.Cell
+    path : str or path-like, optional
+        Folder, created where missing; default the working directory.
+    weight_params_filename : str, optional
+        Default ``torch_troubleshooter_create.pth`` or ``mindspore_troubleshooter_create.ckpt``.
+        The others are ``torch_net_map.json``, ``torch_net_architecture.txt`` and
+        ``mindspore_net_architecture.txt``.
+
+    Raises
+    ------
+    ValueError
+        If `net` is no network.
+    """
+    adapter = adapter_of_network(net)
+    if adapter is None:
+        raise ArgumentError(Message("compat.network", type=type(net).__name__))
+    folder = Path() if path is None else Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    adapter.save_checkpoint(net, folder / (weight_params_filename or _SAVED_AS[adapter.NAME]))
+    if adapter.NAME == "torch":
+        get_weight_map(net, folder / "torch_net_map.json")
+    (folder / f"{adapter.NAME}_net_architecture.txt").write_text(f"{net}\n", encoding="utf-8")
+
+
+def _load(adapter: Adapter, net: Any, file: File) -> tuple[list[str], list[str]]:
+    missing, left = adapter.load_checkpoint(net, file)
     if missing:
         user_warning(Message("compat.not_loaded", names=list(missing)))
     if left:
@@ -200,25 +282,29 @@ def convert_weight_and_load(
     return missing, left
 
 
-def _weights(path: _File | None, given: Mapping[str, Any] | None) -> Dump:
+def _warn_of_unknown(call: str, unknown: Mapping[str, object]) -> None:
+    if unknown:
+        user_warning(Message("compat.not_known", call=call, names=[*unknown]))
+
+
+def _weights(path: File | None, given: Mapping[str, Any] | None) -> Dump:
     if given is not None:
         return as_dump(dict(given), "pt_param_dict")
     if path is None:
         raise OptionError(Message("compat.no_weights"))
-    dump = as_dump(path, "pt_file_path")
+    dump = opened(path, "pt_file_path")
     kept = [role for role in set(dump.index["role"].values) if role not in TRAINING_ROLES]
     return dump.select(role=kept)
 
 
-def _rows(path: _File | None, given: _Parts | None) -> list[WeightRow]:
-    if given is not None:
-        return peer_rows(given)
-    if path is None:
+def _rows(path: File | None, given: MapParts | None) -> list[WeightRow]:
+    rows = map_rows(path, given)
+    if rows is None:
         raise OptionError(Message("compat.no_weight_map"))
-    return list(read_weight_map(path))
+    return rows
 
 
-def _with_suffix(path: _File) -> Path:
+def _with_suffix(path: File) -> Path:
     text = os.fspath(path)
     return Path(text if text.endswith(".ckpt") else f"{text}.ckpt")
 
@@ -240,9 +326,14 @@ def _convert(
         if "weight_maps.cannot_store" in ids_of(note):
             user_warning(note)
     if print_table:
-        print(text_table(TITLE, _FIELDS, [_row(row, specs) for row in rows]))
+        print(conversion_table(rows, specs))
     if print_path:
         user_attention(Message("compat.checkpoint_saved", path=path.absolute()))
+
+
+def conversion_table(rows: Sequence[WeightRow], specs: Mapping[str, Spec]) -> str:
+    """What becomes of every weight, as the old tool prints it."""
+    return text_table(TITLE, _FIELDS, [_row(row, specs) for row in rows])
 
 
 def _over_names_of(dump: Dump, rows: Sequence[WeightRow]) -> list[WeightRow]:

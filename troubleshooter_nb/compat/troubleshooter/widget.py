@@ -10,10 +10,11 @@ from typing import Any
 
 from troubleshooter_nb import frameworks
 from troubleshooter_nb.capture.determinism import seed_all
-from troubleshooter_nb.compat.not_offered import not_offered
+from troubleshooter_nb.compat.troubleshooter.losses import loss_compare
+from troubleshooter_nb.compat.troubleshooter.passed_over import precision_tracker
 from troubleshooter_nb.compat.troubleshooter.print_file import save_convert
+from troubleshooter_nb.compat.troubleshooter.weights import load_ms_weight2net
 from troubleshooter_nb.errors import FrameworkMissingError
-from troubleshooter_nb.messages import Message
 
 __all__ = [
     "fix_random",
@@ -87,8 +88,3 @@ def fix_random(seed: int = 16) -> None:
     if "torch" in frameworks.loaded():
         cudnn = sys.modules["torch"].backends.cudnn
         cudnn.deterministic, cudnn.benchmark, cudnn.enabled = True, False, False
-
-
-load_ms_weight2net = not_offered("widget.load_ms_weight2net", Message("compat.instead_of_loading"))
-loss_compare = not_offered("widget.loss_compare", Message("compat.instead_of_losses"))
-precision_tracker = not_offered("widget.precision_tracker", Message("compat.instead_of_tracker"))
