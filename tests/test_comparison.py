@@ -204,7 +204,8 @@ def of_verdicts(*wanted):
     ("verdicts", "code"),
     [
         (["identical"], 0),
-        (["identical", "undecidable", "undecidable"], 0),
+        (["identical", "identical", "undecidable"], 0),
+        (["identical", "undecidable", "undecidable"], 2),
         (["undecidable", "undecidable"], 2),
         (["missing"], 2),
         (["undecidable", "missing"], 2),

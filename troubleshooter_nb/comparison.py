@@ -19,7 +19,7 @@ from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM, PAIR_FIGURES
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
-from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
+from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance, is_open
 from troubleshooter_nb.naming import ROLES
 from troubleshooter_nb.naming.closeness import close_names
 from troubleshooter_nb.options import get_options
@@ -245,7 +245,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether at least one pair was decided and everything but ``undecidable`` passed.
+        """Whether most pairs were decided, and everything but ``undecidable`` passed.
 
         A partner that is missing unless declared so, and an entry that could not be read, did not.
         """
@@ -261,9 +261,9 @@ class Comparison:
         """0 all passed, 1 something differs, 2 could not compare.
 
         1 as soon as the values or shapes of one pair differ. ``undecidable`` pairs are counted
-        apart and fail nothing: 0 if at least one pair was decided and the others passed. 2 if
-        nothing was decided (nothing but ``undecidable`` and ``missing``), or if something is
-        ``unreadable`` or ``missing`` without having been declared so.
+        apart and fail nothing by themselves: 0 if most pairs were decided, and passed. 2 if more
+        are ``undecidable`` than decided, or if something is ``unreadable``, or ``missing`` without
+        having been declared so.
         """
         return exit_code(self.result["verdict"].values, self.result["passed"].values)
 
@@ -584,8 +584,7 @@ def exit_code(verdicts: np.ndarray, passed: np.ndarray) -> int:
     if np.isin(verdicts, DIFFERING).any():
         return 1
     failed = ~passed & (verdicts != "undecidable")
-    decided = np.isin(verdicts, ("missing", "undecidable"), invert=True)
-    return 2 if failed.any() or not decided.any() else 0
+    return 2 if failed.any() or is_open(verdicts) else 0
 
 
 def first_difference(columns: Table) -> int:

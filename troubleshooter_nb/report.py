@@ -21,7 +21,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ExtraMissingError, path_of
 from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.naming.characters import without_formula
+from troubleshooter_nb.naming.characters import for_sheet, without_formula
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
@@ -195,7 +195,7 @@ def _excel(obj: _Tabular, path: Path) -> None:
         }
     with pd.ExcelWriter(path) as writer:
         for name, table in sheets.items():
-            _harmless(table).to_excel(writer, sheet_name=name, index=False)
+            _harmless(table, in_sheet=True).to_excel(writer, sheet_name=name, index=False)
 
 
 _FINDING = ["cause", "title", "pair", "confidence", "proof", "repair", "evidence"]
@@ -262,12 +262,15 @@ def _strict(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _harmless(table: pd.DataFrame, language: str | None = None) -> pd.DataFrame:
+def _harmless(
+    table: pd.DataFrame, language: str | None = None, *, in_sheet: bool = False
+) -> pd.DataFrame:
     """Sentences in a language; a cell that starts like a formula, of some name, made none."""
 
     def quoted(value: object) -> object:
         text = told(value, language) if isinstance(value, str) else ""
-        return without_formula(text) or value
+        text = without_formula(text)
+        return (for_sheet(text) if in_sheet else text) or value
 
     return pd.DataFrame({name: column.map(quoted) for name, column in table.items()})
 

@@ -255,6 +255,15 @@ def test_a_mapping_file_keeps_those_labels(tmp_path):
     assert Counter(first.result["verdict"].values) == Counter(again.result["verdict"].values)
 
 
+def test_within_one_framework_a_mapping_file_labels_nothing(tmp_path):
+    sides = [MSPROBE / "torch" / one for one in ("t_mlp_mix_tensorB", "t_mlp_mix_tensor")]
+    first = compare(*sides)
+    write_mapping(first.pairing, tmp_path / "pairs.yaml", kind="data")
+    again = compare(*sides, mapping=tmp_path / "pairs.yaml")
+    assert first.result["reason_id"].values.tolist() == again.result["reason_id"].values.tolist()
+    assert "defined_differently" not in again.result["reason_id"].values
+
+
 def of_statistics(maxima, **place):
     facts = {"dtype": "float32", "shape": (4,)}
     return [

@@ -241,6 +241,12 @@ def test_case_9_xor_is_another_digest_and_a_null_digest_is_none():
     assert (found["digest"], found["crc32"], found["status"]) == ("", -1, "ok")
 
 
+def test_what_stands_for_the_xor_of_a_single_number_is_the_number():
+    found = row(open_dump(TORCH / "t_mlp_mix_xor"), "Functional.cross_entropy.0.forward.output.0")
+    assert [found[figure] for figure in ("max", "min", "mean", "l2")] == [1.07683527469635] * 4
+    assert (found["digest"], found["crc32"]) == ("", -1)
+
+
 def test_case_10_unusual_tensors_of_operators():
     dump = open_dump(TORCH / "s_L1_tensor")
     assert set(dump.index["status"].values) == {"ok"}

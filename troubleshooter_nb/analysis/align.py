@@ -23,7 +23,7 @@ from troubleshooter_nb.analysis.matchers import (
 )
 from troubleshooter_nb.analysis.near_misses import from_elsewhere, near_misses
 from troubleshooter_nb.analysis.samples import with_first_values
-from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
+from troubleshooter_nb.analysis.search import Item, Search, SiteFacts, are_of_two_frameworks
 from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
 from troubleshooter_nb.analysis.value_ties import settle_by_values
@@ -354,7 +354,10 @@ def _site_facts(dump: Dump) -> list[SiteFacts | None]:
 
 def _labelled(given: list[Match], left: Dump, right: Dump) -> list[Match]:
     """Pairs of a mapping; gradients that the frameworks define differently say so here as well."""
-    sides = [_gradient_operators(dump) if given else {} for dump in (left, right)]
+    names = (dump.index["name"].values for dump in (left, right))
+    if not given or not are_of_two_frameworks(*names):
+        return given
+    sides = [_gradient_operators(dump) for dump in (left, right)]
     labelled = []
     for match in given:
         mine, theirs = sides[0].get(match.left), sides[1].get(match.right)

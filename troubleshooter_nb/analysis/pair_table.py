@@ -136,12 +136,23 @@ def _judge_recorded(
         for side, there in zip(rows.sides, has, strict=True)
     ]
     judged = judge_recorded(sides[0], sides[1], tolerance)
+    if judged.name == "undecidable":
+        judged = _unread(rows, row) or judged
     figures: dict[str, float] = {"identical": judged.name == "identical"}
     for name, side, there in zip(_SIDES, sides, has, strict=True):
         # Those of a tensor that is there are over its finite values, as everywhere.
         known = side.statistics if computed is None or not there else computed
         figures |= {f"{name}_{figure}": known[figure] for figure in SUMMARY_FIGURES}
     return judged, figures
+
+
+def _unread(rows: Rows, row: int) -> Verdict | None:
+    """That the values of a side should be there and are not; None where there never were any."""
+    for name, side in zip(_SIDES, rows.sides, strict=True):
+        if side.column("status")[row] == "unreadable":
+            why = side.dump.columns["reason"][side.entries[row]]
+            return verdict("unreadable", f"unreadable_{name}", why)
+    return None
 
 
 def _set_undecidable(rows: Rows, judged: Verdicts) -> None:

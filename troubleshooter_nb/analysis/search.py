@@ -187,9 +187,10 @@ def _tell_apart(items: Sequence[Item]) -> bool:
     return any(own - shared for own in words) if len(words) > 1 else bool(words)
 
 
-def is_mindspore(items: Iterable[Item]) -> bool:
-    """Whether these calls are called as in MindSpore."""
-    return any(item.name.startswith(_MINDSPORE_CALLS) for item in items)
+def are_of_two_frameworks(left: Iterable[str], right: Iterable[str]) -> bool:
+    """Whether the names of one side are those of MindSpore's calls, and the other's are not."""
+    sides = [any(name.startswith(_MINDSPORE_CALLS) for name in side) for side in (left, right)]
+    return sides[0] != sides[1]
 
 
 def shapes_differ(left: Item, right: Item) -> bool:

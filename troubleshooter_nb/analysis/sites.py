@@ -9,7 +9,7 @@ from troubleshooter_nb.analysis.given_calls import forced_pairs, with_notes
 from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.renaming import pair_modules
 from troubleshooter_nb.analysis.samples import ALONE, NOTHING_LIKE_IT, following, samples_of
-from troubleshooter_nb.analysis.search import Item, Search, is_mindspore, shapes_differ
+from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks, shapes_differ
 from troubleshooter_nb.analysis.visit_pairs import VisitPair, of_equal_names, unpaired
 from troubleshooter_nb.analysis.visits import Visit, visits_of
 from troubleshooter_nb.naming.hooks import parse_hook_name
@@ -51,7 +51,7 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
             pairs = _pair_visits(*visits, forced, fuzzy=fuzzy)
         pairs = with_notes(*visits, given, pairs)
     taken = {a.row for (a, _), _ in known}, {b.row for (_, b), _ in known}
-    is_cross = is_mindspore(left) != is_mindspore(right)
+    is_cross = are_of_two_frameworks(*([item.name for item in side] for side in (left, right)))
     for side in (0, 1):
         search.alone[side].update({sample.row: ALONE for sample in samples[side].values()})
     found: list[tuple[Item, Item, Match]] = []

@@ -11,7 +11,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.samples import ALONE, following, samples_of
-from troubleshooter_nb.analysis.search import Item, Search, is_mindspore
+from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.value_figures import Figures
 from troubleshooter_nb.analysis.visit_pairs import VisitPair
@@ -94,7 +94,7 @@ def _take_over(
     settled: Sequence[Settled],
     samples: tuple[Mapping[int, Item], Mapping[int, Item]],
 ) -> None:
-    is_cross = is_mindspore(search.all[0]) != is_mindspore(search.all[1])
+    is_cross = are_of_two_frameworks(*([item.name for item in side] for side in search.all))
     void = {item.row for one in settled for visit in one.void for item in visit.items}
     search.drop(void | {samples[0][row].row for row in void if row in samples[0]})
     found: list[tuple[Item, Item, Match]] = []

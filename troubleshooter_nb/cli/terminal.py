@@ -91,6 +91,11 @@ def paragraph(text: str, *, indent: int = 0, stream: TextIO | None = None) -> li
     return wrapped(told(text), get_options(), indent=indent, columns=columns(stream))
 
 
+def unbroken(text: str) -> list[str]:
+    """A text as one line, however long, for programs that read lines; escaped as in `paragraph`."""
+    return wrapped(told(text), get_options(), columns=sys.maxsize)
+
+
 def rewrapped(text: str) -> list[str]:
     """Lines of a text repr, as they are where they fit, else cut under their own beginnings."""
     found = []

@@ -150,10 +150,17 @@ def _statistics_of(leaf: Mapping[str, Any]) -> dict[str, float]:
                 statistics[figure] = float(value)
             except OverflowError:
                 statistics[figure] = math.copysign(math.inf, value)
+    if not statistics and _is_one_number(leaf):
+        # Of a single number, what stands for the xor of its bits is the number.
+        statistics = dict.fromkeys(_STATISTICS.values(), float(leaf["md5"]))
     if "l2" in statistics:
         # The norm msprobe gives of one element is that element, with its sign.
         statistics["l2"] = abs(statistics["l2"])
     return with_nonfinite(statistics)
+
+
+def _is_one_number(leaf: Mapping[str, Any]) -> bool:
+    return leaf["shape"] == [] and isinstance(leaf.get("md5"), int | float)
 
 
 def _value_of(leaf: Any) -> tuple[str, str]:

@@ -50,6 +50,19 @@ TRUTH_TABLE: Mapping[VerdictName, tuple[bool, str]] = {
 }
 
 
+def is_open(verdicts: np.ndarray) -> bool:
+    """Whether nothing follows from verdicts: more pairs are undecidable than are decided.
+
+    Parameters
+    ----------
+    verdicts : ndarray of str, shape (n,)
+        ``missing`` counts for neither.
+    """
+    undecidable = np.count_nonzero(verdicts == "undecidable")
+    decided = np.count_nonzero(np.isin(verdicts, ("missing", "undecidable"), invert=True))
+    return not decided or undecidable > decided
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """The asked tolerance: ``|left - right| <= atol + rtol * |right|`` for every element.

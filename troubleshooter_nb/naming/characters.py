@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+# What spreadsheets take for the start of a formula, or strip to get there.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Characters that no cell of a sheet may hold, and how long one may be.
+_NOT_IN_SHEETS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_LONGEST_CELL = 32_767
+
 
 def printable(text: str) -> str:
     """Text that can be written out and sent: half of a character comes escaped.
@@ -11,8 +19,15 @@ def printable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
-# What spreadsheets take for the start of a formula, or strip to get there.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+def for_sheet(text: str) -> str:
+    """Text that a cell of an ``.xlsx`` can hold: other characters come escaped, the rest is cut."""
+    found = _NOT_IN_SHEETS.sub(_escaped, text)
+    return found if len(found) <= _LONGEST_CELL else f"{found[: _LONGEST_CELL - 1]}…"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def without_formula(text: str) -> str:

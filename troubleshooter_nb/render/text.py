@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.charts import decades, scientific, spark
 from troubleshooter_nb.render.explanation import (
     check_line,
@@ -233,7 +234,7 @@ def headline(pairs: Pairs, facts: Mapping[str, Any], *, ascii_only: bool) -> tup
         passed = int((pairs["passed"] & (verdict != "missing")).sum())
         undecidable = verdict == "undecidable"
         mark, tone = "missing", "warn"
-        if undecidable.sum() == total:
+        if is_open(verdict):
             mark = "undecidable"
         elif (pairs["passed"] | undecidable).all():
             mark, tone = "pass", "ok"

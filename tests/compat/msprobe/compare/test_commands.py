@@ -2,39 +2,35 @@
 
 import csv
 import json
-import re
 import shutil
 
 import pytest
 import yaml
 
 from tests.analysis import parallel_dumps
+from tests.compat.msprobe.compare.commands import (
+    DDP,
+    FIRST,
+    L0M,
+    L0T,
+    L1M,
+    L1T,
+    LONG,
+    OLD,
+    SNIPPETS,
+    STATISTICS,
+    TWINS,
+    book_of,
+    outputs,
+    refused,
+    rows_of,
+)
 from tests.compat.msprobe.compare.tables_of_peers import DATA, MAPS
-from troubleshooter_nb.compat.msprobe.compare.command import is_documented, main
+from troubleshooter_nb.cli.main import main
+from troubleshooter_nb.compat.msprobe.compare.command import is_documented
 from troubleshooter_nb.compat.msprobe.compare.config import read_config, without_comments
 from troubleshooter_nb.errors import FormatError
 
-openpyxl = pytest.importorskip("openpyxl")
-
-SNIPPETS = DATA.parent / "snippets" / "s004"
-KERNELS = DATA.parent / "kernel"
-OLD = "v1_2_2"
-L0M, L0T, L1M, L1T = (
-    f"{OLD}/{where}/step0/rank"
-    for where in (
-        *("mindspore/m_mlp_L0_tensor", "torch/t_mlp_L0_tensor"),
-        *("mindspore/m_mlp_L1_tensor", "torch/t_mlp_L1_tensor"),
-    )
-)
-STATISTICS = [f"{OLD}/mindspore/m_mlp_mix_statistics{one}/step0/rank" for one in ("B", "")]
-TWINS = [
-    f"v26_2_0/{one}/step0/proc1000" for one in ("mindspore/m_tfr_L0_tensor", "torch/t_tf_L0_tensor")
-]
-DDP = ["v26_2_0/torch/t_ddpB", "v26_2_0/torch/t_ddp"]
-FIRST = "-f mindspore compare -i ./compare.json -o ./output"
-LONG = (
-    "--input_path ./compare.json --output_path ./output --stack_mode --compare_only --fuzzy_match"
-)
 COMMANDS = {
     "22_api": (STATISTICS, "single", f"{FIRST} -s"),
     "22_api_long": (STATISTICS, "single", f"-f mindspore compare {LONG}"),
@@ -66,35 +62,6 @@ def expected():
         for row in csv.DictReader(file):
             found.setdefault(row["command"], []).append(row)
     return found
-
-
-@pytest.fixture
-def place(dumps, tmp_path, monkeypatch):
-    """A folder with two dumps, a compare.json and the mapping files, which is gone into."""
-
-    def prepare(target, golden, config):
-        for name, source in (("npu_dump", target), ("bench_dump", golden)):
-            shutil.copytree(dumps / source if isinstance(source, str) else source, tmp_path / name)
-        shutil.copy(SNIPPETS / f"compare_{config}.json", tmp_path / "compare.json")
-        for file in MAPS.glob("map_*.yaml"):
-            shutil.copy(file, tmp_path)
-        monkeypatch.chdir(tmp_path)
-        return tmp_path
-
-    return prepare
-
-
-def without_time(name):
-    return re.sub(r"[0-9]{14}", "{timestamp}", name)
-
-
-def outputs(folder):
-    return {without_time(file.name): file for file in sorted((folder / "output").iterdir())}
-
-
-def rows_of(file):
-    headings, *rows = openpyxl.load_workbook(file)["Sheet"].iter_rows(values_only=True)
-    return list(headings), [dict(zip(headings, row, strict=True)) for row in rows]
 
 
 def check(files, wanted):
@@ -142,12 +109,6 @@ def test_kernel_dumps_have_a_table_per_rank_and_step(which, place, tmp_path, ker
     assert main(FIRST.split()) == 0
     check(outputs(folder), expected()[f"23_kernel_{which}"])
     assert "right = left × 0.999001" in capsys.readouterr().out
-
-
-@pytest.fixture
-def kernels(dumps):
-    """The kernel dumps under the names that msprobe gives their folders."""
-    return dumps / "kernel_synthetic"
 
 
 def test_the_mapping_that_a_layer_mapping_finds_is_written(place):
@@ -210,7 +171,7 @@ def test_rows_are_coloured_frozen_and_filtered(place):
         "single",
     )
     assert main(FIRST.split()) == 0
-    sheet = openpyxl.load_workbook(outputs(folder)["compare_result_{timestamp}.xlsx"])["Sheet"]
+    sheet = book_of(outputs(folder)["compare_result_{timestamp}.xlsx"])["Sheet"]
     fills = {}
     for row in sheet.iter_rows():
         if row[0].fill.fill_type:
@@ -223,7 +184,7 @@ def test_rows_are_coloured_frozen_and_filtered(place):
 def test_what_only_the_golden_dump_has_is_a_sheet_of_its_own(place):
     folder = place(L1M, L1T, "single")
     assert main([*FIRST.split(), "-am"]) == 0
-    book = openpyxl.load_workbook(outputs(folder)["compare_result_{timestamp}.xlsx"])
+    book = book_of(outputs(folder)["compare_result_{timestamp}.xlsx"])
     assert book.sheetnames == ["Sheet", "Bench only"]
     names = {row[1].value for row in book["Bench only"].iter_rows(min_row=2)}
     assert "Functional.linear.0.forward.input.1" in names
@@ -305,13 +266,6 @@ def test_a_tensor_that_cannot_be_read_is_a_row_with_the_reason(place, capsys):
 
 
 # Refusals
-
-
-def refused(words, capsys, code=2):
-    assert main(words.split()) == code
-    said = capsys.readouterr()
-    assert "Traceback" not in said.err
-    return said.err
 
 
 @pytest.mark.parametrize(
@@ -434,7 +388,7 @@ def test_tables_of_ranks_are_merged(place, capsys):
     shutil.copy(MAPS / "merge.yaml", folder)
     assert is_documented(["merge_result", "-i", "tables"])
     assert main("merge_result -i tables -o output -config merge.yaml".split()) == 0
-    book = openpyxl.load_workbook(outputs(folder)["multi_ranks_compare_merge_{timestamp}.xlsx"])
+    book = book_of(outputs(folder)["multi_ranks_compare_merge_{timestamp}.xlsx"])
     found = []
     for sheet in book:
         headings, *rows = sheet.iter_rows(values_only=True)

@@ -32,7 +32,7 @@ def told(name):
 def test_a_table_of_kernels_is_that_of_the_old_tool(kind, release, dumps):
     folder = {"1.2": "v1_2_2", "26.2": "v26_2_0"}[release]
     paths = [dumps / one for one in FOLDERS[kind]]
-    found = kernel_tables(*paths, (), (), release_of(release))
+    found = kernel_tables(*paths, (), (), release_of(release)).tables
     assert [(one.rank, one.step) for one in found] == (
         [(0, 0)] if "real" in kind else [(0, 0), (0, 1)]
     )
@@ -60,7 +60,7 @@ def test_statistics_of_1_2_2_have_their_sign_here(dumps):
     old, new = (
         [
             row["Min diff"]
-            for one in kernel_tables(*paths, (), (), release_of(release))
+            for one in kernel_tables(*paths, (), (), release_of(release)).tables
             for row in one.table.rows
         ]
         for release in ("1.2", "26.2")
@@ -78,7 +78,7 @@ def test_a_tensor_without_partner_is_a_row(dumps, tmp_path):
         sides.append(shutil.copytree(dumps / source, tmp_path / name))
     next(sides[0].rglob("MatMul.Default_fc1*")).unlink()
     next(sides[1].rglob("ReLU.*")).unlink()
-    table = kernel_tables(*sides, (), (0,), release_of("1.2"))[0].table
+    table = kernel_tables(*sides, (), (0,), release_of("1.2")).tables[0].table
     assert [row["Bench Name"] for row in table.rows].count("N/A") == 1
     assert len(table.golden_only) == 1
     assert table.golden_only[0]["NPU Name"] == "N/A"
@@ -91,7 +91,7 @@ def test_a_damaged_file_is_a_row_with_the_reason(dumps, tmp_path):
     for name, source in zip(("npu", "bench"), FOLDERS["kernel_npy"], strict=True):
         sides.append(shutil.copytree(dumps / source, tmp_path / name))
     next(sides[0].rglob("ReLU.*")).write_bytes(b"no array")
-    table = kernel_tables(*sides, (), (0,), release_of("26.2"))[0].table
+    table = kernel_tables(*sides, (), (0,), release_of("26.2")).tables[0].table
     row = next(row for row in table.rows if "ReLU" in row["NPU Name"])
     assert row["Cosine"] == "unsupported"
     assert row["Err_message"]

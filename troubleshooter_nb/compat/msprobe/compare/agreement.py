@@ -9,10 +9,9 @@ from pathlib import Path
 
 from troubleshooter_nb.analysis.engine import compare
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.compat.msprobe.compare.releases import Release
-from troubleshooter_nb.compat.msprobe.compare.tables import NAMES, Table
+from troubleshooter_nb.compat.msprobe.compare.tables import NAMES, REACHED, Table
 from troubleshooter_nb.compat.msprobe.compare.values import NOTHING
-from troubleshooter_nb.compat.msprobe.compare.verdicts import FLAGGED
+from troubleshooter_nb.compat.msprobe.compare.verdicts import FLAGGED, PASSING
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import MappingFileError, TroubleshooterError, TroubleshooterWarning
 from troubleshooter_nb.formats.pairing_rules import MappingFile
@@ -21,6 +20,7 @@ from troubleshooter_nb.render.explanation import sentences_by_part
 from troubleshooter_nb.render.words import DIFFERING
 
 _MOST = 2  # sentences of a line
+_OPEN = ("undecidable", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ def beside(
     right: Dump | Path,
     mappings: Sequence[MappingFile],
     table: Table,
-    release: Release,
     *,
     fuzzy: bool = False,
 ) -> Beside:
@@ -48,7 +47,6 @@ def beside(
     mappings : sequence of MappingFile
     table : Table
         The old tool's.
-    release : Release
     fuzzy : bool
     """
     try:
@@ -58,7 +56,7 @@ def beside(
             found = _compared(left, right, list(mappings), fuzzy=fuzzy)
     except (TroubleshooterError, OSError) as error:
         return Beside([Message("msprobe_compare.not_ours", why=message_of(error))], [])
-    return Beside(_lines(found), list(_reasons(found, table, release)))
+    return Beside(_lines(found), list(_reasons(found, table)))
 
 
 def _compared(
@@ -77,6 +75,10 @@ def _lines(found: Comparison) -> list[str]:
     parts = dict(sentences_by_part(explained.row, explained.facts))
     lines: list[str] = [Message("msprobe_compare.ours_verdict", text=found.verdict)]
     nothing = Message("msprobe_compare.nothing_differs" if found.passed else "msprobe_compare.none")
+    if found.exit_code == 2:
+        # Nothing differs in what was decided, which says nothing of the rest.
+        unknown = Message("msprobe_compare.ours_unknown")
+        return [*lines, Message("msprobe_compare.ours_origin", text=unknown)]
     # The first sentence of a beginning names the place, and ends without a stop.
     for part, between in (("origin", ";"), ("cause", " ")):
         said = [one.whole for one in parts.get(part, [])[:_MOST]]
@@ -85,13 +87,16 @@ def _lines(found: Comparison) -> list[str]:
     return lines
 
 
-def _reasons(found: Comparison, table: Table, release: Release) -> Iterator[str]:
+def _reasons(found: Comparison, table: Table) -> Iterator[str]:
     """Why the table says otherwise, as far as it does."""
     columns = found.columns
     ours: dict[str, int] = {}
     for side in ("left", "right"):
         ours |= {str(name): row for row, name in enumerate(columns[side]) if name}
-    silent, flagged, open_ = [], [], []
+    silent: list[str] = []
+    flagged: list[str] = []
+    open_: list[tuple[str, str]] = []
+    passed: list[tuple[str, str]] = []
     unmatched = 0
     for cells, names in zip(table.rows, table.names, strict=True):
         if NOTHING in (cells[name] for name in NAMES):
@@ -102,12 +107,15 @@ def _reasons(found: Comparison, table: Table, release: Release) -> Iterator[str]
         name = str(cells[NAMES[0]])
         if cells[table.verdict] not in FLAGGED:
             silent += [name] if verdicts & set(DIFFERING) else []
+            is_passed = cells[table.verdict] in PASSING
+            unsure = [row for row in rows if str(columns["verdict"][row]) in _OPEN and is_passed]
+            passed += [(name, str(columns["reason"][row])) for row in unsure[:1]]
         elif "undecidable" in verdicts:
             open_.append((name, str(columns["reason"][rows[0]])))
         elif verdicts and not verdicts & set(DIFFERING):
             flagged.append(name)
     if silent:
-        why = "silent_current" if release.verdicts == "current" else _why_silent(table)
+        why = _why_silent(table)
         said = {"count": len(silent), "name": silent[0]}
         yield Message("msprobe_compare.says_less", **said, why=Message(f"msprobe_compare.{why}"))
     if flagged:
@@ -115,6 +123,9 @@ def _reasons(found: Comparison, table: Table, release: Release) -> Iterator[str]
     if open_:
         said = {"count": len(open_), "name": open_[0][0], "why": open_[0][1]}
         yield Message("msprobe_compare.leaves_open", **said)
+    if passed:
+        said = {"count": len(passed), "name": passed[0][0], "why": passed[0][1]}
+        yield Message("msprobe_compare.passes_open", **said)
     if unmatched or table.golden_only:
         counts = {"count": unmatched, "others": len(table.golden_only)}
         alone = int((columns["verdict"] == "missing").sum())
@@ -122,4 +133,8 @@ def _reasons(found: Comparison, table: Table, release: Release) -> Iterator[str]
 
 
 def _why_silent(table: Table) -> str:
-    return "silent_tensors" if "Cosine" in table.headings else "silent_statistics"
+    if table.rule == "current":
+        return "silent_current"
+    if "Cosine" in table.headings:
+        return "silent_tensors"
+    return "silent_kernels" if table.verdict == REACHED else "silent_statistics"

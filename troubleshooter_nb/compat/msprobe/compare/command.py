@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from troubleshooter_nb.errors import OptionError, TroubleshooterError
-from troubleshooter_nb.messages import Foreign, Message, message_of, told
+from troubleshooter_nb.errors import ArgumentError, OptionError
+from troubleshooter_nb.messages import Foreign, Message, told
 
 if TYPE_CHECKING:
     from troubleshooter_nb.compat.msprobe.compare.pairs import Mappings
@@ -31,7 +30,6 @@ _REFUSED = (
     *("--close_fusion_rule_file", "-ofs", "--onnx_fusion_switch", "--input_data"),
     *("--input_shape", "--output_size", "--dym_shape_range"),
 )
-WRITTEN, FAILED, WRONG = 0, 2, 3
 
 
 def is_documented(arguments: Sequence[str]) -> bool:
@@ -46,44 +44,43 @@ def is_documented(arguments: Sequence[str]) -> bool:
     return arguments[0] == "compare" and not words.isdisjoint(_MARKS)
 
 
-def main(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], say: Callable[[str], None]) -> None:
     """Run one of msprobe's commands.
 
     Parameters
     ----------
     arguments : sequence of str
         Behind the name of the program, such as ``-f mindspore compare -i compare.json -o out -s``.
+    say : callable
+        Takes what the screen shows, a line at a time.
 
-    Returns
-    -------
-    int
-        0 where files were written, as documented; 2 where nothing could be compared, 3 for wrong
-        words.
+    Raises
+    ------
+    WrongUse
+        For wrong words; its message says the right ones.
+    TroubleshooterError, OSError
+        If something could not be compared or written.
     """
-    try:
-        words = _without_framework(list(arguments))
-        if words[0] == "merge_result":
-            return _merge(words[1:])
-        if words[0] != "compare":
-            raise _Wrong(Message("msprobe_compare.other_verb", verb=words[0]))
-        return _compare(words[1:])
-    except _Wrong as error:
-        print(told(error.said), file=sys.stderr)
-        return WRONG
+    words = _without_framework(list(arguments))
+    if words[0] == "merge_result":
+        _merge(words[1:], say)
+    elif words[0] == "compare":
+        _compare(words[1:], say)
+    elif words[0] in _OTHERS:
+        raise WrongUse(Message("msprobe_compare.other_verb", verb=words[0]))
+    else:
+        known = list(_VERBS)
+        raise WrongUse(Message("msprobe_compare.no_such_verb", verb=repr(words[0]), known=known))
 
 
-class _Wrong(Exception):
+class WrongUse(ArgumentError):
     """Wrong words on the command line."""
-
-    def __init__(self, said: str) -> None:
-        super().__init__(said)
-        self.said = said
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         said = {"problem": Foreign(message), "usage": self.usage}
-        raise _Wrong(Message("msprobe_compare.wrong_words", **said))
+        raise WrongUse(Message("msprobe_compare.wrong_words", **said))
 
 
 def _without_framework(words: list[str]) -> list[str]:
@@ -93,27 +90,18 @@ def _without_framework(words: list[str]) -> list[str]:
     if words[0] in ("-f", "--framework"):
         if len(words) < 2 or words[1] not in _FRAMEWORKS:
             said = {"given": repr(words[1]) if len(words) > 1 else "-", "known": list(_FRAMEWORKS)}
-            raise _Wrong(Message("msprobe_compare.framework", **said))
+            raise WrongUse(Message("msprobe_compare.framework", **said))
         if len(words) < 3:
-            raise _Wrong(Message("msprobe_compare.no_verb", known=list(_VERBS)))
+            raise WrongUse(Message("msprobe_compare.no_verb", known=list(_VERBS)))
         words = words[2:]
     return words
 
 
-def _compare(words: Sequence[str]) -> int:
+def _compare(words: Sequence[str], say: Callable[[str], None]) -> None:
     for word in words:
         if word.partition("=")[0] in _REFUSED:
-            raise _Wrong(Message("msprobe_compare.refused_flag", flag=word.partition("=")[0]))
+            raise WrongUse(Message("msprobe_compare.refused_flag", flag=word.partition("=")[0]))
     given = _parser().parse_args(list(words))
-    try:
-        _run(given)
-    except (TroubleshooterError, OSError) as error:
-        print(told(message_of(error)), file=sys.stderr)
-        return FAILED
-    return WRITTEN
-
-
-def _run(given: argparse.Namespace) -> None:
     # What compares is imported only here: the words alone need none of it.
     from troubleshooter_nb.compat.msprobe.compare import run
     from troubleshooter_nb.compat.msprobe.compare.config import Config, read_config
@@ -122,21 +110,22 @@ def _run(given: argparse.Namespace) -> None:
     ranks, steps = (_numbers(name, getattr(given, name)) for name in ("rank", "step"))
     if given.input_path is not None:
         if given.target_path or given.golden_path:
-            raise _Wrong(Message("msprobe_compare.two_grammars"))
+            raise WrongUse(Message("msprobe_compare.two_grammars"))
         config = read_config(Path(given.input_path))
     elif given.target_path and given.golden_path:
         prints = given.is_print_compare_log
         target, golden = Path(given.target_path), Path(given.golden_path)
         config = Config(target, golden, prints_rows=prints)
     else:
-        raise _Wrong(Message("msprobe_compare.no_paths"))
+        raise WrongUse(Message("msprobe_compare.no_paths"))
     # The grammar of 26.2 is answered with its tables.
     release = release_of(given.release or ("1.2" if given.input_path else "26.2"))
     is_wide = release.has_wide_stack
-    if given.stack_mode and not is_wide and config.stack is None and not config.target.is_dir():
+    is_told = is_wide or config.stack or config.target.is_dir()
+    if given.input_path and given.stack_mode and not is_told:
         raise OptionError(Message("msprobe_compare.no_stack_path"))
     if config.unknown:
-        print(told(Message("msprobe_compare.unknown_keys", names=list(config.unknown))))
+        say(told(Message("msprobe_compare.unknown_keys", names=list(config.unknown))))
     if ranks or steps:
         config = replace(config, ranks=ranks, steps=steps, is_of_kernels=True)
     request = run.Request(
@@ -150,14 +139,14 @@ def _run(given: argparse.Namespace) -> None:
         colors=release.names_both_ranks or given.highlight,
         suffix=".xlsx" if given.xlsx else release.suffix,
     )
-    run.run(request, print)
+    run.run(request, say)
 
 
 def _numbers(name: str, text: str | None) -> tuple[int, ...]:
     """``0,1`` as numbers."""
     words = [word for word in (text or "").split(",") if word]
     if not all(word.isascii() and word.isdigit() for word in words):
-        raise _Wrong(Message("msprobe_compare.no_numbers", name=f"--{name}", given=repr(text)))
+        raise WrongUse(Message("msprobe_compare.no_numbers", name=f"--{name}", given=repr(text)))
     return tuple(map(int, words))
 
 
@@ -201,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     return ask
 
 
-def _merge(words: Sequence[str]) -> int:
+def _merge(words: Sequence[str], say: Callable[[str], None]) -> None:
     usage = "troubleshooter-nb merge_result -i FOLDER -o FOLDER -config YAML"
     ask = _Parser(prog="troubleshooter-nb merge_result", usage=usage, allow_abbrev=False)
     ask.add_argument("-i", "--input_dir", metavar="FOLDER", required=True)
@@ -210,11 +199,6 @@ def _merge(words: Sequence[str]) -> int:
     given = ask.parse_args(list(words))
     from troubleshooter_nb.compat.msprobe.compare.merging import merge_ranks
 
-    try:
-        paths = (Path(given.input_dir), Path(given.output_dir), Path(given.config_path))
-        file = merge_ranks(*paths)
-    except (TroubleshooterError, OSError) as error:
-        print(told(message_of(error)), file=sys.stderr)
-        return FAILED
-    print(told(Message("msprobe_compare.written", file=str(file))))
-    return WRITTEN
+    paths = (Path(given.input_dir), Path(given.output_dir), Path(given.config_path))
+    file = merge_ranks(*paths)
+    say(told(Message("msprobe_compare.written", file=str(file))))

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from troubleshooter_nb.compat.msprobe.compare.metrics import Cell
-from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value
+from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value, is_number
 
 STATISTICS = ("max", "min", "mean", "l2norm")
 DIFFERENCES = (
@@ -73,11 +73,6 @@ def _current(target: Any, golden: Any) -> tuple[Cell, Cell]:
 
 def _percent(difference: float, golden: float) -> str:
     return f"{abs(difference / golden) * 100}%"
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a number to compute with; truth values are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def percentage(cell: Cell) -> float:

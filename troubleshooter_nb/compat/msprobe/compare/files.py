@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import time
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -12,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from troubleshooter_nb.compat.msprobe.compare.tables import Table
-from troubleshooter_nb.errors import ExtraMissingError
+from troubleshooter_nb.errors import ExtraMissingError, WriteError
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.naming.characters import without_formula
+from troubleshooter_nb.naming.characters import for_sheet, without_formula
 
 _COLORS = {"red": "FFFF0000", "yellow": "FFFFFF00"}
-# Characters that a sheet cannot hold, and how long a cell may be.
-_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_LONGEST = 32_767
 _FORMAT = "%Y%m%d%H%M%S"
 
 
@@ -36,16 +32,45 @@ def check_xlsx() -> None:
 
 
 class Names:
-    """Names of the files of one run: all have its time, which none in the folder has yet."""
+    """Names of the files of one run: all have its time, which no other run in the folder has.
+
+    To be used in a ``with``: a file in the folder keeps the time as long as the run takes.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Take the time; a second more where files of this one are there."""
-        now = time.time()
-        taken = {name for name in os.listdir(folder)} if folder.is_dir() else set()
-        while any(time.strftime(_FORMAT, time.localtime(now)) in name for name in taken):
-            now += 1
+        """Of a folder, which is made on entering."""
         self.folder = folder
-        self.time = time.strftime(_FORMAT, time.localtime(now))
+        self.time = ""
+        self._is_ours = False
+
+    def __enter__(self) -> Names:
+        """Take the time; a second more as long as another run has it, or had it."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise WriteError(Message("msprobe_compare.no_folder", folder=str(self.folder)))
+        self._is_ours = not self.folder.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        now = time.time()
+        while True:
+            self.time = time.strftime(_FORMAT, time.localtime(now))
+            try:
+                self._held.touch(exist_ok=False)
+            except FileExistsError:
+                now += 1
+                continue
+            if not any(self.time in name for name in os.listdir(self.folder) if name[0] != "."):
+                return self
+            self._held.unlink()
+            now += 1
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Give the time free; a folder that was made for nothing goes."""
+        self._held.unlink(missing_ok=True)
+        if self._is_ours and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    @property
+    def _held(self) -> Path:
+        return self.folder / f".{self.time}.running"
 
     def path(self, stem: str, suffix: str) -> Path:
         """``{stem}_{time}{suffix}`` in the folder."""
@@ -113,6 +138,4 @@ def _xlsx(path: Path, table: Table) -> None:
 
 
 def _of_sheet(cell: Any) -> Any:
-    if not isinstance(cell, str):
-        return cell
-    return _ILLEGAL.sub(lambda found: f"\\x{ord(found[0]):02x}", cell)[:_LONGEST]
+    return for_sheet(cell) if isinstance(cell, str) else cell

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from troubleshooter_nb.compat.msprobe.compare.differences import is_number, percentage
+from troubleshooter_nb.compat.msprobe.compare.differences import percentage
 from troubleshooter_nb.compat.msprobe.compare.metrics import ZERO
 from troubleshooter_nb.compat.msprobe.compare.releases import Release
 from troubleshooter_nb.compat.msprobe.compare.rows import Mode, Row
+from troubleshooter_nb.compat.msprobe.compare.values import is_number
 from troubleshooter_nb.compat.msprobe.compare.verdicts import calls_of
 from troubleshooter_nb.messages import Message
 

@@ -26,7 +26,7 @@ from troubleshooter_nb.compat.msprobe.compare.tables import (
     metric_names,
     shown,
 )
-from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value
+from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value, is_number
 from troubleshooter_nb.compat.msprobe.compare.verdicts import NO, YES, tensor_verdict
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import FormatError, PathNotFoundError, ReadError
@@ -38,6 +38,7 @@ from troubleshooter_nb.metrics.summary import summarise
 
 _FILES = ("NPU CSV File", "Bench CSV File")
 _STATISTICS_FILE = "statistic.csv"
+_PROBLEM = "problem"  # no column: why a tensor could not be read
 _ROW_FIGURES = ("Max Value", "Min Value", "Avg Value", "L2Norm Value")
 _RELATIVE = 0.5  # of the largest value, where only statistics are known
 _Place = tuple[int, int]  # rank, step
@@ -50,6 +51,15 @@ class KernelTable:
     rank: int
     step: int
     table: Table
+    unread: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class KernelTables:
+    """The tables, and the ranks and steps of either side that have no counterpart."""
+
+    tables: list[KernelTable]
+    alone: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ class _Side:
 
 def kernel_tables(
     target: Path, golden: Path, ranks: Sequence[int], steps: Sequence[int], release: Release
-) -> list[KernelTable]:
+) -> KernelTables:
     """Compare two folders of kernel dumps.
 
     Parameters
@@ -77,7 +87,7 @@ def kernel_tables(
 
     Returns
     -------
-    list of KernelTable
+    KernelTables
         In the order of ranks and steps. Tensors meet by their names without task, stream and time.
 
     Raises
@@ -91,11 +101,14 @@ def kernel_tables(
     negative; here they are as in 26.2.
     """
     sides = [_by_place(path) for path in (target, golden)]
-    tables = []
-    for rank, step in _chosen(sides, ranks, steps):
-        table = _table(sides[0][rank, step], sides[1][rank, step], release)
-        tables.append(KernelTable(rank, step, table))
-    return tables
+    chosen = _chosen(sides, ranks, steps)
+    tables = [_table(place, sides[0][place], sides[1][place], release) for place in chosen]
+    alone = {}
+    for name, at in (("npu_path", 0), ("bench_path", 1)):
+        only = sorted(sides[at].keys() - sides[1 - at].keys())
+        asked = [p for p in only if (not ranks or p[0] in ranks) and (not steps or p[1] in steps)]
+        alone[name] = [f"rank_{rank}/{step}" for rank, step in asked]
+    return KernelTables(tables, alone)
 
 
 def _by_place(path: Path) -> dict[_Place, list[KernelTensor]]:
@@ -127,11 +140,15 @@ def _chosen(
 
 
 def _table(
-    target: Sequence[KernelTensor], golden: Sequence[KernelTensor], release: Release
-) -> Table:
+    place: _Place,
+    target: Sequence[KernelTensor],
+    golden: Sequence[KernelTensor],
+    release: Release,
+) -> KernelTable:
     has_files = all(any(one.file for one in side) for side in (target, golden))
     sides = [
-        [one for one in _numbered(side) if (one[1].file is not None) == has_files]
+        # What was stored beside others that were only summed up is compared where both are stored.
+        [one for one in _numbered(side) if one[1].file is not None or not has_files]
         for side in (target, golden)
     ]
     there = dict(sides[1])
@@ -143,14 +160,16 @@ def _table(
 
     def row(pair: tuple[KernelTensor | None, KernelTensor | None]) -> dict[str, Any]:
         found = _row(*pair, release, has_files=has_files)
-        return {name: shown(found[name]) for name in headings}
+        return {name: shown(found[name]) for name in [*headings, _PROBLEM]}
 
     pairs = [(one, there.pop(name, None)) for name, one in sides[0]]
     with ThreadPoolExecutor(threads()) as workers:
         rows = list(workers.map(row, pairs))
         alone = list(workers.map(row, [(None, one) for one in there.values()]))
     names = [tuple(one.parts.stable for one in pair if one is not None) for pair in pairs]
-    return Table(headings, rows, [""] * len(rows), names, alone, REACHED)
+    unread = [(one[BASICS[0]], one[_PROBLEM]) for one in rows if one[_PROBLEM]]
+    table = Table(headings, rows, [""] * len(rows), names, alone, REACHED)
+    return KernelTable(*place, table, unread)
 
 
 def _numbered(side: Iterable[KernelTensor]) -> list[tuple[tuple[str, str, int], KernelTensor]]:
@@ -173,7 +192,7 @@ def _row(
 ) -> dict[str, Any]:
     sides = [_read(one, release) if one is not None else None for one in (target, golden)]
     cells: dict[str, Any] = dict.fromkeys([*BASICS, *FIGURES, *_FILES], NOTHING)
-    cells |= dict.fromkeys([*METRICS, *DIFFERENCES, REACHED, MESSAGE], "")
+    cells |= dict.fromkeys([*METRICS, *DIFFERENCES, REACHED, MESSAGE, _PROBLEM], "")
     for name, side in zip(("NPU", "Bench"), sides, strict=True):
         if side is not None:
             value = side.value
@@ -181,6 +200,7 @@ def _row(
             names = ("Name", "Dtype", "Tensor Shape", *STATISTICS)
             cells |= {f"{name} {one}": cell for one, cell in zip(names, said, strict=True)}
             cells[f"{name} CSV File"] = side.file
+            cells[_PROBLEM] = cells[_PROBLEM] or told(side.problem)
     here, there = sides
     if here is None or there is None:
         return cells | dict.fromkeys([*METRICS, *DIFFERENCES], NOTHING)
@@ -232,13 +252,16 @@ def _measured(target: _Side, golden: _Side, release: Release) -> dict[str, Any]:
     try:
         found = measure(target.source, golden.source, squeezes=not old, own_step=not old)
     except ReadError as error:
-        return {MESSAGE: told(message_of(error))} | dict.fromkeys(METRICS, UNSUPPORTED)
+        why = told(message_of(error))
+        return {MESSAGE: why, _PROBLEM: why} | dict.fromkeys(METRICS, UNSUPPORTED)
     verdict = tensor_verdict(found.cells[0], found.cells[2])
     return {REACHED: verdict} | dict(zip(METRICS, found.cells, strict=True))
 
 
 def _told_by_statistics(target: Value, golden: Value) -> dict[str, Any]:
     cells = difference_cells(target, golden, is_classic=False)
+    if not all(map(is_number, (target.figures[0], golden.figures[0]))):
+        return dict(zip(DIFFERENCES, cells, strict=True))
     largest = max(target.figures[0], golden.figures[0])
     verdict = (
         YES if abs(target.figures[0] - golden.figures[0]) / (largest + 1e-10) <= _RELATIVE else NO

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from troubleshooter_nb.compat.msprobe.compare.tables import NAMES
 from troubleshooter_nb.errors import FormatError, PathNotFoundError
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_text import loaded_once
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Foreign, Message
 
 _TABLE = re.compile(r"compare_result_rank(?P<rank>[0-9]{1,9})(?:-rank[0-9]+)?_[0-9]+\.(?:csv|xlsx)")
 _LONGEST_TITLE = 31
@@ -44,16 +45,21 @@ def merge_ranks(tables: Path, output: Path, config: Path) -> Path:
     apis, headings = _config(config)
     by_rank = {rank: _rows(file) for rank, file in _files(tables).items()}
     sheets = {heading: _sheet(by_rank, apis, heading) for heading in headings}
-    output.mkdir(parents=True, exist_ok=True)
-    path = Names(output).path("multi_ranks_compare_merge", ".xlsx")
-    _write(path, sheets)
+    if not any(len(rows) > 1 for rows in sheets.values()):
+        raise FormatError(Message("msprobe_compare.no_api", names=list(apis)))
+    with Names(output) as names:
+        path = names.path("multi_ranks_compare_merge", ".xlsx")
+        _write(path, sheets)
     return path
 
 
 def _config(path: Path) -> tuple[tuple[str, ...], list[str]]:
     if not path.is_file():
         raise PathNotFoundError(Message("msprobe_compare.no_merge_config", why=not_there(path)))
-    content = loaded_once(path.read_bytes())
+    try:
+        content = loaded_once(path.read_bytes())
+    except FormatError as error:
+        raise FormatError(Message("files.in_file", file=path.name, what=error)) from None
     lists = []
     for key in ("api", "compare_index"):
         given = content.get(key) if isinstance(content, dict) else None
@@ -76,9 +82,25 @@ def _files(folder: Path) -> dict[int, Path]:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    if file.suffix == ".csv":
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            return [dict(row) for row in csv.DictReader(stream)]
+    try:
+        rows = _of_csv(file) if file.suffix == ".csv" else _of_xlsx(file)
+    except (ValueError, KeyError, csv.Error, zipfile.BadZipFile) as error:
+        problem = Foreign(str(error)[:200])
+        raise FormatError(
+            Message("msprobe_compare.no_table", file=file.name, why=problem)
+        ) from None
+    if rows and NAMES[0] not in rows[0]:
+        why = Message("msprobe_compare.without_names", heading=NAMES[0])
+        raise FormatError(Message("msprobe_compare.no_table", file=file.name, why=why))
+    return rows
+
+
+def _of_csv(file: Path) -> list[dict[str, Any]]:
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        return [dict(row) for row in csv.DictReader(stream)]
+
+
+def _of_xlsx(file: Path) -> list[dict[str, Any]]:
     from openpyxl import load_workbook
 
     book = load_workbook(file, read_only=True)

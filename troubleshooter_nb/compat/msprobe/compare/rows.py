@@ -75,16 +75,22 @@ class Row:
 
 
 def mode_of(target: Side, golden: Side) -> Mode:
-    """What two dumps can be compared by: what both have."""
-    if target.has_tensors and golden.has_tensors:
+    """What two dumps can be compared by: the most that both have.
+
+    Raises
+    ------
+    FormatError
+        If they have nothing in common.
+    """
+    sides = target, golden
+    if all(side.has_tensors for side in sides):
         return "tensor"
-    if target.has_digests and golden.has_digests and not _either_has_more(target, golden):
+    of_digests = all(side.has_digests and not side.has_tensors for side in sides)
+    if not of_digests and all(side.has_figures for side in sides):
+        return "statistics"
+    if all(side.has_digests for side in sides):
         return "md5"
-    return "statistics"
-
-
-def _either_has_more(target: Side, golden: Side) -> bool:
-    return target.has_tensors or golden.has_tensors
+    raise FormatError(Message("msprobe_compare.nothing_common"))
 
 
 def measured_rows(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from troubleshooter_nb.compat.msprobe.compare.advice import Advice, advice_on, write_advice
+from troubleshooter_nb.compat.msprobe.compare.advice import advice_on, write_advice
 from troubleshooter_nb.compat.msprobe.compare.agreement import beside
 from troubleshooter_nb.compat.msprobe.compare.config import Config
 from troubleshooter_nb.compat.msprobe.compare.files import Names, check_xlsx, write_table
@@ -15,8 +15,8 @@ from troubleshooter_nb.compat.msprobe.compare.kernels import kernel_tables
 from troubleshooter_nb.compat.msprobe.compare.pairs import Mappings, pair_values
 from troubleshooter_nb.compat.msprobe.compare.releases import Release
 from troubleshooter_nb.compat.msprobe.compare.rows import Mode, Row, measured_rows, mode_of
-from troubleshooter_nb.compat.msprobe.compare.tables import Layout, Table, table_of
-from troubleshooter_nb.compat.msprobe.compare.values import Side, read_side
+from troubleshooter_nb.compat.msprobe.compare.tables import NAMES, Layout, Table, table_of
+from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Side, read_side
 from troubleshooter_nb.compat.msprobe.compare.verdicts import judge
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError, OptionError, PathNotFoundError
@@ -25,7 +25,7 @@ from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.msprobe_layout import DOCUMENTS, folders_in, is_rank_folder
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.formats.yaml_text import dumped
-from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages import Message, message_of, told
 
 Say = Callable[[str], None]
 
@@ -83,12 +83,13 @@ def run(request: Request, say: Say) -> list[Path]:
     Returns
     -------
     list of Path
-        The files that were written, tables first.
+        The files that were written.
 
     Raises
     ------
-    FileNotFoundError, FormatError, OptionError, ExtraMissingError
-        If a path holds no dump, or something does not go together. Nothing is written then.
+    FileNotFoundError, FormatError, OptionError, ExtraMissingError, WriteError
+        If a path holds no dump, something does not go together, or nothing can be written. Of
+        several ranks the others are compared before one that cannot be read is an error.
     """
     for path in (request.target, request.golden):
         if not path.exists():
@@ -99,19 +100,53 @@ def run(request: Request, say: Say) -> list[Path]:
         raise FormatError(Message("msprobe_compare.file_and_folder"))
     if request.config.is_of_kernels or _is_of_kernels(request.target):
         return _run_kernels(request, say)
-    if request.target.is_dir() and not is_rank_folder(request.target):
-        return _run_ranks(request, say)
-    target = read_side(request.target, request.config.stack if request.wants_stack else None)
-    golden = read_side(request.golden)
-    names = _names(request)
-    stem = "debug_compare_result" if target.is_debug else "compare_result"
-    paths = request.target, request.golden
-    return _write(request, (target, golden), paths, names, (stem, "advisor"), say)
+    jobs = _jobs(request, say)
+    written: list[Path] = []
+    failed = []
+    with Names(request.output) as names:
+        for job in jobs:
+            try:
+                written += _write(request, job, names, say)
+            except (FormatError, OSError) as error:
+                if len(jobs) == 1:
+                    raise
+                failed.append(job.paths[0].name)
+                said = {"rank": failed[-1], "why": message_of(error)}
+                say(told(Message("msprobe_compare.rank_failed", **said)))
+    if failed:
+        raise FormatError(Message("msprobe_compare.ranks_failed", ranks=failed, count=len(jobs)))
+    return written
 
 
-def _names(request: Request) -> Names:
-    request.output.mkdir(parents=True, exist_ok=True)
-    return Names(request.output)
+@dataclass(frozen=True)
+class _Job:
+    """One table: what it is of, the beginnings of the names of its files, and how it is paired."""
+
+    paths: tuple[Path, Path]
+    stem: str
+    advice: str
+    of_ranks: bool = False
+
+
+def _jobs(request: Request, say: Say) -> list[_Job]:
+    if not request.target.is_dir() or is_rank_folder(request.target):
+        return [_Job((request.target, request.golden), "", "advisor")]
+    if request.wants_stack:
+        raise OptionError(Message("msprobe_compare.stack_of_ranks"))
+    folders = [_ranks_in(path) for path in (request.target, request.golden)]
+    both = _met(*folders)
+    for at, name in enumerate(("npu_path", "bench_path")):
+        if alone := sorted(set(folders[at]) - {pair[at] for pair in both}):
+            said = {"side": name, "ranks": alone}
+            say(told(Message("msprobe_compare.ranks_alone", **said)))
+    jobs = []
+    for mine, theirs in both:
+        if mine != theirs:
+            say(told(Message("msprobe_compare.other_rank", target=mine, golden=theirs)))
+        place = f"{mine}-{theirs}" if request.release.names_both_ranks else mine
+        paths = folders[0][mine], folders[1][theirs]
+        jobs.append(_Job(paths, f"_{place}", f"advisor_{place}", of_ranks=True))
+    return jobs
 
 
 def _is_of_kernels(path: Path) -> bool:
@@ -126,37 +161,22 @@ def _run_kernels(request: Request, say: Say) -> list[Path]:
         raise OptionError(Message("msprobe_compare.kernel_flags"))
     if not request.target.is_dir():
         raise FormatError(Message("msprobe_compare.no_kernels", folder=str(request.target)))
-    asked = request.config.ranks, request.config.steps
-    found = kernel_tables(request.target, request.golden, *asked, request.release)
-    names, written = _names(request), []
+    config, written = request.config, []
+    found = kernel_tables(config.target, config.golden, config.ranks, config.steps, request.release)
+    for side, places in found.alone.items():
+        if places:
+            said = {"side": side, "places": places}
+            say(told(Message("msprobe_compare.places_alone", **said)))
     sides = [open_dump(path) for path in (request.target, request.golden)]
-    for one in found:
-        path = names.path(f"compare_result_{one.rank}_{one.step}", request.suffix)
-        write_table(path, one.table)
-        written.append(path)
-        say(told(Message("msprobe_compare.written", file=str(path))))
-        left, right = (side.select(rank=one.rank, step=one.step) for side in sides)
-        _say_beside(request, left, right, one.table, say)
-    return written
-
-
-def _run_ranks(request: Request, say: Say) -> list[Path]:
-    """One table per rank that both sides have."""
-    if request.wants_stack and not request.release.has_wide_stack:
-        raise OptionError(Message("msprobe_compare.stack_of_ranks"))
-    folders = [_ranks_in(path) for path in (request.target, request.golden)]
-    both = _met(*folders)
-    for side, name in zip(folders, ("npu_path", "bench_path"), strict=True):
-        if alone := sorted(set(side) - {pair[name == "bench_path"] for pair in both}):
-            said = {"side": name, "ranks": alone}
-            say(told(Message("msprobe_compare.ranks_alone", **said)))
-    names, written = _names(request), []
-    for mine, theirs in both:
-        paths = folders[0][mine], folders[1][theirs]
-        sides = read_side(paths[0]), read_side(paths[1])
-        place = f"{mine}-{theirs}" if request.release.names_both_ranks else mine
-        stems = f"compare_result_{place}", f"advisor_{place}"
-        written += _write(request, sides, paths, names, stems, say, of_ranks=True)
+    with Names(request.output) as names:
+        for one in found.tables:
+            path = names.path(f"compare_result_{one.rank}_{one.step}", request.suffix)
+            write_table(path, one.table)
+            written.append(path)
+            _say_counts(one.table, one.unread, say)
+            say(told(Message("msprobe_compare.written", file=str(path))))
+            left, right = (side.select(rank=one.rank, step=one.step) for side in sides)
+            _say_beside(request, left, right, one.table, say)
     return written
 
 
@@ -183,26 +203,20 @@ def _met(target: dict[str, Path], golden: dict[str, Path]) -> list[tuple[str, st
     return both
 
 
-def _write(
-    request: Request,
-    sides: tuple[Side, Side],
-    paths: tuple[Path, Path],
-    names: Names,
-    stems: tuple[str, str],
-    say: Say,
-    *,
-    of_ranks: bool = False,
-) -> list[Path]:
+def _write(request: Request, job: _Job, names: Names, say: Say) -> list[Path]:
     """One table, its advice, its data mapping, and what is said of it."""
     release = request.release
-    target, golden = sides
-    _check_frameworks(request, target, golden)
+    stack = request.config.stack if request.wants_stack else None
+    target = _read(job.paths[0], "npu_path", stack)
+    golden = _read(job.paths[1], "bench_path")
+    _check(request, target, golden)
     paired = pair_values(target, golden, release, request.mappings, fuzzy=request.fuzzy)
     mode = mode_of(target, golden)
     if (target.has_tensors, target.has_digests) != (golden.has_tensors, golden.has_digests):
         say(told(Message("msprobe_compare.other_tasks", mode=mode)))
-    has_stack = bool(target.stacks.texts)
-    with_stack = has_stack if release.has_wide_stack else request.wants_stack or of_ranks
+    with_stack = (
+        target.has_stacks if release.has_wide_stack else request.wants_stack or job.of_ranks
+    )
     layout = layout_of(release, mode, target, request.mappings, with_stack=with_stack)
     rows = measured_rows(paired.rows, target, golden, release, mode)
     judge(rows, release, mode, is_torch=target.has_torch_names)
@@ -212,20 +226,35 @@ def _write(
         for row in rows:
             say(row_line(row, layout))
     alone = measured_rows(paired.golden_only, target, golden, release, mode)
-    stacks = target.stacks if not of_ranks or release.has_wide_stack else None
+    stacks = target.stacks if not job.of_ranks or release.has_wide_stack else None
     table = table_of(rows, alone, layout, stacks)
-    written = [names.path(stems[0], request.suffix)]
+    stem = "debug_compare_result" if target.is_debug else "compare_result"
+    written = [names.path(f"{stem}{job.stem}", request.suffix)]
     write_table(written[0], table)
     if paired.names:
         written.append(names.path("data_mapping", ".yaml"))
         written[-1].write_text(dumped(paired.names), encoding="utf-8")
     advice = advice_on(rows) if release.has_advice and request.gives_advice else None
     if advice is not None:
-        written.append(names.path(stems[1], ".txt"))
+        written.append(names.path(job.advice, ".txt"))
         write_advice(written[-1], advice)
-    _say_all(rows, alone, advice, written, say)
-    _say_beside(request, *paths, table, say)
+    unread = [(row.pair.value.name, row.problem) for row in rows if row.problem]
+    _say_counts(table, unread, say)
+    for line in advice.lines if advice is not None else ():
+        say(line)
+    for file in written:
+        say(told(Message("msprobe_compare.written", file=str(file))))
+    _say_beside(request, *job.paths, table, say)
     return written
+
+
+def _read(path: Path, side: str, stack: Path | None = None) -> Side:
+    """One side; what is wrong with it names it."""
+    try:
+        return read_side(path, stack)
+    except FormatError as error:
+        said = {"side": side, "path": str(path), "why": message_of(error)}
+        raise FormatError(Message("msprobe_compare.of_side", **said)) from None
 
 
 def layout_of(
@@ -237,34 +266,28 @@ def layout_of(
     return Layout(release, mode, with_stack, is_torch, is_joined)
 
 
-def _check_frameworks(request: Request, target: Side, golden: Side) -> None:
+def _check(request: Request, target: Side, golden: Side) -> None:
+    """Refuse what cannot be compared."""
+    for side, name in ((target, "npu_path"), (golden, "bench_path")):
+        if not side.values:
+            task = side.facts.get("task", "")
+            raise FormatError(Message("msprobe_compare.no_values", side=name, task=task))
     if request.mappings.api and target.has_torch_names:
         raise OptionError(Message("msprobe_compare.api_of_torch"))
     if target.has_torch_names and not golden.has_torch_names:
         raise OptionError(Message("msprobe_compare.torch_against_mindspore"))
 
 
-def _say_all(
-    rows: Sequence[Row],
-    alone: Sequence[Row],
-    advice: Advice | None,
-    files: Sequence[Path],
-    say: Say,
-) -> None:
-    matched = sum(row.is_matched for row in rows)
-    counts = {"count": len(rows), "matched": matched, "alone": len(alone)}
+def _say_counts(table: Table, unread: Sequence[tuple[str, str]], say: Say) -> None:
+    """How many rows there are and met, and what could not be read."""
+    matched = sum(NOTHING not in (row[name] for name in NAMES) for row in table.rows)
+    counts = {"count": len(table.rows), "matched": matched, "alone": len(table.golden_only)}
     say(told(Message("msprobe_compare.rows", **counts)))
-    unread = [row for row in rows if row.problem]
     if unread:
-        said = {"count": len(unread), "name": unread[0].pair.value.name, "why": unread[0].problem}
+        said = {"count": len(unread), "name": unread[0][0], "why": unread[0][1]}
         say(told(Message("msprobe_compare.unread", **said)))
-    if rows and not matched:
+    if table.rows and not matched:
         say(told(Message("msprobe_compare.none_met")))
-    if advice is not None:
-        for line in advice.lines:
-            say(line)
-    for file in files:
-        say(told(Message("msprobe_compare.written", file=str(file))))
 
 
 def row_line(row: Row, layout: Layout) -> str:
@@ -285,6 +308,6 @@ def _say_beside(
     request: Request, left: Dump | Path, right: Dump | Path, table: Table, say: Say
 ) -> None:
     files = [one for one in request.mappings.files if isinstance(one, MappingFile)]
-    found = beside(left, right, files, table, request.release, fuzzy=request.fuzzy)
+    found = beside(left, right, files, table, fuzzy=request.fuzzy)
     for line in [*found.lines, *found.why]:
         say(told(line))

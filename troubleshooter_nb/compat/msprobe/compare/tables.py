@@ -10,7 +10,7 @@ from typing import Any
 
 from troubleshooter_nb.compat.msprobe.compare.differences import DIFFERENCES, STATISTICS
 from troubleshooter_nb.compat.msprobe.compare.metrics import METRICS
-from troubleshooter_nb.compat.msprobe.compare.releases import Release
+from troubleshooter_nb.compat.msprobe.compare.releases import Release, Verdicts
 from troubleshooter_nb.compat.msprobe.compare.rows import Mode, Row
 from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value
 from troubleshooter_nb.formats.msprobe_json import Stacks
@@ -97,6 +97,8 @@ class Table:
         Rows of what only the golden dump has.
     verdict : str
         Heading of the verdicts.
+    rule : {"classic", "current"}
+        Which kind of verdicts they are.
     """
 
     headings: list[str]
@@ -105,6 +107,7 @@ class Table:
     names: Sequence[tuple[str, ...]]
     golden_only: list[dict[str, Any]] = field(default_factory=list)
     verdict: str = RESULT
+    rule: Verdicts = "classic"
 
 
 def metric_names(release: Release) -> tuple[str, ...]:
@@ -132,6 +135,7 @@ def table_of(
         [tuple(one.entry_name for one in row.sides if one is not None) for row in rows],
         [cells(row, layout, _no_stack(layout)) for row in golden_only],
         layout.verdict,
+        layout.release.verdicts,
     )
 
 

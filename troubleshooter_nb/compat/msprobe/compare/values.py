@@ -48,6 +48,8 @@ class Value:
     digest, file : str
         The checksum and the name of the file; empty without one.
     is_tensor : bool
+    has_digest : bool
+        Whether the dump was made with checksums, also where this one has none.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Value:
     digest: str = ""
     file: str = ""
     is_tensor: bool = False
+    has_digest: bool = False
 
     @property
     def checksum(self) -> str:
@@ -110,13 +113,25 @@ class Side:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether the tensors themselves were stored."""
-        return self.facts.get("task") == "tensor" or any(value.file for value in self.values)
+        """Whether the tensors themselves were stored, not only some beside their statistics."""
+        task = self.facts.get("task")
+        return task == "tensor" if task else any(value.file for value in self.values)
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether there are statistics of tensors."""
+        tensors = [value for value in self.values if value.is_tensor]
+        return not tensors or any(is_number(value.figures[0]) for value in tensors)
 
     @property
     def has_digests(self) -> bool:
         """Whether tensors have checksums."""
-        return any(value.digest for value in self.values)
+        return any(value.has_digest for value in self.values)
+
+    @property
+    def has_stacks(self) -> bool:
+        """Whether there is a file of stacks, also an empty one."""
+        return bool(self.stacks.texts) or (self.folder / STACK).is_file()
 
     @property
     def tensors(self) -> Path:
@@ -162,6 +177,8 @@ def read_side(path: Path, stack: Path | None = None) -> Side:
     values = tuple(_values(document.data))
     beside = stack or folder / STACK
     stacks = read_stacks(beside, {}) if stack or beside.is_file() else Stacks()
+    if stack and not stacks.texts:
+        raise FormatError(Message("msprobe_compare.no_stacks", file=str(stack)))
     construct = folder / CONSTRUCT
     parents = read_parents(construct) if construct.is_file() else {}
     is_debug = file.name == DOCUMENTS[1] or document.facts.get("level") == "debug"
@@ -194,6 +211,8 @@ def _value(entry: str, call: MsprobeCall | None, section: str, slot: str, leaf: 
     file = leaf.get("data_name")
     file = file if isinstance(file, str) and file not in ("", "-1") else ""
     digest = leaf.get("md5")
+    # Of a single number xor is the number.
+    has_text = isinstance(digest, str | int | float)
     return Value(
         file.rpartition(".")[0] or name,
         *where,
@@ -201,7 +220,13 @@ def _value(entry: str, call: MsprobeCall | None, section: str, slot: str, leaf: 
         str(leaf["shape"]),
         tuple(leaf.get(key) for key in _FIGURES),
         str(leaf["requires_grad"]) if "requires_grad" in leaf else NOTHING,
-        digest if isinstance(digest, str) else "",
+        str(digest) if has_text else "",
         file,
         is_tensor=True,
+        has_digest="md5" in leaf,
     )
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number to compute with; truth values are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

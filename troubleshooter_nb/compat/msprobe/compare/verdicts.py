@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from troubleshooter_nb.compat.msprobe.compare.differences import is_number, percentage
+from troubleshooter_nb.compat.msprobe.compare.differences import percentage
 from troubleshooter_nb.compat.msprobe.compare.metrics import UNKNOWN, UNMATCHED, ZERO
 from troubleshooter_nb.compat.msprobe.compare.releases import Release
 from troubleshooter_nb.compat.msprobe.compare.rows import Mode, Row
-from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value
+from troubleshooter_nb.compat.msprobe.compare.values import NOTHING, Value, is_number
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import dtype_from_token
 
 YES, NO, NONE, WARNING, DIFFERENT = "Yes", "No", "None", "Warning", "Different"
 PASS, WARN, ERROR = "pass", "warning", "error"
-# Those that say that something is wrong, of all releases.
+# Those that say that all is well, and that something is wrong, of all releases.
+PASSING = (YES, PASS, "")
 FLAGGED = (NO, WARNING, DIFFERENT, "Unmatched", WARN, ERROR)
 
 # Where the numbers come from: msprobe 1.2.2, 8.3.3 and 26.2.0, spec of their tables.
@@ -94,6 +95,8 @@ def _classic_digest(row: Row) -> str:
     target, golden = row.sides
     if target is None or golden is None:
         return NOTHING
+    if (target.is_tensor or golden.is_tensor) and not (target.checksum and golden.checksum):
+        return NOTHING
     return PASS if target.checksum == golden.checksum else DIFFERENT
 
 
@@ -132,11 +135,23 @@ def _judge_current(rows: Sequence[Row], mode: Mode) -> None:
         matched = [row for row in call if row.is_matched]
         outputs = [row for row in matched if row.pair.value.is_output]
         inputs = [row for row in matched if not row.pair.value.is_output]
+        for row in call:
+            _judge_alone(row, mode)
         if name in _UNCHECKED:
             continue
         if name in _OUTPUTS_ONLY:
             inputs = []
         _judge_call(inputs, outputs, mode)
+
+
+def _judge_alone(row: Row, mode: Mode) -> None:
+    """What is said of a row whatever it meets: that it could not be read, or has no partner."""
+    if row.problem:
+        row.verdict = ERROR
+    elif not row.is_matched and mode == "md5":
+        _judge_digest(row)
+    elif not row.is_matched and _is_new_nonfinite(row):
+        _raise(row, ERROR, "msprobe_compare.nonfinite")
 
 
 def _judge_call(inputs: Sequence[Row], outputs: Sequence[Row], mode: Mode) -> None:
@@ -169,9 +184,10 @@ def _raise(row: Row, level: str, id: str) -> None:
 
 def _judge_digest(row: Row) -> None:
     digests = [one.checksum if one else "" for one in row.sides]
+    is_null = all(one is None or one.dtype == "None" for one in row.sides)
     if all(digests) and digests[0] != digests[1]:
         _raise(row, ERROR, "msprobe_compare.other_digest")
-    elif any(digests) and not all(digests):
+    elif not all(digests) and not is_null:
         _raise(row, WARN, "msprobe_compare.one_digest")
 
 
