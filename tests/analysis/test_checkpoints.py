@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -348,3 +349,14 @@ def test_states_of_several_groups_are_not_given_to_the_wrong_parameters(tmp_path
     states = {"model": net.state_dict(), "optimizer": optimizer.state_dict()}
     torch.save(states, tmp_path / "groups.pth")
     assert "optimizer.state.0.exp_avg" in open_dump(tmp_path / "groups.pth").names
+
+
+def test_what_is_known_without_values_is_not_unreadable():
+    """Statistics alone, and values that are no tensors, have a structure like any other."""
+    folder = Path(__file__).parents[1] / "data/msprobe/v26_2_0/torch"
+    same = diff_checkpoints(*[folder / "t_mlp_mix_tensor"] * 2)
+    assert set(structure(same).values()) == {"same"}
+    assert same.passed
+    other = diff_checkpoints(folder / "t_mlp_mix_statistics", folder / "t_mlp_mix_statisticsB")
+    assert set(structure(other).values()) == {"same"}
+    assert not other.passed

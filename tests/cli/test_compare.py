@@ -29,7 +29,7 @@ def test_the_verdict_the_place_the_cause_and_what_to_do(said):
     assert sides == "  t_mlp_mix_tensorB against t_mlp_mix_tensor, the reference"
     assert "1.0e-4 + 1.0e-4·|right|" in criterion
     assert [one for one in rest if one[0] != " "] == ["Can the runs be compared?", "Where", "Why"]
-    assert "right = left × 1 -0.05" in out
+    assert "right = left − 0.05" in out
     assert len(out.splitlines()) < 40
 
 

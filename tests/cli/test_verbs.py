@@ -24,6 +24,7 @@ def test_open_says_what_is_there(said, runs):
     code, out, err = said("open", runs / "left")
     assert (code, err) == (0, "")
     assert out.startswith("Dump 'left' · 5 tensors · 1.3 kB · npy_dir\n")
+    assert "values not read yet: --values adds statistics" in out
     code, out, _ = said("open", runs / "left.log")
     assert (code, out.split(":")[0]) == (0, "left.log")
     assert said("open", MSPROBE / "torch" / "t_mlp_mix_statistics")[0] == 0
@@ -47,6 +48,13 @@ def test_open_ends_with_2_where_something_cannot_be_read(said, tmp_path):
     assert code == 2
     assert "! 1 not readable, first at l1.weight" in out
     assert said("open", "nothing")[0] == 2
+
+
+def test_open_says_of_a_table_that_it_exported_what_it_is_of(said, runs):
+    assert said("open", runs / "left", "-o", "table.csv")[0] == 0
+    code, out, err = said("open", "table.csv")
+    assert (code, out) == (2, "")
+    assert "log or curve: table.csv: a table of tensors or of their comparison, no curve;" in err
 
 
 # -- diff

@@ -261,3 +261,17 @@ def test_a_damaged_checkpoint_is_a_row_with_a_reason(tmp_path):
 def _empty(folder):
     (folder / "empty").mkdir()
     return folder / "empty"
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "name,kind,step,dtype,shape,max",
+        "left,right,left_shape,right_shape,step,max_abs",
+        "NPU Name,Bench Name,step,NPU max",
+    ],
+)
+def test_tables_of_tensors_are_no_curves(heading, tmp_path):
+    values = ",".join("1" for _ in heading.split(","))
+    with pytest.raises(FormatError, match="give the dumps that it is of"):
+        open_series(written(tmp_path, f"{heading}\n{values}\n"))

@@ -185,14 +185,21 @@ def _structure(pairing: Pairing, paired: Table, row: int) -> str:
         return "left_only"
     if entries[0] < 0:
         return "right_only"
-    left, right = pairing.left.sources[entries[0]], pairing.right.sources[entries[1]]
-    if left is None or right is None:
+    left, right = (
+        dump.columns.row(entry)
+        for dump, entry in zip((pairing.left, pairing.right), entries, strict=True)
+    )
+    if "unreadable" in (left["status"], right["status"]):
         return "unreadable"
-    if left.shape != right.shape:
+    if left["shape"] != right["shape"]:
         return "shape"
     if paired["confidence"][row] < PROVED_BY_NAMES:
         return "guessed"
-    if not same_dtype(left.dtype, right.dtype):
+    sources = pairing.left.sources[entries[0]], pairing.right.sources[entries[1]]
+    # Where no values were stored, the recorded name of the dtype is all there is.
+    stored = [one.dtype for one in sources if one is not None]
+    alike = same_dtype(*stored) if len(stored) == 2 else left["dtype"] == right["dtype"]
+    if not alike:
         return "dtype"
     return "same" if paired["left"][row] == paired["right"][row] else "renamed"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from troubleshooter_nb.cli.outputs import Outputs
 from troubleshooter_nb.cli.terminal import complain, rewrapped, say
+from troubleshooter_nb.render.calls import for_the_command_line
 
 
 def give(
@@ -33,6 +34,7 @@ def give(
 
         say(json_text(found))
     else:
-        say(rewrapped(repr(found)) if lines is None else lines(found))
+        with for_the_command_line():
+            say(rewrapped(repr(found)) if lines is None else lines(found))
     tell = complain if asked.json else say
     tell(outputs.write(found))

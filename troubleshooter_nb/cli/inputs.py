@@ -15,7 +15,7 @@ from troubleshooter_nb.formats import as_dumps, open_dump
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MappingFile
 from troubleshooter_nb.formats.series import Series, open_series
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, ids_of, message_of, told
 
 _SELECTED = ("step", "rank")
 
@@ -35,11 +35,12 @@ def opened(path: str) -> Dump | Series:
     """
     try:
         return open_dump(path)
-    except UnknownFormatError:
+    except UnknownFormatError as unknown:
         try:
             return open_series(path)
-        except (FormatError, OSError):
-            pass
+        except (FormatError, OSError) as error:
+            if "files.not_recognised" in ids_of(message_of(unknown)):
+                unknown.add_note(told(Message("command.no_curve", why=message_of(error))))
         raise
 
 

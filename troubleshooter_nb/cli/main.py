@@ -157,16 +157,16 @@ def _refused(error: WrongWords, words: Sequence[str]) -> int:
 def _error_lines(error: BaseException, words: Sequence[str]) -> list[str]:
     """What went wrong, in one paragraph; of a path that nothing opens, all that was tried."""
     said = message_of(error)
+    notes = [str(note) for note in getattr(error, "__notes__", ())]
     if isinstance(error, UnknownFormatError) and "files.not_recognised" in ids_of(said):
         if words[0] == "open":
-            first, *others = told(said).splitlines()
+            first, *others = *told(said).splitlines(), *notes
             lines = [paragraph(line.lstrip(), indent=2, stream=sys.stderr) for line in others]
             return [*with_name(NAME, first), *(line for some in lines for line in some)]
         path = cast(Message, said).values["path"]
         said = Message("command.not_recognised", path=path, command=f"{NAME} open")
     elif isinstance(error, OSError) and error.filename is not None and said is not None:
         said = _with_file(error, said)
-    notes = [str(note) for note in getattr(error, "__notes__", ())]
     return with_name(NAME, " ".join(told(joined([said, *notes])).split("\n")))
 
 

@@ -46,6 +46,12 @@ _STEP_NAMES = (
 )
 _EPOCH_NAMES = ("epoch", "cur_epoch")
 _MEASURE = r"(?i)loss|norm|(?:^|_)lr$|learning_rate|scale|acc|perplexity|ppl|l2|mean|max"
+# Columns of tables that are of tensors: of a dump, of pairs, and of msprobe's comparison.
+_OF_TENSORS = (
+    {"name", "dtype", "shape"},
+    {"left", "right", "left_shape"},
+    {"npu_name", "bench_name"},
+)
 _STEP_IN_NAME = re.compile(r"[0-9]{1,18}")
 # MindSpore's ModelCheckpoint: net-3_20.ckpt is epoch 3, step 20 of it.
 _EPOCH_STEP = re.compile(r"(.*)-([0-9]{1,9})_([0-9]{1,9})")
@@ -247,6 +253,8 @@ def _csv_records(text: str, notes: list[str]) -> list[Record]:
     except csv.Error:
         return []
     names = [_plain(name) for name in rows[0]]
+    if any(one <= set(names) for one in _OF_TENSORS):
+        raise FormatError(Message("series.of_tensors"))
     place = next((names.index(one) for one in _STEP_NAMES if one in names), None)
     if place is None:
         return []

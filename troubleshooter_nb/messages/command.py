@@ -24,8 +24,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "diff_does": ("Compares two checkpoints of whatever formats: structure first, then every value.", "比较任意格式的两个权重文件：先比较结构，再比较全部数值。"),
     "convert_does": ("Drafts a weight map, or takes the one given, writes the weights by it, reads them back and compares them with the source. A destination that ends in .yaml or .json gets the map alone, to be looked at and edited.", "起草或采用给出的权重映射，据此写出权重，再读回并与来源比较。目标以 .yaml 或 .json 结尾时只写映射，供查看和修改。"),
     "pair_does": ("Finds which entries belong together and writes them as a mapping to look at and edit. Exit code 1 where an entry has no partner.", "找出彼此对应的条目，写成可查看和修改的映射文件。有条目没有对应项时退出码为 1。"),
-    "html_does": ("Writes one self-contained page: of a comparison saved as .json or netcdf, of an executed notebook, or of anything that can be opened.", "写出一个自包含的网页：来自保存为 .json 或 netcdf 的比较、执行过的 notebook，或任何能打开的数据。"),
+    "html_does": ("Writes one self-contained page: of a comparison saved as .json or netcdf, of an executed notebook, or of any dump or checkpoint.", "写出一个自包含的网页：来自保存为 .json 或 netcdf 的比较、执行过的 notebook，或任何 dump、权重文件。"),
     "causes_does": ("Lists the causes that a comparison can prove; with an id: how it is proved and what to do.", "列出比较能够证明的原因；给出标识时说明如何证明以及怎么办。"),
+    "with_diagnosis": ("leave --no-diagnose out", "请去掉 --no-diagnose"),
     # operands and options
     "left": ("the run in question: a recording, dump, checkpoint, folder of arrays or log", "待查的运行：记录、dump、权重文件、数组文件夹或日志"),
     "right": ("the reference, of the same or another kind", "基准，种类可以相同或不同"),
@@ -74,6 +75,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "exists": ("{file} is there already; --force replaces it", "{file} 已存在；用 --force 替换"),
     "is_read": ("{file} is one of the files that are read, which nothing replaces; choose another name", "{file} 是被读取的文件之一，不能替换；请换一个名称"),
     "no_place": ("cannot write {file}: {folder} is no folder that can be written to", "无法写入 {file}：{folder} 不是可写的文件夹"),
+    "no_curve": ("log or curve: {why}", "日志或曲线：{why}"),
     "not_recognised": ("{path!r} is no dump, checkpoint, recording or log that is known; `{command} {path}` says what each reader missed", "{path!r} 不是已知的 dump、权重文件、记录或日志；用 `{command} {path}` 查看各读取器的说明"),
     "no_record": ("{file} is no saved comparison: {problem}", "{file} 不是保存的比较：{problem}"),
     "record_too_large": ("{file} is too large for a saved comparison", "{file} 过大，不是保存的比较"),

@@ -35,7 +35,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_asked_number": ("{count} after many of a sort", "{count} 个因同类问题已足够多"),
     "not_asked_clock": ("{count} after {seconds:.1f} s of computing", "{count} 个在计算 {seconds:.1f} 秒之后"),
     "interrupted": ("The diagnosis was interrupted: causes and origins found until then are kept.", "诊断被中断：保留此前找到的原因与源头。"),
-    "nothing_asked": ("Where it comes from was not asked: compare(..., diagnose=True).", "未分析差异的来源：请使用 compare(..., diagnose=True)。"),
+    "nothing_asked": ("Where it comes from was not asked: {call}.", "未分析差异的来源：{call}。"),
     # Why.
     "cause_likely": ("Likely cause ({confidence} sure): {cause}.", "可能的原因（置信度 {confidence}）：{cause}。"),
     "cause_possible": ("Possible cause ({confidence} sure): {cause}.", "或许的原因（置信度 {confidence}）：{cause}。"),
@@ -43,7 +43,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "cause_places": ("The same at {count} pairs.", "共 {count} 对如此。"),
     "causes_besides": ("Also possible: {causes:;}.", "其他可能：{causes:;}。"),
     "no_cause": ("No known cause explains the values.", "没有已知原因能解释这些数值。"),
-    "observed_scale": ("But the values show: right = left × {factor}{offset}, to {residual}.", "但数值显示：右侧 = 左侧 × {factor}{offset}，余差 {residual}。"),
+    "observed_scale": ("But the values show: right = left{factor}{offset}, to {residual}.", "但数值显示：右侧 = 左侧{factor}{offset}，余差 {residual}。"),
     "observed_scale_per_index": ("But the values show: a factor or offset for each index of axis {axis} turns left into right, to {residual}.", "但数值显示：沿第 {axis} 轴每个下标各有一个系数或偏移，即可由左侧得到右侧，余差 {residual}。"),
     "observed_relation": ("But the values show: {text}, to {residual}.", "但数值显示：{text}，余差 {residual}。"),
     "observed_shift": ("But the values show: shifted by {lag} along axis {axis} they agree to {residual}.", "但数值显示：沿第 {axis} 轴移动 {lag} 后一致，余差 {residual}。"),

@@ -13,6 +13,7 @@ import xarray as xr
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.catalogue import CATALOGUE
 from troubleshooter_nb.naming.evidence import evidence_word, fact_name
+from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.causes import WORDS
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.html import (
@@ -229,8 +230,10 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
         is_whole = shown["axis"] is None
         kind = "scale" if is_whole else "scale_per_index"
         offset = float(shown["offset"][0]) if is_whole else 0.0
-        shown |= {"factor": f"{float(shown['scale'][0]):.6g}"}
-        shown |= {"offset": f" {offset:+.6g}" if offset else ""}
+        factor = f"{float(shown['scale'][0]):.6g}"
+        shown["factor"] = "" if offset and factor == "1" else f" × {factor}"
+        sign = "−" if offset < 0 else "+"
+        shown["offset"] = f" {sign} {abs(offset):.6g}" if offset else ""
     if "residual" in shown:
         shown["residual"] = scientific(float(shown["residual"]))
     return [Said("cause", "", _told(f"observed_{kind}", language, **shown))]
@@ -305,7 +308,8 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
             said.append(Said("origin", "", _told("none_created", language)))
         said += why_sentences(facts, int(values["order"]))
     else:
-        said.append(Said("cause", "", _told("nothing_asked", language)))
+        call = call_text("compare(..., diagnose=True)")
+        said.append(Said("cause", "", _told("nothing_asked", language, call=call)))
     return said
 
 

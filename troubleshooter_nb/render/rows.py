@@ -14,6 +14,7 @@ import xarray as xr
 
 from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import place_text
+from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
 from troubleshooter_nb.table import Table, table_of
 from troubleshooter_nb.thresholds import NEAR_OVERFLOW
@@ -386,9 +387,12 @@ class Entries(Table):
                 found.append((tone, f"{mark} {text}{between}{first} {self.names[rows[0]]}"))
         found += [("warn", f"○ {text}") for text in self._gaps(language)]
         if len(self) and not self._any_read:
-            found.append(("", sentence("pages.not_summarised", language)))
+            text = sentence("pages.not_summarised", language, call=call_text("dump.summarise()"))
+            found.append(("", text))
         elif unread := int(np.count_nonzero(self.kinds == "not_read")):
-            text = sentence("pages.not_read", language, count=unread, of=len(self))
+            counts = {"count": unread, "of": len(self)}
+            call = call_text("dump.summarise()")
+            text = sentence("pages.not_read", language, **counts, call=call)
             found.append(("", f"○ {text}"))
         elif not found and len(self):
             found.append(("ok", f"✓ {sentence('pages.all_finite', language)}"))

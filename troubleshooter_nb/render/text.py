@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.metrics.verdict import is_open
+from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.charts import decades, scientific, spark
 from troubleshooter_nb.render.explanation import (
     check_line,
@@ -76,7 +77,7 @@ def more_text(count: int, call: str, facts: Mapping[str, Any]) -> str:
     """How many rows are left out, and what gives them all."""
     language = facts["language"]
     text = sentence("pages.more", language, count=count)
-    return text + sentence("pages.colon", language) + call
+    return text + sentence("pages.colon", language) + call_text(call)
 
 
 def dump_headline(index: xr.Dataset, language: str = "en") -> str:
