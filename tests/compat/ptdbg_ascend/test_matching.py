@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import troubleshooter_nb as tnb
 from tests.compat.ptdbg_ascend.dumps import line, param, run, table, written
+from tests.compat.search_by_rounds import searched
 from troubleshooter_nb.compat.ptdbg_ascend import compare
 from troubleshooter_nb.compat.ptdbg_ascend.calls import Call, calls_of_file, pairs_of_calls
 from troubleshooter_nb.compat.ptdbg_ascend.releases import RELEASES
@@ -149,8 +150,6 @@ def call(op: str) -> Call:
 
 
 def reference(left: list[Call], right: list[Call]) -> list[tuple[int, int]]:
-    """Every candidate of every round, one after the other."""
-
     def fit(p, q):
         one, other = (side[place].lines[0] for side, place in ((left, p), (right, q)))
         dtypes = {one.dtype, other.dtype}
@@ -160,19 +159,7 @@ def reference(left: list[Call], right: list[Call]) -> list[tuple[int, int]]:
         )
         return one.name == other.name and alike
 
-    pairs, first, last = [], [0, 0], [-1, -1]
-    while last[0] + 1 < len(left) or last[1] + 1 < len(right):
-        last = [min(last[0] + 1, len(left) - 1), min(last[1] + 1, len(right) - 1)]
-        if last[0] < first[0] or last[1] < first[1]:
-            break
-        candidates = [tuple(last)]
-        candidates += [(last[0], q) for q in range(first[1], last[1])]
-        candidates += [(p, last[1]) for p in range(first[0], last[0])]
-        hit = next((pair for pair in candidates if fit(*pair)), None)
-        if hit:
-            pairs.append(hit)
-            first = [hit[0] + 1, hit[1] + 1]
-    return pairs
+    return searched(left, right, fit)
 
 
 @given(left=st.text("abcxy", max_size=14), right=st.text("abcxy", max_size=14))

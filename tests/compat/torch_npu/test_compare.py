@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import troubleshooter_nb as tnb
+from tests.compat.search_by_rounds import searched
 from troubleshooter_nb.compat.torch_npu.hooks.figures import figure_cells
 from troubleshooter_nb.compat.torch_npu.hooks.lines import TensorLine, groups_of, lines_of_file
 from troubleshooter_nb.compat.torch_npu.hooks.matching import matched_groups
@@ -265,26 +266,12 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path, capsys):
 
 
 def reference(left, right, *, with_shapes):
-    """Every candidate of every round, one after the other."""
-
     def fit(p, q):
         names = [[line.bare_name for line in group] for group in (left[p], right[q])]
         rest = [[line[2:] for line in group] for group in (left[p], right[q])]
         return names[0] == names[1] and (not with_shapes or rest[0] == rest[1])
 
-    pairs, first, last = [], [0, 0], [-1, -1]
-    while last[0] + 1 < len(left) or last[1] + 1 < len(right):
-        last = [min(last[0] + 1, len(left) - 1), min(last[1] + 1, len(right) - 1)]
-        if last[0] < first[0] or last[1] < first[1]:
-            break
-        candidates = [tuple(last)]
-        candidates += [(last[0], q) for q in range(first[1], last[1])]
-        candidates += [(p, last[1]) for p in range(first[0], last[0])]
-        hit = next((pair for pair in candidates if fit(*pair)), None)
-        if hit:
-            pairs.append((left[hit[0]], right[hit[1]]))
-            first = [hit[0] + 1, hit[1] + 1]
-    return pairs
+    return [(left[p], right[q]) for p, q in searched(left, right, fit)]
 
 
 def groups(side: str, ops: str):
