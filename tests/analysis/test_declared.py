@@ -355,7 +355,7 @@ def test_a_rename_that_meets_no_module_is_noted(tmp_path):
     text = "TopLayer:\n  blocks: layers\nDecoderCell:\n  lm_head: up\n"
     declared(left, right, text, tmp_path, notes=notes)
     (note,) = notes
-    assert note.startswith("m.yaml, line 4, 'lm_head': not used")
+    assert note.startswith("m.yaml, line 4, 'lm_head': no module of left ")
 
 
 def test_unknown_names_can_be_skipped_as_the_peer_does(tmp_path):
@@ -393,7 +393,9 @@ def test_a_row_that_meets_nothing_is_a_warning_of_pair_dumps(tmp_path):
         pair_dumps(*TF, mapping=file)
     # An attribute that is there, but elsewhere.
     file.write_text("TopLayer:\n  blocks: layers\nDecoderCell:\n  lm_head: up\n")
-    with pytest.warns(TroubleshooterWarning, match=r"typo.yaml, line 4, 'lm_head': not used"):
+    with pytest.warns(
+        TroubleshooterWarning, match=r"typo.yaml, line 4, 'lm_head': no module.*not used"
+    ):
         pair_dumps(*TF, mapping=file)
 
 
@@ -532,3 +534,69 @@ def test_the_calls_of_an_operator_meet_in_their_order(tmp_path):
             assert (f"Functional.mine.{number}.{end}", f"Torch.theirs.{number}.{end}") in named
     assert not any(name.startswith("Functional.mine.2") for name, _ in named)
     assert len(named) == 2 * 2 * 4
+
+
+def test_the_group_of_processes_is_no_difference(parallel):
+    left, right, file = parallel
+    with pytest.warns(TroubleshooterWarning, match="not used"):
+        found = compare(left, right, mapping=file)
+    group = found.result["reason_id"].values == "groups_of_processes"
+    assert found.result["verdict"].values[group].tolist() == ["undecidable"]
+    assert found.first_divergence is None
+    assert all(check.status != "bad" for check in found.preflight)
+
+
+def test_rules_of_which_none_meets_anything_are_an_error(parallel, tmp_path):
+    left, right, _ = parallel
+    file = tmp_path / "none.yaml"
+    # Without the rules of the modules around it no module has a partner.
+    file.write_text("VocabParallelEmbedding:\n  logical_or: __or__\n")
+    with pytest.raises(MappingFileError, match="'logical_or': no module of left"):
+        compare(left, right, mapping=file)
+
+
+def inside_of_one_module(folder, prefix, calls):
+    """A dump of statistics of a module and of the operators that run in it."""
+    around = f"{prefix}.net.Block.forward.0"
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    data, parents = {}, {around: None}
+    for value, call in enumerate([*calls, around]):
+        figures = dict.fromkeys(("Max", "Min", "Mean", "Norm"), float(value))
+        data[call] = {"input_args": [], "input_kwargs": {}, "output": [leaf | figures]}
+        parents.setdefault(call, around)
+    place = folder / "step0" / "rank0"
+    place.mkdir(parents=True)
+    facts = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+    (place / "dump.json").write_text(json.dumps(facts | {"data": data}))
+    (place / "construct.json").write_text(json.dumps(parents))
+    return open_dump(place)
+
+
+def test_several_operators_may_be_one_of_the_other_side(tmp_path):
+    left = inside_of_one_module(
+        tmp_path / "left",
+        "Cell",
+        ["Functional.mul.0.forward", "Functional.Mul.0.forward", "Functional.mul.1.forward"],
+    )
+    right = inside_of_one_module(
+        tmp_path / "right", "Module", [f"Tensor.__mul__.{n}.forward" for n in range(3)]
+    )
+    found = declared(left, right, "Block:\n  mul: __mul__\n  Mul: __mul__\n", tmp_path)
+    assert found[:3] == [
+        ("Functional.mul.0.forward.output.0", "Tensor.__mul__.0.forward.output.0"),
+        ("Functional.Mul.0.forward.output.0", "Tensor.__mul__.1.forward.output.0"),
+        ("Functional.mul.1.forward.output.0", "Tensor.__mul__.2.forward.output.0"),
+    ]
+
+
+def test_operators_that_are_called_unequally_often_are_a_note(tmp_path):
+    left = inside_of_one_module(
+        tmp_path / "left", "Cell", [f"Functional.mine.{n}.forward" for n in range(2)]
+    )
+    right = inside_of_one_module(
+        tmp_path / "right", "Module", [f"Torch.theirs.{n}.forward" for n in range(3)]
+    )
+    notes: list[str] = []
+    declared(left, right, "Block:\n  mine: theirs\n", tmp_path, notes=notes)
+    (note,) = notes
+    assert note.startswith("m.yaml, line 2, 'mine': 2 calls in left 'rank0' against 3 in right")

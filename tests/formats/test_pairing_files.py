@@ -156,7 +156,7 @@ LISTS = "ms_api: A.a\npt_api: B.a\nms_args: {}\npt_args: {}\n"
             "fc2.Dense",
             "'x.Linear' stands in line 1",
         ),
-        ("Cell:\n  a: b\n  c: b\n", 3, "c", "'b' stands in line 2 already"),
+        ("Cell:\n  a: b\n  a: c\n", 3, "a", "stands in line 2 already"),
         ("Cell:\n  a: b\nTopLayer:\n  c: d\n", 1, "Cell", "keep one"),
         ("Cell:\n  a: b\nBlock: x\n", 3, "Block", "indent the names"),
         ("Cell:\n  a: [b]\n", 2, "a", "expected one name, got a list"),

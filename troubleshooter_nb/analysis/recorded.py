@@ -19,6 +19,7 @@ from troubleshooter_nb.metrics.verdict import (
     of_both,
     verdict,
 )
+from troubleshooter_nb.naming import is_process_group
 from troubleshooter_nb.shapes import Shape, shape_text
 from troubleshooter_nb.thresholds import FEWEST_SYSTEMATIC, SYSTEMATIC_ROUNDOFFS
 
@@ -151,6 +152,8 @@ def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verd
         return _judge_numbers(a, b, tolerance, "values")
     shown = (_shown(s.value) or shape_text(s.shape) or s.dtype for s in (left, right))
     both = of_both(*shown)
+    if is_process_group(left.dtype) != is_process_group(right.dtype):
+        return verdict("undecidable", "groups_of_processes", both)
     if left.value and right.value:
         return verdict("differs", "values_differ", both)
     return verdict("shape", "no_tensor", both)

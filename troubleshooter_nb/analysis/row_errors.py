@@ -37,7 +37,13 @@ def errors_of(flow: Flow) -> np.ndarray:
     # Other bits of unknown size; where nothing else was recorded, all that is known is that.
     errors[(result["reason_id"] == "digest_differs") & (verdicts == "differs")] = np.inf
     # Gradients that the frameworks define differently say nothing.
-    silent = ("defined_differently", "nothing_shared", "digest_kinds", "digest_differs")
+    silent = (
+        "defined_differently",
+        "nothing_shared",
+        "digest_kinds",
+        "digest_differs",
+        "groups_of_processes",
+    )
     errors[np.isin(result["reason_id"], silent) & (verdicts != "differs")] = np.nan
     return errors
 

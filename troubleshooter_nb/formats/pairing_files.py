@@ -236,7 +236,7 @@ class _Reader:
         if set(ROOTS) <= lines.keys():
             line = lines["Cell"]
             self.fail(line, "Cell", "two_roots")
-        self.check_single(rules)
+        # Several operators may be one of the other framework; modules that meet are refused later.
         return MappingFile("layer", self.file, tuple(rules), parents=tuple(parents))
 
     def apis(self, root: Node) -> Iterator[ApiRule]:

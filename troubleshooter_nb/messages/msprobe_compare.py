@@ -64,6 +64,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "ours_cause": ("  cause: {text}", "  原因：{text}"),
     "none": ("none found", "未找到"),
     "nothing_differs": ("none, nothing differs", "无，没有差异"),
+    "mapping_not_used": ("note: the mapping is not used in what follows: {why}", "说明：以下未使用该映射：{why}"),
     "ours_unknown": ("not known: nothing differs in what could be decided, and the rest was not", "未知：已判定的部分没有差异，其余未能判定"),
     "passes_open": ("  The table passes {count} {count:row|rows} that cannot be decided here, such as {name}: {why}.", "  有 {count} 行在此处无法判定而表中算通过，例如 {name}：{why}。"),
     "leaves_open": ("  The table flags {count} {count:row|rows} that cannot be decided here, such as {name}: {why}.", "  有 {count} 行在此处无法判定而表中被标记，例如 {name}：{why}。"),

@@ -38,6 +38,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "value_same": ("both are {detail}", "两侧均为 {detail}"),
     "values_close": ("within tolerance: left {left_value}, right {right_value}", "在容差内：左 {left_value}，右 {right_value}"),
     "values_differ": ("left {left_value}, right {right_value}", "左 {left_value}，右 {right_value}"),
+    "groups_of_processes": ("a group of processes, by its name here and by its ranks there: left {left_value}, right {right_value}", "进程组，一侧记录名称，另一侧记录 rank：左 {left_value}，右 {right_value}"),
     "constants_close": ("every element is the same number, by min and max: left {left_value}, right {right_value}", "由最小值与最大值可知全部元素相同：左 {left_value}，右 {right_value}"),
     "constants_rounding": ("rounding of {coarser}; every element is one number, by min and max: left {left_value}, right {right_value}", "{coarser} 的舍入误差；由最小值与最大值可知每侧全部元素为同一数：左 {left_value}，右 {right_value}"),
     "constants_differ": ("every element is one number, by min and max: left {left_value}, right {right_value}", "由最小值与最大值可知每侧全部元素为同一数：左 {left_value}，右 {right_value}"),

@@ -193,3 +193,11 @@ def model_numbers(paths: Iterable[str]) -> list[int]:
 def without_model(site: Site) -> Site:
     """The site without the number of the model that its path begins with."""
     return replace(site, path=site.path.partition(".")[2]) if site.kind == "module" else site
+
+
+def is_process_group(type_name: str) -> bool:
+    """Whether an argument that is no tensor is torch's group of processes.
+
+    It is recorded as its ranks, where MindSpore has a group's name.
+    """
+    return type_name.rpartition(".")[2].rstrip("'>") == "ProcessGroup"

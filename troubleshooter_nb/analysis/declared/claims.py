@@ -90,10 +90,10 @@ class Claims:
         """A name is unknown: raise, with those most like it, or note it."""
         if self.unknown == "error":
             raise mapping_error(self.file.file, line, key, with_closest(text, name, known))
-        self.not_used(line, key, Message("mappings.not_used", said=text))
+        self.note(line, key, Message("mappings.not_used", said=text))
 
-    def not_used(self, line: int, key: str, text: Message) -> None:
-        """Note that a line of the file met nothing."""
+    def note(self, line: int, key: str, text: Message) -> None:
+        """Note what is to be known of a line of the file, such as that it met nothing."""
         self.notes.append(message_of(mapping_error(self.file.file, line, key, text)))
 
     def matches(self) -> list[Match]:

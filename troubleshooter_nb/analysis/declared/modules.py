@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from troubleshooter_nb.analysis.declared.claims import Claims, with_closest
-from troubleshooter_nb.analysis.declared.side import InnerCall, Place, Side
+from troubleshooter_nb.analysis.declared.side import InnerCall, Side
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_rules import ROOTS, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
@@ -100,7 +100,7 @@ def layer_pairs(claims: Claims) -> None:
     for lack in lacking:
         text = with_closest(lack.text, lack.name, lack.known)
         if fitting or claims.unknown == "skip":
-            claims.not_used(lack.line, lack.key, Message("mappings.not_used", said=text))
+            claims.note(lack.line, lack.key, Message("mappings.not_used", said=text))
         else:
             raise mapping_error(claims.file.file, lack.line, lack.key, text)
 
@@ -119,23 +119,30 @@ def _pair_operators(
     claims: Claims, layers: LayerNames, used: set[NameRule], fitting: set[NameRule]
 ) -> None:
     """Calls of operators whose own name a rule renames, in their order inside a module."""
+    # Several operators of one side may be one of the other: their calls take turns.
+    wanted: dict[str, dict[int, tuple[InnerCall, tuple[NameRule, ...]]]] = defaultdict(dict)
     for path, calls in claims.source.calls_inside.items():
         new, rules = layers.renamed(path)
         inside = calls[0].inside
         if not rules or rules == (layers.renamed(inside)[1] if inside else ()):
             continue
         used.update(rules)
-        others = claims.target.calls_inside.get(new, [])
-        fitting.update(rules if others else ())
-        waiting: dict[Place, list[InnerCall]] = defaultdict(list)
-        for other in others:
-            waiting[other.place].append(other)
-        turns: Counter[Place] = Counter()
-        for call in calls:
-            turn = turns[call.place]
-            turns[call.place] += 1
-            if turn < len(waiting[call.place]):
-                _pair_call(claims, call, waiting[call.place][turn], rules)
+        if new in claims.target.calls_inside:
+            fitting.update(rules)
+            wanted[new].update((call.rows[0], (call, rules)) for call in calls)
+    for new, found in wanted.items():
+        sides = [found[row] for row in sorted(found)], claims.target.calls_inside[new]
+        for place in {call.place: None for call, _ in sides[0]}:
+            mine = [one for one in sides[0] if one[0].place == place]
+            theirs = [one for one in sides[1] if one.place == place]
+            for (call, rules), other in zip(mine, theirs, strict=False):
+                _pair_call(claims, call, other, rules)
+            if theirs and len(mine) != len(theirs):
+                rule = mine[0][1][-1]
+                counts = {"count": len(mine), "others": len(theirs)}
+                ends = {"where": claims.source.where, "there": claims.target.where}
+                text = Message("mappings.other_counts", **counts, **ends)
+                claims.note(rule.line, rule.left or "", text)
 
 
 def _pair_call(
@@ -184,7 +191,7 @@ def _unknown_parents(claims: Claims) -> Iterator[_Lack]:
 def _unknown_attributes(
     claims: Claims, layers: LayerNames, used: set[NameRule], fitting: set[NameRule]
 ) -> Iterator[_Lack]:
-    """The rules that meet nothing; one that only stands in the wrong place is a note at once."""
+    """The rules that meet nothing."""
     source, target = claims.source, claims.target
     named = [side.attributes | side.inner_names for side in (source, target)]
     for rule in claims.file.names:
@@ -205,7 +212,7 @@ def _unknown_attributes(
         else:
             sides = {"where": source.where, "there": target.where}
             text = Message("mappings.nowhere_below", **sides, parent=shown(rule.parent))
-            claims.not_used(rule.line, left, text)
+            yield _Lack(rule.line, left, text, "", ())
 
 
 def _children(side: Side, layers: LayerNames, parent: str) -> list[str]:

@@ -157,7 +157,7 @@ def _lack(claims: Claims, rule: NameRule, lacking: list[tuple[Side, str]]) -> No
             kind = site.kind if site.kind in ("module", "api", "debug") else ""
             id = f"mappings.none_of_{kind or 'kind'}"
             said = {"name": shown(name), "where": side.where, "kind": site.kind}
-            claims.not_used(rule.line, "", Message(id, **said))
+            claims.note(rule.line, "", Message(id, **said))
             return
     side, name = lacking[0]
     key = rule.left or MISSING

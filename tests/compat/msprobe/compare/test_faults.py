@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.analysis import parallel_dumps
 from tests.cli.running import environment
 from tests.compat.msprobe.compare.commands import (
     DDP,
@@ -106,6 +107,34 @@ def test_statistics_with_some_tensors_beside_them_are_compared_as_statistics(pla
     assert len(rows) > 40
     assert {row["Result"] for row in rows.values()} == {"pass"}
     assert "Max diff" in next(iter(rows.values()))
+
+
+@pytest.fixture
+def parallel(place, tmp_path):
+    """A pair of two frameworks of which only some operators are called alike."""
+    sides = [tmp_path / "made" / name / "step0" / "rank0" for name in ("mindspore", "torch")]
+    for folder, framework in zip(sides, ("mindspore", "torch"), strict=True):
+        parallel_dumps.write(folder, framework)
+    return place(*sides, "single")
+
+
+def test_a_table_of_which_no_row_met_another_is_no_success(parallel, capsys):
+    (parallel / "none.yaml").write_text("Foo:\n  bar: baz\n")
+    said = refused(f"{BOTH} -lm none.yaml", capsys)
+    assert "no row met another one" in said
+    rows = table(parallel)
+    assert {row["Result"] for name, row in rows.items() if name != "N/A"} == {"N/A"}
+
+
+def test_what_of_a_mapping_met_nothing_is_said(parallel, capsys):
+    (parallel / "layers.yaml").write_text(parallel_dumps.MAPPING)
+    assert main(f"{BOTH} -lm layers.yaml".split()) == 0
+    printed = capsys.readouterr().out
+    assert "44 rows, 32 of them matched" in printed
+    assert "note: layers.yaml, line 3, 'PipelineCell': neither dump has a layer" in printed
+    assert "error" not in {row["Result"] for row in table(parallel).values()}
+    (parallel / "none.yaml").write_text("Foo:\n  bar: baz\n")
+    refused(f"{BOTH} -lm none.yaml", capsys)
 
 
 # What cannot be compared is refused, with the side that it is about.

@@ -49,25 +49,37 @@ def beside(
         The old tool's.
     fuzzy : bool
     """
+    unused: list[str] = []
     try:
-        with warnings.catch_warnings():
-            # What of a mapping was not used is no part of these lines.
-            warnings.simplefilter("ignore", TroubleshooterWarning)
-            found = _compared(left, right, list(mappings), fuzzy=fuzzy)
+        found = _compared(left, right, list(mappings), unused, fuzzy=fuzzy)
     except (TroubleshooterError, OSError) as error:
         return Beside([Message("msprobe_compare.not_ours", why=message_of(error))], [])
-    return Beside(_lines(found), list(_reasons(found, table)))
+    return Beside([*unused, *_lines(found)], list(_reasons(found, table)))
 
 
 def _compared(
-    left: Dump | Path, right: Dump | Path, mappings: list[MappingFile], *, fuzzy: bool
+    left: Dump | Path,
+    right: Dump | Path,
+    mappings: list[MappingFile],
+    unused: list[str],
+    *,
+    fuzzy: bool,
 ) -> Comparison:
+    """Our comparison; `unused` gets what of the mappings met nothing, as lines."""
     try:
-        return compare(left, right, mapping=mappings or None, fuzzy=fuzzy)
-    except MappingFileError:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TroubleshooterWarning)
+            found = compare(left, right, mapping=mappings or None, fuzzy=fuzzy)
+        texts = dict.fromkeys(str(one.message) for one in caught)
+        unused += [Message("pages.note", text=text) for text in texts]
+    except MappingFileError as error:
         # The old tool passes over names that the dumps do not have; without them is better than
         # no answer.
-        return compare(left, right, fuzzy=fuzzy)
+        unused.append(Message("msprobe_compare.mapping_not_used", why=message_of(error)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TroubleshooterWarning)
+            return compare(left, right, fuzzy=fuzzy)
+    return found
 
 
 def _lines(found: Comparison) -> list[str]:

@@ -177,6 +177,8 @@ def _run_kernels(request: Request, say: Say) -> list[Path]:
             say(told(Message("msprobe_compare.written", file=str(path))))
             left, right = (side.select(rank=one.rank, step=one.step) for side in sides)
             _say_beside(request, left, right, one.table, say)
+    if not any(_has_met(one.table) for one in found.tables):
+        raise FormatError(Message("msprobe_compare.none_met"))
     return written
 
 
@@ -245,6 +247,8 @@ def _write(request: Request, job: _Job, names: Names, say: Say) -> list[Path]:
     for file in written:
         say(told(Message("msprobe_compare.written", file=str(file))))
     _say_beside(request, *job.paths, table, say)
+    if not _has_met(table):
+        raise FormatError(Message("msprobe_compare.none_met"))
     return written
 
 
@@ -280,14 +284,24 @@ def _check(request: Request, target: Side, golden: Side) -> None:
 
 def _say_counts(table: Table, unread: Sequence[tuple[str, str]], say: Say) -> None:
     """How many rows there are and met, and what could not be read."""
-    matched = sum(NOTHING not in (row[name] for name in NAMES) for row in table.rows)
-    counts = {"count": len(table.rows), "matched": matched, "alone": len(table.golden_only)}
+    counts = {
+        "count": len(table.rows),
+        "matched": _count_met(table),
+        "alone": len(table.golden_only),
+    }
     say(told(Message("msprobe_compare.rows", **counts)))
     if unread:
         said = {"count": len(unread), "name": unread[0][0], "why": unread[0][1]}
         say(told(Message("msprobe_compare.unread", **said)))
-    if table.rows and not matched:
-        say(told(Message("msprobe_compare.none_met")))
+
+
+def _has_met(table: Table) -> bool:
+    """Whether any row has met another; a table without one says nothing."""
+    return _count_met(table) > 0
+
+
+def _count_met(table: Table) -> int:
+    return sum(NOTHING not in (row[name] for name in NAMES) for row in table.rows)
 
 
 def row_line(row: Row, layout: Layout) -> str:

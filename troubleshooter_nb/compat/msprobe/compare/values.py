@@ -18,7 +18,13 @@ from troubleshooter_nb.formats.msprobe_layout import CONSTRUCT, DOCUMENTS, STACK
 from troubleshooter_nb.formats.msprobe_records import FIGURE_KEYS, TORCH
 from troubleshooter_nb.formats.msprobe_tensors import FOLDER
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.naming import MsprobeCall, RowName, format_row_name, parse_msprobe_call
+from troubleshooter_nb.naming import (
+    MsprobeCall,
+    RowName,
+    format_row_name,
+    is_process_group,
+    parse_msprobe_call,
+)
 
 NOTHING = "N/A"
 _FIGURES = tuple(FIGURE_KEYS.values())
@@ -47,7 +53,7 @@ class Value:
         ``True``, ``False`` or ``N/A``.
     digest, file : str
         The checksum and the name of the file; empty without one.
-    is_tensor : bool
+    is_tensor, is_process_group : bool
     has_digest : bool
         Whether the dump was made with checksums, also where this one has none.
     """
@@ -64,6 +70,7 @@ class Value:
     digest: str = ""
     file: str = ""
     is_tensor: bool = False
+    is_process_group: bool = False
     has_digest: bool = False
 
     @property
@@ -207,7 +214,9 @@ def _value(entry: str, call: MsprobeCall | None, section: str, slot: str, leaf: 
         # What it is called is the type of what the json holds: a text for a dtype of torch.
         value = leaf.get("value")
         kind = f"<class '{type(value).__name__}'>"
-        return Value(name, *where, kind, "[]", (value,) * len(_FIGURES))
+        shown = (value,) * len(_FIGURES)
+        is_group = is_process_group(str(leaf.get("type", "")))
+        return Value(name, *where, kind, "[]", shown, is_process_group=is_group)
     file = leaf.get("data_name")
     file = file if isinstance(file, str) and file not in ("", "-1") else ""
     digest = leaf.get("md5")

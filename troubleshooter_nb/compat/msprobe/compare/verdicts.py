@@ -32,7 +32,7 @@ _OUTPUTS_ONLY = frozenset(
     "_reduce_scatter_base _all_gather_base all_to_all_single batch_isend_irecv".split()
 )
 _RENAMED = ("qkv", "gate_up")
-_LEVELS = (PASS, WARN, ERROR)
+_LEVELS = (NOTHING, PASS, WARN, ERROR)
 
 
 def judge(rows: Sequence[Row], release: Release, mode: Mode, *, is_torch: bool) -> None:
@@ -128,7 +128,7 @@ def calls_of(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 def _judge_current(rows: Sequence[Row], mode: Mode) -> None:
     for row in rows:
-        row.verdict = PASS
+        row.verdict = PASS if row.is_matched or _is_null(row) else NOTHING
     for call in calls_of(rows):
         parts = call[0].pair.value.call
         name = parts.path if parts is not None else ""
@@ -184,11 +184,15 @@ def _raise(row: Row, level: str, id: str) -> None:
 
 def _judge_digest(row: Row) -> None:
     digests = [one.checksum if one else "" for one in row.sides]
-    is_null = all(one is None or one.dtype == "None" for one in row.sides)
     if all(digests) and digests[0] != digests[1]:
         _raise(row, ERROR, "msprobe_compare.other_digest")
-    elif not all(digests) and not is_null:
+    elif not all(digests) and not _is_null(row):
         _raise(row, WARN, "msprobe_compare.one_digest")
+
+
+def _is_null(row: Row) -> bool:
+    """Whether no side has anything, such as a gradient that is not needed."""
+    return all(one is None or one.dtype == "None" for one in row.sides)
 
 
 def _is_new_nonfinite(row: Row) -> bool:
@@ -249,6 +253,8 @@ def _judge_facts(row: Row) -> None:
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None
+    if target.is_process_group != golden.is_process_group:
+        return
     flags = target.requires_grad, golden.requires_grad
     # MindSpore says nothing of it: unknown is not otherwise.
     if flags[0] != flags[1] and NOTHING not in flags:
