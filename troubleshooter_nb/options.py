@@ -14,13 +14,28 @@ from types import MappingProxyType
 from troubleshooter_nb.errors import OptionError, TroubleshooterWarning
 from troubleshooter_nb.messages import Message, options_in_force, told
 
-# For scripts that may not be changed: TNB_SAVE_NAMES=id-first gives them the file names of old.
 _NAMINGS = ("current", "id-first", "1.0.15")
-_NPY_NAMES = os.environ.get("TNB_SAVE_NAMES") or "current"
-if _NPY_NAMES not in _NAMINGS:
-    _text = Message("arguments.save_names", value=repr(_NPY_NAMES))
-    warnings.warn(told(_text), TroubleshooterWarning, stacklevel=2)
-    _NPY_NAMES = "current"
+# TroubleShooter's releases, by the names they gave.
+_NAMING_OF_RELEASE = {
+    **{f"1.0.{patch}": "1.0.15" for patch in range(16)},
+    **{f"1.0.{patch}": "id-first" for patch in (16, 17, 18)},
+    "1.0.19": "current",
+}
+
+
+def _naming_of_environment() -> str:
+    """For scripts that may not be changed: TNB_SAVE_NAMES=id-first gives the names of old."""
+    wanted = os.environ.get("TNB_SAVE_NAMES") or "current"
+    naming = _NAMING_OF_RELEASE.get(wanted, wanted)
+    if naming in _NAMINGS:
+        return naming
+    text = told(Message("arguments.save_names", value=repr(wanted)))
+    # No line of code is to blame, least of all the one of this package that came here first.
+    warnings.warn_explicit(text, TroubleshooterWarning, "<environment>", 1)
+    return "current"
+
+
+_NPY_NAMES = _naming_of_environment()
 
 # name -> (default, allowed values or None for "a positive integer", meaning)
 _CHOICES: Mapping[str, tuple[object, tuple[object, ...] | None, str]] = MappingProxyType(
@@ -51,7 +66,8 @@ def set_options(**changes: object) -> None:
         ``html_bytes`` (int, bytes of one HTML repr), ``npy_names`` ("current" for
         ``dense_float32_1.npy`` and ``net.key_float32_2.npy``, "id-first" for ``1_dense.npy`` and
         ``2_net.key.npy``, "1.0.15" for ``1_dense.npy`` and ``2_net_key.npy``, where all tensors of
-        one call have one number; default from the environment variable TNB_SAVE_NAMES).
+        one call have one number; or a release of TroubleShooter up to 1.0.19 for the one of these
+        it wrote; default from the environment variable TNB_SAVE_NAMES).
 
     Raises
     ------
@@ -72,6 +88,10 @@ def option_context(**changes: object) -> Iterator[None]:
 
 
 def _checked(changes: Mapping[str, object]) -> dict[str, object]:
+    changes = dict(changes)
+    release = changes.get("npy_names")
+    if isinstance(release, str):
+        changes["npy_names"] = _NAMING_OF_RELEASE.get(release, release)
     for name, value in changes.items():
         if name not in _CHOICES:
             raise OptionError(Message("arguments.no_option", name=name, known=sorted(_CHOICES)))
@@ -82,4 +102,4 @@ def _checked(changes: Mapping[str, object]) -> dict[str, object]:
         elif value not in allowed:
             of = {"name": name, "known": allowed, "value": repr(value)}
             raise OptionError(Message("arguments.option_choice", **of))
-    return dict(changes)
+    return changes

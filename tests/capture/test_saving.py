@@ -161,7 +161,7 @@ def test_names_of_release_1_0_15_number_the_calls(tmp_path, framework):
         ("current", "x_float64_0.npy\n", ""),
         ("", "x_float64_0.npy\n", ""),
         ("1.0.15", "0_x.npy\n", ""),
-        ("id_first", "x_float64_0.npy\n", 'TNB_SAVE_NAMES is "current", "id-first" or "1.0.15"'),
+        ("id_first", "x_float64_0.npy\n", 'TNB_SAVE_NAMES is "current", "id-first" or a release'),
     ],
 )
 def test_an_unchanged_script_gets_the_names_of_old(tmp_path, value, expected, error):

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.formats import print_text
-from troubleshooter_nb.formats.print_text import tensor_text
+from troubleshooter_nb.formats.print_text import shown_text, tensor_text
 
 DTYPES = [
     *("float16", "float32", "float64", "longdouble", "complex64", "complex128", "bool"),
@@ -165,14 +165,23 @@ SHOWN = {
     "[ True False]": np.array([True, False]),
     "[nan inf]": np.float64([np.nan, np.inf]),
     "[1.+2.j 0.+0.j]": np.complex128([1 + 2j, 0]),
-    "[]": np.zeros(0),
+    "True": np.array(True),
+    "(1-2j)": np.complex128(1 - 2j),
+    "(nan-infj)": np.complex128(complex(np.nan, -np.inf)),
+    "2j": np.complex128(2j),
     "0.5": np.float64(0.5),
     "-3": np.int64(-3),
 }
 
 
 @pytest.mark.parametrize("text", SHOWN)
-@pytest.mark.parametrize("name", ["x", "a [b] c.0_s"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("x", "a [b] c.0_s", "a tensor(x", "a tensor(1 b", "a [1]", "a tensor([2])"),
+        *("a Parameter containing: b", "a tensor("),
+    ],
+)
 def test_a_tensor_on_the_line_of_its_name_is_read(tmp_path, text, name):
     other = "epoch [1/2] loss: 0.25 (step 3)\n0.25\n[1, 2]\n"
     dump = opened(tmp_path, f"{other}_TS_SAVE_NAME:{name} {text}\n{other}_TS_SAVE_NAME:y 1\n")
@@ -181,6 +190,17 @@ def test_a_tensor_on_the_line_of_its_name_is_read(tmp_path, text, name):
     assert dump.names[0] == f"{name}_{expected.dtype.name}_0"
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(found.astype(complex), expected.astype(complex))
+
+
+def test_a_line_of_many_brackets_is_not_searched_from_each(tmp_path):
+    text = "_TS_SAVE_NAME:x" + " [1]" * 100_000
+    assert "no Tensor" in reason(tmp_path, text + " x")
+
+
+def test_what_a_framework_shows_is_kept_unless_it_does_not_tell_the_shape():
+    assert shown_text("x", "tensor([])", np.zeros(0)) == "_TS_SAVE_NAME:x tensor([])\n"
+    empty = np.zeros((0, 3), np.float32)
+    assert shown_text("x", "[]", empty) == tensor_text("x", empty)
 
 
 def test_a_name_that_ends_with_a_number_keeps_it(tmp_path):
@@ -221,6 +241,9 @@ HEAD = "_TS_SAVE_NAME:x\nTensor(shape=[2], dtype=Float32, value="
         ("_TS_SAVE_NAME:x tensor(indices=tensor([[0]]), values=tensor([1.]))\n", "more than 1"),
         ("_TS_SAVE_NAME:x Parameter containing:\n", "cut off before its end"),
         ("_TS_SAVE_NAME:x [1. 2.\n", "cut off before its end"),
+        ("_TS_SAVE_NAME:x tensor([1.]) [INFO]\n", "cut off before its end"),
+        ("_TS_SAVE_NAME:x []\n", "an empty tensor, whose shape [] does not tell"),
+        ("_TS_SAVE_NAME:x Parameter (name=q, shape=(2,), dtype=Float32)\n1\n", "only name, shape"),
         ("_TS_SAVE_NAME:x\n__import__('os').system('true')\n", "no Tensor"),
     ],
 )

@@ -16,7 +16,7 @@ from troubleshooter_nb.capture.numbering import DEFAULT, Numbering
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
 from troubleshooter_nb.formats.npy_dir import safe_name
 from troubleshooter_nb.formats.npy_file import write_npy
-from troubleshooter_nb.formats.print_text import MARK, tensor_text
+from troubleshooter_nb.formats.print_text import shown_text, shows_values, tensor_text
 from troubleshooter_nb.frameworks import adapter_of, loaded, require
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
@@ -95,8 +95,8 @@ def save(
         names without dtype (option ``npy_names``) always widen.
     as_shown : bool
         Print what ``print(tensor)`` shows, behind the name on one line: not all digits, and
-        of many values only the first and last. `open_dump` reads that too. Compiled code prints
-        its own form all the same.
+        of many values only the first and last. `open_dump` reads that too. A Parameter prints its
+        values, and what is empty its shape. Compiled code prints its own form all the same.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def save(
     destination = _Destination(file, suffix, output_mode, rank, numbering, widen)
     for item in list(_items(destination, "", data)):
         if as_shown and destination.as_text:
-            _show(destination.stem(item.keys), str(item.value))
+            sys.stdout.write(shown_text(destination.stem(item.keys), _shown(item), item.array))
         else:
             number = destination.number(item.framework, item.keys)
             destination.keep(item.keys, number, item.array)
@@ -189,7 +189,8 @@ def save_grad(
 
     def receive(gradient: np.ndarray) -> None:
         if as_shown and destination.as_text:
-            _show(destination.stem(""), adapter.shown(gradient))
+            shown = adapter.shown(gradient)
+            sys.stdout.write(shown_text(destination.stem(""), shown, gradient))
             return
         number = waiting.pop() if waiting else destination.number(framework)
         destination.keep("", number, gradient)
@@ -199,8 +200,11 @@ def save_grad(
     return x
 
 
-def _show(stem: str, text: str) -> None:
-    sys.stdout.write(f"{MARK}{stem} {text}\n")
+def _shown(item: _Item) -> str:
+    """What ``print`` shows of an item; of a Parameter of MindSpore, what it does of its tensor."""
+    shown = str(item.value)
+    adapter = adapter_of(item.value)
+    return shown if adapter is None or shows_values(shown) else adapter.shown(item.array)
 
 
 class _Destination:

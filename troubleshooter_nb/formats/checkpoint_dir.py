@@ -170,7 +170,7 @@ def _only_file(folder: Path, notes: list[str]) -> Path | None:
 
 def _too_many(folder: Path, files: Iterable[Path]) -> str:
     names = [file.name for file in files]
-    return Message("checkpoints.several", folder=folder.name, files=names)
+    return Message("checkpoints.several", folder=folder.name or str(folder), files=names)
 
 
 def _children(folder: Path, notes: list[str]) -> tuple[list[Path], list[Path]]:

@@ -34,16 +34,22 @@ _BLOCK = 64 * 1024  # values made numbers at a time
 _HEAD = re.compile(r"\s*Tensor\(shape=\[([0-9, ]{0,400})\], dtype=(\w{1,40}), value=")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 # What a framework shows of a tensor, behind the name. A list without ``tensor(`` is MindSpore's,
-# and only numbers may stand in it: a name may hold brackets too.
+# and only numbers may stand in it: a name may hold brackets too, and ``tensor(``.
 _PARAMETER = "Parameter containing:"
 _SHOWN = re.compile(
-    rf" (?P<value>tensor\(|{_PARAMETER}|\[[\][\s0-9.eE+\-,naifTruFlsj]*$)", re.MULTILINE
+    r" (?P<value>"
+    r"tensor\((?=\[|\.\.\.|[-+]?(?:[0-9.]|nan|inf)[^\s,)]*[,)]|(?:True|False)[,)]|[a-z_]+=)"
+    rf"|{_PARAMETER}\s*$|\[[\][\s0-9.eE+\-,naifTruFlsj]*$)",
+    re.MULTILINE,
 )
+# What MindSpore shows of one; older prints have only that.
+_VALUELESS = re.compile(r" Parameter \(name=.*")
 _TORCH = re.compile(r"(?s)tensor\((?P<values>.*?)(?P<facts>(?:,\s*[a-z_]+=.*)?)\)")
 _TORCH_SIZE = re.compile(r"size=\(([0-9, ]{0,400})\)")
 _TORCH_DTYPE = re.compile(r"dtype=torch\.(\w{1,40})")
 _PIECE = re.compile(r"[\[\]]|[^\s\[\],()]+")
-_NUMBER = re.compile(r"[-+]?(?:[0-9.]+(?:e[-+]?[0-9]+)?|nan|inf)|True|False")
+_REAL = r"(?:[0-9.]+(?:e[-+]?[0-9]+)?|nan|inf)"
+_NUMBER = re.compile(rf"[-+]?{_REAL}|True|False|\(?(?:[-+]?{_REAL}(?=[-+]))?[-+]?{_REAL}j\)?")
 _WORD = re.compile(r"[^\s\[\],)]+")
 _CAPITALS = {
     **{"int": "Int", "uint": "UInt", "float": "Float", "bfloat": "BFloat"},
@@ -95,6 +101,32 @@ def tensor_text(stem: str, array: np.ndarray) -> str:
     dtype = re.sub("^[a-z]+", lambda word: _CAPITALS.get(word[0], word[0]), array.dtype.name)
     rows = "\n" if array.ndim > 1 else ""
     return f"{MARK}{stem}\nTensor(shape={list(array.shape)}, dtype={dtype}, value={rows}{text})\n"
+
+
+def shown_text(stem: str, shown: str, array: np.ndarray) -> str:
+    """The line for one tensor as a framework shows it.
+
+    Parameters
+    ----------
+    stem : str
+        Name of the tensor.
+    shown : str
+        What ``print`` shows of it.
+    array : ndarray
+        Its values.
+
+    Returns
+    -------
+    str
+        ``_TS_SAVE_NAME:<stem> <shown>``; of an empty tensor whose shape ``[]`` does not tell, the
+        text of `tensor_text`.
+    """
+    return tensor_text(stem, array) if shown == "[]" else f"{MARK}{stem} {shown}\n"
+
+
+def shows_values(text: str) -> bool:
+    """Whether a text that a framework shows of a tensor begins with values, or is a number."""
+    return bool(_SHOWN.match(f" {text}") or _NUMBER.fullmatch(text))
 
 
 def refusal(path: Path) -> str | None:
@@ -157,7 +189,7 @@ class _Print:
     """The name of one print, and the lines of its tensor as they come."""
 
     def __init__(self, after_mark: str) -> None:
-        shown = _SHOWN.search(after_mark)
+        shown = _found_shown(after_mark)
         name = after_mark if shown is None else after_mark[: shown.start()]
         self.stem = name.strip()[:_LONGEST_STEM]
         self.lines: list[str] = []
@@ -183,10 +215,43 @@ class _Print:
 
     def parts(self) -> tuple[str, list[str]]:
         """Name and lines; a number without axes may stand behind the name, as of MindSpore."""
+        next_line = self.lines[0] if self.lines else ""
+        valueless = _VALUELESS.search(self.stem)
+        if valueless and not _HEAD.match(next_line):
+            return self.stem[: valueless.start()].strip(), [valueless[0]]
+        if _begins(next_line):
+            return self.stem, self.lines
         name, space, number = self.stem.rpartition(" ")
-        if space and _NUMBER.fullmatch(number) and not (self.lines and _begins(self.lines[0])):
+        if space and _NUMBER.fullmatch(number):
             return name.strip(), [number]
         return self.stem, self.lines
+
+
+def _found_shown(after_mark: str) -> re.Match[str] | None:
+    """Where on the line of a name the tensor begins: the first place from which it fills the line.
+
+    Else the first that looks like one, such as a tensor with other output behind it, unless a
+    number without axes ends the line.
+    """
+    first: re.Match[str] | None = None
+    # No name is longer, and a line of many brackets must not be searched from each of them.
+    for space in re.finditer(" ", after_mark[: 2 * _LONGEST_STEM]):
+        match = _SHOWN.match(after_mark, space.start())
+        if match and _fills(after_mark[match.start("value") :].rstrip()):
+            return match
+        first = first or match
+    ends_with_number = _NUMBER.fullmatch(after_mark.rstrip().rpartition(" ")[2])
+    return None if ends_with_number else first
+
+
+def _fills(text: str) -> bool:
+    """Whether no bracket closes the first one before the end of the line."""
+    depth = 0
+    for place in (found.start() for found in re.finditer(r"[][()]", text)):
+        depth += 1 if text[place] in "([" else -1
+        if not depth:
+            return place == len(text) - 1
+    return True
 
 
 def _begins(line: str) -> bool:
@@ -222,6 +287,8 @@ def _entry(stem: str, lines: list[str], order: int) -> Entry:
 
 def _array(lines: list[str]) -> np.ndarray:
     first = lines[0] if lines else ""
+    if _VALUELESS.fullmatch(first):
+        raise FormatError(Message("compat.print_without_values"))
     if _SHOWN.match(f" {first}"):
         return _shown_array("".join(lines[first.startswith(_PARAMETER) :]).strip())
     head = _HEAD.match(first)
@@ -246,6 +313,9 @@ def _shown_array(text: str) -> np.ndarray:
     if whole is None:
         raise FormatError(Message("dumps.text_cut_off"))
     values = whole["values"]
+    if not is_torch and not values.strip("[] \n\r"):
+        # MindSpore shows every empty tensor so.
+        raise FormatError(Message("compat.print_without_shape"))
     facts = whole["facts"] if is_torch else ""
     token, size = _TORCH_DTYPE.search(facts), _TORCH_SIZE.search(facts)
     dtype = dtype_from_token(token[1]) if token else _usual_dtype(values, is_torch)
@@ -324,7 +394,10 @@ def _parsed(words: list[str], dtype: np.dtype) -> np.ndarray:
 
 def _bare_number(text: str) -> np.ndarray:
     """A number without axes, as the old tool printed it in a graph: to six digits, no dtype."""
-    for dtype in (np.int64, np.float64):
+    if text in ("True", "False"):
+        return np.array(text == "True")
+    text = text.removeprefix("(").removesuffix(")") if text.endswith("j)") else text
+    for dtype in (np.int64, np.float64, np.complex128):
         if len(text) <= _LONGEST_WORD:
             try:
                 return np.array(text).astype(dtype)

@@ -164,6 +164,61 @@ def test_a_map_of_two_checkpoints_only_gives_names(tmp_path):
         ]
 
 
+def test_a_yaml_may_drop_split_and_join(tmp_path, capsys, caplog):
+    path = tmp_path / "map.yaml"
+    path.write_text(
+        "weights:\n"
+        "- {from: [module.p, q], to: pq, transform: concat(0)}\n"
+        "- {from: n, to: null}\n"
+        "- {from: w, to: [a, b], transform: 'split(0, 1, 2)'}\n"
+        "- {from: v, to: v, transform: transpose}\n"
+    )
+    values = np.arange(6.0)
+    source = {"w": values[:3], "p": values[:2], "q": values[2:3], "n": values, "e": values[:0]}
+    source |= {"v": values.reshape(2, 3)}
+    path.write_text(path.read_text() + "- {from: e, to: e}\n")
+    target = {"a": values[:1], "b": values[1:3], "pq": values[:3], "v": values.reshape(2, 3).T}
+    files = saved(tmp_path / "net.pth", **source), saved(tmp_path / "net.ckpt", **target)
+    ts.migrator.compare_pth_and_ckpt(path, *files, print_conv_info=True)
+    rows = cells(capsys.readouterr().out)
+    assert [row[2] for row in rows if row[:2] == ["e", "e"]] == ["Not in the checkpoint"]
+    assert rows[9:15] == [
+        ["w", "a", "True", "(3,) -> (1,)", "(1,)"],
+        ["w", "b", "True", "(3,) -> (2,)", "(2,)"],
+        ["p + q", "pq", "True", "(2,) + (1,) -> (3,)", "(3,)"],
+        ["n", "None", "None", "(6,)", "None"],
+        ["e", "None", "None", "(0,)", "None"],
+        ["v", "v", "True", "(2, 3) -> (3, 2)", "(3, 2)"],
+    ]
+    assert [row[:3] for row in rows[17:]] == [
+        *(["w", "a", "True"], ["w", "b", "True"], ["p + q", "pq", "True"], ["v", "v", "True"])
+    ]
+    assert "No partner is expected, the weight map drops them: n" in caplog.text
+    text = ts.migrator.compare_ms_ckpt(files[1], files[1], weight_map_path=path, print_level=0)
+    assert [row[0] for row in cells(text)[2:6]] == ["w", "w", "module.p + q", "v"]
+
+
+def test_an_unreadable_part_is_a_row(tmp_path, capsys):
+    path = saved(tmp_path / "a.ckpt", w=np.ones(2, np.float32), v=np.ones(2, np.float32))
+    target = saved(tmp_path / "b.ckpt", x=np.ones(4, np.float32))
+    path.write_bytes(path.read_bytes().replace(b"Float32", b"Floaty2", 1))
+    (tmp_path / "map.yaml").write_text(
+        "weights: [{from: [w, v], to: x, transform: concat(0)}]\n", encoding="utf-8"
+    )
+    ts.migrator.compare_pth_and_ckpt(tmp_path / "map.yaml", path, target, print_conv_info=True)
+    rows = cells(capsys.readouterr().out)
+    assert [row[2] for row in rows if row[0] == "w + v"] == ["None", "File is unreadable"]
+
+
+def test_the_working_directory_has_its_name(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for name in "ab":
+        saved(tmp_path / "here" / f"{name}.ckpt", w=np.ones(2))
+    with pytest.raises(FormatError, match=r"'here' holds several checkpoints: a\.ckpt"):
+        ts.migrator.compare_ms_ckpt(".", "a.ckpt")
+
+
 @pytest.mark.parametrize("missing", range(3))
 def test_a_file_that_is_not_there_is_a_value_error_too(missing):
     files = [MAP, PTH, MS]

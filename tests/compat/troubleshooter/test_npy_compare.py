@@ -14,7 +14,7 @@ import pytest
 import troubleshooter_nb.compat.troubleshooter as ts
 from troubleshooter_nb import compare as compare_dumps
 from troubleshooter_nb import save
-from troubleshooter_nb.errors import NotOfferedError, OptionError
+from troubleshooter_nb.errors import NotOfferedError, OptionError, TroubleshooterError
 from troubleshooter_nb.options import option_context
 
 DATA = Path(__file__).parents[2] / "data/compat/troubleshooter"
@@ -128,6 +128,39 @@ def test_a_dictionary_saved_in_another_order_is_paired_by_its_keys(tmp_path, com
     assert comparison.passed
 
 
+def test_a_dictionary_of_steps_that_overlap_is_compared_where_they_do(tmp_path, caplog):
+    # As a run that kept its first steps, and one that kept its last.
+    for side, steps in (("l", (0, 1)), ("r", (1, 2))):
+        for step in steps:
+            at = f"float32_{2 * step}", f"float32_{2 * step + 1}"
+            (tmp_path / side).mkdir(exist_ok=True)
+            np.save(tmp_path / side / f"g.w_{at[0]}.npy", np.full(2, step))
+            np.save(tmp_path / side / f"g.b_{at[1]}.npy", np.full(3, step))
+    rows = rows_of(ts.migrator.compare_dict_dir(tmp_path / "l", tmp_path / "r"))
+    assert sorted(row[:3] for row in rows) == [
+        ["None", "g.b_float32_5.npy", "False"],
+        ["None", "g.w_float32_4.npy", "False"],
+        ["g.b_float32_1.npy", "None", "False"],
+        ["g.b_float32_3.npy", "g.b_float32_3.npy", "True"],
+        ["g.w_float32_0.npy", "None", "False"],
+        ["g.w_float32_2.npy", "g.w_float32_2.npy", "True"],
+    ]
+    assert "no file of the same name" in caplog.text
+
+
+@pytest.mark.parametrize("naming", ["current", "id-first"])
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("keys", [[0, 1], ["1_x", "2_y", "3"], [0, "a"]], ids=str)
+def test_keys_like_indices_are_paired_by_key(tmp_path, keys, steps, naming):
+    with option_context(npy_names=naming):
+        for step in range(steps):
+            for side, order in (("l", keys), ("r", keys[::-1])):
+                values = {key: np.full(2, keys.index(key) + 10.0 * step) for key in order}
+                save(tmp_path / side / "d", values)
+    rows = rows_of(ts.migrator.compare_dict_dir(tmp_path / "l", tmp_path / "r"))
+    assert [row[2] for row in rows] == ["True"] * len(keys) * steps
+
+
 def test_keys_that_one_side_has_more_often_stay_with_their_names(tmp_path):
     left = folder_with(tmp_path / "l", **{f"d.a_float32_{k}": np.ones(2) * k for k in (0, 3, 6)})
     right = folder_with(tmp_path / "r", **{f"d.a_float32_{k}": np.ones(2) * k for k in (3, 6)})
@@ -236,6 +269,15 @@ def test_any_number_is_a_tolerance(tmp_path, tolerance):
         ({"name_map_list": ["ab"]}, TypeError, r"row 0 of name_map_list is 'ab'; expected"),
         ({"field_names": ["a"]}, OptionError, "field_names must be 6 headings"),
         ({"field_names": "abcdef"}, OptionError, "field_names must be 6 headings"),
+        ({"field_names": 3}, TypeError, "field_names must be 6 headings like .*, got 3"),
+        ({"title": 3}, TypeError, "title must be a text or None, got 3"),
+        ({"name_map_list": 3}, TypeError, "name_map_list must be a list of .* None, got 3"),
+        (
+            {"frame_names": 3, "field_names": list("abcdef")},
+            *(TypeError, "frame_names must be a tuple of names, got 3"),
+        ),
+        ({"output_file": 3}, TypeError, "output_file must be the path of a csv file or None, got"),
+        ({"output_file": "."}, OptionError, r"output_file '\.' is a folder; give the name of the"),
         ({"output_file": "no/such/x.csv"}, OptionError, "the folder 'no/such' does not exist"),
         (
             {"frame_names": ("msadapter", "torch"), "field_names": list("abcdefg")},
@@ -246,8 +288,9 @@ def test_any_number_is_a_tolerance(tmp_path, tolerance):
 )
 def test_wrong_arguments_are_named_before_the_work(tmp_path, capsys, arguments, error, match):
     folder = folder_with(tmp_path / "l", x_0=np.zeros(2))
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=match) as caught:
         ts.migrator.compare_npy_dir(folder, folder, **arguments)
+    assert isinstance(caught.value, TroubleshooterError)
     assert capsys.readouterr().out == ""
 
 

@@ -67,6 +67,72 @@ def test_all_stored_cases_are_there():
     assert (len(CASES), len(SHAPES)) == (12, 9)
 
 
+def named(*names: str) -> list[str]:
+    """``d.a 3`` as the file name of a tensor with the number 3."""
+    return [f"{name.replace(' ', '_float32_')}.npy" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("orig", "target", "paired"),
+    [
+        # Once on each side, in another order: after something else, or with a key more.
+        (["x 0", "d.a 1", "d.b 2"], ["d.b 0", "d.a 1"], {"d.a 1": "d.a 1", "d.b 2": "d.b 0"}),
+        (["d.a 0", "d.b 1"], ["d.b 0", "d.c 1", "d.a 2"], {"d.a 0": "d.a 2", "d.b 1": "d.b 0"}),
+        (["d.a 0", "d.b 1", "d.c 2"], ["d.a 0", "d.c 1"], {"d.a 0": "d.a 0", "d.c 2": "d.c 1"}),
+        (["d.0 5", "d.1 6"], ["d.1 0", "d.0 1"], {"d.0 5": "d.0 1", "d.1 6": "d.1 0"}),
+        # Of one step that both folders have, while each has another one too.
+        (
+            ["d.a 0", "d.b 1", "d.a 2", "d.b 3"],
+            ["d.b 2", "d.a 3", "d.b 4", "d.a 5"],
+            {"d.a 2": "d.a 3", "d.b 3": "d.b 2"},
+        ),
+        # Steps of other length, under the same numbers.
+        (
+            ["d.a 0", "d.b 1", "d.a 2", "d.b 3", "d.c 4"],
+            ["d.b 0", "d.a 1", "d.c 2", "d.b 3", "d.a 4"],
+            {"d.a 0": "d.a 1", "d.b 1": "d.b 0", "d.a 2": "d.a 4", "d.b 3": "d.b 3"}
+            | {"d.c 4": "d.c 2"},
+        ),
+        # Another dtype of the same key under the same number.
+        (["d.a 0"], ["d.a_float16_0"], {"d.a 0": "d.a_float16_0"}),
+        # Only later: another step, for all one can tell.
+        (["d.a 0", "d.b 1"], ["d.a 4", "d.b 5"], {}),
+        (["d.a 0", "d.b 1", "d.a 2", "d.b 3"], ["d.b 8", "d.a 9", "d.b 10", "d.a 11"], {}),
+        # Names with a dot, from no dictionary.
+        (["net.fc 0", "net.fc 5"], ["net.fc 5", "net.fc 7"], {"net.fc 5": "net.fc 5"}),
+        # Lists: an index is no key.
+        (["l.0 0", "l.1 1"], ["l.0 3", "l.1 4"], {}),
+        (["l.0 0", "l.2 1"], ["l.0 0", "l.1 1", "l.2 2"], {"l.0 0": "l.0 0"}),
+        (["l.0 0", "l.1 1", "l.0 2"], ["l.0 0", "l.0 1", "l.1 2"], {"l.0 0": "l.0 0"}),
+        (["l.0_s 0", "l.1_s 1"], ["l.0_s 2", "l.1_s 3"], {}),
+    ],
+)
+def test_of_what_equal_names_leave_keys_are_paired_where_that_is_safe(
+    tmp_path, orig, target, paired
+):
+    left = folder_with(tmp_path / "left", *named(*orig))
+    right = folder_with(tmp_path / "right", *named(*target))
+    for one, other, expected in (
+        (left, right, paired),
+        (right, left, {there: here for here, there in paired.items()}),
+    ):
+        pairs = ts.migrator.get_name_map_list_by_name(one, other)
+        assert {here: there for here, there in pairs if here and there} == dict(
+            zip(named(*expected), named(*expected.values()), strict=True)
+        )
+        assert sorted(here for here, _ in pairs if here) == sorted(os.listdir(one))
+        assert sorted(there for _, there in pairs if there) == sorted(os.listdir(other))
+
+
+@pytest.mark.parametrize("names", [("2_d_a", "5_d_a"), ("2_d_fc.w", "5_d_fc.w")])
+def test_a_dictionary_of_another_call_stays_alone_with_names_of_release_1_0_15(tmp_path, names):
+    left, right = (
+        folder_with(tmp_path / name, f"{name}.npy", f"{name.replace('d_', 'd_n')}.npy")
+        for name in names
+    )
+    assert all(None in pair for pair in ts.migrator.get_name_map_list_by_name(left, right))
+
+
 def test_equal_numbers_and_times_fall_back_on_names(tmp_path):
     # As in a copy that kept no times.
     names = ["0_x.10.npy", "0_x.10b.npy", "0_x.2.npy"]

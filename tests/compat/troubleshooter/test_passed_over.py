@@ -13,21 +13,26 @@ def _new_process(monkeypatch):
     monkeypatch.setattr(passed_over, "_said", set())
 
 
+NOTHING = "does nothing here, the script goes on; "
 CALLS = {
-    "tracking": (ts.tracking, "save() the tensors along the net"),
-    "proposal": (ts.proposal, "troubleshooter_nb.compare"),
-    "widget.precision_tracker": (ts.widget.precision_tracker, "the column dtype"),
+    "tracking": (ts.tracking, NOTHING, "save() the tensors along the net"),
+    "proposal": (
+        ts.proposal,
+        "does nothing here but print an error of its code and ",
+        "troubleshooter_nb.compare",
+    ),
+    "widget.precision_tracker": (ts.widget.precision_tracker, NOTHING, "the column dtype"),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_to_use_is_said_once(name, caplog):
-    call, instead = CALLS[name]
+    call, does, instead = CALLS[name]
     for _ in range(3):
         call("x", level=2)
     [record] = caplog.records
     assert record.levelname == "WARNING"
-    assert f"{name} does nothing here, the script goes on; " in record.getMessage()
+    assert f"{name} {does}" in record.getMessage()
     assert instead in record.getMessage()
 
 
@@ -37,6 +42,32 @@ def test_a_tracked_function_is_the_function_itself():
 
     # MindSpore compiles what it can read the source of.
     assert ts.tracking(level=3)(construct) is construct
+
+
+@pytest.mark.parametrize("decorator", [ts.tracking, ts.proposal])
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_decorator_may_stand_without_brackets(decorator, bare, caplog):
+    def third(x):
+        """Doc."""
+        return x / 3
+
+    def decorated(what):
+        return decorator(what) if bare else decorator()(what)
+
+    assert decorated(third)(9) == 3
+    assert decorated(third).__doc__ == "Doc."
+    assert decorated(type("Net", (), {"__call__": lambda self, x: x}))()(7) == 7
+    assert len(caplog.records) == 1
+    assert (decorated(third) is third) == (decorator is ts.tracking)
+
+
+def test_a_bare_proposal_guards(capsys):
+    @ts.proposal
+    def divide(by):
+        return 1 / by
+
+    assert divide(by=0) is None
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_an_error_in_a_tracked_block_passes():

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import troubleshooter_nb.compat.troubleshooter as ts
+from troubleshooter_nb import open_dump
 from troubleshooter_nb.compat.troubleshooter import saving
+from troubleshooter_nb.options import option_context
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +107,26 @@ def test_a_printed_gradient_stands_on_the_line_of_its_name(tmp_path, capsys):
     )
 
 
+@pytest.mark.mindspore
+def test_parameters_and_empty_tensors_of_mindspore_print_what_they_are(tmp_path, capsys):
+    import mindspore
+
+    ts.save("p", mindspore.Parameter(mindspore.Tensor([1.0, 2.0]), name="q"), output_mode="print")
+    ts.save("b", mindspore.Tensor(True), output_mode="print")
+    ts.save("e", mindspore.Tensor(np.empty((0, 3), np.float32)), output_mode="print")
+    ts.save("name tensor(x", mindspore.Tensor([1.0]), output_mode="print")
+    text = capsys.readouterr().out
+    assert text.startswith("_TS_SAVE_NAME:p [1. 2.]\n_TS_SAVE_NAME:b True\n_TS_SAVE_NAME:e\n")
+    (tmp_path / "screen.txt").write_text(text)
+    dump = open_dump(tmp_path / "screen.txt")
+    arrays = [dump.array(name) for name in dump.names]
+    assert [array.shape for array in arrays] == [(2,), (), (0, 3), (1,)]
+    assert arrays[0].tolist() == [1.0, 2.0]
+    assert arrays[1].item() is True
+    assert arrays[2].dtype == np.float32
+    assert dump.names[3] == "name tensor(x_float64_3"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
@@ -176,3 +198,40 @@ def test_a_compiled_network_saves_too(tmp_path, naming):
     )
     numbers = {name.removesuffix(".npy").rpartition("_")[2] for name in names(tmp_path / "out")}
     assert numbers == {*map(str, range(8))}
+
+
+@pytest.mark.parametrize(
+    ("release", "names"),
+    [
+        ("1.0.19", ["l.0_float64_1.npy", "l.1_float64_2.npy", "x_float64_0.npy"]),
+        *((f"1.0.{patch}", ["0_x.npy", "1_l.0.npy", "2_l.1.npy"]) for patch in (16, 18)),
+        *((f"1.0.{patch}", ["0_x.npy", "1_l_0.npy", "1_l_1.npy"]) for patch in (9, 15)),
+        ("1.0.20", None),
+    ],
+)
+def test_a_release_stands_for_the_names_it_gave(tmp_path, release, names):
+    program = (
+        "import os, numpy, troubleshooter_nb.compat.troubleshooter as ts; a = numpy.zeros(2)\n"
+        "ts.save('out/x', a); ts.save('out/l', [a, a]); print(*sorted(os.listdir('out')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"TNB_SAVE_NAMES": release},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    current = ["l.0_float64_1.npy", "l.1_float64_2.npy", "x_float64_0.npy"]
+    assert done.stdout.split() == (names or current)
+    if names:
+        assert done.stderr == ""
+        with option_context(npy_names=release):
+            ts.save(tmp_path / "again" / "x", np.zeros(2))
+        [file] = (tmp_path / "again").iterdir()
+        assert ("float64" in file.name) == (release == "1.0.19")
+    else:
+        assert done.stderr.startswith("<environment>:1: TroubleshooterWarning: TNB_SAVE_NAMES is")
+        assert ".py" not in done.stderr
+        with pytest.raises(ValueError, match="npy_names"), option_context(npy_names=release):
+            pass

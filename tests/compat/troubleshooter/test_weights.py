@@ -132,6 +132,104 @@ def test_what_mindspore_cannot_store_is_said(tmp_path, caplog):
     assert "e cannot be stored in this format: MindSpore keeps no empty tensors" in caplog.text
 
 
+def test_the_status_says_what_was_not_stored(tmp_path, caplog, capsys):
+    weights = {"a": np.ones(2, "f4"), "e": np.zeros((0, 3), "f4"), "c": np.ones(2, "c8")}
+    ts.migrator.convert_weight(
+        ms_file_save_path=tmp_path / "x.ckpt",
+        weight_map=({name: name for name in weights}, {}),
+        pt_param_dict=weights,
+    )
+    assert [row[2] for row in cells(capsys.readouterr().out)[2:]] == [
+        "Consistent",
+        "Not stored: MindSpore keeps no empty tensors ((0, 3))",
+        "Not stored: MindSpore cannot load complex64 from a checkpoint",
+    ]
+    assert open_dump(tmp_path / "x.ckpt").names == ["a"]
+    # What is there agrees: no warning that it differs.
+    assert "differs" not in caplog.text
+
+
+def test_a_yaml_may_drop_split_and_join(tmp_path, capsys):
+    (tmp_path / "map.yaml").write_text(
+        "weights:\n"
+        "- {from: [p, q], to: pq, transform: concat(0)}\n"
+        "- {from: n, to: null}\n"
+        "- {from: w, to: [a, b], transform: 'split(0, 1, 2)'}\n"
+        "- {from: v, to: v, transform: transpose}\n"
+    )
+    weights = {
+        **{"w": np.arange(3.0), "p": np.ones(2), "q": np.zeros(1), "n": np.float64(3)},
+        "v": np.arange(6.0).reshape(2, 3),
+    }
+    ts.migrator.convert_weight(tmp_path / "map.yaml", None, tmp_path / "x", pt_param_dict=weights)
+    both = "Name converted; Value converted"
+    assert cells(capsys.readouterr().out)[2:] == [
+        ["w", "a + b", both, "(3,)", "(1,) + (2,)"],
+        ["p + q", "pq", both, "(2,) + (1,)", "(3,)"],
+        ["n", "None", "Dropped", "()", "None"],
+        ["v", "v", "Value converted", "(2, 3)", "(3, 2)"],
+    ]
+    assert open_dump(tmp_path / "x.ckpt").names == ["a", "b", "pq", "v"]
+    del weights["q"], weights["n"]
+    with pytest.raises(WeightMapError, match=r"unwanted none, missing \['q', 'n'\]"):
+        ts.migrator.convert_weight(
+            tmp_path / "map.yaml", None, tmp_path / "x", pt_param_dict=weights
+        )
+
+
+@pytest.mark.torch
+def test_parts_of_a_weight_keep_their_names(tmp_path, caplog):
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(
+        nn.utils.weight_norm(nn.Linear(2, 2)),
+        nn.utils.parametrizations.weight_norm(nn.Conv1d(2, 2, 3)),
+        nn.utils.spectral_norm(nn.Linear(2, 2)),
+        nn.BatchNorm1d(2),
+    )
+    names, functions = ts.migrator.get_weight_map(net, tmp_path / "map.yaml")
+    assert list(names) == list(net.state_dict())
+    assert functions == {}
+    changed = {old: new for old, new in names.items() if old != new}
+    assert changed.keys() == {f"3.{n}" for n in ("weight", "bias", "running_mean", "running_var")}
+    assert "0.weight_g, 0.weight_v; MindSpore has the whole weight: call" in caplog.text
+    assert "remove_spectral_norm(layer) first" in caplog.text
+    torch.save(net.state_dict(), tmp_path / "net.pth")
+    ts.migrator.convert_weight(tmp_path / "map.yaml", tmp_path / "net.pth", tmp_path / "x", False)
+    assert open_dump(tmp_path / "x.ckpt").names == list(names.values())
+
+
+@pytest.mark.torch
+def test_nets_without_weights_or_shapes_and_a_folder_as_file(tmp_path, monkeypatch):
+    from torch import nn
+
+    monkeypatch.chdir(tmp_path)
+    assert ts.migrator.get_weight_map(nn.ReLU(), "map.json", "net", dict) == ({}, {})
+    assert json.loads((tmp_path / "map.json").read_text()) == [{}, {}]
+    with pytest.raises(ValueError, match="'weight' has no shape yet; call the network once"):
+        ts.migrator.get_weight_map(nn.LazyLinear(2))
+    with pytest.raises(FormatError, match=r"cannot write '\.': a folder has this name"):
+        ts.migrator.get_weight_map(nn.Linear(2, 2), ".")
+
+
+@pytest.mark.torch
+def test_a_net_is_saved_whole_or_not_at_all(tmp_path, monkeypatch):
+    from torch import nn
+
+    net = nn.utils.weight_norm(nn.Linear(2, 2))
+    files = ["torch_net_architecture.txt", "torch_net_map.json", "w.pth"]
+    ts.migrator.save_net_and_weight_params(net, tmp_path / "net", "w.pth")
+    assert sorted(path.name for path in (tmp_path / "net").iterdir()) == files
+    with pytest.raises(ValueError, match="no shape yet"):
+        ts.migrator.save_net_and_weight_params(nn.LazyLinear(2), tmp_path / "a" / "b")
+    (tmp_path / "c" / "torch_net_map.json").mkdir(parents=True)
+    with pytest.raises(FormatError, match="a folder has this name"):
+        ts.migrator.save_net_and_weight_params(net, tmp_path / "c")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "net"]
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["torch_net_map.json"]
+
+
 @pytest.mark.torch
 @pytest.mark.mindspore
 def test_weights_are_loaded_and_what_is_not_loaded_is_returned(tmp_path, caplog):

@@ -114,6 +114,35 @@ def test_losses_of_unequal_number_and_none_are_said(tmp_path, monkeypatch, caplo
     assert statistic(tmp_path)["RIGHT_MEAN"] == "Nan"
 
 
+@pytest.mark.parametrize(
+    ("logs_at", "files"),
+    [
+        (("npu/train.log", "gpu/train.log"), ("train.log.csv", "train.log_2.csv")),
+        (("npu/train.log", "gpu/Train.log"), ("train.log.csv", "Train.log_2.csv")),
+        (("npu/statistic", "gpu/statistic"), ("statistic_2.csv", "statistic_3.csv")),
+        (("statistic_2", "statistic"), ("statistic_2.csv", "statistic_3.csv")),
+    ],
+)
+def test_logs_of_one_name_keep_a_csv_each(tmp_path, monkeypatch, caplog, logs_at, files):
+    monkeypatch.chdir(tmp_path)
+    described = []
+    for number, log in enumerate(logs_at):
+        file = tmp_path / log
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"loss: {number}\n" * (number + 1))
+        described.append({"path": log, "loss_tag": "loss:", "label": log})
+    ts.widget.loss_compare(*described)
+    saved = tmp_path / "loss_compare"
+    assert [(saved / name).read_text() for name in files] == [
+        ",loss\n0,0.0\n",
+        ",loss\n0,1.0\n1,1.0\n",
+    ]
+    assert statistic(tmp_path)["RIGHT_MAX"] == "1.0"
+    assert {path.name for path in saved.glob("*.csv")} == {*files, "statistic.csv"}
+    if logs_at[0] == "npu/train.log" and logs_at[1] == "gpu/train.log":
+        assert "npu/train.log has 1 losses, gpu/train.log has 2" in caplog.text
+
+
 def test_logs_that_are_not_there_or_not_described_are_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     left, right = logs(tmp_path, "loss: 3\n", "loss: 3\n")
@@ -133,3 +162,7 @@ def test_what_was_not_loaded_is_returned_and_said(tmp_path, caplog):
     net = mindspore.nn.Dense(3, 2)
     assert ts.widget.load_ms_weight2net(net, file) == (["bias"], [])
     assert "not loaded, the network keeps its own values: bias" in caplog.text
+    values = {"weight": np.ones((2, 3), np.float32), "scale": np.ones(1, np.float32)}
+    assert ts.widget.load_ms_weight2net(net, save_dump(values, tmp_path / "y.ckpt"))[1] == ["scale"]
+    assert "not loaded, the network has no such parameter: scale" in caplog.text
+    assert "converted" not in caplog.text

@@ -10,12 +10,18 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.progress import reporter
-from troubleshooter_nb.compat.troubleshooter.given import File, MapParts, map_rows, opened
+from troubleshooter_nb.compat.troubleshooter.given import File, MapParts, map_rows
 from troubleshooter_nb.compat.troubleshooter.kernels import UNREADABLE, Figures, measure
 from troubleshooter_nb.compat.troubleshooter.log import user_attention, user_warning
 from troubleshooter_nb.compat.troubleshooter.npy_compare import check_tolerances, headings_wanted
 from troubleshooter_nb.compat.troubleshooter.table import text_table
-from troubleshooter_nb.compat.troubleshooter.weights import conversion_table, listed
+from troubleshooter_nb.compat.troubleshooter.weights import (
+    conversion_table,
+    listed,
+    opened_checkpoint,
+    plus,
+)
+from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import OptionError, PairingError, ReadError
 from troubleshooter_nb.formats import as_dump
@@ -101,9 +107,9 @@ def compare_ms_ckpt(
     sides = "original ckpt", "target ckpt"
     orig = _side(orig_ckpt_dict, orig_file_path, "orig_file_path")
     target = _side(target_ckpt_dict, target_file_path, "target_file_path")
-    of_torch = {row.targets[0]: row.sources[0] for row in rows or ()}
+    of_torch = {name: plus(row.sources) for row in rows or () for name in row.targets}
     return _compare(
-        _pairs(_entries(orig), _entries(target), {}, of_torch),
+        _pairs(_entries(orig), _entries(target), of_torch),
         sides,
         _Asked(compare_value, print_level, rtol, atol, equal_nan),
         _headings(sides, title, shape_field_names, value_field_names),
@@ -129,14 +135,15 @@ def compare_pth_and_ckpt(
     Parameters
     ----------
     weight_map_path : str or path-like
-        What ``get_weight_map`` saved.
+        What ``get_weight_map`` saved, or ``troubleshooter_nb.write_weight_map`` as yaml. Rows of
+        several names join them by ``+``; what the map drops has no partner.
     pt_file_path, ms_file_path : str or path-like
         Neither framework is needed. The MindSpore side is the reference. A weight whose shape
         the map changes (Conv1d) shows both shapes.
     compare_value, print_level, rtol, atol, equal_nan
         As in `compare_ms_ckpt`.
     print_conv_info : bool
-        Print the table of `convert_weight` first.
+        Print the table of `convert_weight` first; it says what the MindSpore side lacks.
     weight_map : (dict of names, dict of functions), optional
         In place of the file.
     **unknown
@@ -154,20 +161,23 @@ def compare_pth_and_ckpt(
     rows = map_rows(weight_map_path, weight_map)
     if rows is None:
         raise OptionError(Message("compat.needs_weight_map"))
-    orig = _entries(opened(pt_file_path, "pt_file_path"), weights_only=True)
-    mapped = _mapped(rows, orig, pt_file_path)
-    target = _entries(opened(ms_file_path, "ms_file_path"))
-    pairs = _pairs(orig, target, mapped)
+    orig = _entries(opened_checkpoint(pt_file_path, "pt_file_path"), weights_only=True)
+    rows = _mapped(rows, orig, pt_file_path)
+    target = _entries(opened_checkpoint(ms_file_path, "ms_file_path"))
+    pairs = _mapped_pairs(orig, target, rows)
     sides = "torch", "MindSpore"
     asked = _Asked(compare_value, print_level, rtol, atol, equal_nan)
     if print_conv_info:
         specs = {name: entry.spec for name, entry in orig.items() if entry.spec is not None}
-        shown = [replace(mapped[name], sources=(name,)) for name in specs]
-        print(conversion_table(shown, specs))
+        shown = [row for row in rows if all(name in specs for name in row.sources)]
+        print(conversion_table(shown, specs, _absent(rows, target)))
     _compare(pairs, sides, asked, _headings(sides, None, None, None))
     names = [pair.orig.name for pair in pairs if pair.orig is not None and pair.target is None]
     if alone := [name for name in names if name.endswith(_ONLY_IN_TORCH)]:
         user_attention(Message("compat.counts_no_batches", names=alone))
+    dropped = [name for row in rows if not row.targets for name in row.sources]
+    if others := [name for name in dropped if name not in alone]:
+        user_attention(Message("compat.drops", names=others))
 
 
 @dataclass(frozen=True)
@@ -225,6 +235,7 @@ class _Pair:
     target: _Entry | None
     transform: Transform = field(default_factory=Transform)
     label: str | None = None  # the name to show for the first, where it is not its own
+    before: str | None = None  # the shapes that the first had, where it is made of others
 
     @property
     def names(self) -> tuple[str | None, str | None]:
@@ -255,7 +266,8 @@ class _Pair:
         shapes, converted = self.shapes, self.converted
         equal = None if None in shapes else converted == shapes[1]
         # The old tool showed the converted shape as the one of torch.
-        shown = shapes[0] if converted == shapes[0] else f"{shapes[0]} -> {converted}"
+        before = self.before or str(shapes[0])
+        shown = shapes[0] if before == str(converted) else f"{before} -> {converted}"
         return [*self.names, equal, shown, shapes[1]]
 
     def value_row(self, asked: _Asked) -> list[object]:
@@ -288,7 +300,7 @@ def _side(given: Mapping[str, Any] | None, path: File | None, argument: str) -> 
         )
     if path is None:
         raise OptionError(Message("compat.missing", argument=argument))
-    return opened(path, argument)
+    return opened_checkpoint(path, argument)
 
 
 def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
@@ -300,18 +312,31 @@ def _entries(dump: Dump, *, weights_only: bool = False) -> _Entries:
     }
 
 
-def _mapped(rows: list[WeightRow], orig: _Entries, file: File) -> dict[str, WeightRow]:
-    """The rows by the names of the torch file; a wrapper's ``module.`` may be on either."""
-    mapped = {}
-    for row in rows:
-        name = row.sources[0]
+def _mapped(rows: list[WeightRow], orig: _Entries, file: File) -> list[WeightRow]:
+    """The rows with the names of the torch file, in its order.
+
+    A wrapper's ``module.`` may be on either.
+    """
+
+    def own(name: str) -> str:
         bare = name.removeprefix("module.")
-        mapped[name if name in orig or bare not in orig else bare] = row
-    unwanted, missing = sorted(orig.keys() - mapped.keys()), sorted(mapped.keys() - orig.keys())
+        return name if name in orig or bare not in orig else bare
+
+    mapped = [replace(row, sources=tuple(map(own, row.sources))) for row in rows]
+    known = {name for row in mapped for name in row.sources}
+    unwanted, missing = sorted(orig.keys() - known), sorted(known - orig.keys())
     if unwanted or missing:
         differing = {"unwanted": listed(unwanted), "missing": listed(missing)}
         raise PairingError(Message("compat.map_unfit_file", file=str(file), **differing))
-    return mapped
+    order = {name: place for place, name in enumerate(orig)}
+    return sorted(mapped, key=lambda row: order[row.sources[0]])
+
+
+def _absent(rows: Sequence[WeightRow], target: _Entries) -> dict[str, str]:
+    """The names that the MindSpore side lacks, and what the table of the conversion says."""
+    names = [name for row in rows for name in row.targets if name not in target]
+    said = Message("compat.not_in_checkpoint")
+    return {name: said for name in names if not name.endswith(_ONLY_IN_TORCH)}
 
 
 _Headings = tuple[str, list[str], list[str]]  # title of the values, then both rows of headings
@@ -365,20 +390,40 @@ def _value_rows(pairs: Sequence[_Pair], asked: _Asked) -> list[list[object]]:
     return rows
 
 
-def _pairs(
-    orig: _Entries,
-    target: _Entries,
-    rows: Mapping[str, WeightRow],
-    labels: Mapping[str, str] | None = None,
-) -> list[_Pair]:
-    """Each entry of the first file with its partner, then what only the second has."""
+def _pairs(orig: _Entries, target: _Entries, labels: Mapping[str, str | None]) -> list[_Pair]:
+    """Each entry of the first file with its namesake, then what only the second has."""
     left_over = dict(target)
-    pairs = []
-    for name, entry in orig.items():
-        row = rows.get(name) or WeightRow((name,), (name,))
-        partner = left_over.pop(row.targets[0], None)
-        pairs.append(_Pair(entry, partner, row.transform, (labels or {}).get(name)))
+    pairs = [
+        _Pair(entry, left_over.pop(name, None), label=labels.get(name))
+        for name, entry in orig.items()
+    ]
     return pairs + [_Pair(None, entry) for entry in left_over.values()]
+
+
+def _mapped_pairs(orig: _Entries, target: _Entries, rows: Sequence[WeightRow]) -> list[_Pair]:
+    """What the rows make of the first file with its partners, then what only the second has."""
+    left_over = dict(target)
+    pairs = [pair for row in rows for pair in _pairs_of_row(row, orig, left_over)]
+    return pairs + [_Pair(None, entry) for entry in left_over.values()]
+
+
+def _pairs_of_row(row: WeightRow, orig: _Entries, left_over: _Entries) -> list[_Pair]:
+    entries = [orig[name] for name in row.sources]
+    if not row.targets:
+        return [_Pair(entry, None) for entry in entries]
+    partners = [left_over.pop(name, None) for name in row.targets]
+    if row.transform.keeps_order:
+        return [_Pair(entries[0], partners[0], row.transform)]
+    name = plus(row.sources) or ""
+    sources = [entry.source for entry in entries if entry.source is not None]
+    if len(sources) < len(entries):
+        problem = next(entry.problem for entry in entries if entry.source is None)
+        return [_Pair(_Entry(name, None, problem), partner) for partner in partners]
+    before = plus([source.shape for source in sources])
+    return [
+        _Pair(_Entry(name, source, ""), partner, before=before)
+        for source, partner in zip(transformed(sources, row.transform), partners, strict=True)
+    ]
 
 
 def _warn(pairs: Sequence[_Pair], sides: tuple[str, str]) -> None:

@@ -16,6 +16,7 @@ from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.messages import Message
 
 _FOLDER = "loss_compare"
+_STATISTIC = "statistic.csv"
 _KEYS = ("path", "loss_tag", "label")
 _NUMBER = re.compile(r"(?i)[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)")
 _NOTHING = "Nan"  # the old tool's word for the figures of no losses
@@ -64,16 +65,20 @@ def loss_compare(
     Notes
     -----
     Written to ``loss_compare`` in the working directory: ``loss_compare.png``, ``error.png``,
-    ``<log>.csv`` of both, and ``statistic.csv``, whose ``MAX_REL_ERROR`` is relative to the left
-    loss with its sign, as in the old tool. Different: a loss that is nan keeps its place, where the
-    old tool left it out and compared all that followed with their neighbours; largest, smallest
-    and mean are of finite losses.
+    ``<log>.csv`` of both (``<log>_2.csv`` where that name is taken), and ``statistic.csv``, whose
+    ``MAX_REL_ERROR`` is relative to the left loss with its sign, as in the old tool. Different: a
+    loss that is nan keeps its place, where the old tool left it out and compared all that followed
+    with their neighbours; largest, smallest and mean are of finite losses.
     """
     left, right = _losses(left_file, "left_file"), _losses(right_file, "right_file")
     count = min(len(left.values), len(right.values))
     if len(left.values) != len(right.values):
         counts = {"left_count": len(left.values), "right_count": len(right.values)}
-        names = {"left": left.file.name, "right": right.file.name}
+        alike = left.file.name == right.file.name
+        names = {
+            "left": str(left.file) if alike else left.file.name,
+            "right": str(right.file) if alike else right.file.name,
+        }
         user_warning(Message("compat.losses_unequal", **names, **counts))
     with np.errstate(all="ignore"):
         errors = left.values[:count] - right.values[:count]
@@ -83,15 +88,17 @@ def loss_compare(
     curves = [(left.label, left.values), (right.label, right.values)]
     _draw(folder / "loss_compare.png", curves, "loss", title)
     _draw(folder / "error.png", [("error", errors)], "error", "")
+    taken = {_STATISTIC}
     for side in (left, right):
-        _write(folder / f"{side.file.name}.csv", ["", "loss"], enumerate(side.values.tolist()))
+        name = _free_name(side.file.name, taken)
+        _write(folder / name, ["", "loss"], enumerate(side.values.tolist()))
     statistic = {
         **_named("LEFT", left),
         **_named("RIGHT", right),
         "MAX_ABS_ERROR": _largest(np.abs(errors)),
         "MAX_REL_ERROR": _largest(relative),
     }
-    _write(folder / "statistic.csv", [*statistic], [[*statistic.values()]])
+    _write(folder / _STATISTIC, [*statistic], [[*statistic.values()]])
     user_attention(Message("compat.losses_saved", folder=folder))
 
 
@@ -112,6 +119,20 @@ def _losses(described: Mapping[str, str], argument: str) -> _Losses:
     if not values:
         user_warning(Message("compat.no_losses", file=file.name, tag=tag))
     return _Losses(file, label, np.array(values, float))
+
+
+def _free_name(log: str, taken: set[str]) -> str:
+    """Name of a log's csv, with a number where another file of this call has that name.
+
+    Case does not count: there are disks on which it does not.
+    """
+    name = next(
+        name
+        for name in (f"{log}.csv", *(f"{log}_{number}.csv" for number in range(2, len(taken) + 3)))
+        if name.casefold() not in taken
+    )
+    taken.add(name.casefold())
+    return name
 
 
 def _named(side: str, losses: _Losses) -> dict[str, object]:

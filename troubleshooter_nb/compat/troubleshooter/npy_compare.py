@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import PathLike
@@ -148,6 +148,8 @@ def compare_npy_dir(
     folders = existing_folder(orig_dir, "orig_dir"), existing_folder(target_dir, "target_dir")
     check_tolerances(rtol, atol)
     _check_switches(equal_nan=equal_nan, compare_shape=compare_shape)
+    if title is not None and not isinstance(title, str):
+        raise ArgumentTypeError(Message("compat.title", given=repr(title)))
     fields = _checked_fields(field_names, frame_names)
     _check_output(output_file)
     if name_map_list is None:
@@ -357,9 +359,15 @@ def _check_switches(**switches: object) -> None:
 
 
 def _checked_fields(wanted: Sequence[str] | None, frame_names: tuple[str, ...]) -> list[str]:
-    if wanted is not None and "msadapter" in frame_names:
+    if wanted is None:
+        return [*FIELDS]
+    if not isinstance(frame_names, Collection):
+        raise ArgumentTypeError(Message("compat.frame_names", given=repr(frame_names)))
+    if "msadapter" in frame_names:
         raise NotOfferedError(Message("compat.no_msadapter"))
-    fields = list(FIELDS if wanted is None else wanted)
+    if not isinstance(wanted, Iterable):
+        raise ArgumentTypeError(headings_wanted("field_names", FIELDS, wanted))
+    fields = list(wanted)
     if isinstance(wanted, str) or len(fields) != len(FIELDS):
         raise OptionError(headings_wanted("field_names", FIELDS, wanted))
     return fields
@@ -374,6 +382,10 @@ def headings_wanted(argument: str, usual: Sequence[str], given: object) -> str:
 def _check_output(file: str | PathLike[str] | None) -> None:
     if not file:
         return
+    if not isinstance(file, (str, bytes, os.PathLike)):
+        raise ArgumentTypeError(Message("compat.output_file", given=repr(file)))
+    if os.path.isdir(file):
+        raise OptionError(Message("compat.output_is_folder", file=os.fsdecode(file)))
     # "." for a bare file name, which the old tool refused because its folder is ''.
     folder = os.path.dirname(os.fspath(file)) or "."
     if not os.path.isdir(folder):
@@ -381,6 +393,8 @@ def _check_output(file: str | PathLike[str] | None) -> None:
 
 
 def _checked_pairs(pairs: NamePairs) -> NameMap:
+    if not isinstance(pairs, Iterable):
+        raise ArgumentTypeError(Message("compat.name_map_list", given=repr(pairs)))
     checked = []
     for number, pair in enumerate(pairs):
         if (

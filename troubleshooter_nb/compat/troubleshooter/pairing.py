@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby, zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -67,11 +69,13 @@ def get_name_map_list_by_name(orig_dir: Folder, target_dir: Folder) -> NameMap:
     Notes
     -----
     The number in a name is that of the saving, so that a dictionary saved in another order has
-    other names: the old tool left all of it alone. Here a key that both folders have equally often,
-    in names of one form, is paired first with first, second with second.
+    other names: the old tool left all of it alone. Here, of what equal names leave, a key is paired
+    with itself where both folders saved the dictionary under the same numbers, or once each and
+    not merely later. Integer keys look like the indices of a list, so they count only where both
+    sides have the same ones. All else stays alone: it may be of another step.
     """
     orig, target = _both(orig_dir, target_dir, front_end_number)
-    partners = {name: name for name in set(orig) & set(target)} | _same_keys(orig, target)
+    partners = _same_keys(orig, target) | {name: name for name in set(orig) & set(target)}
     taken = set(partners.values())
     pairs: NameMap = [(name, partners.get(name)) for name in orig]
     pairs += [(None, name) for name in target if name not in taken]
@@ -225,21 +229,104 @@ def existing_folder(folder: Folder, parameter: str) -> Path:
     return Path(folder)
 
 
+@dataclass(frozen=True)
+class _Saving:
+    """Files of one dictionary with consecutive numbers: one call of `save`, or several."""
+
+    first: int
+    stems: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + len(self.stems))
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """Where in the saving each key is."""
+        found: dict[str, list[int]] = {}
+        for place, stem in enumerate(self.stems):
+            found.setdefault(stem, []).append(place)
+        return found
+
+    @property
+    def is_one_call(self) -> bool:
+        return len(self.places) == len(self.stems)
+
+
 def _same_keys(orig: Sequence[str], target: Sequence[str]) -> dict[str, str]:
-    """Partners among the files of dictionaries; indices of lists are no keys."""
-    found: dict[tuple[str, bool], tuple[list[str], list[str]]] = {}
-    for side, names in enumerate((orig, target)):
-        for name in sorted(names, key=lambda name: parse_npy_name(name).number or 0):
-            parsed = parse_npy_name(name)
-            keys = (part.partition("_")[0] for part in parsed.stem.split(".")[1:])
-            if parsed.number is not None and not all(map(str.isdecimal, keys)):
-                found.setdefault((parsed.stem, parsed.dtype is None), ([], []))[side].append(name)
+    """Partners of other names among the files of dictionaries."""
+    common = set(orig) & set(target)
+    lefts, rights = _savings(orig), _savings(target)
+    partners: dict[str, str] = {}
+    for dictionary in lefts.keys() & rights.keys():
+        mine, theirs = lefts[dictionary], rights[dictionary]
+        by_numbers = {saving.numbers: saving for saving in theirs}
+        both = [(left, by_numbers.get(left.numbers)) for left in mine]
+        if len(mine) == len(theirs) == 1 and _otherwise_saved(mine[0], theirs[0]):
+            both = [(mine[0], theirs[0])]
+        for left, right in both:
+            if right is not None:
+                partners.update(_by_key(left, right, common))
+    return partners
+
+
+def _savings(names: Sequence[str]) -> dict[tuple[str, bool], list[_Saving]]:
+    """Each dictionary's savings, by what stands before the first dot and the form of the names."""
+    files: dict[tuple[str, bool], list[tuple[int, str, str]]] = {}
+    for name in names:
+        parsed = parse_npy_name(name)
+        dictionary, dot, _ = parsed.stem.partition(".")
+        if dot and parsed.number is not None:
+            entry = parsed.number, parsed.stem, name
+            files.setdefault((dictionary, parsed.dtype is None), []).append(entry)
     return {
-        left: right
-        for lefts, rights in found.values()
-        if len(lefts) == len(rights)
-        for left, right in zip(lefts, rights, strict=True)
+        dictionary: [saving for run in _runs(sorted(found)) for saving in _calls(run)]
+        for dictionary, found in files.items()
+        # Up to 1.0.15 one number served a whole call, and says nothing of the order in it.
+        if len({number for number, _, _ in found}) == len(found)
     }
+
+
+def _runs(files: Sequence[tuple[int, str, str]]) -> Iterator[_Saving]:
+    """Files cut where a number is missing."""
+    for _, run in groupby(enumerate(files), lambda item: item[1][0] - item[0]):
+        numbers, stems, names = zip(*(file for _, file in run), strict=True)
+        yield _Saving(numbers[0], stems, names)
+
+
+def _calls(run: _Saving) -> list[_Saving]:
+    """The calls in a run, where each of them saved all its keys; else the run as it is."""
+    count = len({*run.stems})
+    calls = [
+        _Saving(run.first + at, run.stems[at : at + count], run.names[at : at + count])
+        for at in range(0, len(run.stems), count)
+    ]
+    return calls if all({*call.stems} == {*run.stems} for call in calls) else [run]
+
+
+def _otherwise_saved(left: _Saving, right: _Saving) -> bool:
+    """Whether the same keys stand otherwise: all equally much later may be a later step."""
+    shared = left.places.keys() & right.places.keys()
+    moved = {right.places[stem][0] - left.places[stem][0] for stem in shared}
+    return left.is_one_call and right.is_one_call and len(moved) > 1
+
+
+def _by_key(left: _Saving, right: _Saving, common: Container[str]) -> Iterator[tuple[str, str]]:
+    same = left.is_one_call and left.places.keys() == right.places.keys()
+    for stem, lefts in left.places.items():
+        rights = right.places.get(stem, [])
+        if len(lefts) == len(rights) and (same or not _is_index(stem)):
+            for mine, theirs in zip(lefts, rights, strict=True):
+                names = left.names[mine], right.names[theirs]
+                # A name that both folders have is its own partner.
+                if not any(name in common for name in names):
+                    yield names
+
+
+def _is_index(stem: str) -> bool:
+    """Whether the file may be of a list, where a place in another list is no key."""
+    return all(part.partition("_")[0].isdecimal() for part in stem.split(".")[1:])
 
 
 def _both(orig: Folder, target: Folder, sort_key: SortKey) -> tuple[list[str], list[str]]:

@@ -16,10 +16,19 @@ __all__ = ["precision_tracker", "proposal", "tracking"]
 _said: set[str] = set()
 
 
-def _say_once(call: str, instead: str) -> None:
+def _say_once(call: str, said: str) -> None:
     if call not in _said:
         _said.add(call)
-        user_warning(Message("compat.passed_over", call=call, instead=instead))
+        user_warning(said)
+
+
+def _does_nothing(call: str, instead: str) -> str:
+    return Message("compat.passed_over", call=call, instead=instead)
+
+
+def _is_bare(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a decorator stands without brackets, so that it is called with what it decorates."""
+    return len(args) == 1 and not kwargs and (callable(args[0]) or hasattr(args[0], "__get__"))
 
 
 class tracking:
@@ -28,15 +37,19 @@ class tracking:
     Parameters
     ----------
     *args, **kwargs
-        Ignored.
+        Ignored; a function alone is what is decorated, and comes back.
 
     Warns
     -----
     Through logging, once in a process, with what to use.
     """
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        _say_once("tracking", Message("compat.instead_of_tracking"))
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """The tracking, or the function that it stands over without brackets."""
+        said = _does_nothing("tracking", Message("compat.instead_of_tracking"))
+        _say_once("tracking", said)
+        made = super().__new__(cls)
+        return made(args[0]) if _is_bare(args, kwargs) else made
 
     def __call__(self, func: Any) -> Any:
         """The function itself, which MindSpore may compile."""
@@ -56,16 +69,19 @@ class proposal:
     Parameters
     ----------
     *args, **kwargs
-        Ignored.
+        Ignored; a function alone is what is decorated.
 
     Warns
     -----
-    Through logging, once in a process, with what to use: the old tool's advice on errors of
-    MindSpore 1 is not here.
+    Through logging, once in a process, with what it does and what to use: the old tool's advice on
+    errors of MindSpore 1 is not here.
     """
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        _say_once("proposal", Message("compat.instead_of_proposal"))
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """The proposal, or the guarded function that it stands over without brackets."""
+        _say_once("proposal", Message("compat.proposal"))
+        made = super().__new__(cls)
+        return made(args[0]) if _is_bare(args, kwargs) else made
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """The function, which returns None where it raised."""
@@ -101,4 +117,5 @@ def precision_tracker(*args: object, **kwargs: object) -> None:
     -----
     Through logging, once in a process, with what to use.
     """
-    _say_once("widget.precision_tracker", Message("compat.instead_of_tracker"))
+    call = "widget.precision_tracker"
+    _say_once(call, _does_nothing(call, Message("compat.instead_of_tracker")))

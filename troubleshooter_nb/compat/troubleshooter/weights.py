@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pprint
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
+    FormatError,
     MissingFileError,
     OptionError,
     WeightMapError,
@@ -29,9 +31,9 @@ from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.mapping_file import peer_parts
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.frameworks import Adapter, adapter_of_network, require
-from troubleshooter_nb.messages import Message, ids_of
+from troubleshooter_nb.messages import Message, joined, told
 from troubleshooter_nb.naming import TRAINING_ROLES
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
+from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
 
 TITLE = "The list of conversion result"
 _FIELDS = (
@@ -86,6 +88,15 @@ def get_weight_map(
         If `pt_net` is no network of torch, or the prefix no text.
     WeightMapError
         If two names would become one.
+    ValueError
+        If a parameter of a lazy layer has no shape yet.
+    FormatError, OSError
+        If the file cannot be written.
+
+    Warns
+    -----
+    Through logging, about the parts of a weight norm and the like: the old map has one name on each
+    side, so that they keep theirs. `troubleshooter_nb.draft_weight_map` makes one weight of them.
 
     Notes
     -----
@@ -100,13 +111,9 @@ def get_weight_map(
     adapter = adapter_of_network(pt_net)
     if adapter is None or adapter is not require("torch"):
         raise ArgumentTypeError(Message("compat.torch_network", type=type(pt_net).__name__))
-    drafted = draft_weight_map(pt_net, "mindspore")
-    kept = {row.sources[0]: row for row in drafted}
-    rows = []
-    for name in filter(drafted.source.__contains__, pt_net.state_dict()):
-        row = kept.get(name)
-        rows.append(row if row is not None and row.targets else WeightRow((name,), (name,)))
-    weight_map = WeightMap(tuple(rows), drafted.source)
+    if weight_map_save_path is not None:
+        _refuse_folder(Path(weight_map_save_path))
+    weight_map = _map_of(adapter, pt_net)
     if weight_name_prefix:
         check_kind("weight_name_prefix", weight_name_prefix, str)
         weight_map = weight_map.rename(prefix=weight_name_prefix)
@@ -122,6 +129,31 @@ def get_weight_map(
         pprint.pprint(names)
         pprint.pprint(functions)
     return names, functions
+
+
+def _map_of(adapter: Adapter, net: Any) -> WeightMap:
+    """A row of one name on each side for every name in the state dict."""
+    if not any(layer.entries for layer in adapter.layers(net)):
+        return WeightMap((), {})
+    drafted = draft_weight_map(net, "mindspore")
+    kept = {row.sources[0]: row for row in drafted if row.targets}
+    parts: dict[tuple[str, str], list[str]] = {}  # form and remedy -> names
+    for stored in reparametrized(drafted.source).values():
+        parts.setdefault((stored.form, stored.cure.values["call"]), []).extend(stored.names)
+        for name in stored.names:
+            kept.pop(name, None)
+    for (form, call), names_of_parts in parts.items():
+        id = "norm_parts_keep_names" if form == "weight_norm" else "parts_keep_names"
+        user_warning(Message(f"compat.{id}", names=names_of_parts, call=call))
+    names = filter(drafted.source.__contains__, net.state_dict())
+    rows = [kept.get(name) or WeightRow((name,), (name,)) for name in names]
+    return WeightMap(tuple(rows), drafted.source)
+
+
+def _refuse_folder(path: Path) -> None:
+    """Raise where a file is to be written and a folder lies, before any work."""
+    if path.is_dir():
+        raise FormatError(Message("files.folder_of_this_name", file=str(path)))
 
 
 def convert_weight(
@@ -141,14 +173,15 @@ def convert_weight(
     Parameters
     ----------
     weight_map_path : str or path-like
-        What `get_weight_map` saved.
+        What `get_weight_map` saved, or ``troubleshooter_nb.write_weight_map`` as yaml.
     pt_file_path : str or path-like
         A state dict, or a whole pickled module (which is never executed), in any layout. Neither
         framework is needed.
     ms_file_save_path : str or path-like
         ``.ckpt`` is added where it is missing.
     print_conv_info : bool
-        Print the table.
+        Print the table. What the map drops is ``Dropped``, what MindSpore cannot store ``Not
+        stored`` with the reason; rows of several names join them by ``+``.
     pt_param_dict, pth_para_dict : mapping of str to tensor or array, optional
         In place of the file; the old tool's code took the first name, its documents the second.
     weight_map : (dict of names, dict of functions), optional
@@ -261,16 +294,42 @@ def save_net_and_weight_params(
     ------
     ValueError
         If `net` is no network.
+    FormatError, OSError
+        If a file cannot be written. No file is there then, nor after any other error.
     """
     adapter = adapter_of_network(net)
     if adapter is None:
         raise ArgumentError(Message("compat.network", type=type(net).__name__))
     folder = Path() if path is None else Path(path)
+    weights = folder / (weight_params_filename or _SAVED_AS[adapter.NAME])
+    with _folder_of_all(folder) as aside:
+        adapter.save_checkpoint(net, aside / weights.name)
+        # MindSpore adds a suffix where there is none.
+        files = {file: weights.with_name(file.name) for file in aside.iterdir()}
+        if adapter.NAME == "torch":
+            get_weight_map(net, aside / "torch_net_map.json")
+        shown = aside / f"{adapter.NAME}_net_architecture.txt"
+        shown.write_text(f"{net}\n", encoding="utf-8")
+        files |= {file: folder / file.name for file in aside.iterdir() if file not in files}
+        for target in files.values():
+            _refuse_folder(target)
+        for file, target in files.items():
+            os.replace(file, target)
+
+
+@contextlib.contextmanager
+def _folder_of_all(folder: Path) -> Iterator[Path]:
+    """A folder beside the final place of its files; after an error neither of them is left."""
+    missing = [made for made in (folder, *folder.parents) if not made.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    adapter.save_checkpoint(net, folder / (weight_params_filename or _SAVED_AS[adapter.NAME]))
-    if adapter.NAME == "torch":
-        get_weight_map(net, folder / "torch_net_map.json")
-    (folder / f"{adapter.NAME}_net_architecture.txt").write_text(f"{net}\n", encoding="utf-8")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder) as aside:
+            yield Path(aside)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for made in missing:
+                made.rmdir()
+        raise
 
 
 def _load(adapter: Adapter, net: Any, file: File) -> tuple[list[str], list[str]]:
@@ -292,9 +351,14 @@ def _weights(path: File | None, given: Mapping[str, Any] | None) -> Dump:
         return as_dump(dict(given), "pt_param_dict")
     if path is None:
         raise OptionError(Message("compat.no_weights"))
-    dump = opened(path, "pt_file_path")
+    dump = opened_checkpoint(path, "pt_file_path")
     kept = [role for role in set(dump.index["role"].values) if role not in TRAINING_ROLES]
     return dump.select(role=kept)
+
+
+def opened_checkpoint(file: File, argument: str) -> Dump:
+    """As `opened`; errors about the working directory have its name instead of none."""
+    return opened(file if Path(file).name else Path(file).resolve(), argument)
 
 
 def _rows(path: File | None, given: MapParts | None) -> list[WeightRow]:
@@ -320,31 +384,43 @@ def _convert(
     }
     weight_map = WeightMap(tuple(rows), specs, source_label=dump.label, target_label=path.name)
     proof = convert_weights(dump, path, weight_map, progress=False)
-    if not proof.passed:
+    # What has no partner is dropped or cannot be stored, which is said by itself.
+    compared = proof.result["verdict"].values != "missing"
+    if not proof.result["passed"].values[compared].all():
         user_warning(Message("compat.written_differs", verdict=proof.verdict))
+    not_stored: dict[str, str] = {}
     for note in proof.notes:
-        if "weight_maps.cannot_store" in ids_of(note):
+        if isinstance(note, Message) and note.id == "weight_maps.cannot_store":
             user_warning(note)
+            not_stored[note.values["name"]] = note.values["reason"]
     if print_table:
-        print(conversion_table(rows, specs))
+        reasons = {
+            name: Message("compat.not_stored", reason=why) for name, why in not_stored.items()
+        }
+        print(conversion_table(rows, specs, reasons))
     if print_path:
         user_attention(Message("compat.checkpoint_saved", path=path.absolute()))
 
 
-def conversion_table(rows: Sequence[WeightRow], specs: Mapping[str, Spec]) -> str:
-    """What becomes of every weight, as the old tool prints it."""
-    return text_table(TITLE, _FIELDS, [_row(row, specs) for row in rows])
+def conversion_table(
+    rows: Sequence[WeightRow], specs: Mapping[str, Spec], absent: Mapping[str, str]
+) -> str:
+    """What becomes of every weight, as the old tool prints it.
+
+    `absent` has the MindSpore names that the checkpoint lacks, and what to say of them.
+    """
+    return text_table(TITLE, _FIELDS, [_row(row, specs, absent) for row in rows])
 
 
 def _over_names_of(dump: Dump, rows: Sequence[WeightRow]) -> list[WeightRow]:
     """The rows in the order of the weights, if both name the same."""
-    known = {row.sources[0]: row for row in rows}
+    known = dict.fromkeys(name for row in rows for name in row.sources)
     unwanted = [name for name in dump.names if name not in known]
     missing = [name for name in known if name not in dump.names]
     if unwanted or missing:
         differing = {"unwanted": listed(unwanted), "missing": listed(missing)}
         raise WeightMapError(Message("compat.map_unfit", label=dump.label, **differing))
-    return [known[name] for name in dump.names]
+    return sorted(rows, key=lambda row: dump.position(row.sources[0]))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -352,20 +428,34 @@ def listed(names: Sequence[str]) -> str:
     return str([*names]) if names else Message("compat.none")
 
 
-def _row(row: WeightRow, specs: Mapping[str, Spec]) -> list[object]:
-    spec = specs[row.sources[0]]
-    shape = row.transform.specs([spec])[0].shape
-    return [row.sources[0], row.targets[0], _status(row), spec.shape, shape]
+def plus(parts: Sequence[object]) -> str | None:
+    """Names or shapes of one side of a row; None where it has none."""
+    return " + ".join(map(str, parts)) or None
 
 
-def _status(row: WeightRow) -> str:
-    """The old tool's words for what happened to a weight."""
-    source, target = row.sources[0].rpartition("."), row.targets[0].rpartition(".")
+def _row(row: WeightRow, specs: Mapping[str, Spec], absent: Mapping[str, str]) -> list[object]:
+    sources = [specs[name] for name in row.sources]
+    made = row.transform.specs(sources) if row.targets else []
+    names = plus(row.sources), plus(row.targets)
+    shapes = (plus([spec.shape for spec in side]) for side in (sources, made))
+    return [*names, _status(row, absent), *shapes]
+
+
+def _status(row: WeightRow, absent: Mapping[str, str]) -> str:
+    """The old tool's words for what happened to a weight, and ours for what did not."""
+    if not row.targets:
+        return told(Message("compat.dropped"))
+    if lacking := dict.fromkeys(absent[name] for name in row.targets if name in absent):
+        return told(joined(lacking))
     said = []
-    if source[0] != target[0]:
+    if len(row.sources) == len(row.targets) == 1:
+        source, target = row.sources[0].rpartition("."), row.targets[0].rpartition(".")
+        if source[0] != target[0]:
+            said.append("Name converted")
+        elif source[2] != target[2]:
+            said.append(f"{source[2]}->{target[2]}")
+    else:
         said.append("Name converted")
-    elif source[2] != target[2]:
-        said.append(f"{source[2]}->{target[2]}")
     if row.transform != Transform():
         said.append("Value converted")
     return "; ".join(said) or "Consistent"

@@ -214,9 +214,9 @@ def _value(entry: str, call: MsprobeCall | None, section: str, slot: str, leaf: 
         # What it is called is the type of what the json holds: a text for a dtype of torch.
         value = leaf.get("value")
         kind = f"<class '{type(value).__name__}'>"
-        shown = (value,) * len(_FIGURES)
+        figures = (value,) * len(_FIGURES)
         is_group = is_process_group(str(leaf.get("type", "")))
-        return Value(name, *where, kind, "[]", shown, is_process_group=is_group)
+        return Value(name, *where, kind, "[]", figures, is_process_group=is_group)
     file = leaf.get("data_name")
     file = file if isinstance(file, str) and file not in ("", "-1") else ""
     digest = leaf.get("md5")
