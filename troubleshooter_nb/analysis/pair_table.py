@@ -149,9 +149,9 @@ def _judge_recorded(
 def _unread(rows: Rows, row: int) -> Verdict | None:
     """That the values of a side should be there and are not; None where there never were any."""
     for name, side in zip(_SIDES, rows.sides, strict=True):
-        if side.column("status")[row] == "unreadable":
-            why = side.dump.columns["reason"][side.entries[row]]
-            return verdict("unreadable", f"unreadable_{name}", why)
+        entry, columns = side.entries[row], side.dump.columns
+        if entry >= 0 and columns["status"][entry] == "unreadable":
+            return verdict("unreadable", f"unreadable_{name}", columns["reason"][entry])
     return None
 
 
