@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 from troubleshooter_nb.messages import Message, told
@@ -70,6 +71,12 @@ class OptionError(TroubleshooterError, ValueError):
 
 class FrameworkMissingError(TroubleshooterError, ImportError):
     """torch or MindSpore is needed for this call and is not installed."""
+
+
+def check_extra(package: str, said: Message) -> None:
+    """Raise ExtraMissingError with a sentence where an optional package is not installed."""
+    if find_spec(package) is None:
+        raise ExtraMissingError(said)
 
 
 class ExtraMissingError(TroubleshooterError, ImportError):

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +17,7 @@ from troubleshooter_nb.capture.overflow_found import Overflow
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
-from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, ExtraMissingError, path_of
+from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
 from troubleshooter_nb.formats.series import Series
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming.characters import for_sheet, without_formula
@@ -99,8 +98,8 @@ def check_export(kind: type, path: str | PathLike[str]) -> Path:
         # Of a suffix that others have, the object is the reason.
         of = {"what": what, "known": suffixes, "kind": _article(kind)}
         raise ArgumentError(Message("pages.no_export_of", **of))
-    if suffix == ".xlsx" and find_spec("openpyxl") is None:
-        raise ExtraMissingError(Message("pages.no_openpyxl"))
+    if suffix == ".xlsx":
+        check_extra("openpyxl", Message("pages.no_openpyxl"))
     return path
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from troubleshooter_nb.cli import exit_codes, options
-from troubleshooter_nb.cli.grammar import Grammar, WrongWords
+from troubleshooter_nb.cli.grammar import Grammar, any_number
 from troubleshooter_nb.messages import Message
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def grammar() -> Grammar:
     options.add_mappings(words)
     words.switch("--no-values", meaning=Message("command.no_values"))
     meaning = Message("command.learning_rate")
-    words.option("--learning-rate", value="NUMBER", meaning=meaning, read=_rate)
+    words.option("--learning-rate", value="NUMBER", meaning=meaning, read=any_number)
     return words
 
 
@@ -72,10 +72,3 @@ def exit_code_of(found: CheckpointDiff) -> int:
     broken = (alone & ~found.table["expected"].values) | (structure == "shape")
     differs = broken.any() or (compared is not None and compared.exit_code == exit_codes.DIFFERS)
     return exit_codes.DIFFERS if differs else exit_codes.UNDECIDED
-
-
-def _rate(flag: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise WrongWords(Message("arguments.no_number", name=flag, value=repr(text))) from None

@@ -137,7 +137,7 @@ class Grammar:
         if unknown := self._unknown(words):
             return unknown
         flags = {flag: one for one in self._options for flag in one.flags}
-        given = [*_before_the_end(words)]
+        given = [*before_the_end(words)]
         for word, following in zip_longest(given, given[1:], fillvalue="-"):
             flag, is_joined, _ = word.partition("=")
             option = flags.get(flag)
@@ -154,7 +154,7 @@ class Grammar:
         """The first option that the verb does not have."""
         flags = [flag for one in self._options for flag in one.flags]
         short = {flag for flag in flags if not flag.startswith("--")}
-        for word in _before_the_end(words):
+        for word in before_the_end(words):
             flag = word.partition("=")[0]
             is_option = len(word) > 1 and word.startswith("-") and not _is_number(word)
             if is_option and flag not in flags and (word[:2] == "--" or word[:2] not in short):
@@ -197,12 +197,17 @@ def overview_lines(verbs: Mapping[str, Message]) -> list[str]:
     ]
 
 
-def number(flag: str, text: str) -> float:
-    """A tolerance or budget: 0 or larger; a budget may be infinite."""
+def any_number(flag: str, text: str) -> float:
+    """Whatever is a number."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
         raise WrongWords(Message("arguments.no_number", name=flag, value=repr(text))) from None
+
+
+def number(flag: str, text: str) -> float:
+    """A tolerance or budget: 0 or larger; a budget may be infinite."""
+    value = any_number(flag, text)
     is_budget = flag == "--budget"
     if not value >= 0 or (math.isinf(value) and not is_budget):
         told_of = {"value": repr(text)} if is_budget else {"name": flag, "value": repr(text)}
@@ -246,7 +251,7 @@ def _is_number(word: str) -> bool:
     return word.startswith("-")
 
 
-def _before_the_end(words: Sequence[str]) -> Sequence[str]:
+def before_the_end(words: Sequence[str]) -> Sequence[str]:
     """The words that may be options: those before ``--``."""
     return words[: words.index("--")] if "--" in words else words
 

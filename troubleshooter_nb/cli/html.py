@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +59,11 @@ def _shown(path: Path) -> Any:
 
 def _write_notebook(path: Path, page: Path) -> None:
     """An executed notebook as one page."""
-    from troubleshooter_nb.errors import ExtraMissingError, FormatError
+    from troubleshooter_nb.errors import FormatError, check_extra
     from troubleshooter_nb.formats.file_source import written_whole
     from troubleshooter_nb.messages import Foreign
 
-    if find_spec("nbconvert") is None:
-        raise ExtraMissingError(Message("command.no_nbconvert"))
+    check_extra("nbconvert", Message("command.no_nbconvert"))
     import nbconvert
     import nbformat
 

@@ -16,6 +16,7 @@ from troubleshooter_nb.cli.grammar import (
     NAME,
     Grammar,
     WrongWords,
+    before_the_end,
     no_verb,
     one_of,
     overview_lines,
@@ -138,8 +139,7 @@ def _run_documented(words: Sequence[str]) -> int:
 
 def _run_verb(verb: Verb, words: Sequence[str]) -> int:
     grammar = verb.grammar()
-    before_the_end = words[: words.index("--")] if "--" in words else words
-    if not {"-h", "--help"}.isdisjoint(before_the_end):
+    if not {"-h", "--help"}.isdisjoint(before_the_end(words)):
         say(grammar.help_lines())
         return exit_codes.PASSED
     return verb.run(grammar.parse(words))

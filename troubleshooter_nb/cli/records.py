@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from troubleshooter_nb.comparison import (
     with_histogram,
 )
 from troubleshooter_nb.dump import Dump, Entry, described, object_array
-from troubleshooter_nb.errors import ExtraMissingError, FormatError
+from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra
 from troubleshooter_nb.messages import Foreign, Message, message_of
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
 from troubleshooter_nb.metrics.summary import histogram_exponents
@@ -96,8 +95,7 @@ def _first_created(columns: Mapping[str, Sequence[Any]]) -> int:
 
 
 def _of_netcdf(path: Path) -> Comparison:
-    if find_spec("netCDF4") is None:
-        raise ExtraMissingError(Message("command.no_netcdf"))
+    check_extra("netCDF4", Message("command.no_netcdf"))
     try:
         with xr.open_dataset(path, engine="netcdf4") as opened:
             table = opened.load()

@@ -33,6 +33,13 @@ class LayerNames:
             self.rules[rule.parent][rule.left or ""] = rule
         self._longest = max((len((rule.left or "").split(".")) for rule in rules), default=0)
 
+    def renamed_inside(self, inside: str, path: str) -> tuple[str, tuple[NameRule, ...]] | None:
+        """The same of an operator that ran inside a module; None unless a rule names itself."""
+        new, rules = self.renamed(path)
+        if not rules or rules == (self.renamed(inside)[1] if inside else ()):
+            return None
+        return new, rules
+
     def renamed(self, path: str) -> tuple[str, tuple[NameRule, ...]]:
         """The path on the other side, and the rules that made it, outermost first."""
         parts = path.split(".")

@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from troubleshooter_nb.analysis.declared.claims import Claims, with_closest
-from troubleshooter_nb.analysis.declared.side import InnerCall, Side
+from troubleshooter_nb.analysis.declared.side import InnerCall, Place, Side
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_rules import ROOTS, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
@@ -122,19 +122,23 @@ def _pair_operators(
     # Several operators of one side may be one of the other: their calls take turns.
     wanted: dict[str, dict[int, tuple[InnerCall, tuple[NameRule, ...]]]] = defaultdict(dict)
     for path, calls in claims.source.calls_inside.items():
-        new, rules = layers.renamed(path)
-        inside = calls[0].inside
-        if not rules or rules == (layers.renamed(inside)[1] if inside else ()):
+        named = layers.renamed_inside(calls[0].inside, path)
+        if named is None:
             continue
+        new, rules = named
         used.update(rules)
         if new in claims.target.calls_inside:
             fitting.update(rules)
             wanted[new].update((call.rows[0], (call, rules)) for call in calls)
     for new, found in wanted.items():
-        sides = [found[row] for row in sorted(found)], claims.target.calls_inside[new]
-        for place in {call.place: None for call, _ in sides[0]}:
-            mine = [one for one in sides[0] if one[0].place == place]
-            theirs = [one for one in sides[1] if one.place == place]
+        here: dict[Place, list[tuple[InnerCall, tuple[NameRule, ...]]]] = defaultdict(list)
+        there: dict[Place, list[InnerCall]] = defaultdict(list)
+        for row in sorted(found):
+            here[found[row][0].place].append(found[row])
+        for other in claims.target.calls_inside[new]:
+            there[other.place].append(other)
+        for place, mine in here.items():
+            theirs = there[place]
             for (call, rules), other in zip(mine, theirs, strict=False):
                 _pair_call(claims, call, other, rules)
             if theirs and len(mine) != len(theirs):

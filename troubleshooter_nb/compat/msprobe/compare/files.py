@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import time
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from troubleshooter_nb.compat.msprobe.compare.tables import Table
-from troubleshooter_nb.errors import ExtraMissingError, WriteError
+from troubleshooter_nb.errors import WriteError, check_extra
+from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming.characters import for_sheet, without_formula
 
@@ -27,8 +28,7 @@ def check_xlsx() -> None:
     ExtraMissingError
         If openpyxl is not installed.
     """
-    if find_spec("openpyxl") is None:
-        raise ExtraMissingError(Message("pages.no_openpyxl"))
+    check_extra("openpyxl", Message("pages.no_openpyxl"))
 
 
 class Names:
@@ -83,29 +83,25 @@ def write_table(path: Path, table: Table) -> None:
     What only the golden dump has is a sheet of its own in an ``.xlsx``, and stands at the end of a
     ``.csv``.
     """
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        (_xlsx if path.suffix == ".xlsx" else _csv)(aside, table)
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with written_whole(path) as stream:
+        (_xlsx if path.suffix == ".xlsx" else _csv)(stream, table)
 
 
-def _csv(path: Path, table: Table) -> None:
-    with path.open("w", encoding="utf-8", newline="", errors="backslashreplace") as file:
-        writer = csv.writer(file)
-        writer.writerow(table.headings)
-        for row in [*table.rows, *table.golden_only]:
-            writer.writerow([_plain(row[name]) for name in table.headings])
+def _csv(stream: BinaryIO, table: Table) -> None:
+    text = io.TextIOWrapper(stream, "utf-8", newline="", errors="backslashreplace")
+    writer = csv.writer(text)
+    writer.writerow(table.headings)
+    for row in [*table.rows, *table.golden_only]:
+        writer.writerow([_plain(row[name]) for name in table.headings])
+    text.detach()  # flushes, and leaves the stream open
 
 
 def _plain(cell: Any) -> Any:
     return without_formula(cell) if isinstance(cell, str) else cell
 
 
-def _xlsx(path: Path, table: Table) -> None:
+def _xlsx(stream: BinaryIO, table: Table) -> None:
     from openpyxl import Workbook
-    from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import PatternFill
     from openpyxl.utils import get_column_letter
 
@@ -118,14 +114,9 @@ def _xlsx(path: Path, table: Table) -> None:
         one.append(table.headings)
         count = 1
         for row, color in zip(rows, colors, strict=True):
-            cells = []
-            for name in table.headings:
-                cell = WriteOnlyCell(one, _of_sheet(row[name]))
-                if isinstance(row[name], str):
-                    cell.data_type = "s"  # no text of a file is a formula
-                if color:
-                    cell.fill = fills[color]
-                cells.append(cell)
+            cells = [sheet_cell(one, row[name]) for name in table.headings]
+            for cell in cells if color else ():
+                cell.fill = fills[color]
             one.append(cells)
             count += 1
         one.auto_filter.ref = f"A1:{get_column_letter(len(table.headings))}{count}"
@@ -134,8 +125,15 @@ def _xlsx(path: Path, table: Table) -> None:
     if table.golden_only:
         title = told(Message("msprobe_compare.golden_only_sheet"))
         sheet(title, table.golden_only, [""] * len(table.golden_only))
-    book.save(path)
+    book.save(stream)
 
 
-def _of_sheet(cell: Any) -> Any:
-    return for_sheet(cell) if isinstance(cell, str) else cell
+def sheet_cell(sheet: Any, value: Any) -> Any:
+    """A cell of a sheet that is only written; no text is a formula."""
+    from openpyxl.cell import WriteOnlyCell
+
+    if not isinstance(value, str):
+        return WriteOnlyCell(sheet, value)
+    cell = WriteOnlyCell(sheet, for_sheet(value))
+    cell.data_type = "s"
+    return cell

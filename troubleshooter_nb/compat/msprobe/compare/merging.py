@@ -8,9 +8,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from troubleshooter_nb.compat.msprobe.compare.files import Names, check_xlsx
+from troubleshooter_nb.compat.msprobe.compare.files import Names, check_xlsx, sheet_cell
 from troubleshooter_nb.compat.msprobe.compare.tables import NAMES
 from troubleshooter_nb.errors import FormatError, PathNotFoundError
+from troubleshooter_nb.formats.file_source import written_whole
 from troubleshooter_nb.formats.missing_path import not_there
 from troubleshooter_nb.formats.yaml_text import loaded_once
 from troubleshooter_nb.messages import Foreign, Message
@@ -131,19 +132,17 @@ def _write(path: Path, sheets: dict[str, list[list[Any]]]) -> None:
     from openpyxl import Workbook
     from openpyxl.styles import Font
 
-    book = Workbook()
-    book.remove(book.worksheets[0])
+    book = Workbook(write_only=True)
     for title, rows in sheets.items():
         sheet = book.create_sheet(title[:_LONGEST_TITLE])
-        for number, row in enumerate(rows, 1):
-            for column, value in enumerate(row, 1):
-                cell = sheet.cell(number, column, _number(value))
-                if isinstance(value, str) and value.startswith("="):
-                    cell.data_type = "s"
-                if number == 1:
-                    cell.font = Font(bold=True)
         sheet.freeze_panes = "A2"
-    book.save(path)
+        head, *others = [[sheet_cell(sheet, _number(value)) for value in row] for row in rows]
+        for cell in head:
+            cell.font = Font(bold=True)
+        for cells in (head, *others):
+            sheet.append(cells)
+    with written_whole(path) as stream:
+        book.save(stream)
 
 
 def _number(value: Any) -> Any:

@@ -332,22 +332,24 @@ def _operators_by_layer(layers: LayerNames, target: Side, golden: Side) -> dict[
     there = _inner_calls(golden)
     order = {value.entry: place for place, value in enumerate(target.values)}
     # Several operators of one side may be one of the other: their calls take turns.
-    wanted: dict[str, list[dict[str, str]]] = defaultdict(list)
+    wanted: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     for path, calls in _inner_calls(target).items():
-        new, rules = layers.renamed(path)
-        inside = path.rpartition(".")[0]
-        if rules and rules != (layers.renamed(inside)[1] if inside else ()):
-            wanted[new] += [call for call in calls if call not in wanted[new]]
+        named = layers.renamed_inside(path.rpartition(".")[0], path)
+        if named is not None:
+            wanted[named[0]] |= calls
     found: dict[str, str] = {}
     for new, calls in wanted.items():
-        calls.sort(key=lambda call: min(order[entry] for entry in call.values()))
-        for mine, theirs in zip(calls, there.get(new, []), strict=False):
+        in_turn = sorted(calls.values(), key=lambda call: min(order[one] for one in call.values()))
+        for mine, theirs in zip(in_turn, there.get(new, {}).values(), strict=False):
             found |= {mine[event]: theirs[event] for event in mine.keys() & theirs.keys()}
     return found
 
 
-def _inner_calls(side: Side) -> dict[str, list[dict[str, str]]]:
-    """Calls by the path of the module they ran in and their own name: entries by direction."""
+def _inner_calls(side: Side) -> dict[str, dict[str, dict[str, str]]]:
+    """Calls by the path of the module they ran in and their own name: entries by direction.
+
+    The calls of a path by the name of their forward one.
+    """
     found: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
     for entry, call in {value.entry: value.call for value in side.values}.items():
         if call is None or call.is_module or call.event == "debug":
@@ -358,7 +360,7 @@ def _inner_calls(side: Side) -> dict[str, list[dict[str, str]]]:
         for name in dict.fromkeys(filter(None, (call.path, call.layer))):
             path = ".".join(filter(None, (inside, name)))
             found[path].setdefault(forward, {})[call.event] = entry
-    return {path: [*calls.values()] for path, calls in found.items()}
+    return found
 
 
 def _by_api(mapping: MappingFile | bool, golden: Side) -> _Wanted:
