@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from troubleshooter_nb.compat.msprobe.compare.metrics import UNKNOWN, UNMATCHED, ZERO
-from troubleshooter_nb.compat.msprobe.compare.verdicts import NO, YES, tensor_verdict
+from troubleshooter_nb.compat.msprobe.compare.verdicts import COSINE, NO, SMALL, YES, tensor_verdict
 
 Rule = Literal["1.0", "2.0"]
 Figure = float | str
@@ -39,4 +39,4 @@ def verdict(cosine: Figure, max_abs_error: Figure, rule: Rule = "2.0") -> str:
             return NAN
     if rule == "2.0" or isinstance(cosine, str) or isinstance(max_abs_error, str):
         return tensor_verdict(cosine, max_abs_error)
-    return NO if cosine < 0.99 and max_abs_error > 0.001 else YES
+    return NO if cosine < COSINE and max_abs_error > SMALL else YES

@@ -20,7 +20,7 @@ PASSING = (YES, PASS, "")
 FLAGGED = (NO, WARNING, DIFFERENT, "Unmatched", WARN, ERROR)
 
 # Where the numbers come from: msprobe 1.2.2, 8.3.3 and 26.2.0, spec of their tables.
-_COSINE, _LOW_COSINE, _SMALL, _LARGE = 0.99, 0.9, 0.001, 1.0
+COSINE, _LOW_COSINE, SMALL, _LARGE = 0.99, 0.9, 0.001, 1.0
 _RELATIVE = 0.5
 _GOOD_RATIO, _BAD_RATIO = 0.9, 0.1
 _GOOD_COSINE, _COSINE_DROP = 0.9, 0.1
@@ -86,7 +86,7 @@ def tensor_verdict(cosine: float | str, largest: float | str) -> str:
         return NO if not isinstance(largest, str) and largest > _LARGE else YES
     if isinstance(cosine, str) or isinstance(largest, str):
         return NONE
-    if (cosine < _COSINE and largest > _SMALL) or cosine < _LOW_COSINE or largest > _LARGE:
+    if (cosine < COSINE and largest > SMALL) or cosine < _LOW_COSINE or largest > _LARGE:
         return NO
     return YES
 
