@@ -15,7 +15,8 @@ import xarray as xr
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import comparison
-from troubleshooter_nb.comparison import RESULT_COLUMNS, concentrated_range
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.comparison import concentrated_range
 from troubleshooter_nb.dump import Dump, Entry
 from troubleshooter_nb.messages import told
 from troubleshooter_nb.naming import Site
@@ -110,12 +111,12 @@ def test_objects_are_frozen(cmp):
 
 def test_every_documented_column_is_in_the_result_with_its_dtype(cmp):
     kinds = {"str": "O", "tuple": "O", "int64": "i", "float64": "f", "bool": "b"}
-    for name, (dtype, unit, meaning, _) in RESULT_COLUMNS.items():
+    for name, column in RESULT_COLUMNS.items():
         variable = cmp.result[name]
         assert variable.dims == ("pair",), name
-        assert variable.dtype.kind == kinds[dtype], name
-        assert variable.attrs["description"] == meaning
-        assert variable.attrs.get("units", "") == unit
+        assert variable.dtype.kind == kinds[column.dtype], name
+        assert variable.attrs["description"] == column.meaning
+        assert variable.attrs.get("units", "") == column.unit
 
 
 def test_every_result_column_is_named_in_the_docstring_or_is_a_side_statistic():

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb import Dump, open_dump, save_dump
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
 from troubleshooter_nb.dump import (
-    DUMP_COLUMNS,
     ArrayInMemory,
     ArraySource,
     Entry,
@@ -35,6 +35,7 @@ from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.run_card import RunCard
 
+ALWAYS_KNOWN = ("call", "step", "rank")
 STORED = {"str": object, "tuple": object, "int64": np.int64, "float64": np.float64}
 
 
@@ -77,35 +78,33 @@ def documented(docstring):
 def test_the_documented_columns_are_the_columns():
     rows = documented(Dump.__doc__)
     assert list(rows) == list(DUMP_COLUMNS)
-    for name, (dtype, unit, _, unknown) in DUMP_COLUMNS.items():
-        assert rows[name][0] == dtype, name
-        if unknown in ("-1", "nan"):
-            assert f"{unknown} unknown" in rows[name][1], name
-        if unit in ("axes", "elements", "bytes") and name not in SUMMARY_FIGURES:
-            assert unit in rows[name][1], name
+    for name, column in DUMP_COLUMNS.items():
+        assert rows[name][0] == column.dtype, name
+        if str(column.unknown) in ("-1", "nan") and name not in ALWAYS_KNOWN:
+            assert f"{column.unknown} unknown" in rows[name][1], name
+        if column.unit in ("axes", "elements", "bytes") and name not in SUMMARY_FIGURES:
+            assert column.unit in rows[name][1], name
 
 
 def test_the_columns_of_real_data_are_the_documented_ones():
     dump = dump_of(entry("a", np.ones((2, 3), np.float16), order=4), entry("bad"))
     assert list(dump.index) == list(DUMP_COLUMNS)
     assert set(dump.index.dims) == {"entry"}
-    for name, (dtype, unit, meaning, _) in DUMP_COLUMNS.items():
+    for name, declared in DUMP_COLUMNS.items():
         column = dump.index[name]
-        assert column.dtype == STORED[dtype], name
-        assert column.attrs == {"description": meaning} | ({"units": unit} if unit else {})
+        assert column.dtype == STORED[declared.dtype], name
+        said = {"description": declared.meaning}
+        assert column.attrs == said | ({"units": declared.unit} if declared.unit else {})
     assert dump.index.attrs["schema"] == "troubleshooter_nb.dump/2"
 
 
 def test_what_is_unknown_has_the_documented_value():
     row = dump_of(entry("bad")).index.isel(entry=0)
-    for name, (dtype, _, _, unknown) in DUMP_COLUMNS.items():
+    for name, column in DUMP_COLUMNS.items():
         if name in ("name", "kind", "path", "status", "reason"):
             continue
-        value = row[name].item()
-        if dtype == "float64":
-            assert np.isnan(value)
-        else:
-            assert str(value) == unknown, name
+        expected = 0 if name in ALWAYS_KNOWN else column.unknown
+        np.testing.assert_equal(row[name].item(), expected, name)
     assert (row["status"].item(), row["reason"].item()) == ("unreadable", "broken")
 
 
@@ -545,10 +544,10 @@ def test_the_table_goes_to_netcdf_and_back(tmp_path, steps):
     table = steps.summarise().to_dataset()
     table.to_netcdf(tmp_path / "x.nc", engine="netcdf4")
     with xr.open_dataset(tmp_path / "x.nc", engine="netcdf4") as back:
-        for name, (dtype, *_) in DUMP_COLUMNS.items():
+        for name, column in DUMP_COLUMNS.items():
             kinds = {"str": "OUT", "tuple": "OUT", "int64": "i", "float64": "f"}
-            assert back[name].dtype.kind in kinds[dtype], name
-            if dtype in ("str", "tuple"):
+            assert back[name].dtype.kind in kinds[column.dtype], name
+            if column.dtype in ("str", "tuple"):
                 assert back[name].values.tolist() == table[name].values.tolist()
             else:
                 np.testing.assert_array_equal(back[name].values, table[name].values)

@@ -22,6 +22,7 @@ ROWS = [
     ["errors"],  # which all others raise
     ["collector", "history", "naming", "options", "shapes", "table", "tables"],
     ["metrics"],  # layer 1
+    ["columns"],  # whose meanings name the verdicts
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered
     ["dump"],

@@ -10,11 +10,12 @@ import pytest
 import xarray as xr
 
 from troubleshooter_nb import Dump, Pairing, compare, pair_dumps, save
+from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import option_context
-from troubleshooter_nb.pairing import PAIRING_COLUMNS, Match
+from troubleshooter_nb.pairing import Match
 
 STORED = {"str": object, "tuple": object, "int64": np.int64, "float64": np.float64, "bool": bool}
 
@@ -65,22 +66,21 @@ def documented():
 def test_the_documented_columns_are_the_columns(pairing):
     described = documented()
     assert list(described) == list(PAIRING_COLUMNS) == list(pairing.table)
-    for name, (dtype, unit, meaning, nothing) in PAIRING_COLUMNS.items():
+    for name, declared in PAIRING_COLUMNS.items():
         column = pairing.table[name]
-        assert described[name][0] == dtype
-        assert column.dtype == STORED[dtype], name
-        assert column.attrs == {"description": meaning} | ({"units": unit} if unit else {})
-        if nothing in ("-1", "nan"):
-            assert f"{nothing} " in described[name][1], name
+        assert described[name][0] == declared.dtype
+        assert column.dtype == STORED[declared.dtype], name
+        said = {"description": declared.meaning}
+        assert column.attrs == said | ({"units": declared.unit} if declared.unit else {})
+        if str(declared.unknown) in ("-1", "nan") and name not in ("step", "rank"):
+            assert f"{declared.unknown} " in described[name][1], name
     assert pairing.table.attrs["schema"] == "troubleshooter_nb.pairing/1"
 
 
 def test_an_entry_without_partner_has_the_documented_values(pairing):
     alone = pairing.table.isel(pair=rows(pairing).index(("c", "", "unmatched", False)))
     for name in ("right", "right_entry", "right_shape", "note", "confidence", "expected"):
-        dtype, _, _, nothing = PAIRING_COLUMNS[name]
-        value = alone[name].item()
-        assert np.isnan(value) if dtype == "float64" else str(value) == nothing, name
+        np.testing.assert_equal(alone[name].item(), PAIRING_COLUMNS[name].unknown, name)
 
 
 def test_counts_and_names_of_the_unmatched(pairing):

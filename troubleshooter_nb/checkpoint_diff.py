@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, STRUCTURE
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import TRAINING_ROLES
@@ -23,39 +24,7 @@ from troubleshooter_nb.shapes import with_shape_texts, with_shape_tuples
 
 SCHEMA = "troubleshooter_nb.checkpoint_diff/1"
 
-# What the headers alone say about a row; the worst first.
-STRUCTURE = (
-    *("left_only", "right_only", "unreadable", "shape"),
-    *("dtype", "guessed", "renamed", "same"),
-)
 _DIFFERING = STRUCTURE[:4]
-
-# name -> (dtype, unit, meaning)
-DIFF_COLUMNS = {
-    "left": ("str", "", "entry name on the left; empty where there is none"),
-    "right": ("str", "", "entry name on the right, the reference"),
-    "block": ("str", "", "part of the network: the path up to its first number"),
-    "role": ("str", "", "parameter, buffer, optimizer_state, ..."),
-    "step": ("int64", "", "training step"),
-    "rank": ("int64", "", "process of a distributed run"),
-    "left_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown"),
-    "right_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown"),
-    "left_dtype": ("str", "", "stored dtype"),
-    "right_dtype": ("str", "", "stored dtype"),
-    "size": ("int64", "elements", "of the right side, or of the only one"),
-    "structure": ("str", "", f"one of {', '.join(STRUCTURE)}"),
-    "expected": ("bool", "", "that it has no partner is expected"),
-    "rename": ("str", "", "what differs in the two names"),
-    "tied_to": ("str", "", "first name of the tensor that this one is, too"),
-    "pair": ("int64", "", "pair number in the comparison; -1 without values"),
-    "verdict": ("str", "", "of the comparison; empty without values"),
-    "passed": ("bool", "", "the verdict counts as passed"),
-    "relative_change": ("float64", "", "norm of left - right / norm of right"),
-    "rms_change": ("float64", "", "root mean square of left - right"),
-    "max_change": ("float64", "", "largest |left - right|"),
-    "squared_change": ("float64", "", "sum of (left - right)**2 over finite positions"),
-    "squared_norm": ("float64", "", "sum of right**2 over finite positions"),
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +35,7 @@ class CheckpointDiff:
     ----------
     table : xarray.Dataset, dimension ``row``
         One row per pair or entry without partner, in the order of the comparison, with the
-        variables of `troubleshooter_nb.checkpoint_diff.DIFF_COLUMNS`::
+        variables of `troubleshooter_nb.columns.checkpoints.DIFF_COLUMNS`::
 
             left, right              str      entry names; the right side is the reference
             block, role              str      part of the network, what the tensor is
@@ -183,18 +152,7 @@ class CheckpointDiff:
         # What an optimizer moves; statistics and its own states have other units.
         moved = sums.index.get_level_values("role") == "parameter"
         sums["rms_per_learning_rate"] = sums["rms_change"].where(moved) / self.learning_rate
-        columns = [
-            "block",
-            "role",
-            "tensors",
-            "elements",
-            "changed",
-            "failed",
-            "untouched",
-            "other",
-        ]
-        columns += ["relative_change", "rms_change", "rms_per_learning_rate"]
-        return sums.reset_index()[columns]
+        return sums.reset_index()[[*BLOCK_COLUMNS]]
 
     def renames(self) -> dict[str, int]:
         """What differs in the names of pairs, and how often: ``{"gamma -> weight": 9}``."""

@@ -12,15 +12,15 @@ import pandas as pd
 import xarray as xr
 from xarray.indexes import PandasIndex
 
+from troubleshooter_nb.columns.column import attributes
+from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate
-from troubleshooter_nb.metrics.pairwise import HISTOGRAM, PAIR_FIGURES
-from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
-from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance, is_open
-from troubleshooter_nb.naming import ROLES
+from troubleshooter_nb.metrics.pairwise import HISTOGRAM
+from troubleshooter_nb.metrics.verdict import Tolerance, is_open
 from troubleshooter_nb.naming.closeness import close_names
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
@@ -37,57 +37,7 @@ from troubleshooter_nb.table import Table, finished, taken
 SCHEMA = "troubleshooter_nb.comparison/1"
 
 _SIDES = ("left", "right")
-_HISTOGRAM = {
-    "description": "elements with 2**e <= |left - right| < 2**(e + 1)",
-    "units": "elements",
-}
 _STATISTICS = ("min", "max", "mean", "l2", "zero_count")
-# name -> (dtype, unit, meaning, value where nothing was measured)
-RESULT_COLUMNS = {
-    "left": ("str", "", "entry name on the left", ""),
-    "right": ("str", "", "entry name on the right, the reference", ""),
-    "left_display": ("str", "", "short name shown: the path where it is unique", ""),
-    "right_display": ("str", "", "short name shown: the path where it is unique", ""),
-    "left_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown", "None"),
-    "right_shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown", "None"),
-    "left_dtype": ("str", "", "stored dtype", ""),
-    "right_dtype": ("str", "", "stored dtype", ""),
-    "left_digest": ("str", "", "recorded checksum with its kind in front, such as crc32:", ""),
-    "right_digest": ("str", "", "recorded checksum with its kind in front, such as crc32:", ""),
-    "step": ("int64", "", "training step", "0"),
-    "rank": ("int64", "", "process of a distributed run", "0"),
-    "role": ("str", "", f"one of {', '.join(ROLES)}, or empty", ""),
-    "direction": ("str", "", "forward, backward or empty", ""),
-    "order": ("int64", "", "pair number: position in execution order, from 0", "-1"),
-    "order_known": ("bool", "", "a side has a saving order; else names decide", "False"),
-    "walked_backward": ("bool", "", "listed from the loss backwards", "False"),
-    "verdict": ("str", "", f"one of {', '.join(TRUTH_TABLE)}", ""),
-    "passed": ("bool", "", "the verdict counts as passed", "False"),
-    "reason": ("str", "", "the verdict in a sentence", ""),
-    "reason_id": ("str", "", "id of that sentence", ""),
-    "detail": ("str", "", "what fills its gap, such as a format or an error text", ""),
-    "origin": ("str", "", "created, carried, or empty where nothing differs", ""),
-    "origin_basis": ("str", "", "what source_error is of, see analysis.origin", ""),
-    "origin_order": ("int64", "", "place among the rows that created a difference", "-1"),
-    "source_error": (
-        "float64",
-        "",
-        "largest relative L2 error of what the row was computed from",
-        "nan",
-    ),
-    "growth": (
-        "float64",
-        "",
-        "relative L2 error over source_error, or over what rounding leaves if that is more",
-        "nan",
-    ),
-    **PAIR_FIGURES,
-    **{
-        f"{side}_{name}": (dtype, unit, f"{meaning}, {side} side", empty)
-        for side in _SIDES
-        for name, (dtype, unit, meaning, empty) in SUMMARY_FIGURES.items()
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -143,7 +93,7 @@ class Comparison:
     ----------
     result : xarray.Dataset, dimension ``pair``
         One row per pair in execution order, with the variables of
-        `troubleshooter_nb.comparison.RESULT_COLUMNS`. The right side is the reference; figures
+        `troubleshooter_nb.columns.pairs.RESULT_COLUMNS`. The right side is the reference; figures
         are over positions finite on both sides::
 
             left, right                 str      entry names; empty where there is none
@@ -694,5 +644,6 @@ def with_histogram(
     """A `Comparison.result` of its variables and the histogram of |error| with its coordinate."""
     index = PandasIndex(pd.Index(exponents), "exponent")
     coordinates = xr.Coordinates(index.create_variables(), indexes={"exponent": index})
-    histogram = finished(("pair", "exponent"), counts, _HISTOGRAM)
+    about = attributes(MADE_OF_PAIRS[HISTOGRAM])
+    histogram = finished(("pair", "exponent"), counts, about)
     return xr.Dataset({**variables, HISTOGRAM: histogram}, coords=coordinates, attrs=attrs)

@@ -18,6 +18,8 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.collector import uncollected
+from troubleshooter_nb.columns.column import described
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
     ArgumentError,
@@ -28,54 +30,23 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, of_one_class
-from troubleshooter_nb.metrics.floats import arithmetic_of, computable, largest_finite
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
-from troubleshooter_nb.naming import ROLES, Site, parse_npy_name, site_of_npy_stem
+from troubleshooter_nb.naming import Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import Shape, are_shape, is_shape, with_shape_texts, with_shape_tuples
-from troubleshooter_nb.table import Table, finished, table_of, taken
+from troubleshooter_nb.table import Table, table_of, taken
 
 # Since 2 there may be a variable FINGERPRINT; what was stored as 1 is read as ever.
 SCHEMA = "troubleshooter_nb.dump/2"
 FINGERPRINT = "fingerprint"  # not a column: its rows are 17 numbers
 _NUMBER = "fingerprint_number"  # its second dimension
 
-# name -> (dtype, unit, meaning, value where unknown)
-DUMP_COLUMNS = {
-    "name": ("str", "", "entry name, unique within step and rank", ""),
-    "kind": ("str", "", "level of the record: file, module, api, kernel", ""),
-    "path": ("str", "", "place in the network, dotted", ""),
-    "call": ("int64", "", "repeated visit of the same place, from 0", "0"),
-    "direction": ("str", "", "forward, backward or empty", ""),
-    "role": ("str", "", f"one of {', '.join(ROLES)}, or empty", ""),
-    "slot": ("str", "", "argument position or key", ""),
-    "step": ("int64", "", "training step", "0"),
-    "rank": ("int64", "", "process of a distributed run", "0"),
-    "dtype": ("str", "", "stored dtype", ""),
-    "shape": ("tuple", "", "lengths of the axes; () for a scalar, None unknown", "None"),
-    "ndim": ("int64", "axes", "number of axes", "-1"),
-    "size": ("int64", "elements", "number of elements", "-1"),
-    "size_bytes": ("int64", "bytes", "stored size of the values", "-1"),
-    "order": ("int64", "", "position in the order of saving, from 0", "-1"),
-    "producer": ("str", "", "entry that made this value, where known", ""),
-    "status": ("str", "", "ok or unreadable", ""),
-    "reason": ("str", "", "why an entry is unreadable", ""),
-    "value": ("str", "", "what is no tensor, as JSON: a number, text or null", ""),
-    "layer": ("str", "", "class of the module or operator, such as Linear", ""),
-    "parent": ("str", "", "the call this one ran in, as the dump names it", ""),
-    "stack": ("str", "", "where the call stands in the user's code, innermost first", ""),
-    "digest": ("str", "", "checksum other than CRC-32, such as xor:825dd06181f574df", ""),
-    **{
-        name: (dtype, unit, meaning, "nan" if dtype == "float64" else "-1")
-        for name, (dtype, unit, meaning, _) in SUMMARY_FIGURES.items()
-    },
-    "crc32": ("int64", "", "CRC-32 of the stored bytes in C order", "-1"),
-}
 _OF_SITE = ("kind", "path", "call", "direction", "role", "slot")
 _OF_ENTRY = (
     *("name", "step", "rank", "order", "producer", "reason"),
@@ -83,14 +54,6 @@ _OF_ENTRY = (
 )
 _OF_ARRAY = ("dtype", "shape", "ndim", "size", "size_bytes")
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
-_KINDS: Mapping[str, Any] = {
-    "str": object,
-    "tuple": object,
-    "int64": np.int64,
-    "float64": np.float64,
-}
-_UNKNOWN_OF = {"str": "", "tuple": None, "int64": -1, "float64": np.nan}
-_UNKNOWN = {name: _UNKNOWN_OF[column[0]] for name, column in DUMP_COLUMNS.items()}
 
 
 @runtime_checkable
@@ -298,7 +261,7 @@ class Dump:
     Attributes
     ----------
     index : xarray.Dataset, dimension ``entry``
-        One row per entry with the variables of `troubleshooter_nb.dump.DUMP_COLUMNS`::
+        One row per entry with the variables of `troubleshooter_nb.columns.entries.DUMP_COLUMNS`::
 
             name        str       entry name, unique within step and rank
             kind        str       level of the record: file, module, api, kernel
@@ -641,18 +604,8 @@ class Dump:
             "format": self.format,
             "notes": self.notes,
             "card": self.card.to_dict(),
-            "limits": self._limits(),
             **get_options(),
         }
-
-    def _limits(self) -> np.ndarray:
-        """Largest finite value of each entry's dtype; inf for exact ones and without a tensor."""
-        known: dict[np.dtype | None, float] = {None: np.inf}
-        for source in self.sources:
-            if source is not None and source.dtype not in known:
-                exact = arithmetic_of(source.dtype) == "integer"
-                known[source.dtype] = np.inf if exact else largest_finite(source.dtype)
-        return np.array([known[s.dtype if s is not None else None] for s in self.sources], float)
 
     def _found(self, name: object) -> np.ndarray:
         """Rows an entry name, else the stem of one, else a path means; see `array`."""
@@ -722,7 +675,7 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
     found["status"] = ["ok" if _is_readable(e) else "unreadable" for e in entries]
     columns = {name: _column(name, values) for name, values in found.items()}
     for name in _STATISTICS:
-        columns[name] = np.full(len(entries), _UNKNOWN[name], _KINDS[DUMP_COLUMNS[name][0]])
+        columns[name] = DUMP_COLUMNS[name].blank(len(entries))
     for row, statistics in enumerate(of_entry["statistics"]):
         for name, value in statistics.items() if statistics else ():
             columns[name][row] = value
@@ -774,29 +727,9 @@ def _by_field(names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> dict[str
     return dict(zip(names, columns or [()] * len(names), strict=True))
 
 
-def described(
-    dimension: str, meanings: Mapping[str, tuple[str, ...]], columns: Mapping[str, np.ndarray]
-) -> dict[str, xr.Variable]:
-    """The columns of a table as variables that say what they mean.
-
-    Parameters
-    ----------
-    dimension : str
-    meanings : mapping of str to (dtype, unit, meaning, ...)
-        In the order of the variables.
-    columns : mapping of str to ndarray, shape (n,)
-    """
-    variables = {}
-    for name, (_, unit, meaning, *_) in meanings.items():
-        attrs = {"description": meaning} | ({"units": unit} if unit else {})
-        variables[name] = finished((dimension,), columns[name], attrs)
-    return variables
-
-
 def _column(name: str, values: Sequence[Any]) -> np.ndarray:
-    if _KINDS[DUMP_COLUMNS[name][0]] is object:
-        return object_array(values)
-    return np.array(values, _KINDS[DUMP_COLUMNS[name][0]])
+    dtype = DUMP_COLUMNS[name].numpy_dtype
+    return object_array(values) if dtype is object else np.array(values, dtype)
 
 
 def _is_readable(entry: Entry) -> bool:

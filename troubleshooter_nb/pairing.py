@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from troubleshooter_nb.dump import Dump, described, object_array
+from troubleshooter_nb.columns.column import described
+from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
+from troubleshooter_nb.dump import Dump, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
 from troubleshooter_nb.messages import Message, joined, of_one_class
 from troubleshooter_nb.naming.closeness import (
@@ -31,28 +33,6 @@ SCHEMA = "troubleshooter_nb.pairing/1"
 EXPECTED = "pairings.expected"
 Side = Literal["left", "right"]
 _SIDES: tuple[Side, Side] = ("left", "right")
-
-# name -> (dtype, unit, meaning, value where it does not apply)
-PAIRING_COLUMNS = {
-    "left": ("str", "", "entry name on the left", ""),
-    "right": ("str", "", "entry name on the right", ""),
-    "left_entry": ("int64", "", "row in the left dump", "-1"),
-    "right_entry": ("int64", "", "row in the right dump", "-1"),
-    "left_shape": ("tuple", "", "shape on the left; () for a scalar, None unknown", "None"),
-    "right_shape": ("tuple", "", "shape on the right; () for a scalar, None unknown", "None"),
-    "step": ("int64", "", "training step", "0"),
-    "rank": ("int64", "", "process of a distributed run", "0"),
-    "method": (
-        "str",
-        "",
-        "how they were found, see `pair_dumps`; or unmatched",
-        "",
-    ),
-    "confidence": ("float64", "", "0 to 1; 1 is certain", "nan"),
-    "note": ("str", "", "what to know about this pair", ""),
-    "candidates": ("str", "", "closest partners of an unmatched entry, and why not", ""),
-    "expected": ("bool", "", "a missing partner was declared expected", "False"),
-}
 
 
 class Match(NamedTuple):
@@ -75,7 +55,7 @@ class Pairing:
     ----------
     table : xarray.Dataset, dimension ``pair``
         One row per matched pair or unmatched entry, with the variables of
-        `troubleshooter_nb.pairing.PAIRING_COLUMNS`::
+        `troubleshooter_nb.columns.pairings.PAIRING_COLUMNS`::
 
             left, right              str      entry names; empty where there is no partner
             left_entry, right_entry  int64    rows in the two dumps; -1 where there is no partner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -15,6 +15,16 @@ import pandas as pd
 from troubleshooter_nb.analysis.series import SeriesComparison
 from troubleshooter_nb.capture.overflow_found import Overflow
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
+from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
+from troubleshooter_nb.columns.column import Column, in_view, shown_columns
+from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
+from troubleshooter_nb.columns.facts import FACT_COLUMNS
+from troubleshooter_nb.columns.overflows import OVERFLOW_COLUMNS
+from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.columns.series import SERIES_COLUMNS
+from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
@@ -23,9 +33,12 @@ from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.naming.characters import for_sheet, without_formula
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.render.cells import FORMATS, cell_text
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, cause_title
 from troubleshooter_nb.render.html import page
+from troubleshooter_nb.render.rows import Entries
 from troubleshooter_nb.run_card import RunCard
+from troubleshooter_nb.table import table_of
 from troubleshooter_nb.weight_map import WeightMap
 
 _Tabular = (
@@ -51,8 +64,9 @@ def export(obj: Reportable, path: str | PathLike[str]) -> Path:
     obj : Dump, Pairing, WeightMap, Comparison, CheckpointDiff, TensorDiff, RunCard, ...
         Also a SeriesComparison, a Series, an Overflow, or an Explanation.
     path : str or path-like
-        ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.md``
-        ``.xlsx`` the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``). Of a
+        ``.html`` one self-contained page; ``.txt`` the text repr; ``.csv`` ``.json`` ``.xlsx``
+        the table of `to_dataframe` (``.xlsx`` needs the extra ``excel``), with all columns by
+        their names; ``.md`` the columns that a person reads, under their titles. Of a
         Comparison ``.json`` is an object with ``verdict, passed, left, right, rtol, atol,
         equal_nan, first_divergence, notes, observed, checks, findings, pairs``, ``.md`` begins
         with `Comparison.explain`, and ``.xlsx`` has the sheets ``pairs``, ``findings`` and
@@ -163,9 +177,9 @@ def _markdown(obj: Reportable, path: Path) -> None:
         lines = _as_code(str(obj).splitlines())
     elif isinstance(obj, Comparison):
         lines = [*_as_code([obj.verdict, *str(obj.explain()).splitlines()]), ""]
-        lines += _markdown_table(_table(obj))
+        lines += _markdown_table(obj)
     else:
-        lines = _markdown_table(_table(obj))
+        lines = _markdown_table(obj)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -174,29 +188,98 @@ def _as_code(said: Sequence[str]) -> list[str]:
     return [f"    {_one_line(line)}" for line in said]
 
 
-def _markdown_table(table: pd.DataFrame) -> list[str]:
-    lines = ["| " + " | ".join(map(str, table.columns)) + " |", "|---" * len(table.columns) + "|"]
-    for row in table.itertuples(index=False):
-        cells = (_markdown_cell(value) for value in row)
-        lines.append("| " + " | ".join(cells) + " |")
+def _markdown_table(obj: _Tabular) -> list[str]:
+    """The table as a person reads it: titles, and figures in the formats of their columns."""
+    language = str(get_options()["language"])
+    columns, rows = _as_read(obj)
+    titles = [column.titled(language) for column in columns]
+    sides = ["---" if column.is_left else "---:" for column in columns]
+    lines = [_markdown_row(titles), _markdown_row(sides)]
+    for row in rows:
+        lines.append(_markdown_row(cell_text(one, row, language, "markdown") for one in columns))
     return lines
 
 
+def _markdown_row(cells: Iterable[str]) -> str:
+    escaped = (_one_line(text).replace("\\", "\\\\").replace("|", "\\|") for text in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+def _as_read(obj: _Tabular) -> tuple[Sequence[Column], Iterable[Mapping[Any, Any]]]:
+    """The columns of a table that a person reads, and its rows with what is made of them."""
+    if isinstance(obj, Comparison):
+        pairs = obj.columns
+        return pairs.shown("markdown"), map(pairs.shown_row, range(len(pairs)))
+    if isinstance(obj, Dump):
+        language, entries = str(get_options()["language"]), Entries.of(obj.index)
+        rows = (entries.shown_row(i, language) for i in range(len(entries)))
+        return entries.shown("markdown"), rows
+    declared = _declared(obj)
+    if isinstance(obj, CheckpointDiff | WeightMap | Pairing):
+        table = table_of(obj.table)
+        columns = shown_columns("markdown", declared.values(), table)
+        return columns, map(table.row, range(len(table)))
+    frame = _table(obj)
+    # Columns of others are not known before their table is made.
+    others = [Column(str(name), "str", "", format="plain") for name in frame]
+    return in_view("markdown", declared.values()) or others, frame.to_dict("records")
+
+
+def _declared(obj: _Tabular) -> Mapping[str, Column]:
+    """The columns of an object's table by name; none where they are not the same of all."""
+    for kind, columns in _DECLARED.items():
+        if isinstance(obj, kind):
+            return columns
+    return {}
+
+
 def _excel(obj: _Tabular, path: Path) -> None:
-    sheets = {"Sheet1": _table(obj)}
+    name = "pairs" if isinstance(obj, Comparison) else "Sheet1"
+    sheets = {name: _table(obj)}
     if isinstance(obj, Comparison):
         findings = [f | {"evidence": json.dumps(f["evidence"])} for f in _findings(obj)]
         checks = [asdict(c) | {"values": json.dumps(c.values)} for c in obj.preflight]
-        sheets = {
-            "pairs": _table(obj),
-            "findings": pd.DataFrame(findings, columns=_FINDING),
-            "checks": pd.DataFrame(checks, columns=["what", "status", "values"]),
-        }
+        sheets["findings"] = pd.DataFrame(findings, columns=_FINDING)
+        sheets["checks"] = pd.DataFrame(checks, columns=["what", "status", "values"])
     with pd.ExcelWriter(path) as writer:
-        for name, table in sheets.items():
-            _harmless(table, in_sheet=True).to_excel(writer, sheet_name=name, index=False)
+        for sheet, table in sheets.items():
+            _harmless(table, in_sheet=True).to_excel(writer, sheet_name=sheet, index=False)
+        _dress(writer.sheets[name], _declared(obj))
 
 
+def _dress(sheet: Any, declared: Mapping[str, Column]) -> None:
+    """Titles as notes of the heads, which are the names; formats and sides of the columns.
+
+    The figures themselves stand in the cells, in all their digits.
+    """
+    from openpyxl.comments import Comment
+    from openpyxl.styles import Alignment
+
+    language = str(get_options()["language"])
+    sheet.freeze_panes = "A2"
+    for head, *cells in sheet.iter_cols():
+        column = declared.get(head.value)
+        if column is None:
+            continue
+        if (title := column.titled(language)) != column.name:
+            head.comment = Comment(title, "troubleshooter_nb")
+        head.alignment = side = Alignment(horizontal="left" if column.is_left else "right")
+        form = FORMATS[column.format_in("markdown")].sheet
+        for cell in cells:
+            cell.number_format, cell.alignment = form, side
+
+
+_DECLARED: Mapping[type, Mapping[str, Column]] = {
+    Comparison: RESULT_COLUMNS,
+    Dump: DUMP_COLUMNS,
+    Pairing: PAIRING_COLUMNS,
+    WeightMap: WEIGHT_MAP_COLUMNS,
+    CheckpointDiff: DIFF_COLUMNS,
+    TensorDiff: ELEMENT_COLUMNS,
+    SeriesComparison: SERIES_COLUMNS,
+    Overflow: OVERFLOW_COLUMNS,
+    RunCard: FACT_COLUMNS,
+}
 _FINDING = ["cause", "title", "pair", "confidence", "proof", "repair", "evidence"]
 _WRITERS: dict[str, Callable[[Any, Path], None]] = {
     ".html": _html,
@@ -272,11 +355,6 @@ def _harmless(
         return (for_sheet(text) if in_sheet else text) or value
 
     return pd.DataFrame({name: column.map(quoted) for name, column in table.items()})
-
-
-def _markdown_cell(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else told(value)
-    return _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
 
 
 def _one_line(text: str) -> str:

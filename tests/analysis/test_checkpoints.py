@@ -10,7 +10,8 @@ import pytest
 
 from troubleshooter_nb import diff_checkpoints, export, open_dump, option_context, save_dump
 from troubleshooter_nb.analysis import measuring
-from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, CheckpointDiff
+from troubleshooter_nb.checkpoint_diff import CheckpointDiff
+from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
 
 RNG = np.random.default_rng(0)
 TORCH = {

@@ -14,9 +14,9 @@ import pytest
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.analysis import diagnosis, engine, measuring
+from troubleshooter_nb.columns.pairs import PAIR_FIGURES
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import IncompleteWarning
-from troubleshooter_nb.metrics.pairwise import PAIR_FIGURES
 from troubleshooter_nb.naming import site_of_npy_stem
 
 

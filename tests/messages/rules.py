@@ -58,6 +58,7 @@ COMPLETED = {
     "formats/mapping_file.py": ("", ("formats/pairing_writer.py",)),
     "metrics/relations.py": ("", ("metrics/arrangements.py", "metrics/explanations.py")),
     "metrics/verdict.py": ("verdicts.", ()),
+    "render/cells.py": ("", ("columns/checkpoints.py",)),
     "render/explanation.py": (
         "explanations.",
         ("analysis/origin.py", "analysis/preflight.py", "analysis/causes/tensors/places.py"),

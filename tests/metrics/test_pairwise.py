@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.metrics.blocks import pair_blocks
+from troubleshooter_nb.columns.pairs import PAIR_FIGURES
+from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.metrics import pairwise
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.pairwise import (
-    PAIR_FIGURES,
     absolute_errors,
     pair_figures,
     pair_partial,
 )
 from troubleshooter_nb.metrics.partial import EXPONENTS, merge_tree
-from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES
 from troubleshooter_nb.thresholds import FIGURES_BLOCK
 
 DATA = Path(__file__).parents[1] / "data/metrics"
@@ -736,9 +736,8 @@ KINDS = {"bool": bool, "int64": int, "float64": float}
 def test_empty_tensors_have_the_documented_values(token):
     empty = np.zeros(0, dtype_from_token(token))
     got = figures_of(empty, empty)
-    documented = {name: row[3] for name, row in PAIR_FIGURES.items()}
-    for name, text in documented.items():
-        np.testing.assert_equal(got[name], text == "True" if text == "True" else float(text), name)
+    for name, column in PAIR_FIGURES.items():
+        np.testing.assert_equal(got[name], column.of_empty, name)
 
 
 @pytest.mark.parametrize(
@@ -755,9 +754,9 @@ def test_empty_tensors_have_the_documented_values(token):
 )
 def test_figures_have_the_documented_names_and_types(arrays):
     got = figures_of(*arrays)
-    kinds = {name: KINDS[row[0]] for name, row in PAIR_FIGURES.items()}
+    kinds = {name: KINDS[one.dtype] for name, one in PAIR_FIGURES.items()}
     for side in ("left", "right"):
-        kinds |= {f"{side}_{name}": KINDS[row[0]] for name, row in SUMMARY_FIGURES.items()}
+        kinds |= {f"{side}_{name}": KINDS[one.dtype] for name, one in STATISTICS.items()}
     assert {name: type(value) for name, value in got.items()} == kinds
 
 
@@ -776,7 +775,7 @@ def test_columns_of_figures_hold_those_of_each_pair():
     partials = pairwise.measure_many(lefts, rights, None, **tolerance)
     dtypes = [[values.dtype for values in side] for side in (lefts, rights)]
     columns = pairwise.figures_of(partials, *dtypes)
-    documented = {name: row[0] for name, row in PAIR_FIGURES.items()}
+    documented = {name: one.dtype for name, one in PAIR_FIGURES.items()}
     for row, (left, right) in enumerate(zip(lefts, rights, strict=True)):
         alone = figures_of(left, right)
         for name, column in columns.items():
@@ -786,11 +785,19 @@ def test_columns_of_figures_hold_those_of_each_pair():
 
 
 def test_every_figure_is_described():
-    for name, (kind, unit, meaning, empty) in (PAIR_FIGURES | SUMMARY_FIGURES).items():
-        assert kind in KINDS, name
-        assert meaning, name
-        assert empty, name
-        assert unit in ("", "share", "tensor", "percent", "elements", "flat index", "bits"), name
+    for name, column in (PAIR_FIGURES | STATISTICS).items():
+        assert column.dtype in KINDS, name
+        assert column.meaning, name
+        assert column.of_empty is not None, name
+        assert column.unit in (
+            "",
+            "share",
+            "tensor",
+            "percent",
+            "elements",
+            "flat index",
+            "bits",
+        ), name
 
 
 def test_without_a_finite_pair_the_errors_are_not_numbers():

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.summary import (
@@ -89,7 +90,7 @@ def check(values: np.ndarray, got: dict[str, float] | None = None) -> None:
     finite = [abs(v) for v in python_values(values) if math.isfinite(abs(v))]
     # The mean of values that cancel is as exact as the mean of their magnitudes.
     scale = max(finite, default=0.0)
-    assert list(got) == list(SUMMARY_FIGURES)
+    assert list(got) == list(SUMMARY_FIGURES) == list(STATISTICS)
     for name in ("min", "max", "nan_count", "inf_count", "zero_count"):
         np.testing.assert_equal(got[name], expected[name], err_msg=name)
     np.testing.assert_allclose(got["mean"], expected["mean"], rtol=0, atol=SUM_ERROR * scale)
@@ -126,17 +127,15 @@ def test_one_value_is_summarised(token):
 @pytest.mark.parametrize("token", EVERY)
 def test_an_empty_tensor_has_the_documented_values(token):
     got = figures(np.zeros(0, dtype_from_token(token)))
-    for name, (kind, _, _, empty) in SUMMARY_FIGURES.items():
-        np.testing.assert_equal(got[name], float(empty), err_msg=name)
-        assert type(got[name]) is {"float64": float, "int64": int}[kind], name
+    for name, column in STATISTICS.items():
+        np.testing.assert_equal(got[name], column.of_empty, err_msg=name)
+        assert type(got[name]) is {"float64": float, "int64": int}[column.dtype], name
 
 
 @pytest.mark.parametrize("token", EVERY)
 def test_figures_have_the_documented_types(token):
     got = figures(typical(token))
-    kinds = {
-        name: {"float64": float, "int64": int}[row[0]] for name, row in SUMMARY_FIGURES.items()
-    }
+    kinds = {name: {"float64": float, "int64": int}[one.dtype] for name, one in STATISTICS.items()}
     assert {name: type(value) for name, value in got.items()} == kinds
 
 

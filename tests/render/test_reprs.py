@@ -327,12 +327,11 @@ def test_a_dump_shows_its_health_first():
 
 def test_tensors_that_were_not_read_are_not_called_well():
     dump = tnb.Dump.from_arrays({"a": np.arange(4.0), "b": np.arange(3.0), "c": np.arange(2.0)})
-    limits = np.full(3, np.inf)
-    assert Entries.of(dump.index, limits).kinds.tolist() == ["not_read"] * 3
-    assert Entries.of(dump.summarise().index, limits).kinds.tolist() == ["ok"] * 3
+    assert Entries.of(dump.index).kinds.tolist() == ["not_read"] * 3
+    assert Entries.of(dump.summarise().index).kinds.tolist() == ["ok"] * 3
     assert "not read " not in repr(dump).replace("values not read yet", "")
     empty = tnb.Dump.from_arrays({"e": np.zeros((0, 3))})
-    assert Entries.of(empty.index, limits[:1]).kinds.tolist() == ["ok"]  # there is nothing to read
+    assert Entries.of(empty.index).kinds.tolist() == ["ok"]  # there is nothing to read
     mixed = dump.summarise()
     columns = mixed.index.copy(deep=True)
     for name in ("min", "max", "mean", "l2"):
@@ -340,7 +339,7 @@ def test_tensors_that_were_not_read_are_not_called_well():
     for name in ("nan_count", "inf_count", "zero_count"):
         columns[name].values[1] = -1
     mixed = replace(mixed, index=columns)
-    assert Entries.of(mixed.index, limits).kinds.tolist() == ["ok", "not_read", "ok"]
+    assert Entries.of(mixed.index).kinds.tolist() == ["ok", "not_read", "ok"]
     lines = repr(mixed).splitlines()
     assert lines[1].strip() == "○ 1 of 3 not read yet: dump.summarise() adds statistics"
     assert [line.split()[0] for line in lines if line.endswith("○ not read")] == ["b"]

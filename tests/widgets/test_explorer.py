@@ -17,7 +17,6 @@ import troubleshooter_nb as tnb
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
 from troubleshooter_nb.naming import Site
-from troubleshooter_nb.widgets.columns import Table, View
 from troubleshooter_nb.widgets.drill_down import (
     located,
     located_alone,
@@ -27,6 +26,7 @@ from troubleshooter_nb.widgets.drill_down import (
     precision,
 )
 from troubleshooter_nb.widgets.opened_row import opened_entry, opened_pair, said_part, shortest
+from troubleshooter_nb.widgets.packed_table import PackedTable, View
 from troubleshooter_nb.widgets.words import words_of
 
 DATA = Path(__file__).parents[1] / "data"
@@ -86,7 +86,7 @@ def cmp(dumps):
 
 @pytest.fixture(scope="module")
 def table(cmp):
-    return Table.of_result(cmp.result)
+    return PackedTable.of_result(cmp.result)
 
 
 def names(cmp, rows):
@@ -94,19 +94,19 @@ def names(cmp, rows):
 
 
 def test_without_filters_all_rows_are_shown_in_order(cmp, table):
-    assert table.numbers[table.shown(View())].tolist() == list(range(len(cmp)))
+    assert table.numbers[table.rows(View())].tolist() == list(range(len(cmp)))
 
 
 def test_every_word_of_the_text_must_stand_in_a_name_in_any_case(cmp, table):
-    assert names(cmp, table.shown(View(text="LAYERS attn"))) == ["layers.2.attn", "layers.10.attn"]
-    assert names(cmp, table.shown(View(text="mlp"))) == ["Layers.1.MLP"]
-    assert names(cmp, table.shown(View(text="mlp attn"))) == []
+    assert names(cmp, table.rows(View(text="LAYERS attn"))) == ["layers.2.attn", "layers.10.attn"]
+    assert names(cmp, table.rows(View(text="mlp"))) == ["Layers.1.MLP"]
+    assert names(cmp, table.rows(View(text="mlp attn"))) == []
 
 
 def test_names_sort_naturally_and_verdicts_as_in_the_truth_table(cmp, table):
-    shown = names(cmp, table.shown(View(text="layers", sort="left")))
+    shown = names(cmp, table.rows(View(text="layers", sort="left")))
     assert shown == ["Layers.1.MLP", "layers.2.attn", "layers.10.attn"]
-    verdicts = cmp.result["verdict"].values[table.shown(View(sort="verdict"))]
+    verdicts = cmp.result["verdict"].values[table.rows(View(sort="verdict"))]
     assert list(dict.fromkeys(verdicts)) == [
         "identical",
         "differs",
@@ -119,7 +119,7 @@ def test_names_sort_naturally_and_verdicts_as_in_the_truth_table(cmp, table):
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_rows_without_a_figure_come_last_in_both_directions(cmp, table, descending):
-    rows = table.shown(View(sort="rel_l2_error", descending=descending))
+    rows = table.rows(View(sort="rel_l2_error", descending=descending))
     values = cmp.result["rel_l2_error"].values[rows]
     known = values[~np.isnan(values)]
     assert np.isnan(values[len(known) :]).all()
@@ -128,7 +128,7 @@ def test_rows_without_a_figure_come_last_in_both_directions(cmp, table, descendi
 
 def test_columns_and_pair_numbers_filter_together(cmp, table):
     view = View().changed(step=1, role=["output", "input"], between=(1, 5))
-    rows = table.shown(view)
+    rows = table.rows(view)
     assert set(cmp.result["step"].values[rows]) == {1}
     assert set(cmp.result["role"].values[rows]) <= {"output", "input"}
     assert all(1 <= number <= 5 for number in table.numbers[rows])
@@ -197,7 +197,7 @@ def test_a_view_survives_the_way_to_the_page_and_back():
 
 
 def test_columns_are_packed_as_the_page_unpacks_them(cmp, table):
-    described, buffers = table.message()
+    described, buffers = table.message("en")
     assert len(described) == len(buffers)
     for column, buffer in zip(described, buffers, strict=True):
         if column["texts"] is None:
@@ -212,11 +212,11 @@ def test_columns_are_packed_as_the_page_unpacks_them(cmp, table):
 
 def test_a_dump_has_its_health_in_place_of_a_verdict(dumps):
     dump = dumps[0].summarise()
-    table = Table.of_index(dump.index)
+    table = PackedTable.of_index(dump.index)
     column = table.columns["verdict"]
     assert column.texts[column.values[2]] == "nan"
     assert table.columns["largest"].values[1] == np.abs(dump.array("layers.10.attn")).max()
-    assert table.shown(View().changed(verdict="nan")).tolist() == [2]
+    assert table.rows(View().changed(verdict="nan")).tolist() == [2]
 
 
 def origins_of(*rows):
@@ -225,7 +225,7 @@ def origins_of(*rows):
     result = tnb.compare(side, side).result.copy()
     for name, values in zip(("verdict", "origin"), zip(*rows, strict=True), strict=True):
         result[name] = ("pair", np.array(values, object))
-    column = Table.of_result(result).columns["origin"]
+    column = PackedTable.of_result(result).columns["origin"]
     return [column.texts[code] for code in column.values]
 
 
@@ -250,14 +250,14 @@ def test_nothing_is_without_effect_where_no_origin_is_known():
 def test_filters_by_origin_find_as_many_as_the_headline_says():
     cases = DATA / "msprobe" / "v26_2_0" / "metric_cases"
     cmp = tnb.compare(cases / "target_stat", cases / "golden_stat")
-    table = Table.of_result(cmp.result)
+    table = PackedTable.of_result(cmp.result)
     said = {
         "created": "created the error,",
         "within": "created the error within the tolerance",
         "without_effect": "without effect",
     }
     for origin, words in said.items():
-        count = len(table.shown(View().changed(origin=origin)))
+        count = len(table.rows(View().changed(origin=origin)))
         assert count
         assert f"{count} {words}" in cmp.verdict
     # Sorted by what one looks for first.
@@ -265,7 +265,7 @@ def test_filters_by_origin_find_as_many_as_the_headline_says():
 
 
 def test_the_share_within_tolerance_sorts(cmp, table):
-    rows = table.shown(View(sort="allclose_ratio"))
+    rows = table.rows(View(sort="allclose_ratio"))
     values = cmp.result["allclose_ratio"].values[rows]
     known = values[~np.isnan(values)]
     assert known.tolist() == sorted(known.tolist())
@@ -274,7 +274,7 @@ def test_the_share_within_tolerance_sorts(cmp, table):
 
 def test_an_empty_table_shows_nothing():
     assert (
-        Table.of_index(Dump.from_entries([]).index).shown(View(text="a", sort="left")).tolist()
+        PackedTable.of_index(Dump.from_entries([]).index).rows(View(text="a", sort="left")).tolist()
         == []
     )
 
@@ -752,7 +752,7 @@ def test_what_the_page_tells_is_known_in_python(explorer):
     view = {"text": "layers", "where": {}, "between": None, "sort": "left", "descending": True}
     asked(explorer, kind="tell", view=view, selected=[2, 1])
     assert explorer.selected == (1, 2)
-    assert explorer.shown == explorer._table.numbers[explorer._table.shown(View.of(view))].tolist()
+    assert explorer.shown == explorer._table.numbers[explorer._table.rows(View.of(view))].tolist()
     assert len(explorer.value) == 2
     assert isinstance(explorer.value, tnb.Comparison)
     # Other pages hear of it.

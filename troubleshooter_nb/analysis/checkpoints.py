@@ -10,9 +10,11 @@ import xarray as xr
 
 from troubleshooter_nb.analysis.align import MappingLike, PairingMethod, pair_dumps
 from troubleshooter_nb.analysis.engine import compare_pairing
-from troubleshooter_nb.checkpoint_diff import DIFF_COLUMNS, SCHEMA, CheckpointDiff
+from troubleshooter_nb.checkpoint_diff import SCHEMA, CheckpointDiff
+from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
+from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.dump import Dump, described, object_array
+from troubleshooter_nb.dump import Dump, object_array
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
@@ -243,7 +245,7 @@ def _values(pairing: Pairing, comparison: Comparison | None) -> dict[str, np.nda
             "pair": np.full(count, -1),
             "verdict": object_array([""] * count),
             "passed": np.zeros(count, bool),
-            **{name: unknown for name, column in DIFF_COLUMNS.items() if column[0] == "float64"},
+            **{name: unknown for name, column in DIFF_COLUMNS.items() if column.dtype == "float64"},
         }
     result = comparison.columns
     keys = zip(result["left_entry"], result["right_entry"], strict=True)

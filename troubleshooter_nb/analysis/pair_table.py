@@ -12,13 +12,10 @@ from troubleshooter_nb.analysis.measuring import Measurements
 from troubleshooter_nb.analysis.recorded import judge_recorded
 from troubleshooter_nb.analysis.rows import Rows
 from troubleshooter_nb.collector import uncollected
-from troubleshooter_nb.comparison import (
-    RESULT_COLUMNS,
-    SCHEMA,
-    first_difference,
-    with_histogram,
-)
-from troubleshooter_nb.dump import described, object_array
+from troubleshooter_nb.columns.column import described
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.comparison import SCHEMA, first_difference, with_histogram
+from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.messages import ids_of, of_one_class
 from troubleshooter_nb.metrics.pairwise import figures_of
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents
@@ -27,23 +24,12 @@ from troubleshooter_nb.render.words import DIFFERING, reason_of
 from troubleshooter_nb.table import Row, Table, finished
 
 _SIDES = ("left", "right")
-_KINDS: Mapping[str, Any] = {
-    "str": object,
-    "tuple": object,
-    "int64": np.int64,
-    "float64": np.float64,
-    "bool": bool,
-}
-_NOT_MEASURED = {"str": "", "tuple": None, "int64": -1, "float64": np.nan, "bool": False}
 
 
 @uncollected()
 def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.Dataset:
     """`Comparison.result`: one row each, those that were not measured included."""
-    columns = {
-        name: np.full(len(rows), _NOT_MEASURED[dtype], _KINDS[dtype])
-        for name, (dtype, _, _, _) in RESULT_COLUMNS.items()
-    }
+    columns = {name: column.blank(len(rows)) for name, column in RESULT_COLUMNS.items()}
     columns |= _known(rows)
     exponents = histogram_exponents()
     histogram = np.zeros((len(rows), len(exponents)), np.int64)

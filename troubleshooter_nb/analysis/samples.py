@@ -14,7 +14,8 @@ import numpy as np
 import xarray as xr
 
 from troubleshooter_nb.analysis.search import Item, shapes_differ
-from troubleshooter_nb.dump import DUMP_COLUMNS, FINGERPRINT, Dump, object_array
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
+from troubleshooter_nb.dump import FINGERPRINT, Dump, object_array
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.formats.hooks_sample import FirstValues
 from troubleshooter_nb.messages import Message, ids_of
@@ -226,7 +227,7 @@ def _extended(dump: Dump, views: Sequence[tuple[int, int]]) -> Dump:
         "size": counts,
         "size_bytes": np.array([source.size_bytes for source in sources], np.int64),
     }
-    unknown: dict[str, object] = {name: DUMP_COLUMNS[name][3] for name in SUMMARY_FIGURES}
+    unknown: dict[str, object] = {name: DUMP_COLUMNS[name].unknown for name in SUMMARY_FIGURES}
     unknown |= {"crc32": -1, "digest": "", "magnitude_histogram": 0, FINGERPRINT: np.nan}
     variables = {}
     for name, variable in index.data_vars.items():

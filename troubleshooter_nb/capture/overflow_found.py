@@ -10,15 +10,10 @@ from typing import Any
 import pandas as pd
 
 from troubleshooter_nb.capture.overflow import NONFINITE, Row
+from troubleshooter_nb.columns.overflows import OVERFLOW_COLUMNS
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.missing_words import MissingRow
 from troubleshooter_nb.render.overflow_view import first_row, overflow_html, overflow_text
-
-_COLUMNS = (
-    *("step", "rank", "call", "path", "layer", "direction", "kind", "slot", "dtype"),
-    *("nan_count", "inf_count", "size", "max_abs", "share_of_limit", "times", "last_step"),
-    *("source", "inside", "unmeasured", "meant", "stack"),
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,8 +66,8 @@ class Overflow:
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per kind, place and direction, the columns as in `rows`."""
-        rows = [[one[name] for name in _COLUMNS] for one in self.rows]
-        return pd.DataFrame(rows, columns=list(_COLUMNS))
+        rows = [[one[name] for name in OVERFLOW_COLUMNS] for one in self.rows]
+        return pd.DataFrame(rows, columns=list(OVERFLOW_COLUMNS))
 
     def __repr__(self) -> str:
         """Where it starts, what else was seen and what was looked at, at most 25 lines."""

@@ -10,15 +10,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.comparison import (
-    RESULT_COLUMNS,
-    SCHEMA,
-    Check,
-    Comparison,
-    Finding,
-    with_histogram,
-)
-from troubleshooter_nb.dump import Dump, Entry, described, object_array
+from troubleshooter_nb.columns.column import described
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.comparison import SCHEMA, Check, Comparison, Finding, with_histogram
+from troubleshooter_nb.dump import Dump, Entry, object_array
 from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra
 from troubleshooter_nb.messages import Foreign, Message, message_of
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
@@ -30,7 +25,6 @@ from troubleshooter_nb.table import finished
 
 _SIDES = ("left", "right")
 _LARGEST = 1 << 30  # bytes
-_TYPES: Mapping[str, Any] = {"int64": np.int64, "float64": np.float64, "bool": np.bool_}
 
 
 def read_record(path: Path) -> Comparison:
@@ -142,12 +136,12 @@ def _column(name: str, cells: Sequence[Any] | None, count: int) -> np.ndarray:
 
     JSON has no word for NaN and infinities: of figures both come back as NaN.
     """
-    kind = RESULT_COLUMNS[name][0]
+    column = RESULT_COLUMNS[name]
     given = [None] * count if cells is None else [*cells]
-    if kind in ("str", "tuple"):
+    if column.numpy_dtype is object:
         return object_array(["" if cell is None else str(cell) for cell in given])
-    unknown: Any = {"bool": False, "float64": np.nan}.get(kind, -1)
-    return np.array([unknown if cell is None else cell for cell in given], _TYPES[kind])
+    filled = [column.unknown if cell is None else cell for cell in given]
+    return np.array(filled, column.numpy_dtype)
 
 
 def _pairing(columns: Mapping[str, np.ndarray], labels: Sequence[str]) -> Pairing:

@@ -14,13 +14,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "zero_count": ("zeros", "零"), "size": ("elements", "元素数"), "created": ("created", "产生"),
     "within": ("created within tol.", "容差内产生"), "carried": ("carried", "传入"), "without_effect": ("without effect", "没有后续影响"),
     "allclose_ratio": ("in tol.", "容差内"),
-    # Figures of an opened row that are no columns.
-    "cosine": ("cosine", "余弦相似度"), "smallest_passing_tolerance": ("smallest passing tolerance", "可通过的最小容差"),
-    "mean_abs_error": ("mean |Δ|", "平均 |Δ|"), "rmse": ("RMSE", "均方根误差"), "correlation": ("correlation", "相关系数"),
-    "max_rel_error": ("max relative error", "最大相对误差"), "mean_rel_error": ("mean relative error", "平均相对误差"),
-    "mape": ("MAPE", "平均绝对百分比误差"), "unequal_count": ("unequal elements", "不相等的元素"),
-    "nan_mismatch_count": ("NaN on one side", "仅一侧为 NaN"), "inf_mismatch_count": ("Inf on one side", "仅一侧为 Inf"),
-    "zero_reference_count": ("right is 0", "右侧为 0"), "min": ("min", "最小值"), "max": ("max", "最大值"),
+    "min": ("min", "最小值"), "max": ("max", "最大值"),
     # Health of a dump's entry.
     "ok": ("ok", "正常"), "constant": ("constant", "常数"), "zero": ("all zero", "全为零"),
     "near": ("near overflow", "接近溢出"), "saturated": ("saturated", "达到上限"), "inf": ("Inf", "Inf"), "nan": ("NaN", "NaN"),

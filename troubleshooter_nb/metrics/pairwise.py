@@ -42,49 +42,6 @@ from troubleshooter_nb.metrics.summary import (
 )
 from troubleshooter_nb.thresholds import FIGURES_BLOCK, FIRST_VALUES
 
-# name -> (dtype, unit, meaning, value for empty tensors)
-PAIR_FIGURES = {
-    "identical": ("bool", "", "same dtype and bits everywhere, whatever the byte order", "True"),
-    "allclose": ("bool", "", "|left - right| <= atol + rtol |right| everywhere", "True"),
-    "allclose_ratio": ("float64", "share", "share of elements that satisfy allclose", "1"),
-    "smallest_passing_tolerance": (
-        "float64",
-        "",
-        "smallest t for which rtol = atol = t passes; inf when none does, as with NaN",
-        "0",
-    ),
-    "cosine": ("float64", "", "cosine of the angle; 1 if both all zero, nan if one is", "nan"),
-    "correlation": (
-        "float64",
-        "",
-        "Pearson correlation, nan if one side is constant; of complex values the cosine",
-        "nan",
-    ),
-    "rmse": ("float64", "tensor", "root of the mean squared error", "0"),
-    "mape": ("float64", "percent", "100 times mean_rel_error", "0"),
-    "max_abs_error": ("float64", "tensor", "largest |left - right|", "0"),
-    "mean_abs_error": ("float64", "tensor", "mean |left - right| over all elements", "0"),
-    "max_rel_error": ("float64", "", "largest |left - right| / |right| where right is not 0", "0"),
-    "mean_rel_error": ("float64", "", "mean |left - right| / |right| where right is not 0", "0"),
-    "rel_l2_error": ("float64", "", "norm of the error / norm of right", "0"),
-    "nan_mismatch_count": ("int64", "elements", "NaN on one side only", "0"),
-    "inf_mismatch_count": (
-        "int64",
-        "elements",
-        "not the same infinity on both sides; NaN against Inf counts as NaN mismatch",
-        "0",
-    ),
-    "unequal_count": ("int64", "elements", "elements whose values differ", "0"),
-    "zero_reference_count": (
-        "int64",
-        "elements",
-        "right is 0: left out of relative figures",
-        "0",
-    ),
-    "max_abs_index": ("int64", "flat index", "where max_abs_error is; -1 if nowhere", "-1"),
-    "left_significand_bits": ("int64", "bits", "precision the stored left values use", "0"),
-    "right_significand_bits": ("int64", "bits", "precision the stored right values use", "0"),
-}
 HISTOGRAM = "error_histogram"
 
 _COUNTS = [
@@ -239,7 +196,7 @@ def pair_figures(partial: Partial, left_dtype: np.dtype, right_dtype: np.dtype) 
 def figures_of(
     partials: Partials, left_dtypes: Sequence[np.dtype], right_dtypes: Sequence[np.dtype]
 ) -> dict[str, np.ndarray]:
-    """Every figure of `PAIR_FIGURES`, and `SUMMARY_FIGURES` with ``left_`` and ``right_``.
+    """All `columns.pairs.PAIR_FIGURES`, and `SUMMARY_FIGURES` with ``left_`` and ``right_``.
 
     Parameters
     ----------

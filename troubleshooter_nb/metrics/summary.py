@@ -27,16 +27,8 @@ from troubleshooter_nb.metrics.partial import (
 )
 from troubleshooter_nb.thresholds import FIGURES_BLOCK, FIRST_VALUES
 
-# name -> (dtype, unit, meaning, value for an empty tensor)
-SUMMARY_FIGURES = {
-    "min": ("float64", "tensor", "smallest finite value", "nan"),
-    "max": ("float64", "tensor", "largest finite value", "nan"),
-    "mean": ("float64", "tensor", "mean of the finite values", "nan"),
-    "l2": ("float64", "tensor", "Euclidean norm of the finite values", "0"),
-    "nan_count": ("int64", "elements", "NaN values", "0"),
-    "inf_count": ("int64", "elements", "infinities of either sign", "0"),
-    "zero_count": ("int64", "elements", "values equal to zero", "0"),
-}
+# What they are is said in `columns.statistics`.
+SUMMARY_FIGURES = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 
 
 @dataclass(frozen=True, slots=True)

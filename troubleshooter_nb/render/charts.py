@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from troubleshooter_nb.render.html import INKS, Markup, element
+from troubleshooter_nb.render.numbers import scientific as scientific  # for `explanation`
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "._-~=+*#"
@@ -25,16 +26,6 @@ _STOPS = (
 _SHADES = 14
 _MISMATCH = (122, 111, 200, 255)
 _DECADES = 4
-
-
-def scientific(value: float) -> str:
-    """Two digits, such as 8.3e-1; 0 for zero."""
-    if value == 0:
-        return "0"
-    if not np.isfinite(value):
-        return "nan" if np.isnan(value) else ("inf" if value > 0 else "-inf")
-    mantissa, power = f"{value:.1e}".split("e")
-    return f"{mantissa}e{int(power)}"
 
 
 def spark(counts: Sequence[float] | np.ndarray, *, ascii_only: bool = False) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, DIFF_COLUMNS, MADE_OF_DIFF
+from troubleshooter_nb.columns.column import Column, View, shown_columns
 from troubleshooter_nb.messages import told
-from troubleshooter_nb.render.charts import level, scientific
+from troubleshooter_nb.render.cells import both_shapes_text, cell_text, heads, names_text
 from troubleshooter_nb.render.html import (
     FILLS,
     Markup,
-    cell,
     details,
     element,
     fragment,
@@ -29,10 +30,11 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
-from troubleshooter_nb.render.lines import LINES, fitted, padded, spaced, wrapped
+from troubleshooter_nb.render.lines import LINES, aligned, fitted, padded, spaced, wrapped
+from troubleshooter_nb.render.numbers import scientific
+from troubleshooter_nb.render.tables import aligned_cell, log_bar
 from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import sentence
-from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.table import Table, table_of
 
 _MOST_BLOCKS = 200
@@ -41,8 +43,6 @@ _MOST_RENAMES = 4
 _MOST_NOTES = 4
 # Structure in which the two files disagree.
 _BROKEN = ("left_only", "right_only", "unreadable", "shape", "dtype", "guessed")
-_UNKNOWN = "–"
-_CHANGES = ("relative_change", "rms_change", "rms_per_learning_rate")
 
 
 def was_compared(verdicts: np.ndarray) -> np.ndarray:
@@ -79,23 +79,21 @@ def _block_lines(blocks: pd.DataFrame, facts: Mapping[str, Any], room: int) -> l
     shown = blocks.iloc[: room if len(blocks) <= room else max(room - 1, 0)]
     if not len(shown):
         return []
-    with_values = facts["verdict"] is not None
-    width = min(max(len("block"), *(len(str(name)) for name in shown["block"])), 32)
-    titles = (
-        f"{'changed':>7} {'failed':>7} {'relative':>9} {'rms':>9} {'rms / lr':>9}"
-        if with_values
-        else ""
-    )
-    lines = [f"  {padded('block', width)} {'role':<15} {'tensors':>7} {titles}".rstrip()]
+    columns, language = _block_columns("text", blocks, facts), facts["language"]
+    rows = [[title for title, _ in heads(columns, language)]]
     for block in shown.to_dict("records"):
-        figures = [f"{int(block[name]):>7}" for name in ("changed", "failed")]
-        figures += [f"{_figure(block[name]):>9}" for name in _CHANGES]
-        name = padded(str(block["block"]), width)
-        line = f"  {name} {block['role']:<15} {int(block['tensors']):>7} "
-        lines.append(line + " ".join(figures) if with_values else line.rstrip())
+        rows.append([cell_text(column, block, language, "text") for column in columns])
+    lines = [f"  {line}" for line in aligned(rows, [one.is_left for one in columns], facts)]
     if len(shown) < len(blocks):
         lines.append(f"  ... {more_text(len(blocks) - len(shown), 'diff.blocks()', facts)}")
     return lines
+
+
+def _block_columns(view: View, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> list[Column]:
+    """The columns of the table of blocks; figures of values only where they were compared."""
+    table = Table({str(name): blocks[name].to_numpy() for name in blocks})
+    columns = shown_columns(view, BLOCK_COLUMNS.values(), table)
+    return [one for one in columns if facts["verdict"] is not None or not one.is_figure]
 
 
 def checkpoint_html(diff: xr.Dataset, blocks: pd.DataFrame, facts: Mapping[str, Any]) -> str:
@@ -195,16 +193,14 @@ def _broken(columns: Table) -> list[int]:
 
 def _name(columns: Table, i: int) -> str:
     left, right = str(columns["left"][i]), str(columns["right"][i])
-    return left or right if left == right or not (left and right) else f"{left} → {right}"
+    return names_text(left, right) if left and right else left or right
 
 
 def _why(columns: Table, i: int) -> str:
     """The two shapes or dtypes, or the shape of what stands alone."""
-    kind = columns["structure"][i]
-    if kind == "dtype":
+    if columns["structure"][i] == "dtype":
         return f"{columns['left_dtype'][i]} → {columns['right_dtype'][i]}"
-    shapes = [shape_text(columns[f"{side}_shape"][i], "×") for side in ("left", "right")]
-    return " → ".join(shapes) if kind == "shape" else shapes[0] or shapes[1]
+    return both_shapes_text(columns["left_shape"][i], columns["right_shape"][i])
 
 
 def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]:
@@ -221,8 +217,10 @@ def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Mark
         )
         for i in rows[:most]
     ]
-    titles = (("", True), ("name", True), ("shape, dtype", True))
-    found = [heading(sentence("pages.structure_rows", facts["language"])), table(titles, lines)]
+    language = facts["language"]
+    named = [DIFF_COLUMNS[name].titled(language) for name in ("left", "left_shape")]
+    titles = [("", True), *((title, True) for title in named)]
+    found = [heading(sentence("pages.structure_rows", language)), table(titles, lines)]
     if len(rows) > most:
         text = more_text(len(rows) - most, "diff.to_dataframe()", facts)
         found.append(paragraph(small(text)))
@@ -230,47 +228,26 @@ def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Mark
 
 
 def _blocks(blocks: pd.DataFrame, facts: Mapping[str, Any], most: int) -> list[Markup]:
-    language = facts["language"]
-    with_rate = bool(np.isfinite(facts["learning_rate"]))
-    titles = [("block", True), ("role", True), ("tensors", False), ("elements", False)]
-    if facts["verdict"] is not None:
-        titles += [("untouched", False), ("changed", False), ("failed", False)]
-        titles += [("relative", False), ("rms", False)]
-        titles += [("rms / lr", False)] if with_rate else []
-    lines = [
-        _block_row(block, facts["verdict"] is not None, with_rate)
-        for block in blocks.iloc[:most].to_dict("records")
-    ]
+    language, columns = facts["language"], _block_columns("html", blocks, facts)
+    lines = [_block_row(block, columns, language) for block in blocks[:most].to_dict("records")]
     remark = sentence("pages.by_block_remark", language) if facts["verdict"] is not None else ""
     found = [
         heading(sentence("pages.by_block", language), remark),
-        table(titles, lines, class_="tsnb-t"),
+        table(heads(columns, language), lines, class_="tsnb-t"),
     ]
     if len(blocks) > most:
         found.append(paragraph(small(more_text(len(blocks) - most, "diff.blocks()", facts))))
     return found
 
 
-def _block_row(block: Mapping[Any, Any], with_values: bool, with_rate: bool) -> Markup:
-    cells = [
-        left_cell(samp(block["block"])),
-        left_cell(block["role"]),
-        cell(f"{int(block['tensors']):,}"),
-        cell(f"{int(block['elements']):,}"),
-    ]
-    if with_values:
-        change = float(block["relative_change"])
-        failed = int(block["failed"])
-        filled = f"{100 * level(change):.0f}%" if change > 0 else "0%"
-        bar = f"background:linear-gradient(90deg,{FILLS['warn']} {filled},#0000 0)"
-        cells += [
-            cell(f"{int(block['untouched']):,}"),
-            cell(f"{int(block['changed']):,}"),
-            cell(tone("bad", f"✗ {failed:,}") if failed else "0"),
-            cell(_figure(change), style=bar),
-            cell(_figure(block["rms_change"])),
-        ]
-        cells += [cell(_figure(block["rms_per_learning_rate"]))] if with_rate else []
+def _block_row(block: Mapping[Any, Any], columns: Sequence[Column], language: str) -> Markup:
+    cells = []
+    for column in columns:
+        text = cell_text(column, block, language, "html")
+        style = log_bar(FILLS["warn"], block[column.name], column.bar) if column.bar else None
+        is_failure = column.format == "failed" and block[column.name]
+        shown = samp(text) if column.format == "name" else tone("bad", text) if is_failure else text
+        cells.append(aligned_cell(column, shown, style=style))
     return row(*cells)
 
 
@@ -281,27 +258,25 @@ def _largest(columns: Table, facts: Mapping[str, Any]) -> list[Markup]:
     rows = order[: int(facts["worst_rows"])]
     if not rows:
         return []
-    rate = facts["learning_rate"]
-    titles = [("#", False), ("name", True), ("role", True), ("shape", False)]
-    titles += [("relative", False), ("rms", False), ("max |Δ|", False)]
-    titles += [("rms / lr", False)] if np.isfinite(rate) else []
+    # What an optimizer moves; statistics and its own states have other units.
+    moved = np.where(columns["role"] == "parameter", columns["rms_change"], np.nan)
+    with_rate = Table({**columns.columns, "rms_per_learning_rate": moved / facts["learning_rate"]})
+    declared = [*DIFF_COLUMNS.values(), *MADE_OF_DIFF.values()]
+    shown, language = shown_columns("html", declared, with_rate), facts["language"]
     lines = []
     for i in rows:
-        rms = float(columns["rms_change"][i])
-        cells = [
-            cell(str(int(columns["pair"][i]))),
-            left_cell(samp(_name(columns, i))),
-            left_cell(str(columns["role"][i])),
-            cell(shape_text(columns["right_shape"][i], "×")),
-            cell(_figure(float(columns["relative_change"][i]))),
-            cell(_figure(rms)),
-            cell(_figure(float(columns["max_change"][i]))),
-        ]
-        # What an optimizer moves; statistics and its own states have other units.
-        moved = rms / rate if columns["role"][i] == "parameter" else np.nan
-        cells += [cell(_figure(moved))] if np.isfinite(rate) else []
-        lines.append(row(*cells))
-    return [heading(sentence("pages.largest_changes", facts["language"])), table(titles, lines)]
+        values = with_rate.row(i)
+        texts = [cell_text(column, values, language, "html") for column in shown]
+        lines.append(
+            row(
+                *(
+                    aligned_cell(column, samp(text) if column.format == "names" else text)
+                    for column, text in zip(shown, texts, strict=True)
+                )
+            )
+        )
+    title = sentence("pages.largest_changes", language)
+    return [heading(title), table(heads(shown, language), lines)]
 
 
 def _folded(columns: Table) -> list[tuple[str, list[str]]]:
@@ -328,7 +303,3 @@ def _list(id: str, names: Sequence[str], language: str, most: int) -> Markup | N
     more = f" … {len(names) - most:,}" if len(names) > most else ""
     summary = sentence(id, language, count=len(names))
     return details([summary], paragraph(samp(text), more))
-
-
-def _figure(value: float) -> str:
-    return _UNKNOWN if np.isnan(value) else "0" if value == 0 else scientific(float(value))

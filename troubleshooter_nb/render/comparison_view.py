@@ -9,8 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
+from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.messages import told
-from troubleshooter_nb.render.charts import depth_chart, scientific, spark, strip, tile_map
+from troubleshooter_nb.render.cells import cell_text, index_text
+from troubleshooter_nb.render.charts import depth_chart, spark, strip, tile_map
 from troubleshooter_nb.render.explanation import (
     check_marks,
     findings_html,
@@ -36,6 +41,7 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import gap, spaced
+from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.rows import Pairs, blocks, thinned_ticks
 from troubleshooter_nb.render.tables import (
     element_table,
@@ -173,7 +179,7 @@ def diff_html(row_: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str,
         paragraph(reason_text(values, language)),
         paragraph(origin) if (origin := origin_sentence(values, language)) else None,
         paragraph(small(digests)) if (digests := digest_line(values, language)) else None,
-        figure_table(values) if not np.isnan(values["max_abs_error"]) else None,
+        figure_table(values, language) if not np.isnan(values["max_abs_error"]) else None,
         _inside(values, evidence, language) if evidence is not None else None,
     )
 
@@ -369,8 +375,9 @@ def _drill_down(
         verdict_mark(str(pairs.states[i]), facts["language"]),
         f" #{pairs.number(i)} ",
         samp(pairs.short(i)),
-        f" · max |Δ| {scientific(float(values['max_abs_error']))}",
-        join([f" {sentence('pages.at_word', facts['language'])} ", samp(where[0][0])])
+        f" · {RESULT_COLUMNS['max_abs_error'].titled(facts['language'])} "
+        f"{scientific(float(values['max_abs_error']))}",
+        join([f" {sentence('pages.at_word', facts['language'])} ", samp(index_text(where[0][0]))])
         if where
         else None,
     ]
@@ -387,7 +394,7 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
             name=values["left"],
             shape=shape_text(values["left_shape"]),
             largest=scientific(float(values["max_abs_error"])),
-            index=elements[0][0] if elements else "–",
+            index=index_text(elements[0][0]) if elements else "–",
         ),
         sentence("pages.colour_key", language),
     )
@@ -418,12 +425,12 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
                 element(
                     "td",
                     small(
-                        _side_line("left", values, evidence),
+                        _side_line("left", values, evidence, language),
                         element("br"),
-                        _side_line("right", values, evidence),
+                        _side_line("right", values, evidence, language),
                     ),
                     _axis_table(evidence, language),
-                    element_table(elements) if elements else None,
+                    element_table(elements, language) if elements else None,
                     style=TOP,
                 ),
             ),
@@ -433,13 +440,15 @@ def _inside(values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> M
     )
 
 
-def _side_line(side: str, values: Mapping[str, Any], evidence: xr.Dataset) -> Markup:
+def _side_line(side: str, values: Mapping[str, Any], evidence: xr.Dataset, language: str) -> Markup:
     low, high = float(evidence.attrs["low"]), float(evidence.attrs["high"])
     histogram = spark(evidence[f"{side}_histogram"].values)
-    text = (
-        f"{low:.3g} {histogram} {high:.3g} · mean {values[f'{side}_mean']:.4g} · "
-        f"l2 {values[f'{side}_l2']:.4g}"
-    )
+    known = {name: values[f"{side}_{name}"] for name in STATISTICS}
+    figures = [
+        f"{column.titled(language)} {cell_text(column, known, language, 'html')}"
+        for column in (STATISTICS["mean"], STATISTICS["l2"])
+    ]
+    text = " · ".join([f"{low:.3g} {histogram} {high:.3g}", *figures])
     return join([f"{side:<5}\N{EN SPACE}", samp(text)])
 
 
@@ -580,6 +589,8 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
                 expected or (join([closest, gap(closest), samp(near)]) if near else "–"),
             )
         )
+    titled = (DUMP_COLUMNS["name"], DUMP_COLUMNS["shape"], PAIRING_COLUMNS["note"])
+    titles = [column.titled(language) for column in titled]
     more = count - len(rows)
     alone = sentence("pages.without_partner", language, count=unexpected)
     return details(
@@ -589,7 +600,7 @@ def _unmatched(facts: Mapping[str, Any]) -> Markup | None:
             if (expected_count := count - unexpected)
             else None,
         ],
-        simple_table(("side", "name", "shape", "note"), rows),
+        simple_table([sentence("explorer.side", language), *titles], rows),
         paragraph(small(sentence("pages.more", language, count=more))) if more > 0 else None,
     )
 
@@ -598,7 +609,7 @@ def _provenance(facts: Mapping[str, Any]) -> Markup:
     left, right = facts["left_card"], facts["right_card"]
     language = facts["language"]
     body = (
-        facts_table(left, right, (facts["left_label"], facts["right_label"]))
+        facts_table(left, right, (facts["left_label"], facts["right_label"]), language)
         if left or right
         else paragraph(small(sentence("pages.no_facts", language)))
     )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from troubleshooter_nb.render.charts import decades, depth_chart, scientific, spark
+from troubleshooter_nb.columns.column import Column
+from troubleshooter_nb.render.cells import cell_text, heads
+from troubleshooter_nb.render.charts import depth_chart
 from troubleshooter_nb.render.html import (
     Markup,
-    cell,
     details,
     element,
     fragment,
     heading,
-    left_cell,
     paragraph,
     row,
     samp,
@@ -25,11 +25,11 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
+from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.rows import Entries, blocks, thinned_ticks
-from troubleshooter_nb.render.tables import simple_table
+from troubleshooter_nb.render.tables import aligned_cell, card_table
 from troubleshooter_nb.render.text import dump_headline, more_text
-from troubleshooter_nb.render.words import percent, sentence
-from troubleshooter_nb.shapes import shape_text
+from troubleshooter_nb.render.words import sentence
 
 _MOST_ENTRIES = 400
 _MOST_SICK = 8
@@ -38,7 +38,7 @@ _MOST_POINTS = 600
 
 def dump_html(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """HTML repr of a Dump, at most ``facts["html_bytes"]`` long if at all possible."""
-    entries = Entries.of(index, facts["limits"])
+    entries = Entries.of(index)
     return shortest(lambda most: _dump_html(index, entries, facts, most), facts, _MOST_ENTRIES)
 
 
@@ -63,7 +63,7 @@ def card_html(facts: Mapping[str, Any], language: str) -> str:
     """HTML repr of a RunCard."""
     if not facts:
         return fragment(paragraph(small(sentence("pages.no_facts", language))))
-    return fragment(simple_table(("fact", "value"), [(samp(k), str(v)) for k, v in facts.items()]))
+    return fragment(card_table(facts, language))
 
 
 def _along(entries: Entries, language: str) -> list[Markup]:
@@ -132,49 +132,31 @@ def _blocks(entries: Entries, language: str, most: int) -> list[Markup]:
 
 
 def _entry_table(entries: Entries, numbers: list[int], language: str) -> Markup:
-    titles = [("#", False), ("name", True), ("role", True), ("shape", False), ("dtype", True)]
-    figures = any(np.isfinite(entries["l2"][i]) for i in numbers)
-    histogram = figures and entries.histogram is not None
-    if figures:
-        titles += [("min", False), ("max", False), ("mean", False), ("l2", False), ("zero", False)]
-    if histogram:
-        titles.append(("1e-6…|x|…1e4", False))
-    titles.append(("", True))
-    return table(
-        titles,
-        [_entry_row(entries, i, figures, histogram, language) for i in numbers],
-        class_="tsnb-t",
-    )
-
-
-def _entry_row(entries: Entries, i: int, figures: bool, histogram: bool, language: str) -> Markup:
-    values = entries.row(i)
-    role = " ".join(text for text in (str(values["role"]), str(values["direction"])) if text)
-    cells = [
-        cell(str(i)),
-        left_cell(samp(entries.names[i])),
-        left_cell(role),
-        cell(shape_text(values["shape"], "×")),
-        left_cell(str(values["dtype"])),
+    """The entries of these numbers; figures only where the values of one were read."""
+    columns = [
+        column
+        for column in entries.shown("html")
+        if not column.is_figure or np.isfinite(entries["l2"][numbers]).any()
     ]
-    if figures:
-        cells += [cell(_number(values[name])) for name in ("min", "max", "mean", "l2")]
-        share = values["zero_count"] / values["size"] if values["size"] > 0 else 0.0
-        cells.append(cell(percent(share) if values["zero_count"] > 0 else ""))
-    if histogram and entries.histogram is not None:
-        counts = decades(entries.histogram[i], entries.exponents, lowest=-6)
-        cells.append(cell(samp(spark(counts))))
-    remark = entries.remark(i, language)
-    cells.append(left_cell(tone(entries.tone(i), remark, bold=False) if remark else ""))
+    if entries.histogram is None:
+        columns = [column for column in columns if column.format != "decades"]
+    lines = [_entry_row(entries, i, columns, language) for i in numbers]
+    return table(heads(columns, language), lines, class_="tsnb-t")
+
+
+def _entry_row(entries: Entries, i: int, columns: Sequence[Column], language: str) -> Markup:
+    values = entries.shown_row(i, language)
+    cells = []
+    for column in columns:
+        text = cell_text(column, values, language, "html", "")
+        dressed: object = samp(text) if column.format in ("names", "decades") else text
+        if column.format == "remark" and text:
+            dressed = tone(entries.tone(i), text, bold=False)
+        cells.append(aligned_cell(column, dressed))
     return row(*cells)
-
-
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.4g}"
 
 
 def _card_details(card: Mapping[str, Any], language: str) -> Markup | None:
     if not card:
         return None
-    rows = [(samp(key), str(value)) for key, value in card.items()]
-    return details([sentence("pages.provenance", language)], simple_table(("fact", "value"), rows))
+    return details([sentence("pages.provenance", language)], card_table(card, language))

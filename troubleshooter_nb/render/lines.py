@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from troubleshooter_nb.messages import Message
 
 COLUMNS, LINES = 100, 25
+_BETWEEN, _WIDEST = "  ", 48  # between columns of a table, and of one that is padded
 _ASCII = str.maketrans(
     {
         **{"−": "-", "≤": "<=", "–": "-", "◇": "N", "▲": "^", "×": "x", "∞": "inf", "→": "->"},
@@ -70,7 +71,7 @@ def fitted(lines: list[str], facts: Mapping[str, Any]) -> str:
     if len(lines) > LINES:
         rest = Message("pages.more_lines", count=len(lines) - LINES + 1)
         shown[-1] = f"  ... {rest.told(facts['language'])}"
-    return "\n".join(_cut(_plain(line, facts), "..." if facts["ascii"] else "…") for line in shown)
+    return "\n".join(_cut(_plain(line, facts), COLUMNS, facts) for line in shown)
 
 
 def _plain(line: str, facts: Mapping[str, Any]) -> str:
@@ -86,13 +87,47 @@ def _ascii(line: str) -> str:
     return line.replace("·", "*").translate(_ASCII)
 
 
-def _cut(line: str, end: str) -> str:
-    if width(line) <= COLUMNS:
+def _cut(line: str, columns: int, facts: Mapping[str, Any]) -> str:
+    if width(line) <= columns:
         return line
+    end = "..." if facts["ascii"] else "…"
     kept, used = [], 0
     for character in line:
         used += width(character)
-        if used > COLUMNS - len(end):
+        if used > columns - len(end):
             break
         kept.append(character)
     return "".join(kept) + end
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    is_left: Sequence[bool],
+    facts: Mapping[str, Any],
+    spans: Sequence[tuple[int, int, str]] = (),
+) -> list[str]:
+    """The rows of a table as lines whose columns stand under each other.
+
+    Parameters
+    ----------
+    rows : sequence of sequence of str
+        Titles, if any, are the first.
+    is_left : sequence of bool, one per column
+    facts : mapping
+    spans : sequence of (first, after, text), one per row, optional
+        A text that is not empty stands in place of these columns, cut where it has no room.
+    """
+    plain = [[_plain(cell, facts) for cell in cells] for cells in rows]
+    widths = [min(max(map(width, column)), _WIDEST) for column in zip(*plain, strict=True)]
+    lines = []
+    for at, cells in enumerate(plain):
+        shown = [
+            padded(cell, wide) if left else " " * (wide - width(cell)) + cell
+            for cell, wide, left in zip(cells, widths, is_left, strict=True)
+        ]
+        first, after, text = spans[at] if spans else (0, 0, "")
+        if text:
+            room = width(_BETWEEN.join(shown[first:after]))
+            shown[first:after] = [padded(_cut(_plain(text, facts), room, facts), room)]
+        lines.append(_BETWEEN.join(shown).rstrip())
+    return lines

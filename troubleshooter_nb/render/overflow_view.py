@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from troubleshooter_nb.columns.column import Column, in_view
+from troubleshooter_nb.columns.overflows import MADE_OF_OVERFLOWS, OVERFLOW_COLUMNS
 from troubleshooter_nb.messages import Message, joined, told
 from troubleshooter_nb.metrics.float_formats import FORMATS
-from troubleshooter_nb.render.charts import scientific
+from troubleshooter_nb.render.cells import cell_text, heads
 from troubleshooter_nb.render.html import (
     FILLS,
     Markup,
@@ -28,9 +30,11 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import LINES, fitted, padded, width, wrapped
+from troubleshooter_nb.render.numbers import percent, scientific
 from troubleshooter_nb.render.recording_view import ranges_text
+from troubleshooter_nb.render.tables import aligned_cell
 from troubleshooter_nb.render.text import more_text
-from troubleshooter_nb.render.words import mismatches, percent, sentence
+from troubleshooter_nb.render.words import mismatches, sentence
 
 # kind -> (glyph, tone, its word, how many of it)
 _KINDS = {
@@ -109,7 +113,8 @@ def overflow_text(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -
         figures = f"{_figures(one):<24}"
         lines.append(f"  {place}  {padded(word, widest)}  {figures} {_place(one, language)}")
     if shown:
-        title = f"  {'step':>5} {'call':>6}"
+        step, call = (OVERFLOW_COLUMNS[name].titled(language) for name in ("step", "call"))
+        title = f"  {' ' * (5 - width(step))}{step} {' ' * (6 - width(call))}{call}"
         lines.insert(len(lines) - len(shown), title)
     if rest := len(rows) - len(shown):
         lines.append(f"  ... {more_text(rest, _CALL, facts)}")
@@ -318,34 +323,39 @@ def _row_tables(
 
 def _row_table(rows: Sequence[Mapping[str, Any]], language: str) -> Markup:
     """The rows, with the columns that hold something: a notebook may be narrow."""
-    counted = any(sum(_nonfinite_counts(one)) for one in rows)
-    shared = any(float(one["share_of_limit"]) >= _TOLD_SHARE for one in rows)
-    titles = [("step", False), ("call", False), ("", True), ("name", True), ("value", True)]
-    titles += [("not finite", False)] if counted else []
-    titles += [("max |x|", False)]
-    titles += [("of limit", False)] if shared else []
-    lines = [_row(one, language, counted, shared) for one in rows]
-    return table(titles, lines, class_="tsnb-t")
+    declared = in_view("html", [*OVERFLOW_COLUMNS.values(), *MADE_OF_OVERFLOWS.values()])
+    empty = set()
+    if not any(sum(_nonfinite_counts(one)) for one in rows):
+        empty.add("nonfinite")
+    if not any(float(one["share_of_limit"]) >= _TOLD_SHARE for one in rows):
+        empty.add("share_of_limit")
+    columns = [column for column in declared if column.name not in empty]
+    lines = [row(*(_cell(column, one, language) for column in columns)) for one in rows]
+    return table(heads(columns, language), lines, class_="tsnb-t")
 
 
-def _row(one: Mapping[str, Any], language: str, counted: bool, shared: bool) -> Markup:
-    mark, name = _KINDS[one["kind"]][:2]
-    largest, share = float(one["max_abs"]), float(one["share_of_limit"])
-    is_much = share >= _TOLD_SHARE  # nan is not
-    bar = f"background:linear-gradient(90deg,{FILLS['warn']} {min(100 * share, 100):.0f}%,#0000 0)"
-    counts = mismatches(*_nonfinite_counts(one))
-    return row(
-        cell(str(one["step"])),
-        cell(str(one["call"])),
-        left_cell(
-            tone(name, f"{mark} {_word(one, language)}", bold=name == "bad"), _times(one) or None
-        ),
-        element("td", samp(_place(one, language)), style=_WRAPPED),
-        element("td", f"{_slot(one)} {one['dtype']}", style=_WRAPPED),
-        *([cell(f"{counts} / {int(one['size']):,}" if counts else "")] if counted else []),
-        cell("" if math.isnan(largest) else scientific(largest)),
-        *([cell(percent(share) if is_much else "", style=bar if is_much else None)] * shared),
-    )
+def _cell(column: Column, one: Mapping[str, Any], language: str) -> Markup:
+    text = cell_text(column, one, language, "html", "")
+    match column.name:
+        case "kind":
+            mark, name = _KINDS[one["kind"]][:2]
+            text = tone(name, f"{mark} {_word(one, language)}", bold=name == "bad")
+            return left_cell(text, _times(one) or None)
+        case "path":
+            return element("td", samp(_place(one, language)), style=_WRAPPED)
+        case "slot":
+            return element("td", f"{_slot(one)} {one['dtype']}", style=_WRAPPED)
+        case "nonfinite":
+            counts = mismatches(*_nonfinite_counts(one))
+            return cell(f"{counts} / {int(one['size']):,}" if counts else "")
+        case "share_of_limit":
+            share = float(one["share_of_limit"])
+            if not share >= _TOLD_SHARE:  # as nan is not
+                return cell()
+            filled = f"{min(100 * share, 100):.0f}%"
+            bar = f"background:linear-gradient(90deg,{FILLS['warn']} {filled},#0000 0)"
+            return cell(text, style=bar)
+    return aligned_cell(column, text)
 
 
 def _slot(one: Mapping[str, Any]) -> str:

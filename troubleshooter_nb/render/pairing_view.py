@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.column import in_view
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
+from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
 from troubleshooter_nb.messages import Message, ids_of, told
+from troubleshooter_nb.render.cells import cell_text, heads
 from troubleshooter_nb.render.html import (
     Markup,
     details,
@@ -27,7 +31,7 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import LINES, fitted, gap, spaced
-from troubleshooter_nb.render.tables import folding_table
+from troubleshooter_nb.render.tables import aligned_cell, folding_table
 from troubleshooter_nb.render.text import more_text, pairing_headline
 from troubleshooter_nb.render.words import glyph, sentence
 from troubleshooter_nb.shapes import shape_text
@@ -125,7 +129,7 @@ def _chosen(
         return []
     title = _of_user_text(language, len(rows), count)
     lines = [_pair_row(columns, i, language) for i in rows]
-    return [heading(title), *folding_table(_titles(labels), lines, language)]
+    return [heading(title), *folding_table(_titles(labels, language), lines, language)]
 
 
 def _pools(
@@ -152,7 +156,8 @@ def _pools(
             lines.append(
                 row(left_cell(mark, " ", samp(columns[side][i])), left_cell(shape), left_cell(note))
             )
-        titles = [("name", True), ("shape", True), ("", True)]
+        named = [DUMP_COLUMNS["name"], DUMP_COLUMNS["shape"], PAIRING_COLUMNS["note"]]
+        titles = [(column.titled(language), True) for column in named]
         sections += [heading(title), *folding_table(titles, lines, language)]
         sections += _more(len(rows) - most, language)
     return sections
@@ -171,7 +176,7 @@ def _section(
     lines = [_pair_row(columns, i, language) for i in rows[:most]]
     title = sentence(key, language, count=f"{len(rows):,}")
     more = _more(len(rows) - most, language)
-    return [heading(title), *folding_table(_titles(labels), lines, language), *more]
+    return [heading(title), *folding_table(_titles(labels, language), lines, language), *more]
 
 
 def _certain(
@@ -185,45 +190,47 @@ def _certain(
         key = _pattern(str(columns["left"][i])), _pattern(str(columns["right"][i]))
         patterns.setdefault((*key, str(columns["method"][i])), []).append(i)
     lines = []
-    for (left, right, method), found in list(patterns.items())[:most]:
+    for (left, right, _), found in list(patterns.items())[:most]:
         if len(found) == 1:
             lines.append(_pair_row(columns, found[0], language))
             continue
         shapes = sorted({shape_text(columns["left_shape"][i], "×") for i in found})
         shape = ", ".join(shapes[:3]) + (" …" if len(shapes) > 3 else "")
-        least = f"{min(columns['confidence'][i] for i in found):.2f}"
-        lines.append(_row(left, right, f" × {len(found):,}", shape, method, least, ""))
+        least = columns.row(min(found, key=lambda i: columns["confidence"][i]))
+        texts = {
+            column.name: cell_text(column, least, language, "html")
+            for column in in_view("html", PAIRING_COLUMNS.values())
+        }
+        texts |= {"left_shape": shape, "note": ""}
+        lines.append(_row(left, right, texts, f" × {len(found):,}"))
     summary = sentence("pages.certain", language, count=f"{len(rows):,}")
     more = _more(len(patterns) - most, language)
-    return details([summary], table(_titles(labels), lines), *more)
+    return details([summary], table(_titles(labels, language), lines), *more)
 
 
 def _pair_row(columns: Table, i: int, language: str) -> Markup:
-    shapes = [shape_text(columns[f"{side}_shape"][i], "×") for side in ("left", "right")]
-    shape = shapes[0] if shapes[0] == shapes[1] else " / ".join(text or "–" for text in shapes)
-    return _row(
-        str(columns["left"][i]),
-        str(columns["right"][i]),
-        "",
-        shape,
-        str(columns["method"][i]),
-        f"{columns['confidence'][i]:.2f}",
-        told(columns["note"][i], language),
+    values = columns.row(i)
+    texts = {
+        column.name: cell_text(column, values, language, "html")
+        for column in in_view("html", PAIRING_COLUMNS.values())
+    }
+    return _row(str(values["left"]), str(values["right"]), texts)
+
+
+def _row(left: str, right: str, texts: Mapping[str, str], times: str = "") -> Markup:
+    """The cells of a pair, or of a pattern and how many follow it."""
+    names = [samp(left)] if left == right else [*_changed(left, right)]
+    cells = {**texts, "left": join([*names, times])}
+    return row(
+        *(
+            aligned_cell(column, cells[column.name])
+            for column in in_view("html", PAIRING_COLUMNS.values())
+        )
     )
 
 
-def _row(
-    left: str, right: str, times: str, shape: str, method: str, confidence: str, note: str
-) -> Markup:
-    names = samp(left) if left == right else join([*_changed(left, right), times])
-    if left == right:
-        names = join([names, times])
-    return row(*(left_cell(value) for value in (names, shape, method, confidence, note)))
-
-
-def _titles(labels: Sequence[str]) -> list[tuple[str, bool]]:
-    titles = (f"{labels[0]} → {labels[1]}", "shape", "method", "confidence", "")
-    return [(title, True) for title in titles]
+def _titles(labels: Sequence[str], language: str) -> list[tuple[str, bool]]:
+    return heads(in_view("html", PAIRING_COLUMNS.values()), language, labels)
 
 
 def _changed(left: str, right: str) -> tuple[Markup, str, Markup]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from troubleshooter_nb.columns.column import in_view
+from troubleshooter_nb.columns.recordings import LAYER_COLUMNS
+from troubleshooter_nb.render.cells import heads
 from troubleshooter_nb.render.html import (
     Markup,
-    cell,
     details,
     element,
     fragment,
     join,
-    left_cell,
     paragraph,
     row,
     samp,
@@ -29,8 +30,9 @@ from troubleshooter_nb.render.missing_words import (
     tone_of_kind,
     what_of,
 )
-from troubleshooter_nb.render.tables import simple_table
-from troubleshooter_nb.render.text import bytes_text, more_text, note_lines
+from troubleshooter_nb.render.numbers import bytes_text
+from troubleshooter_nb.render.tables import card_table, plain_cell
+from troubleshooter_nb.render.text import more_text, note_lines
 from troubleshooter_nb.render.words import sentence
 
 # state -> (glyph, tone, sentence)
@@ -152,12 +154,13 @@ def _layers(facts: Mapping[str, Any], most: int) -> list[Markup]:
         return []
     language, shown = facts["language"], layers[:most]
     id = "recording.layers" if len(shown) == len(layers) else "recording.layers_first"
-    lines = [
-        row(cell(f"{count:,}"), left_cell(samp(_path(path, language))), left_cell(layer))
+    columns = in_view("html", LAYER_COLUMNS.values())
+    rows = (
+        {"calls": count, "path": _path(path, language), "layer": layer}
         for path, layer, count in shown
-    ]
-    titles = [("calls", False), ("name", True), ("layer", True)]
-    body = [table(titles, lines, class_="tsnb-t")]
+    )
+    lines = [row(*(plain_cell(column, one, language) for column in columns)) for one in rows]
+    body = [table(heads(columns, language), lines, class_="tsnb-t")]
     if rest := len(layers) - len(shown):
         text = more_text(rest, "rec.dump.to_dataframe()", facts)
         body.append(paragraph(small(text)))
@@ -173,9 +176,8 @@ def _card(facts: Mapping[str, Any]) -> Markup | None:
     card = facts.get("card")
     if not card:
         return None
-    rows = [(samp(key), str(value)) for key, value in card.items()]
     title = sentence("pages.provenance", facts["language"])
-    return details([title], simple_table(("fact", "value"), rows))
+    return details([title], card_table(card, facts["language"]))
 
 
 def recording_text(facts: Mapping[str, Any]) -> str:

@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.column import Column, View, shown_columns
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS, MADE_OF_ENTRIES
+from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS, RESULT_COLUMNS
 from troubleshooter_nb.messages import told
+from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, largest_finite
 from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.calls import call_text
+from troubleshooter_nb.render.cells import names_text
+from troubleshooter_nb.render.charts import decades, spark
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
 from troubleshooter_nb.table import Table, table_of
 from troubleshooter_nb.thresholds import NEAR_OVERFLOW
@@ -69,9 +75,21 @@ class Pairs(Table):
         return str(self["left_display"][i]), str(self["right_display"][i])
 
     def label(self, i: int) -> str:
-        """``left -> right``, or one name where both are the same."""
-        left, right = self.sides(i)
-        return left if left == right else f"{left or '-'} -> {right or '-'}"
+        """``left → right``, or one name where both are the same."""
+        return names_text(*self.sides(i))
+
+    def shown(self, view: View) -> list[Column]:
+        """The columns that a view shows, from left to right."""
+        return shown_columns(view, [*RESULT_COLUMNS.values(), *MADE_OF_PAIRS.values()], self)
+
+    def shown_row(self, i: int, *, ascii_only: bool = False) -> dict[str, Any]:
+        """All values of one row, its state, and what `MADE_OF_PAIRS` has of it."""
+        values = self.row(i)
+        values["state"] = self.states[i]
+        values["one_minus_cosine"] = np.maximum(1.0 - values["cosine"], 0.0)
+        counts = decades(self.histogram[i], self.exponents)
+        values["error_histogram"] = spark(counts, ascii_only=ascii_only)
+        return values
 
     def short(self, i: int) -> str:
         """One name: the left one where there is one."""
@@ -288,31 +306,52 @@ _TROUBLES = {
 class Entries(Table):
     """A dump's table, with what is wrong with each entry.
 
-    `limits` is the largest finite value of each entry's dtype, inf for exact dtypes; `is_merged`
-    says that other ranks than 0 hold only what was not merged into it.
+    `is_merged` says that other ranks than 0 hold only what was not merged into it.
     """
 
     names: list[str]
-    limits: np.ndarray
     histogram: np.ndarray | None
     exponents: np.ndarray
     is_merged: bool = False
 
     @classmethod
-    def of(cls, index: xr.Dataset, limits: np.ndarray) -> Entries:
+    def of(cls, index: xr.Dataset) -> Entries:
         """The view of a `Dump.index`."""
         table = table_of(index)
         columns, names = table.columns, display_names(table)
         merged = "merged_ranks" in index.attrs
         histogram = index.get("magnitude_histogram")
         if histogram is None:
-            return cls(columns, names, limits, None, np.empty(0, int), merged)
-        return cls(columns, names, limits, histogram.values, index["exponent"].values, merged)
+            return cls(columns, names, None, np.empty(0, int), merged)
+        return cls(columns, names, histogram.values, index["exponent"].values, merged)
+
+    def shown(self, view: View) -> list[Column]:
+        """The columns that a view shows, from left to right."""
+        return shown_columns(view, [*DUMP_COLUMNS.values(), *MADE_OF_ENTRIES.values()], self)
+
+    def shown_row(self, i: int, language: str) -> dict[str, Any]:
+        """All values of one entry, and what `MADE_OF_ENTRIES` has of it."""
+        values = self.row(i)
+        zero, size = values["zero_count"], values["size"]
+        values |= {"number": i, "left_display": self.names[i], "right_display": self.names[i]}
+        values |= {"verdict": self.remark(i, language), "largest": self.largest[i]}
+        values["zero_share"] = zero / size if zero > 0 and size > 0 else np.nan
+        if self.histogram is not None:
+            counts = decades(self.histogram[i], self.exponents, lowest=-6)
+            values["magnitude_histogram"] = spark(counts)
+        return values
 
     @cached_property
     def largest(self) -> np.ndarray:
         """Largest finite magnitude of each entry; nan where unknown."""
         return np.asarray(np.fmax(np.abs(self["min"]), np.abs(self["max"])))
+
+    @cached_property
+    def limits(self) -> np.ndarray:
+        """Largest finite value of each entry's dtype; inf for exact and unknown ones."""
+        names = list(map(str, self["dtype"]))
+        known = {name: _limit(name) for name in {*names}}
+        return np.array([known[name] for name in names], float)
 
     @cached_property
     def kinds(self) -> np.ndarray:
@@ -421,6 +460,14 @@ class Entries(Table):
             if len(gaps) <= 3
             else [*gaps[:3], sentence("pages.more", language, count=len(gaps) - 3)]
         )
+
+
+def _limit(dtype: str) -> float:
+    try:
+        known = dtype_from_token(dtype)
+    except ValueError:
+        return float("inf")
+    return float("inf") if arithmetic_of(known) == "integer" else largest_finite(known)
 
 
 def block_of(label: str) -> str:

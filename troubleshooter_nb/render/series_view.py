@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.column import in_view
+from troubleshooter_nb.columns.series import SERIES_COLUMNS
 from troubleshooter_nb.messages import told
-from troubleshooter_nb.render.charts import depth_chart, scientific, spark
+from troubleshooter_nb.render.cells import cell_text, heads
+from troubleshooter_nb.render.charts import depth_chart, spark
 from troubleshooter_nb.render.html import (
     INKS,
     Markup,
-    cell,
     details,
     element,
     fragment,
@@ -28,6 +29,9 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
+from troubleshooter_nb.render.lines import aligned
+from troubleshooter_nb.render.numbers import factor_text, scientific
+from troubleshooter_nb.render.tables import aligned_cell
 from troubleshooter_nb.render.words import sentence
 
 if TYPE_CHECKING:
@@ -85,15 +89,11 @@ def _details(series: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
             found.append(sentence("series.constant", language))
         else:
             found.append(
-                sentence("series.exponential", language, factor=_factor(np.exp(facts["growth"])))
+                sentence(
+                    "series.exponential", language, factor=factor_text(np.exp(facts["growth"]))
+                )
             )
     return found
-
-
-def _factor(value: float) -> str:
-    """A factor in three digits, or in as many as tell it from 1."""
-    digits = 3 if abs(value - 1.0) >= 0.005 else 2 + math.ceil(-math.log10(abs(value - 1.0)))
-    return f"{value:.{digits}g}"
 
 
 def _shown_rows(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> range:
@@ -131,14 +131,17 @@ def series_text(series: xr.Dataset, facts: Mapping[str, Any]) -> str:
     figures = _figures(series)
     for side in ("left", "right"):
         lines.append(f"  {side:<5} {_curve(figures[side], ascii_only)}")
-    lines.append(f"  {'step':>8} {'left':>13} {'right':>13} {'difference':>11} {'noise':>9}")
-    for i in _shown_rows(series, facts, _AROUND):
-        pointer = (">" if ascii_only else "➤") if i == int(facts["first"]) else " "
-        lines.append(
-            f"{pointer} {int(figures['step'][i]):>8} {figures['left'][i]:>13.7g} "
-            f"{figures['right'][i]:>13.7g} {scientific(figures['difference'][i]):>11} "
-            f"{scientific(figures['noise'][i]):>9}"
-        )
+    columns, shown = in_view("text", SERIES_COLUMNS.values()), _shown_rows(series, facts, _AROUND)
+    texts = [[title for title, _ in heads(columns, language)]]
+    for i in shown:
+        values = {name: column[i] for name, column in figures.items()}
+        texts.append([cell_text(column, values, language, "text") for column in columns])
+    pointers = [
+        " ",
+        *((">" if ascii_only else "➤") if i == int(facts["first"]) else " " for i in shown),
+    ]
+    table_lines = aligned(texts, [column.is_left for column in columns], facts)
+    lines += [f"{mark} {line}" for mark, line in zip(pointers, table_lines, strict=True)]
     lines += [f"  {told(note, language)}" for note in facts["notes"][:4]]
     text = "\n".join(line[:100] for line in lines[:25])
     return text.encode("ascii", "replace").decode() if ascii_only else text
@@ -203,22 +206,19 @@ def _chart(series: xr.Dataset, facts: Mapping[str, Any]) -> Markup | None:
 
 
 def _table(series: xr.Dataset, facts: Mapping[str, Any], around: int) -> Markup:
+    columns, language = in_view("html", SERIES_COLUMNS.values()), facts["language"]
     figures = _figures(series)
     rows = []
     for i in _shown_rows(series, facts, around):
-        outside = not abs(figures["difference"][i]) <= figures["noise"][i]
-        shown = scientific(figures["difference"][i])
-        rows.append(
-            row(
-                cell("➤ " if i == int(facts["first"]) else "", str(int(figures["step"][i]))),
-                cell(f"{figures['left'][i]:.7g}"),
-                cell(f"{figures['right'][i]:.7g}"),
-                cell(tone("bad", "✗ ", shown) if outside else shown),
-                cell(scientific(figures["noise"][i])),
-            )
-        )
-    names = ("step", "left", "right", "difference", "noise")
-    return table([(name, False) for name in names], rows)
+        values = {name: column[i] for name, column in figures.items()}
+        texts = {one.name: cell_text(one, values, language, "html") for one in columns}
+        cells: dict[str, object] = {**texts}
+        if not abs(values["difference"]) <= values["noise"]:
+            cells["difference"] = tone("bad", "✗ ", texts["difference"])
+        if i == int(facts["first"]):
+            cells["step"] = f"➤ {texts['step']}"
+        rows.append(row(*(aligned_cell(column, cells[column.name]) for column in columns)))
+    return table(heads(columns, language), rows)
 
 
 def _notes(facts: Mapping[str, Any]) -> Markup | None:

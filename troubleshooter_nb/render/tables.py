@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.render.charts import decades, level, scientific, spark
+from troubleshooter_nb.columns.column import Column, figures_span, in_view
+from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
+from troubleshooter_nb.columns.facts import FACT_COLUMNS
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.render.cells import UNKNOWN, cell_text, heads
+from troubleshooter_nb.render.charts import level
 from troubleshooter_nb.render.html import (
     FILLS,
     Markup,
@@ -20,19 +25,12 @@ from troubleshooter_nb.render.html import (
     table,
     tone,
 )
+from troubleshooter_nb.render.numbers import is_known
 from troubleshooter_nb.render.rows import Pairs
-from troubleshooter_nb.render.words import (
-    glyph,
-    growth_of,
-    percent,
-    reason_text,
-    sentence,
-    tone_of,
-    word,
-)
-from troubleshooter_nb.shapes import known_shape, shape_text
+from troubleshooter_nb.render.words import glyph, reason_text, sentence, tone_of, word
+from troubleshooter_nb.shapes import Shape
 
-_UNMEASURED = "–"
+_FIGURES_A_LINE = 3
 # Rows of a part that stand open where an editor stands above them: Notebook 7 puts a cell into a
 # small box that scrolls once its output is taller than 100 lines.
 MOST_OPEN = 6
@@ -54,37 +52,40 @@ def folding_table(
 
 def pair_table(pairs: Pairs, rows: Iterable[int], facts: Mapping[str, Any]) -> Markup:
     """One row per pair, with what differs, by how much, and how the errors are spread."""
-    titles = (
-        ("#", False),
-        ("verdict", False),
-        (f"{facts['left_label']} → {facts['right_label']}", True),
-        ("shape", False),
-        ("max |Δ|", False),
-        ("rel L2", False),
-        ("1 − cos", False),
-        ("in tol.", False),
-        *((("growth", False),) if pairs.has_origins else ()),
-        ("1e-9…|Δ|…1e1", False),
-    )
-    lines = [_pair_row(pairs, i, facts) for i in rows]
-    return table(titles, lines, class_="tsnb-t")
+    columns = pairs.shown("html")
+    lines = [_pair_row(pairs, i, columns, facts) for i in rows]
+    return table(_pair_heads(columns, facts), lines, class_="tsnb-t")
 
 
 def passed_table(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
     """One short row per pair, for a comparison in which nothing failed."""
+    columns, language = pairs.shown("passed"), facts["language"]
     lines = []
     for i in range(len(pairs)):
-        error, relative = pairs["max_abs_error"][i], pairs["rel_l2_error"][i]
-        figures = (_UNMEASURED if np.isnan(x) else scientific(float(x)) for x in (error, relative))
-        mark = verdict_mark(str(pairs.states[i]), facts["language"])
+        values = pairs.shown_row(i)
+        mark = verdict_mark(str(pairs.states[i]), language)
+        name = left_cell(mark, " ", pairs.place(i, short=True), samp(pairs.label(i)))
         lines.append(
             row(
-                *map(cell, figures),
-                left_cell(mark, " ", pairs.place(i, short=True), samp(pairs.label(i))),
+                *(
+                    name
+                    if column.format == "names"
+                    else aligned_cell(column, cell_text(column, values, language, "passed"))
+                    for column in columns
+                )
             )
         )
-    titles = (("max |Δ|", False), ("rel L2", False), (facts["left_label"], True))
-    return table(titles, lines)
+    return table(_pair_heads(columns, facts), lines)
+
+
+def aligned_cell(column: Column, *children: object, style: str | None = None) -> Markup:
+    """A cell of a column, on its side."""
+    return left_cell(*children) if column.is_left else cell(*children, style=style)
+
+
+def log_bar(fill: str, value: float, bounds: tuple[float, float]) -> str:
+    """The style of a cell with a bar behind its figure, on a log scale between the bounds."""
+    return f"background:linear-gradient(90deg,{fill} {100 * level(value, *bounds):.0f}%,#0000 0)"
 
 
 def verdict_mark(verdict: str, language: str, *, count: int | None = None) -> Markup:
@@ -95,49 +96,37 @@ def verdict_mark(verdict: str, language: str, *, count: int | None = None) -> Ma
     return Markup(text) if name == "ok" else tone(name, text, bold=name == "bad")
 
 
-def element_table(rows: Sequence[tuple[str, float, float, float, float]]) -> Markup:
+def element_table(
+    rows: Sequence[tuple[Shape, float, float, float, float]], language: str
+) -> Markup:
     """Worst elements: index, both values, absolute and relative error."""
-    titles = (("worst at", True), ("left", False), ("right", False), ("|Δ|", False), ("rel", False))
+    columns = in_view("html", ELEMENT_COLUMNS.values())
     lines = [
-        row(
-            left_cell(samp(index)),
-            cell(f"{left:.7g}"),
-            cell(f"{right:.7g}"),
-            cell(scientific(error)),
-            cell(scientific(relative)),
-        )
-        for index, left, right, error, relative in rows
+        row(*(plain_cell(column, values, language) for column in columns))
+        for values in (dict(zip(ELEMENT_COLUMNS, one, strict=True)) for one in rows)
     ]
-    return table(titles, lines)
+    return table(heads(columns, language), lines)
 
 
-def figure_table(values: Mapping[str, Any]) -> Markup:
-    """Every figure of one pair by its name."""
-    groups = (
-        ("max_abs_error", "rel_l2_error", "allclose_ratio"),
-        ("mean_abs_error", "cosine", "smallest_passing_tolerance"),
-        ("rmse", "correlation", "unequal_count"),
-        ("max_rel_error", "mape", "nan_mismatch_count"),
-        ("mean_rel_error", "zero_reference_count", "inf_mismatch_count"),
-    )
-    lines = [
-        row(
-            *(
-                part
-                for name in group
-                for part in (left_cell(samp(name)), cell(_figure(values[name])))
-            )
-        )
-        for group in groups
+def figure_table(values: Mapping[str, Any], language: str) -> Markup:
+    """Every figure of one pair by the name that the result has for it."""
+    cells = [
+        (left_cell(samp(column.name)), cell(cell_text(column, values, language, "opened")))
+        for column in in_view("opened", RESULT_COLUMNS.values())
+        if is_known(values[column.name])
     ]
+    groups = [cells[at : at + _FIGURES_A_LINE] for at in range(0, len(cells), _FIGURES_A_LINE)]
+    lines = [row(*(part for one in group for part in one)) for group in groups]
     return element("table", element("tbody", *lines), style="border-collapse:collapse;margin:4px 0")
 
 
-def facts_table(left: Mapping[str, Any], right: Mapping[str, Any], titles: Sequence[str]) -> Markup:
+def facts_table(
+    left: Mapping[str, Any], right: Mapping[str, Any], titles: Sequence[str], language: str
+) -> Markup:
     """Two run cards side by side; facts that differ are bold."""
     lines = []
     for key in dict.fromkeys([*left, *right]):
-        values = [str(side.get(key, _UNMEASURED)) for side in (left, right)]
+        values = [str(side.get(key, UNKNOWN)) for side in (left, right)]
         differs = values[0] != values[1]
         lines.append(
             row(
@@ -145,7 +134,18 @@ def facts_table(left: Mapping[str, Any], right: Mapping[str, Any], titles: Seque
                 *(left_cell(element("b", value) if differs else value) for value in values),
             )
         )
-    return table([("fact", True), *((title, True) for title in titles)], lines)
+    fact = FACT_COLUMNS["fact"].titled(language)
+    return table([(fact, True), *((title, True) for title in titles)], lines)
+
+
+def card_table(card: Mapping[str, Any], language: str) -> Markup:
+    """The facts of one run card."""
+    columns = in_view("html", FACT_COLUMNS.values())
+    lines = [
+        row(*(plain_cell(column, values, language) for column in columns))
+        for values in ({"fact": fact, "value": str(value)} for fact, value in card.items())
+    ]
+    return table(heads(columns, language), lines)
 
 
 def simple_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
@@ -156,57 +156,52 @@ def simple_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Mar
     )
 
 
-def _pair_row(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> Markup:
-    values = pairs.row(i)
+def _pair_heads(columns: Sequence[Column], facts: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    return heads(columns, facts["language"], (facts["left_label"], facts["right_label"]))
+
+
+def _pair_row(pairs: Pairs, i: int, columns: Sequence[Column], facts: Mapping[str, Any]) -> Markup:
+    """The cells of one pair; where nothing was measured a reason in place of the figures."""
+    values, language = pairs.shown_row(i), facts["language"]
+    cells = [_pair_cell(pairs, i, column, values, language) for column in columns]
+    if not np.isnan(values["max_abs_error"]):
+        return row(*cells)
+    first, after = figures_span(columns)
+    style = "text-align:left;white-space:normal"
+    reason = element("td", reason_text(values, language), colspan=after - first, style=style)
+    return row(*cells[:first], reason, *cells[after:])
+
+
+def _pair_cell(
+    pairs: Pairs, i: int, column: Column, values: Mapping[str, Any], language: str
+) -> Markup:
+    """A cell in the dress of its format."""
+    text = cell_text(column, values, language, "html")
+    match column.format:
+        case "verdict":
+            return aligned_cell(column, verdict_mark(str(values["state"]), language))
+        case "names":
+            return left_cell(*_names(pairs, i, values))
+        case "decades":
+            return aligned_cell(column, samp(text))
+        case "growth" if values["origin"] == "created" and text:
+            name = "miss" if values["verdict"] == "nan" else "bad"
+            return aligned_cell(column, tone(name, text))
+    style = log_bar(FILLS[pairs.tone(i)], values[column.name], column.bar) if column.bar else None
+    return aligned_cell(column, text, style=style)
+
+
+def _names(pairs: Pairs, i: int, values: Mapping[str, Any]) -> list[object]:
     left, right = pairs.sides(i)
     mark = ("➤ " if i == pairs.first else "") + pairs.place(i, short=True)
-    name = samp(left) if left == right else Markup(f"{samp(left or '–')} → {samp(right or '–')}")
-    shape = shape_text(known_shape(values["left_shape"], values["right_shape"]), "×")
-    measured = not np.isnan(values["max_abs_error"])
-    if not measured:
-        reason = reason_text(values, facts["language"])
-        return row(
-            cell(str(pairs.number(i))),
-            cell(verdict_mark(str(pairs.states[i]), facts["language"])),
-            left_cell(mark, name),
-            cell(shape),
-            element(
-                "td",
-                reason,
-                colspan=5 + pairs.has_origins,
-                style="text-align:left;white-space:normal",
-            ),
-        )
-    error = float(values["max_abs_error"])
-    fill = FILLS[pairs.tone(i)]
-    bar = f"background:linear-gradient(90deg,{fill} {100 * level(error):.0f}%,#0000 0)"
-    mismatch = int(values["nan_mismatch_count"]) + int(values["inf_mismatch_count"])
-    return row(
-        cell(str(pairs.number(i))),
-        cell(verdict_mark(str(pairs.states[i]), facts["language"])),
-        left_cell(mark, name, tone("miss", f" {mismatch} NaN/Inf") if mismatch else None),
-        cell(shape),
-        cell(scientific(error), style=bar),
-        cell(scientific(float(values["rel_l2_error"]))),
-        cell(_one_minus(float(values["cosine"]))),
-        cell(percent(float(values["allclose_ratio"]))),
-        *((_growth_cell(values, facts["language"]),) if pairs.has_origins else ()),
-        cell(samp(spark(decades(pairs.histogram[i], pairs.exponents)))),
+    names = (
+        [samp(left)] if left == right else [samp(left or UNKNOWN), " → ", samp(right or UNKNOWN)]
     )
+    counts = [max(int(values[f"{what}_mismatch_count"]), 0) for what in ("nan", "inf")]
+    return [mark, *names, tone("miss", f" {sum(counts)} NaN/Inf") if any(counts) else None]
 
 
-def _growth_cell(values: Mapping[str, Any], language: str) -> Markup:
-    text = growth_of(values, language)
-    if values["origin"] != "created" or not text:
-        return cell(text)
-    return cell(tone("miss" if values["verdict"] == "nan" else "bad", text))
-
-
-def _one_minus(cosine: float) -> str:
-    return "nan" if np.isnan(cosine) else scientific(max(0.0, 1.0 - cosine))
-
-
-def _figure(value: Any) -> str:
-    if isinstance(value, (int, np.integer)):
-        return f"{int(value):,}"
-    return f"{float(value):.6g}"
+def plain_cell(column: Column, values: Mapping[str, Any], language: str) -> Markup:
+    """A cell without a dress but the fixed width of names and places."""
+    text = cell_text(column, values, language, "html")
+    return aligned_cell(column, samp(text) if column.format in ("index", "name") else text)

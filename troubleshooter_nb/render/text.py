@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.column import Column, figures_span, in_view
+from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.calls import call_text
-from troubleshooter_nb.render.charts import decades, scientific, spark
+from troubleshooter_nb.render.cells import cell_text, heads
 from troubleshooter_nb.render.explanation import (
     check_line,
     origin_sentence,
@@ -20,29 +24,22 @@ from troubleshooter_nb.render.explanation import (
 from troubleshooter_nb.render.lines import (
     COLUMNS,
     LINES,
+    aligned,
     fitted,
-    padded,
     spaced,
     width,
     wrapped,
 )
+from troubleshooter_nb.render.numbers import bytes_text, is_known, scientific
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.render.rows import scalar_row as scalar_row
-from troubleshooter_nb.render.words import glyph, growth_of, percent, reason_text, sentence, word
+from troubleshooter_nb.render.words import glyph, reason_text, sentence, word
 from troubleshooter_nb.shapes import Shape, shape_text
-
-
-def bytes_text(size: float) -> str:
-    """A size with a binary-free unit: 1.2 GB, 16.8 MB, 512 B."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{int(size)} B"
 
 
 def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     """Text repr of a Dump."""
-    entries = Entries.of(index, facts["limits"])
+    entries = Entries.of(index)
     title = sentence("pages.dump_title", facts["language"], label=repr(facts["label"]))
     lines = [f"{title} · {dump_headline(index, facts['language'])}"]
     lines += [f"  {text}" for _, text in entries.health(facts["language"])]
@@ -50,14 +47,10 @@ def dump_text(index: xr.Dataset, facts: Mapping[str, Any]) -> str:
     count = len(entries)
     room = LINES - 3 - len(lines)
     shown = range(count) if count <= room else range(room - 1)
-    widest = min(max((width(entries.names[i]) for i in shown), default=0), 48)
-    for i in shown:
-        row = entries.row(i)
-        what = f"{shape_text(row['shape']):>12}  {row['dtype']:<9}"
-        text = f"  {padded(entries.names[i], widest)}  {what}"
-        if row["status"] != "ok":
-            text = f"  {padded(entries.names[i], widest)}"
-        lines.append(f"{text} {entries.remark(i, facts['language'])}".rstrip())
+    columns = entries.shown("text")
+    language = facts["language"]
+    rows = [[_entry_text(entries, i, column, language) for column in columns] for i in shown]
+    lines += [f"  {line}" for line in aligned(rows, [column.is_left for column in columns], facts)]
     if count > len(shown):
         lines.append(f"  ... {more_text(count - len(shown), 'dump.to_dataframe()', facts)}")
     return fitted(lines, facts)
@@ -136,13 +129,7 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     lines += note_lines(facts)
     room = max(_FEWEST_ROWS, LINES - 3 - len(lines))
     shown = pairs.worst(min(int(facts["worst_rows"]), room))
-    if shown:
-        figure = "growth" if pairs.has_origins else "cosine"
-        lines.append(
-            f"  {'#':>4}  {'verdict':<11} {'max |d|':>8} {'rel L2':>8} {figure:>9} "
-            f"{'in tol.':>7}  1e-9..1e1   pair"
-        )
-    lines += [_pair_line(pairs, i, facts) for i in shown]
+    lines += _pair_lines(pairs, shown, facts) if shown else []
     unmatched = int((~facts["unmatched"]["expected"].values).sum())
     if unmatched:
         lines.append(f"  {sentence('pages.without_partner', language, count=unmatched)}")
@@ -272,24 +259,19 @@ def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, 
         lines += wrapped(origin, facts, indent=2)
     for side in ("left", "right"):
         what = f"{values[f'{side}_dtype']:<9} {shape_text(values[f'{side}_shape']):<14}"
-        lines.append(f"  {side:<5} {what} {_side(values, side)}".rstrip())
+        lines.append(f"  {side:<5} {what} {_side(values, side, language)}".rstrip())
     if digests := digest_line(values, language):
         lines.append(f"  {digests}")
     if np.isfinite(values["rel_l2_error"]) or np.isfinite(values["max_abs_error"]):
-        figures = (
-            ("max_abs_error", "mean_abs_error", "rmse", "rel_l2_error"),
-            ("max_rel_error", "mean_rel_error", "mape", "cosine"),
-        )
-        for group in figures:
-            lines.append("  " + " · ".join(f"{n} {_precise(n, values[n])}" for n in group))
-        least = scientific(float(values["smallest_passing_tolerance"]))
-        share = f"allclose_ratio {_share(values)} of {shape_text(values['left_shape'])}"
-        lines.append(f"  {share} · smallest_passing_tolerance {least}")
+        figures = [
+            f"{column.name} {cell_text(column, values, language, 'opened')}"
+            for column in in_view("opened", RESULT_COLUMNS.values())
+            if is_known(values[column.name])
+        ]
+        lines += wrapped(" · ".join(figures), facts, indent=2)
     if evidence is not None:
         lines += [f"  {text}" for text in range_sentences(evidence, language)]
-        lines.append(f"  {'worst at':<20} {'left':>14} {'right':>14} {'|d|':>9}")
-        for index, left, right, error, _ in worst_elements(values["left_shape"], evidence):
-            lines.append(f"  {index:<20} {left:>14.7g} {right:>14.7g} {scientific(error):>9}")
+        lines += _element_lines(values["left_shape"], evidence, facts)
     return fitted(lines, facts)
 
 
@@ -328,75 +310,71 @@ def axis_ranges(evidence: xr.Dataset) -> list[tuple[int, int, int, int, bool]]:
 
 def worst_elements(
     shape: Shape, evidence: xr.Dataset, most: int = 5
-) -> list[tuple[str, float, float, float, float]]:
-    """Index text, left, right, absolute and relative error of the worst elements."""
+) -> list[tuple[Shape, float, float, float, float]]:
+    """Index, left, right, absolute and relative error of the worst elements."""
     names = ("worst_index", "worst_left", "worst_right", "worst_error")
     rows = []
     for flat, left, right, error in zip(*(evidence[n].values[:most] for n in names), strict=True):
         index = np.unravel_index(int(flat), shape)
         with np.errstate(invalid="ignore"):
             relative = float(error / np.abs(right)) if right else float("inf")
-        text = f"[{', '.join(str(int(i)) for i in index)}]"
-        rows.append((text, float(left), float(right), float(error), relative))
+        rows.append((tuple(map(int, index)), float(left), float(right), float(error), relative))
     return rows
 
 
 # Of one sentence of the call-out, and of the table, where the rest leaves little room.
 _MOST_LINES, _FEWEST_ROWS = 4, 3
-_FIGURES = 47  # columns that the figures of a pair take
 
 
-def _pair_line(pairs: Pairs, i: int, facts: Mapping[str, Any]) -> str:
-    row, ascii_only = pairs.row(i), facts["ascii"]
-    state = str(pairs.states[i])
-    verdict = f"{glyph(state, ascii_only=ascii_only)} {word(state, facts['language'])}"
-    counts = spark(decades(pairs.histogram[i], pairs.exponents), ascii_only=ascii_only)
-    language = facts["language"]
-    figure = growth_of(row, language) if pairs.has_origins else _cosine(row["cosine"])
-    figures = (
-        f"{_number(row['max_abs_error']):>8} {_number(row['rel_l2_error']):>8} "
-        f"{' ' * (9 - width(figure))}{figure} {_share(row):>7}  {padded(counts, 10)}"
-    )
-    if np.isnan(row["max_abs_error"]) and row["verdict"] != "nan":
-        # Nothing was measured: the reason says what is known instead.
-        reason = reason_text(row, facts["language"])
-        figures = padded(
-            reason if width(reason) <= _FIGURES else f"{reason[: _FIGURES - 1]}…", _FIGURES
-        )
-    name = f"{pairs.place(i, short=True)}{pairs.label(i)}"
-    return f"  {pairs.number(i):>4}  {padded(verdict, 11)} {figures}  {name}"
-
-
-def _side(values: Mapping[str, Any], side: str) -> str:
-    if not np.isfinite(values[f"{side}_mean"]):
+def _entry_text(entries: Entries, i: int, column: Column, language: str) -> str:
+    """A cell of a dump; of an entry that is unreadable only the name and the reason are known."""
+    values = entries.shown_row(i, language)
+    if values["status"] != "ok" and column.name not in ("name", "verdict"):
         return ""
-    parts = [f"[{_short(values[f'{side}_min'])}, {_short(values[f'{side}_max'])}]"]
-    parts.append(f"mean {_short(values[f'{side}_mean'])}")
-    parts.append(f"l2 {_short(values[f'{side}_l2'])}")
-    for name in ("nan", "inf", "zero"):
-        count = values[f"{side}_{name}_count"]
-        if count > 0:
-            parts.append(f"{count:,} {name}")
+    return cell_text(column, values, language, "text", "")
+
+
+def _pair_lines(pairs: Pairs, shown: Sequence[int], facts: Mapping[str, Any]) -> list[str]:
+    """The table of pairs with its titles; where nothing was measured the reason says why."""
+    columns, language = pairs.shown("text"), facts["language"]
+    is_left = [column.is_left for column in columns]
+    first, after = figures_span(columns)
+    rows, reasons = [[title for title, _ in heads(columns, language)]], [""]
+    for i in shown:
+        values = pairs.shown_row(i, ascii_only=facts["ascii"])
+        cells = [cell_text(column, values, language, "text") for column in columns]
+        is_measured = not np.isnan(values["max_abs_error"]) or values["verdict"] == "nan"
+        rows.append(
+            [
+                pairs.place(i, short=True) + cell if column.format == "names" else cell
+                for column, cell in zip(columns, cells, strict=True)
+            ]
+        )
+        reasons.append("" if is_measured else reason_text(values, language))
+    lines = aligned(rows, is_left, facts, spans=[(first, after, reason) for reason in reasons])
+    return [f"  {line}" for line in lines]
+
+
+def _element_lines(shape: Shape, evidence: xr.Dataset, facts: Mapping[str, Any]) -> list[str]:
+    """The worst elements with their titles."""
+    columns, language = in_view("text", ELEMENT_COLUMNS.values()), facts["language"]
+    rows = [[title for title, _ in heads(columns, language)]]
+    for one in worst_elements(shape, evidence):
+        values = dict(zip(ELEMENT_COLUMNS, one, strict=True))
+        rows.append([cell_text(column, values, language, "text") for column in columns])
+    is_left = [column.is_left for column in columns]
+    return [f"  {line}" for line in aligned(rows, is_left, facts)]
+
+
+def _side(values: Mapping[str, Any], side: str, language: str) -> str:
+    """What is known of the values of one side."""
+    row = {name: values[f"{side}_{name}"] for name in STATISTICS}
+    if not np.isfinite(row["mean"]):
+        return ""
+    texts = {name: cell_text(one, row, language, "html") for name, one in STATISTICS.items()}
+    titles = {name: one.titled(language) for name, one in STATISTICS.items()}
+    parts = [f"[{texts['min']}, {texts['max']}]"]
+    parts += [f"{titles[name]} {texts[name]}" for name in ("mean", "l2")]
+    counts = ("nan_count", "inf_count", "zero_count")
+    parts += [f"{texts[name]} {titles[name]}" for name in counts if row[name] > 0]
     return " ".join(parts)
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _precise(name: str, value: float) -> str:
-    return f"{value:.9f}".rstrip("0").rstrip(".") if name == "cosine" else scientific(float(value))
-
-
-def _number(value: float) -> str:
-    return "-" if np.isnan(value) else scientific(float(value))
-
-
-def _cosine(value: float) -> str:
-    # Truncated, so that 1 is only shown when it is 1.
-    return "-" if np.isnan(value) else f"{np.trunc(value * 1e6) / 1e6:.6f}"
-
-
-def _share(row: Mapping[str, Any]) -> str:
-    ratio = float(row["allclose_ratio"])
-    return "-" if np.isnan(ratio) else percent(ratio)

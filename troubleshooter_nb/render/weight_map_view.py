@@ -7,14 +7,16 @@ from typing import Any
 
 import xarray as xr
 
+from troubleshooter_nb.columns.column import in_view
+from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.messages import Message, ids_of, joined, told
+from troubleshooter_nb.render.cells import UNKNOWN, cell_text, heads
 from troubleshooter_nb.render.html import (
     Markup,
     details,
     element,
     fragment,
     heading,
-    left_cell,
     paragraph,
     row,
     samp,
@@ -24,11 +26,11 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import LINES, fitted, padded
+from troubleshooter_nb.render.numbers import percent
 from troubleshooter_nb.render.rows import blocks
-from troubleshooter_nb.render.tables import MOST_OPEN, folded, folding_table
+from troubleshooter_nb.render.tables import MOST_OPEN, aligned_cell, folded, folding_table
 from troubleshooter_nb.render.text import more_text, note_lines
-from troubleshooter_nb.render.words import percent, sentence
-from troubleshooter_nb.shapes import shapes_text
+from troubleshooter_nb.render.words import sentence
 from troubleshooter_nb.table import Table, table_of
 
 _MOST_ROWS = 400
@@ -42,7 +44,6 @@ _AGAINST = {f"weight_maps.values_{id}" for id in ("related", "of_other", "differ
 _UNRELATED = {f"weight_maps.{id}_unrelated" for id in ("rows", "values")}
 # Of the note of a row that `WeightMap.match_rest` made, not a person.
 _AUTO = "pairings.auto_matched"
-_TITLES = (("source", True), ("target", True), ("transform", True), ("shape", True), ("", True))
 
 
 def is_contradicted(note: str) -> bool:
@@ -189,7 +190,7 @@ def _section(title: str, columns: Table, rows: Sequence[int], language: str) -> 
     if not rows:
         return []
     lines = [_row(columns, i, language) for i in rows]
-    return [heading(title), *folding_table(_TITLES, lines, language)]
+    return [heading(title), *folding_table(_titles(language), lines, language)]
 
 
 def _blocks(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]:
@@ -206,7 +207,7 @@ def _blocks(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]
             samp(title),
             f" · {sentence('pages.map_block', language, count=len(numbers), changing=changing)}",
         ]
-        body = table(_TITLES, [_row(columns, i, language) for i in kept])
+        body = table(_titles(language), [_row(columns, i, language) for i in kept])
         sections.append(details(summary, body, opened=total <= _MOST_LISTED))
     if len(sections) > MOST_OPEN:
         rest = sections[MOST_OPEN:]
@@ -217,23 +218,32 @@ def _blocks(columns: Table, facts: Mapping[str, Any], most: int) -> list[Markup]
     return sections
 
 
+def _titles(language: str) -> list[tuple[str, bool]]:
+    return heads(in_view("html", WEIGHT_MAP_COLUMNS.values()), language)
+
+
 def _row(columns: Table, i: int, language: str) -> Markup:
-    shapes = [shapes_text(columns[f"{side}_shape"][i], "×") for side in ("source", "target")]
-    shape = shapes[0] if shapes[0] == shapes[1] or not shapes[1] else " → ".join(shapes)
-    problem, note = (told(columns[name][i], language) for name in ("problem", "note"))
-    transform = columns["transform"][i]
-    suggestion = columns["suggestion"][i]
+    values = columns.row(i)
+    problem, note = (told(values[name], language) for name in ("problem", "note"))
+    suggestion = values["suggestion"]
     suggested = sentence("pages.suggested", language, how=suggestion)
     remarks = [tone("warn", suggested, bold=True)] if suggestion else []
     # A relation found from values explains a problem, so both are shown.
     remarks += [tone("bad", problem)] if problem else []
     remarks += [small(note)] if note else []
     spaced = [part for remark in remarks for part in (" ", remark)][1:]
-    target = samp(columns["target"][i]) if columns["target"][i] else small("–")
+    dressed: dict[str, Sequence[object]] = {
+        "source": [samp(values["source"])],
+        "target": [samp(values["target"]) if values["target"] else small(UNKNOWN)],
+        "transform": ["" if values["transform"] == "copy" else values["transform"]],
+        "note": spaced,
+    }
     return row(
-        left_cell(samp(columns["source"][i])),
-        left_cell(target),
-        left_cell("" if transform == "copy" else transform),
-        left_cell(shape),
-        left_cell(*spaced),
+        *(
+            aligned_cell(
+                column,
+                *dressed.get(column.name, [cell_text(column, values, language, "html")]),
+            )
+            for column in in_view("html", WEIGHT_MAP_COLUMNS.values())
+        )
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from string import Formatter
@@ -11,7 +10,9 @@ from typing import Any
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.catalogue import CATALOGUE
 from troubleshooter_nb.metrics.float_formats import coarser
-from troubleshooter_nb.render.charts import scientific
+from troubleshooter_nb.render.numbers import growth_text as growth_text  # for `explanation`
+from troubleshooter_nb.render.numbers import percent as percent  # for `explanation`
+from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.shapes import shape_text
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)
@@ -108,32 +109,7 @@ def _filled(row: Mapping[str, Any], gap: str) -> Any:
             return row[gap]
 
 
-def growth_text(growth: float) -> str:
-    """``×12``, ``×1.4e6``; empty where unknown, nothing in particular over an error of zero."""
-    if math.isnan(growth):
-        return ""
-    if math.isinf(growth):
-        return "×∞"
-    return f"×{growth:.1f}" if growth < 100 else f"×{scientific(growth)}"
-
-
-def growth_of(row: Mapping[str, Any], language: str = "en") -> str:
-    """Growth of a row's error as a table shows it: ``×1.3``, ``new NaN``, or nothing."""
-    growth = float(row["growth"])
-    if row["verdict"] == "nan":
-        what = "NaN" if row["nan_mismatch_count"] else "Inf"
-        return sentence("pages.new", language, what=what) if row["origin"] == "created" else ""
-    return "" if row["verdict"] == "shape" else growth_text(growth)
-
-
 def mismatches(nan: int, inf: int) -> str:
     """``4 NaN, 2 Inf``; what there is none of is left out."""
     counted = ((nan, "NaN"), (inf, "Inf"))
     return ", ".join(f"{count:,} {name}" for count, name in counted if count)
-
-
-def percent(ratio: float) -> str:
-    """A share that is never rounded up to 100 %."""
-    if ratio >= 1.0:
-        return "100%"
-    return f"{min(ratio * 100, 99.99):.2f}%"

@@ -24,7 +24,6 @@ from troubleshooter_nb.options import get_options, option_context
 from troubleshooter_nb.render.html import Markup, details, element, small
 from troubleshooter_nb.render.text import dump_headline
 from troubleshooter_nb.render.words import glyph, tone_of, word
-from troubleshooter_nb.widgets.columns import Table, View
 from troubleshooter_nb.widgets.drill_down import (
     located,
     located_alone,
@@ -33,6 +32,7 @@ from troubleshooter_nb.widgets.drill_down import (
     plane_of,
 )
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
+from troubleshooter_nb.widgets.packed_table import PackedTable, View
 from troubleshooter_nb.widgets.sendable import sendable
 from troubleshooter_nb.widgets.words import explorer_word, front_end_note, words_of
 
@@ -102,9 +102,9 @@ class Explorer(anywidget.AnyWidget):
         super().__init__(waiting=explorer_word("waiting", self._language))
         self._object = shown
         if isinstance(shown, Dump):
-            self._table = Table.of_index(shown.index)
+            self._table = PackedTable.of_index(shown.index)
         else:
-            self._table = Table.of_result(shown.result)
+            self._table = PackedTable.of_result(shown.result)
         self._evidence: dict[int, tuple[_Found, dict[str, _Found]]] = {}
         # Newer kernels hear the page in a thread of its own while a cell runs.
         self._turn = threading.RLock()
@@ -119,7 +119,7 @@ class Explorer(anywidget.AnyWidget):
     @property
     def shown(self) -> list[int]:
         """Pair numbers (rows of a dump) that pass the filters, in sort order."""
-        return [int(n) for n in self._table.numbers[self._table.shown(self.view)]]
+        return [int(n) for n in self._table.numbers[self._table.rows(self.view)]]
 
     @property
     def value(self) -> Comparison | Dump:
@@ -247,7 +247,7 @@ class Explorer(anywidget.AnyWidget):
         return said_part(part(left, right, plane, asked.get("rows"), asked.get("columns")))
 
     def _ready(self) -> Answer:
-        columns, buffers = self._table.message()
+        columns, buffers = self._table.message(self._language)
         is_dump = isinstance(self._object, Dump)
         # Of all verdicts: one can filter by those that no row has.
         marks = {name: self._mark(name) for name in (_HEALTH if is_dump else TRUTH_TABLE)}
@@ -255,6 +255,7 @@ class Explorer(anywidget.AnyWidget):
         return {
             **self._state(),
             "columns": columns,
+            "shown": self._table.shown,
             "words": words_of("explorer", self._language),
             "marks": marks,
             "title": self._headline(),

@@ -10,31 +10,28 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.column import Column, in_view
+from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
+from troubleshooter_nb.columns.statistics import STATISTICS
 from troubleshooter_nb.comparison import TensorDiff
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.messages import Message, ids_of, told
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.places import TILE_COLUMNS, TILE_ROWS
-from troubleshooter_nb.render.charts import scientific
+from troubleshooter_nb.render.cells import cell_text, index_text
+from troubleshooter_nb.render.numbers import is_known, scientific
 from troubleshooter_nb.render.text import axis_ranges, worst_elements
-from troubleshooter_nb.render.words import growth_text, percent, reason_text, sentence
+from troubleshooter_nb.render.words import reason_text, sentence
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.widgets.drill_down import Part, element_of, part, plane_of, precision
 from troubleshooter_nb.widgets.words import explorer_word
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
-_FIGURES = (
-    *("max_abs_error", "rel_l2_error", "cosine", "allclose_ratio", "smallest_passing_tolerance"),
-    *("mean_abs_error", "rmse", "correlation", "max_rel_error", "mean_rel_error", "mape"),
-    *("growth", "unequal_count", "nan_mismatch_count", "inf_mismatch_count"),
-    "zero_reference_count",
-)
 # dtype -> how the page takes a buffer of it
 _BUFFERS = {"int64": "<i8", "uint64": "<u8", "complex128": "<c16", "float64": "<f8"}
 _LARGEST = float(np.finfo(float).max)
 _WHOLE = 2.0**53  # up to here float64 holds every integer
-_STATISTICS = ("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count")
 _STATISTICS_ONLY = "explorer.statistics_only"
 _SIDES = ("left", "right")
 _ERROR_BARS = 20  # at most
@@ -79,11 +76,8 @@ def opened_pair(
             for one in _SIDES
             if values[one]
         ),
-        "figures": _figures(values, _FIGURES, language),
-        "statistics": [
-            [explorer_word(one, language), *(_number(values[f"{one}_{n}"]) for n in _STATISTICS)]
-            for one in _SIDES
-        ],
+        "figures": _figures(values, RESULT_COLUMNS, language),
+        **_statistics(values, language),
     }
     buffers: list[bytes] = []
     left, right = diff.sources
@@ -94,7 +88,7 @@ def opened_pair(
         ]
         buffers = _draw(said, values["left_shape"], evidence, (left, right), language)
     else:
-        known = any(_is_known(values[f"{one}_{n}"]) for one in _SIDES for n in _STATISTICS)
+        known = any(is_known(values[f"{one}_{n}"]) for one in _SIDES for n in STATISTICS)
         if _STATISTICS_ONLY in ids_of(evidence) and not known:
             is_value = str(values["reason_id"]) in _OF_VALUES
             evidence = Message(f"explorer.{'value_only' if is_value else 'nothing_recorded'}")
@@ -115,7 +109,7 @@ def opened_entry(dump: Dump, row: int, evidence: xr.Dataset | str, language: str
         "verdict": "",
         "reason": told(values["reason"] or values["value"], language),
         "facts": " · ".join(filter(None, (*map(str, facts), shape_text(values["shape"])))),
-        "figures": _figures(values, _STATISTICS, language),
+        "figures": _figures(values, STATISTICS, language),
         "statistics": [],
     }
     if isinstance(evidence, str):
@@ -168,8 +162,12 @@ def _draw(
     rows = worst_elements(shape, evidence, 8)
     bits = [precision(source.dtype) for source in sources if source is not None]
     said["worst"] = [
-        [text, *map(shortest, (left, right), bits), *([] if single else _apart(left, right, *rest))]
-        for text, left, right, *rest in rows
+        [
+            index_text(index),
+            *map(shortest, (left, right), bits),
+            *([] if single else _apart(left, right, *rest)),
+        ]
+        for index, left, right, *rest in rows
     ]
     said["places"] = [int(flat) for flat in evidence["worst_index"].values[:8]]
     for line, flat in zip(said["worst"], said["places"], strict=True):
@@ -386,34 +384,23 @@ def _label(diff: TensorDiff, side: str, language: str) -> str:
 
 
 def _figures(
-    values: Mapping[str, Any], names: Sequence[str], language: str
+    values: Mapping[str, Any], declared: Mapping[str, Column], language: str
 ) -> list[tuple[str, str, str]]:
-    """What is known of some figures: words, number, and the name that the result has for it."""
+    """What is known of some figures: title, number, and the name that the result has for it."""
     return [
-        (explorer_word(name, language), _figure(name, values[name]), name)
-        for name in names
-        if name in values and _is_known(values[name])
+        (column.titled(language), cell_text(column, values, language, "opened"), column.name)
+        for column in in_view("opened", declared.values())
+        if is_known(values[column.name])
     ]
 
 
-def _figure(name: str, value: Any) -> str:
-    """A figure, never rounded to a better one."""
-    if name == "allclose_ratio":
-        return percent(float(value))
-    if name in ("cosine", "correlation") and 0 < 1 - value < 1e-5:
-        return f"1 − {scientific(1 - float(value))}"
-    if name == "growth":
-        return growth_text(float(value))
-    text = _number(value)
-    return f"{text}%" if name == "mape" else text
-
-
-def _is_known(value: Any) -> bool:
-    # -1 stands for an unknown count; of a float it is a value.
-    return value != -1 if isinstance(value, (int, np.integer)) else not math.isnan(float(value))
-
-
-def _number(value: Any) -> str:
-    if not _is_known(value):
-        return "–"
-    return f"{int(value):,}" if isinstance(value, (int, np.integer)) else f"{float(value):.6g}"
+def _statistics(values: Mapping[str, Any], language: str) -> dict[str, Any]:
+    """The statistics of both sides, and the titles they stand under."""
+    columns = in_view("opened", STATISTICS.values())
+    lines = []
+    for side in _SIDES:
+        row = {name: values[f"{side}_{name}"] for name in STATISTICS}
+        texts = (cell_text(column, row, language, "opened") for column in columns)
+        lines.append([explorer_word(side, language), *texts])
+    titles = [explorer_word("side", language), *(one.titled(language) for one in columns)]
+    return {"heads": titles, "statistics": lines}

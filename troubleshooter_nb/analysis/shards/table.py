@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from troubleshooter_nb.analysis.shards.layouts import Layout, layout_of
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS
 from troubleshooter_nb.dump import Dump, Entry, fingerprints_of
 from troubleshooter_nb.errors import PairingError
 from troubleshooter_nb.messages import Message
@@ -83,7 +84,7 @@ class Table:
 
 
 def _is_known(name: str, value: float) -> bool:
-    exact = name == "crc32" or SUMMARY_FIGURES[name][0] == "int64"
+    exact = DUMP_COLUMNS[name].dtype == "int64"
     return value >= 0 if exact else not math.isnan(value)
 
 

@@ -12,30 +12,27 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from troubleshooter_nb.columns.column import Column, in_view, says_something, shown_columns
+from troubleshooter_nb.columns.entries import DUMP_COLUMNS, MADE_OF_ENTRIES
+from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS, RESULT_COLUMNS
 from troubleshooter_nb.errors import OptionError
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE
 from troubleshooter_nb.render.rows import Entries, Pairs
 from troubleshooter_nb.shapes import shape_texts
+from troubleshooter_nb.table import Table
 from troubleshooter_nb.widgets.sendable import sendable
 
 NAMES = ("left", "right", "left_display", "right_display")
 _FILTERS = ("verdict", "origin", "role", "direction", "step", "rank", "dtype")
-# Columns of a comparison in the order the page offers them; those a result lacks are left out.
-_OF_RESULT = (
-    *NAMES,
-    *("verdict", "origin", "step", "rank", "role", "direction", "left_shape", "right_shape"),
-    *("max_abs_error", "rel_l2_error", "allclose_ratio", "growth"),
-)
-_OF_INDEX = (
-    *("name", "step", "rank", "kind", "role", "direction", "layer", "dtype", "shape", "size"),
-    *("min", "max", "mean", "l2", "nan_count", "inf_count", "zero_count"),
-)
+# What the page takes besides the columns that it shows: to search in, to sort and to filter by.
+_BESIDE_RESULT = ("left", "right", "right_display", "right_shape")
+_BESIDE_INDEX = ("left", "kind", "size", "min", "max")
+# Columns that the page has under another name, of pairs and of entries alike.
+_PAGE_NAMES = {"order": "number", "name": "left_display"}
 # Where a difference comes from; a pair that passes and only carries one on has none of these.
 _ORIGINS = ("created", "within", "carried", "without_effect")
 _HEALTH = ("ok", "constant", "zero", "near", "saturated", "inf", "nan", "unreadable", "not_read")
-_COUNTS = ("size", "nan_count", "inf_count", "zero_count")
 
 _LAST = 2**31 - 1  # stands for no upper bound, in the page as well
 _DIGITS = re.compile(r"(\d+)")
@@ -130,7 +127,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Column:
+class PackedColumn:
     """One column: numbers, or codes into a sorted table of texts (codes sort like the texts)."""
 
     values: np.ndarray
@@ -143,46 +140,76 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class PackedTable:
     """All columns of one explorer, rows in the sequence of the Comparison or Dump.
 
-    The column ``number`` is the pair number, or the row of a dump.
+    Attributes
+    ----------
+    columns : mapping of str to PackedColumn
+        ``number`` is the pair number, or the row of a dump; ``verdict`` of an entry its health.
+    declared : mapping of str to Column
+        By the name that the page has for it.
+    shown : sequence of str
+        Those that the page shows, from left to right.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, PackedColumn]
+    declared: Mapping[str, Column]
+    shown: Sequence[str]
 
     @classmethod
-    def of_result(cls, result: xr.Dataset) -> Table:
-        """The columns of a `Comparison.result`, and ``one_minus_cosine``, at least 0."""
-        columns = {"number": _numbers(result["order"].values)}
-        orders = {"verdict": tuple(TRUTH_TABLE), "origin": _ORIGINS}
-        for name in _OF_RESULT:
-            if name in result:
-                values = _origins(result) if name == "origin" else result[name].values
-                values = shape_texts(values) if name.endswith("_shape") else values
-                columns[name] = _column(values, orders.get(name, ()))
-        cosine = np.maximum(1.0 - result["cosine"].values, 0.0)
-        return cls({**columns, "one_minus_cosine": _numbers(cosine)})
-
-    @classmethod
-    def of_index(cls, index: xr.Dataset) -> Table:
-        """The columns of a `Dump.index`, ``largest`` magnitude, and ``verdict``: its health."""
-        limits = np.array([_limit(str(dtype)) for dtype in index["dtype"].values], float)
-        entries = Entries.of(index, limits)
-        columns = {
-            "number": _numbers(np.arange(len(entries))),
-            "left": _column(index["name"].values),
-            "left_display": _column(np.array(entries.names, object)),
-            "verdict": _column(entries.kinds, _HEALTH),
-            "largest": _numbers(entries.largest),
+    def of_result(cls, result: xr.Dataset) -> PackedTable:
+        """The columns of a `Comparison.result` that the explorer shows or needs."""
+        pairs = Pairs.of(result)
+        made = {
+            "origin": _origins(pairs),
+            "one_minus_cosine": np.maximum(1.0 - pairs["cosine"], 0.0),
         }
-        for name in _OF_INDEX[1:]:
-            values = index[name].values
-            values = shape_texts(values) if name == "shape" else values
-            columns[name] = _column(
-                np.where(values < 0, np.nan, values) if name in _COUNTS else values
-            )
-        return cls(columns)
+        orders = {"verdict": tuple(TRUTH_TABLE), "origin": _ORIGINS}
+        declared = [*RESULT_COLUMNS.values(), *MADE_OF_PAIRS.values()]
+        return cls._of({**pairs.columns, **made}, declared, _BESIDE_RESULT, orders)
+
+    @classmethod
+    def of_index(cls, index: xr.Dataset) -> PackedTable:
+        """The columns of a `Dump.index` that the explorer shows or needs."""
+        entries = Entries.of(index)
+        made = {
+            "number": np.arange(len(entries)),
+            "left": entries["name"],
+            "name": np.array(entries.names, object),
+            "verdict": entries.kinds,
+            "largest": entries.largest,
+        }
+        declared = [*DUMP_COLUMNS.values(), *MADE_OF_ENTRIES.values()]
+        columns = {**entries.columns, **made}
+        return cls._of(columns, declared, _BESIDE_INDEX, {"verdict": _HEALTH})
+
+    @classmethod
+    def _of(
+        cls,
+        columns: Mapping[str, np.ndarray],
+        declared: Sequence[Column],
+        beside: Sequence[str],
+        orders: Mapping[str, Sequence[str]],
+    ) -> PackedTable:
+        """What the explorer may show of columns, packed, and what it does show of it."""
+        said = {_PAGE_NAMES.get(column.name, column.name): column for column in declared}
+        packed = {}
+        names = [column.name for column in in_view("explorer", declared)]
+        for name in dict.fromkeys([*names, *beside]):
+            values = columns[name]
+            if name.endswith("shape"):
+                values = shape_texts(values)
+            elif values.dtype.kind == "i":
+                values = np.where(values < 0, np.nan, values)
+            packed[_PAGE_NAMES.get(name, name)] = _packed(values, orders.get(name, ()))
+        shown = shown_columns("explorer", declared, Table(columns))
+        known = [
+            _PAGE_NAMES.get(column.name, column.name)
+            for column in shown
+            if not column.is_figure or says_something(columns[column.name])
+        ]
+        return cls(packed, said, known)
 
     def check(self, view: View) -> None:
         """Raise `OptionError` for an order or a value that is not in this table.
@@ -216,15 +243,24 @@ class Table:
         """Number of rows."""
         return len(self.columns["number"].values)
 
-    def message(self) -> tuple[list[dict[str, Any]], list[bytes]]:
+    def message(self, language: str) -> tuple[list[dict[str, Any]], list[bytes]]:
         """Description of each column for the page, and one buffer each."""
-        described = [
-            {"name": name, "texts": None if column.texts is None else list(column.texts)}
-            for name, column in self.columns.items()
-        ]
+        described = []
+        for name, packed in self.columns.items():
+            texts = None if packed.texts is None else list(packed.texts)
+            one: dict[str, Any] = {"name": name, "texts": texts}
+            if column := self.declared.get(name):
+                one |= {
+                    "title": column.titled(language),
+                    "format": column.format_in("explorer"),
+                    "right": not column.is_left,
+                    "figure": column.is_figure,
+                    "bar": column.bar,
+                }
+            described.append(one)
         return described, [column.buffer() for column in self.columns.values()]
 
-    def shown(self, view: View) -> np.ndarray:
+    def rows(self, view: View) -> np.ndarray:
         """Rows a view shows, in its order; the page's script does the same.
 
         Returns
@@ -287,9 +323,8 @@ def _bounds(between: Sequence[float | None] | None) -> tuple[int, int] | None:
     return first, last
 
 
-def _origins(result: xr.Dataset) -> np.ndarray:
+def _origins(pairs: Pairs) -> np.ndarray:
     """What the headline counts each pair as, by the package's rule: `Pairs.states`."""
-    pairs = Pairs.of(result)
     origins = np.where(np.isin(pairs.states, _ORIGINS), pairs.states, "").astype(object)
     if pairs.has_origins:
         rest = np.zeros(len(pairs), bool)
@@ -298,11 +333,11 @@ def _origins(result: xr.Dataset) -> np.ndarray:
     return origins
 
 
-def _column(values: np.ndarray, order: Sequence[str] = ()) -> Column:
+def _packed(values: np.ndarray, order: Sequence[str] = ()) -> PackedColumn:
     """Numbers as they are; texts coded in the order given, others after it in natural order."""
     if values.dtype.kind in "biuf":
-        return _numbers(values)
-    # Escaped here, so that the page and `Table.shown` search in the same texts.
+        return PackedColumn(np.asarray(values, np.float64))
+    # Escaped here, so that the page and `PackedTable.rows` search in the same texts.
     given = values.tolist()
     texts = {value: sendable(str(value)) for value in dict.fromkeys(given)}
     ranks = {text: rank for rank, text in enumerate(order)}
@@ -311,23 +346,10 @@ def _column(values: np.ndarray, order: Sequence[str] = ()) -> Column:
     )
     codes = {text: code for code, text in enumerate(table)}
     known = {value: codes[text] for value, text in texts.items()}
-    return Column(np.array([known[value] for value in given], np.int32), tuple(table))
-
-
-def _numbers(values: np.ndarray) -> Column:
-    return Column(np.asarray(values, np.float64))
+    return PackedColumn(np.array([known[value] for value in given], np.int32), tuple(table))
 
 
 def _natural(text: str) -> tuple[Any, ...]:
     """A key that puts layers.2 before layers.10."""
     parts = _DIGITS.split(text)
     return tuple(int(p) if i % 2 else p.lower() for i, p in enumerate(parts)), text
-
-
-def _limit(dtype: str) -> float:
-    """Largest finite value of a floating dtype; inf for exact and unknown ones."""
-    try:
-        known = dtype_from_token(dtype)
-    except ValueError:
-        return float("inf")
-    return float("inf") if known.kind in "biu" else largest_finite(known)
