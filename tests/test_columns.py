@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from troubleshooter_nb.render.lines import width
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.widgets.packed_table import PackedTable
 
+PACKAGE = Path(tnb.__file__).parent
 DECLARED = {
     "result": {**RESULT_COLUMNS, **MADE_OF_PAIRS},
     "index": {**DUMP_COLUMNS, **MADE_OF_ENTRIES},
@@ -117,6 +119,15 @@ def test_every_column_is_declared_whole(table, column):
     english, chinese = (column.titled(language) for language in ("en", "zh"))
     if column.shown and re.search("[a-z]{2}", re.sub("rank|cos|Inf|1e.*", "", english)):
         assert re.search("[\u4e00-\u9fff]", chinese), english
+
+
+def test_the_page_writes_every_format_of_a_figure_that_it_is_sent():
+    script = "".join(path.read_text("utf-8") for path in (PACKAGE / "widgets").rglob("*.js"))
+    formats = script.partition("const FORMATS = {")[2].partition("};")[0]
+    sent = [column for _, column in EVERY if "explorer" in column.shown]
+    figures = {one.format_in("explorer") for one in sent if one.dtype in ("int64", "float64")}
+    assert {"number", "count", "scientific", "share", "growth"} <= figures
+    assert [name for name in figures if not re.search(rf"\b{name}[:,]", formats)] == []
 
 
 def test_columns_stand_in_the_order_of_their_places_where_rows_need_them():

@@ -2,19 +2,9 @@
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
-    # Columns.
-    "number": ("#", "#"), "verdict": ("verdict", "结论"), "health": ("health", "状态"),
-    "origin": ("origin", "来源"), "names": ("left → right", "左 → 右"), "name": ("name", "名称"),
-    "step": ("step", "步"), "rank": ("rank", "rank"), "role": ("role", "角色"),
-    "direction": ("direction", "方向"), "layer": ("layer", "层类型"), "dtype": ("dtype", "类型"),
-    "shape": ("shape", "形状"), "max_abs_error": ("max |Δ|", "最大 |Δ|"),
-    "rel_l2_error": ("rel L2", "相对 L2"), "one_minus_cosine": ("1 − cos", "1 − cos"),
-    "growth": ("growth", "放大"), "largest": ("max |x|", "最大 |x|"), "mean": ("mean", "均值"),
-    "l2": ("L2", "L2"), "nan_count": ("NaN", "NaN"), "inf_count": ("Inf", "Inf"),
-    "zero_count": ("zeros", "零"), "size": ("elements", "元素数"), "created": ("created", "产生"),
-    "within": ("created within tol.", "容差内产生"), "carried": ("carried", "传入"), "without_effect": ("without effect", "没有后续影响"),
-    "allclose_ratio": ("in tol.", "容差内"),
-    "min": ("min", "最小值"), "max": ("max", "最大值"),
+    # Origins; the titles of columns are in `columns/`.
+    "created": ("created", "产生"), "within": ("created within tol.", "容差内产生"),
+    "carried": ("carried", "传入"), "without_effect": ("without effect", "没有后续影响"),
     # Health of a dump's entry.
     "ok": ("ok", "正常"), "constant": ("constant", "常数"), "zero": ("all zero", "全为零"),
     "near": ("near overflow", "接近溢出"), "saturated": ("saturated", "达到上限"), "inf": ("Inf", "Inf"), "nan": ("NaN", "NaN"),

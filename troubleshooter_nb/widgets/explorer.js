@@ -74,6 +74,22 @@ function scientific(value) {
   return value === 0 ? "0" : value.toExponential(1).replace("e+", "e");
 }
 
+/** How figures of the table are written, by the names that render/cells.py has for it. */
+const FORMATS = {
+  number: String,
+  count: (value) => value.toLocaleString("en"),
+  scientific,
+  // A share that is never rounded up to 100 %.
+  share: (value) => (value >= 1 ? "100%" : `${Math.min(value * 100, 99.99).toFixed(2)}%`),
+  growth: (value) => (value === Infinity ? "×∞" : `×${value < 100 ? value.toFixed(1) : scientific(value)}`),
+  cosine: (value) => (Math.trunc(value * 1e6) / 1e6).toFixed(6),
+  hundredths: (value) => value.toFixed(2),
+  percent: (value) => `${Number(value.toPrecision(6))}%`,
+  four_digits: (value) => String(Number(value.toPrecision(4))),
+  six_digits: (value) => String(Number(value.toPrecision(6))),
+  seven_digits: (value) => String(Number(value.toPrecision(7))),
+};
+
 /** A number rounded to so many bits of precision; 53 are all it has. */
 function rounded(value, bits) {
   if (bits >= 53 || value === 0) return value;
@@ -208,13 +224,14 @@ class Values {
   }
 }
 
-/** The columns, and which rows a view shows: the same rule as columns.py has. */
+/** The columns, and which rows a view shows: the same rule as packed_table.py has. */
 class Table {
   constructor(described, buffers) {
     this.columns = {};
-    described.forEach(({ name, texts }, i) => {
-      const values = typed(texts ? Int32Array : Float64Array, buffers[i]);
-      this.columns[name] = { values, texts };
+    // What the declaration of a column says comes along: title, format, right, figure, bar.
+    described.forEach((said, i) => {
+      const values = typed(said.texts ? Int32Array : Float64Array, buffers[i]);
+      this.columns[said.name] = { ...said, values };
     });
     this.orders = new Map();
     this.numbers = this.columns.number.values;
@@ -448,6 +465,7 @@ class Explorer {
     this.isDump = answer.dump;
     this.line = answer.line;
     this.table = new Table(answer.columns, answer.buffers);
+    this.shown = answer.shown;
     this.view = answer.view;
     this.selected = new Set(answer.selected);
     this.current = 0;
@@ -481,16 +499,19 @@ class Explorer {
   columnSpec() {
     const { words, table } = this;
     const said = (name) => {
-      const { values, texts } = table.columns[name];
+      const { values, texts, format } = table.columns[name];
       if (name === "verdict") return texts.map((text) => this.marks[text].slice(0, 3).filter((_, k) => k !== 1).join(" "));
       if (name === "origin") return texts.map((text) => words[text] || "");
       if (name === "left_shape") return [...new Set(Array.from({ length: table.size }, (_, i) => this.shapes(i)))];
       if (texts) return texts;
-      if (name.endsWith("_count") || ["number", "step", "rank"].includes(name)) {
+      if (format === "count" || format === "number") {
         return [values.reduce((most, value) => (value > most ? value : most), 0)].map((value) => this.figure(name, value));
       }
       const deep = values.some((value) => value !== 0 && Number.isFinite(value) && Math.abs(Math.log10(Math.abs(value))) >= 99);
-      return [`${name === "growth" ? "×" : name === "mean" ? "-" : ""}8.8e-88${deep ? "8" : ""}`];
+      const sign = format === "growth" ? "×" : values.some((value) => value < 0) ? "-" : "";
+      if (format === "growth" || format === "scientific") return [`${sign}8.8e-88${deep ? "8" : ""}`];
+      const step = Math.ceil(table.size / 200);
+      return [...values.filter((value, i) => i % step === 0)].map((value) => this.figure(name, value));
     };
     return this.columnsOf().map((column) => {
       if (column.width != null) return column;
@@ -503,33 +524,9 @@ class Explorer {
   }
 
   columnsOf() {
-    const { words, table } = this;
-    const several = (name) => table.has(name) && table.choices(name).length > 1;
-    const some = (name) => table.has(name) && (several(name) || table.text(name, 0) !== "");
-    const known = (name) => table.has(name) && table.columns[name].values.some((one) => !Number.isNaN(one));
-    const spec = [
-      { name: "check", title: "", width: 22 },
-      { name: "number", title: words.number, right: true },
-      { name: "verdict", title: this.isDump ? words.health : words.verdict },
-    ];
-    if (several("origin")) spec.push({ name: "origin", title: words.origin });
-    spec.push({ name: "left_display", title: this.isDump ? words.name : words.names, width: 0 });
-    for (const name of ["step", "rank"]) {
-      if (several(name)) spec.push({ name, title: words[name], right: true });
-    }
-    // The figures are what one came for: where there is little room, the rest is out of sight.
-    const figures = this.isDump
-      ? ["largest", "mean", "l2", "nan_count", "inf_count", "zero_count"]
-      : ["max_abs_error", "rel_l2_error", "allclose_ratio", "one_minus_cosine", "growth"];
-    for (const name of figures) {
-      if (known(name)) spec.push({ name, title: words[name], right: true, figure: true });
-    }
-    spec.push({ name: this.isDump ? "shape" : "left_shape", title: words.shape, right: true });
-    if (this.isDump) spec.push({ name: "dtype", title: words.dtype });
-    if (some("role")) spec.push({ name: "role", title: words.role });
-    if (several("direction")) spec.push({ name: "direction", title: words.direction });
-    if (this.isDump && some("layer")) spec.push({ name: "layer", title: words.layer });
-    return spec;
+    // The names take the room that the others leave.
+    const said = ({ name, title, format, right, figure, bar }) => ({ name, title, right, figure, bar, width: format === "names" ? 0 : null });
+    return [{ name: "check", title: "", width: 22 }, ...this.shown.map((name) => said(this.table.columns[name]))];
   }
 
   /** Whether nearly all names tell what a column says, too: "attn input 0" is an input. */
@@ -628,7 +625,7 @@ class Explorer {
           },
         });
         select.append(make("option", { value: "" }, words.all), ...options);
-        return { name, select, label: make("label", {}, `${words[name]} `, select) };
+        return { name, select, label: make("label", {}, `${this.table.columns[name].title} `, select) };
       });
     const bound = (label) =>
       make("input", { type: "number", step: "1", "aria-label": label, onchange: () => this.bounds() });
@@ -731,7 +728,7 @@ class Explorer {
   bounds() {
     const parse = (input, other) => (Number.isFinite(input.valueAsNumber) ? input.valueAsNumber : other);
     const unset = this.from.value === "" && this.to.value === "";
-    // The whole numbers between the two, as columns.py has it.
+    // The whole numbers between the two, as packed_table.py has it.
     const low = Math.ceil(Math.min(Math.max(parse(this.from, 0), 0), 2 ** 31 - 1));
     const high = Math.floor(Math.max(Math.min(parse(this.to, 2 ** 31 - 1), 2 ** 31 - 1), -1));
     this.bounded = null;
@@ -747,7 +744,7 @@ class Explorer {
   sortBy(name) {
     const { sort, descending } = this.view;
     // Large figures are what one looks for; names and numbers start at their beginning.
-    const first = !this.table.columns[name].texts && !["number", "step", "rank"].includes(name);
+    const first = !this.table.columns[name].texts && this.table.columns[name].format !== "number";
     this.change({ sort: name, descending: sort === name ? !descending : first });
   }
 
@@ -782,7 +779,7 @@ class Explorer {
 
   /** Filters that Python set and no other element here shows, each to take back. */
   showOthers() {
-    const { words, view } = this;
+    const { view } = this;
     const chips = new Set(this.chips.map(({ value }) => value));
     const shown = new Set(this.selects.map(({ name }) => name));
     const others = Object.entries(view.where)
@@ -790,7 +787,7 @@ class Explorer {
       .filter(([name, values]) => values.length && !shown.has(name) && this.table.has(name));
     this.others.replaceChildren(
       ...others.map(([name, values]) => {
-        const title = words[name === "verdict" && this.isDump ? "health" : name] || name;
+        const { title } = this.table.columns[name];
         const some = values.slice(0, MOST_SAID).map((one) => visible(String(this.marks[one] && name === "verdict" ? this.marks[one][2] : one)));
         const said = `${title}: ${some.join(", ")}${values.length > MOST_SAID ? ` … ${values.length.toLocaleString("en")}` : ""}`;
         const rest = (view.where[name] || []).filter((one) => !values.includes(one));
@@ -911,7 +908,7 @@ class Explorer {
     mark(node, "tabindex", at === this.current ? "0" : "-1");
     node.classList.toggle("tnb-current", at === this.current);
     node.classList.toggle("tnb-opened", i === this.opened);
-    spec.forEach(({ name }, c) => {
+    spec.forEach(({ name, bar }, c) => {
       const cell = cells[c];
       const inner = cell.firstChild;
       if (name === "check") {
@@ -945,8 +942,8 @@ class Explorer {
       } else {
         const value = table.number(name, i);
         put(inner, this.figure(name, value));
-        if (name === "max_abs_error" || name === "largest") {
-          const [low, high] = name === "largest" ? [1e-6, 1e6] : [1e-9, 10];
+        if (bar) {
+          const [low, high] = bar;
           mark(cell, "class", `tnb-right tnb-bar-${this.marks[table.text("verdict", i)][1]}`);
           mark(cell, "style", `--tnb-share:${(level(value, low, high) * 100).toFixed(0)}%`);
         }
@@ -957,7 +954,7 @@ class Explorer {
   /** The shape of a row, or both where they differ. */
   shapes(i) {
     const [left, right] = [this.table.text("left_shape", i), this.table.text("right_shape", i)];
-    return this.times(left === right || !right ? left : left ? `${left} / ${right}` : right);
+    return this.times(left === right || !right ? left : left ? `${left} → ${right}` : right);
   }
 
   times(shape) {
@@ -965,12 +962,7 @@ class Explorer {
   }
 
   figure(name, value) {
-    if (Number.isNaN(value)) return "–";
-    if (["number", "step", "rank"].includes(name)) return String(value);
-    if (name.endsWith("_count")) return value.toLocaleString("en");
-    // A share that is never rounded up to 100 %, as words.percent.
-    if (name === "allclose_ratio") return value >= 1 ? "100%" : `${Math.min(value * 100, 99.99).toFixed(2)}%`;
-    return name === "growth" ? `×${scientific(value)}` : scientific(value);
+    return Number.isNaN(value) ? "–" : FORMATS[this.table.columns[name].format](value);
   }
 
   /** What a row is called on the left and, where it is called otherwise there, on the right. */
@@ -1126,7 +1118,7 @@ class Explorer {
     const { table, words } = this;
     const name = this.isDump ? "largest" : "max_abs_error";
     const value = table.number(name, row);
-    const figure = Number.isNaN(value) ? "" : `, ${words[name]} ${scientific(value)}`;
+    const figure = Number.isNaN(value) ? "" : `, ${this.table.columns[name].title} ${scientific(value)}`;
     const what = `${this.marks[table.text("verdict", row)][2]}${figure}${answer.sentence ? `. ${answer.sentence}` : ""}`;
     this.spoken.textContent = filled(words.opened, { number: table.numbers[row], name: visible(answer.name || this.label(row)), what });
   }
@@ -1273,13 +1265,12 @@ class Explorer {
       ]);
       return make("tr", {}, ...cells);
     });
-    const heads = [words.side, words.min, words.max, words.mean, words.l2, "NaN", "Inf", words.zero_count];
     const sides = answer.statistics.length
       ? make(
           "table",
           { class: "tnb-table" },
           make("caption", {}, words.statistics),
-          make("thead", {}, make("tr", {}, ...heads.map((text, i) => make("th", { scope: "col", class: i ? "tnb-right" : "" }, text)))),
+          make("thead", {}, make("tr", {}, ...answer.heads.map((text, i) => make("th", { scope: "col", class: i ? "tnb-right" : "" }, text)))),
           make(
             "tbody",
             {},
