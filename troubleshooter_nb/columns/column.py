@@ -53,7 +53,7 @@ class Column:
     where_several : bool
         It is shown only where rows differ in it.
     needs : str
-        Name of a column; this one is shown only where that one says something of a row.
+        Name of a column, be it this one: it is shown only where that one says something of a row.
     instead_of : str
         Name of a column; this one is shown only where that one is not.
     bar : (low, high), optional

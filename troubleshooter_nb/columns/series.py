@@ -6,37 +6,15 @@ from troubleshooter_nb.columns.column import Column, View, at, by_name
 
 _TABLES: tuple[View, ...] = ("html", "text", "markdown")
 
+# fmt: off
 SERIES_COLUMNS = by_name(
-    Column(
-        "step",
-        "int64",
-        "training step",
-        ("step", "步"),
-        format="number",
-        shown=at(10, *_TABLES),
-    ),
-    Column(
-        "left",
-        "float64",
-        "the measure on the left",
-        ("left", "左"),
-        format="seven_digits",
-        shown=at(20, *_TABLES),
-    ),
-    Column(
-        "right",
-        "float64",
-        "the measure on the right",
-        ("right", "右"),
-        format="seven_digits",
-        shown=at(30, *_TABLES),
-    ),
+    Column("step", "int64", "training step", ("step", "步"), format="number",
+        shown=at(10, *_TABLES)),
+    Column("left", "float64", "the measure on the left", ("left", "左"), format="seven_digits",
+        shown=at(20, *_TABLES)),
+    Column("right", "float64", "the measure on the right", ("right", "右"), format="seven_digits",
+        shown=at(30, *_TABLES)),
     Column("difference", "float64", "left - right", ("difference", "差"), shown=at(40, *_TABLES)),
-    Column(
-        "noise",
-        "float64",
-        "what |difference| may be without any cause",
-        ("noise", "噪声"),
-        shown=at(50, *_TABLES),
-    ),
+    Column("noise", "float64", "what |difference| may be without any cause", ("noise", "噪声"),
+        shown=at(50, *_TABLES)),
 )
