@@ -66,7 +66,7 @@ BLOCK_COLUMNS = by_name(
     Column("changed", "int64", "tensors that are not bit-equal", ("changed", "有变化"),
         shown=at(42, "html", "text"), is_figure=True),
     Column("failed", "int64", "of those, by more than the tolerance", ("failed", "未通过"),
-        shown=at(44, "html", "text"), format="failed", is_figure=True),
+        shown=at(44, "html", "text"), formats={"html": "failed"}, is_figure=True),
     Column("untouched", "int64", "tensors that are bit-equal", ("untouched", "未变"),
         shown=at(40, "html"), is_figure=True),
     Column("other", "int64", "without partner, of other shape, or unreadable", ("other", "其他")),

@@ -245,7 +245,7 @@ def _block_row(block: Mapping[Any, Any], columns: Sequence[Column], language: st
     for column in columns:
         text = cell_text(column, block, language, "html")
         style = log_bar(FILLS["warn"], block[column.name], column.bar) if column.bar else None
-        is_failure = column.format == "failed" and block[column.name]
+        is_failure = column.format_in("html") == "failed" and block[column.name]
         shown = samp(text) if column.format == "name" else tone("bad", text) if is_failure else text
         cells.append(aligned_cell(column, shown, style=style))
     return row(*cells)
