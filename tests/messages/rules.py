@@ -47,7 +47,7 @@ LOOKED_UP = {"evidence_words", "facts", "verdicts"}
 PAGES = {"editor": "widgets/mapping_editor.js", "explorer": "widgets/explorer.js"}
 # Files whose f-strings may be ids without their beginning, which it is; files whose words they use.
 COMPLETED = {
-    "analysis/causes/layers/rotary.py": ("evidence_words.", ()),
+    "analysis/causes/searches/rotary.py": ("evidence_words.", ()),
     "analysis/causes/tensors/limits.py": ("evidence_words.", ()),
     "analysis/causes/tensors/places.py": ("explanations.place_", ()),
     "analysis/declared/side.py": ("", ("analysis/declared/pairs.py",)),

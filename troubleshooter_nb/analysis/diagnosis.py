@@ -22,10 +22,10 @@ from troubleshooter_nb.analysis.causes.histories import (
     gradient_ratios,
     history_of,
 )
-from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
-from troubleshooter_nb.analysis.causes.layers.table import FITTERS, WEIGHT_FITTERS
+from troubleshooter_nb.analysis.causes.layers import FITTERS, WEIGHT_FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.replayed import Replay, replay
+from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
 from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_root,
     detect_values,

@@ -5,9 +5,9 @@ import pytest
 
 from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers import activations
-from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, FITTERS
-from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.laws import activations
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators import activations as formulas
 

@@ -9,18 +9,12 @@ import pytest
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, Twin
-from troubleshooter_nb.analysis.causes.layers import (
-    activations,
-    argument_order,
-    dropouts,
-    elementwise,
-    embedding,
-    groups,
-    softmaxes,
-)
-from troubleshooter_nb.analysis.causes.layers.trials import energies, is_seen, places
+from troubleshooter_nb.analysis.causes.laws import activations, dropout, elementwise, embedding
+from troubleshooter_nb.analysis.causes.laws import softmax as softmaxes
 from troubleshooter_nb.analysis.causes.operands import operands
 from troubleshooter_nb.analysis.causes.replayed import replay
+from troubleshooter_nb.analysis.causes.sampling import energies, is_seen, places
+from troubleshooter_nb.analysis.causes.searches import groups
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.metrics.operators.activations import gelu_tanh
 from troubleshooter_nb.metrics.operators.attention import probabilities as shares_of
@@ -160,8 +154,8 @@ def small_samples(monkeypatch):
         (softmaxes, "LAYER_SAMPLE", 800),
         (embedding, "EMBEDDING_IDS", 64),
         (groups, "GROUP_ROWS", 32),
-        (argument_order, "LAYER_SAMPLE", 256),
-        (dropouts, "DROPOUT_SAMPLE", 1 << 11),
+        (elementwise, "LAYER_SAMPLE", 256),
+        (dropout, "DROPOUT_SAMPLE", 1 << 11),
     ):
         # Some files take the numbers from their module, others by name.
         monkeypatch.setattr(module if hasattr(module, name) else thresholds, name, size)

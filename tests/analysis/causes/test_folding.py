@@ -5,7 +5,7 @@ import pytest
 from tests.analysis.runs import Counted
 from troubleshooter_nb.analysis.causes.case import Twin
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
+from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
 from troubleshooter_nb.dump import ArrayInMemory
 
 EPS = 1e-5

@@ -12,7 +12,7 @@ import pytest
 from tests.analysis.runs import Recorder
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.causes.case import Operands, Twin
-from troubleshooter_nb.analysis.causes.layers.table import BACKWARD_FITTERS, FITTERS
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.analysis.causes.tensors.detect import detect_root, detect_values
 from troubleshooter_nb.dump import ArrayInMemory, Dump
 

@@ -4,7 +4,7 @@ import pytest
 from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.layers.softmaxes import BACKWARD_FITTERS, FITTERS
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     narrow_softmax,

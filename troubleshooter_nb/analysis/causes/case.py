@@ -213,12 +213,15 @@ class Fit:
         Norm of (output - formula) over the norm of the output, in float64.
     uncertainty : mapping of str to float
         Of fitted numbers: half width, in the setting's unit, within which the residual grows by
-        less than the rounding of the output.
+        less than the rounding of the output. Of choices, of the best fit: see `fits.ranked`.
+    open : mapping of str to tuple
+        Of choices, of the best fit: other values that the output does not tell from the chosen one.
     """
 
     settings: Mapping[str, Any]
     residual: float
     uncertainty: Mapping[str, float] = field(default_factory=dict)
+    open: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 # All ways that were tried, the best first; empty where the arrays are not this layer's.

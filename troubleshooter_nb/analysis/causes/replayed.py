@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.case import (
     Call,
     Fit,
@@ -18,17 +19,16 @@ from troubleshooter_nb.analysis.causes.case import (
     Suspicion,
     evidence_of,
 )
-from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
-from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
-from troubleshooter_nb.analysis.causes.layers.normalisation import cancellation
-from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
-from troubleshooter_nb.analysis.causes.layers.table import (
+from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.layers import (
     BACKWARD_FITTERS,
     FITTERS,
     PLAIN_FIRST,
     cause_of,
 )
 from troubleshooter_nb.analysis.causes.operands import elements_of, operands
+from troubleshooter_nb.analysis.causes.searches.normalisation import cancellation
 from troubleshooter_nb.analysis.causes.thinned import rows_said, thinned
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
@@ -266,7 +266,7 @@ def _common(fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> float:
 def _suspicion(
     call: Call, best: tuple[Fit, Fit], differing: Sequence[str], rival: float, floor: float
 ) -> Suspicion | None:
-    found = cause_of(call.word, differing)
+    found = cause_of(call.word, differing, best)
     if found is None:
         return None
     cause, setting = found

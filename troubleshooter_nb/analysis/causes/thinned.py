@@ -10,22 +10,10 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Call, Twin
-from troubleshooter_nb.analysis.causes.layers import activations, elementwise
-from troubleshooter_nb.analysis.causes.layers.trials import spread
+from troubleshooter_nb.analysis.causes.layers import ROWWISE
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in, reading
 from troubleshooter_nb.messages import Message
-
-# Whose output rows are each computed from the same row of every input, and from parameters.
-ROWWISE = frozenset(("linear", "dense", "layernorm", "rmsnorm")) | frozenset(
-    word
-    for table in (
-        activations.FITTERS,
-        activations.BACKWARD_FITTERS,
-        elementwise.FITTERS,
-        elementwise.BACKWARD_FITTERS,
-    )
-    for word in table
-)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.case import Fit
-from troubleshooter_nb.analysis.causes.layers.trials import misfit
+from troubleshooter_nb.analysis.causes.fits import misfit
 from troubleshooter_nb.metrics.operators.rotary import angles, frequencies
 from troubleshooter_nb.thresholds import FEWEST_ANGLES
 

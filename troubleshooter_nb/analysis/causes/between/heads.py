@@ -14,8 +14,9 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
-from troubleshooter_nb.analysis.causes.layers.attention import fit_attention
-from troubleshooter_nb.analysis.causes.layers.trials import half_width, misfit, ranked, spread
+from troubleshooter_nb.analysis.causes.fits import half_width, misfit, ranked
+from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.analysis.causes.searches.attention import fit_attention
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.operators.attention import causal, probabilities
 from troubleshooter_nb.naming.evidence import evidence_word
@@ -69,7 +70,7 @@ def attention_fits(scene: Scene) -> list[Fit]:
         fits += found
         if found and found[0].residual <= 4.0 * scene.floor:
             break
-    return sorted(ranked(fits, 0.5), key=lambda fit: fit.residual)[: thresholds.HEADS_FITS]
+    return ranked(fits, limit=0.5)[: thresholds.HEADS_FITS]
 
 
 def _all(scene: Scene) -> Iterator[Structure]:

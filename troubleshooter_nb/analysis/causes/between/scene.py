@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Twin
-from troubleshooter_nb.analysis.causes.layers.trials import spread
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import unit_roundoff

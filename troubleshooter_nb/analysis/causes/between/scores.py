@@ -13,14 +13,9 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.between.views import views
 from troubleshooter_nb.analysis.causes.case import Fit
-from troubleshooter_nb.analysis.causes.layers.trials import (
-    coefficient,
-    half_width,
-    misfit,
-    named_factor,
-    ranked,
-    spread,
-)
+from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, ranked
+from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.metrics.line_search import least_along
 
 LAST_TOKEN = "causal, and more for the last token"
 
@@ -46,7 +41,7 @@ def score_fits(scene: Scene) -> list[Fit]:
     if said is None:
         return []
     fits = [*_earlier(scene, hidden, said), *_products(scene, hidden, said)]
-    return ranked(fits, max(12.0 * scene.floor, 1e-6))
+    return ranked(fits, limit=max(12.0 * scene.floor, 1e-6))
 
 
 def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
@@ -73,16 +68,13 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
 def _scaled(
     scene: Scene, formula: np.ndarray, wanted: np.ndarray, size: int, said: dict[str, Any]
 ) -> Iterator[Fit]:
-    fitted = coefficient(wanted, formula)
-    if not math.isfinite(fitted) or fitted == 0:
+    found = likely_factor(wanted, formula, scene.roundoff, size, floor=scene.floor)
+    if found is None:
         return
-    residual = misfit(wanted, fitted * formula)
-    if residual > thresholds.BENT_SCORES:
-        return
-    width = max(half_width(fitted, residual, scene.roundoff), 0.1 * scene.floor * abs(fitted))
-    value, name = named_factor(fitted, size, max(2 * width / abs(fitted), 1e-5))
-    value = value if name else fitted
+    value, name, width = found
     left = misfit(wanted, value * formula, scene.roundoff)
+    if left > thresholds.BENT_SCORES:
+        return
     known = {"formula": "scores", "scale": value, "scale_name": name, "softcap": "none", **said}
     yield Fit(known, left, {"scale": width})
     if left > 12.0 * scene.floor:
@@ -95,23 +87,15 @@ def _scaled(
 def _capped(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, np.ndarray]:
     """The soft cap that brings scores nearest to the wanted ones, and what it makes of them."""
 
-    def left(power: float) -> float:
-        cap = math.exp(power)
+    def left(cap: float) -> float:
         return float(np.linalg.norm(cap * np.tanh(scores / cap) - wanted))
 
-    powers = np.linspace(
-        math.log(thresholds.LEAST_CAP), math.log(thresholds.LARGEST_CAP), thresholds.CAP_STEPS
-    )
-    place = int(np.argmin([left(power) for power in powers]))
-    low, high = powers[max(place - 1, 0)], powers[min(place + 1, thresholds.CAP_STEPS - 1)]
-    for _ in range(2 * thresholds.CAP_STEPS):
-        first, second = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, second) if left(first) < left(second) else (first, high)
-    fitted = math.exp((low + high) / 2)
+    ends, steps = (thresholds.LEAST_CAP, thresholds.LARGEST_CAP), thresholds.CAP_STEPS
+    fitted = least_along(left, *ends, steps=steps, rounds=steps)
     # The roundest one that does as well.
-    enough = 2.0 * left(math.log(fitted))
+    enough = 2.0 * left(fitted)
     rounder = [float(f"{fitted:.{digits}g}") for digits in (1, 2, 3, 4)]
-    cap = next((value for value in rounder if left(math.log(value)) <= enough), fitted)
+    cap = next((value for value in rounder if left(value) <= enough), fitted)
     return cap, cap * np.tanh(scores / cap)
 
 

@@ -17,8 +17,8 @@ from troubleshooter_nb.analysis.causes.between.scores import LAST_TOKEN, score_f
 from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
-from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
-from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.layers import cause_of
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
@@ -182,9 +182,9 @@ def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str
         if "hidden" in pair.apart:
             is_missing = "nothing" in (left["hidden"], right["hidden"])
             return "mask_missing" if is_missing else "mask_shape", "hidden"
-        return cause_of("scaleddotproductattention", pair.apart)
+        return cause_of("scaleddotproductattention", pair.apart, (pair.left, pair.right))
     if formula in ("rotary", "angles"):
-        return cause_of("rotary", pair.apart)
+        return cause_of("rotary", pair.apart, (pair.left, pair.right))
     if formula == "scores":
         return _of_scores(pair.apart, left, right)
     if "orders" in pair.apart:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,9 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
 from troubleshooter_nb.analysis.causes.between.views import NOT_TRANSPOSED, views
 from troubleshooter_nb.analysis.causes.case import Fit
-from troubleshooter_nb.analysis.causes.layers.trials import (
-    coefficient,
-    half_width,
-    misfit,
-    named_factor,
-    spread,
-)
+from troubleshooter_nb.analysis.causes.factors import named_size
+from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.metrics.operators.activations import gelu_erf, gelu_tanh, sigmoid
 from troubleshooter_nb.metrics.operators.elementwise import weights_of
 from troubleshooter_nb.thresholds import (
@@ -94,20 +89,9 @@ def _copies(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit
 
 def _factor(scene: Scene, term: Term, target: np.ndarray) -> tuple[float, float]:
     """The factor of one term, and half the width in which it is known."""
-    fitted = coefficient(target, term.values)
-    if not math.isfinite(fitted) or fitted == 0:
-        return 1.0, 0.0
-    residual = misfit(target, fitted * term.values)
-    width = max(half_width(fitted, residual, scene.roundoff), 0.1 * scene.floor * abs(fitted))
-    tolerance = max(2 * width / abs(fitted), 1e-5)
-    if abs(fitted - 1.0) <= tolerance:
-        return 1.0, width
-    size = scene.shape[-1]
-    for wide in (size, term.source.values.shape[-1]):
-        value, name = named_factor(fitted, wide, tolerance)
-        if name:
-            return value, width
-    return fitted, width
+    sizes = scene.shape[-1], term.source.values.shape[-1]
+    found = likely_factor(target, term.values, scene.roundoff, *sizes, floor=scene.floor)
+    return (1.0, 0.0) if found is None else (found[0], found[2])
 
 
 def _sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterator[Fit]:
@@ -159,7 +143,7 @@ def _likely_sums(scene: Scene, terms: list[Term], target: np.ndarray) -> Iterato
 
 
 def _likely(weight: float, term: Term, scene: Scene) -> float:
-    value, name = named_factor(weight, term.source.values.shape[-1], max(1e-4, 4 * scene.floor))
+    value, name = named_size(weight, term.source.values.shape[-1], max(1e-4, 4 * scene.floor))
     return value if name else weight
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.between.scene import Scene
 from troubleshooter_nb.analysis.causes.between.views import views
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
-from troubleshooter_nb.analysis.causes.layers.rotary import fit_rotary
+from troubleshooter_nb.analysis.causes.searches.rotary import fit_rotary
 from troubleshooter_nb.thresholds import TURNED_TRIES
 
 

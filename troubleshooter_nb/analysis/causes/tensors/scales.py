@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
+from troubleshooter_nb.analysis.causes.factors import named_factor
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, is_constant
 from troubleshooter_nb.thresholds import BITS_SAMPLE, IMAGE_TOLERANCE, MOST_IMAGE_CHANNELS
 

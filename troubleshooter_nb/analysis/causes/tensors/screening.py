@@ -10,7 +10,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Twin
-from troubleshooter_nb.analysis.causes.layers.trials import spread
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_whole
 from troubleshooter_nb.dump import read_rows

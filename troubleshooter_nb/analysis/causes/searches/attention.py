@@ -10,20 +10,15 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import (
-    energies,
-    formats_for,
-    half_width,
-    misfit,
-    named_factor,
-    noise,
-    places,
-    ranked,
-    tells_apart,
-)
+from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.factors import named_size
+from troubleshooter_nb.analysis.causes.fits import half_width, misfit, noise, ranked, tells_apart
+from troubleshooter_nb.analysis.causes.law import Cause, Search
+from troubleshooter_nb.analysis.causes.sampling import energies, places
+from troubleshooter_nb.analysis.causes.sums import formats_for
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import UNIT_FORMATS, in_format
+from troubleshooter_nb.metrics.line_search import least_along
 from troubleshooter_nb.metrics.operators.attention import (
     capped,
     causal,
@@ -185,7 +180,7 @@ def _case_fits(case: _Case, known: dict[str, Any], operands: Operands) -> list[F
     trials = [(way, scale, _residual(case, way, scale)) for way in ways for scale in scales]
     trials.sort(key=lambda trial: trial[2])
     way, scale, best = trials[0]
-    enough = noise(operands, size) * 4
+    enough = noise(operands.roundoff, size) * 4
     if best > enough and operands.thorough:
         fitted = _fitted_scale(case, way, scale)
         trials.append((way, fitted, _residual(case, way, fitted)))
@@ -291,39 +286,22 @@ def _blind(way: _Way) -> np.ndarray | None:
 
 
 def _fitted_scale(case: _Case, way: _Way, start: float) -> float:
-    """The scale of the smallest residual: a grid over two decades, then golden sections."""
-    grid = start * np.geomspace(0.05, 20, 25)
-    left = [_residual(case, way, float(scale)) for scale in grid]
-    place = int(np.argmin(left))
-    low = math.log(grid[max(place - 1, 0)])
-    high = math.log(grid[min(place + 1, len(grid) - 1)])
-    ratio = (math.sqrt(5) - 1) / 2
-    for _ in range(40):
-        first, second = high - ratio * (high - low), low + ratio * (high - low)
-        if _residual(case, way, math.exp(first)) < _residual(case, way, math.exp(second)):
-            high = second
-        else:
-            low = first
-    return math.exp((low + high) / 2)
+    """The scale of the smallest residual, within a factor of 20 of the start."""
+
+    def left(scale: float) -> float:
+        return _residual(case, way, scale)
+
+    return least_along(left, start / 20.0, start * 20.0, steps=25, rounds=40)
 
 
 def _fitted_cap(case: _Case, way: _Way, scale: float) -> float:
     """The cap of the smallest residual, rounded where that is as good."""
-    grid = np.geomspace(0.5, 500, 16)
-    left = [_residual(case, way, scale, cap=float(cap)) for cap in grid]
-    place = int(np.argmin(left))
-    low = math.log(grid[max(place - 1, 0)])
-    high = math.log(grid[min(place + 1, len(grid) - 1)])
-    ratio = (math.sqrt(5) - 1) / 2
-    for _ in range(25):
-        first, second = high - ratio * (high - low), low + ratio * (high - low)
-        if _residual(case, way, scale, math.exp(first)) < _residual(
-            case, way, scale, math.exp(second)
-        ):
-            high = second
-        else:
-            low = first
-    cap = math.exp((low + high) / 2)
+
+    def left(cap: float) -> float:
+        return _residual(case, way, scale, cap=cap)
+
+    ends = thresholds.LEAST_CAP, thresholds.LARGEST_CAP
+    cap = least_along(left, *ends, steps=16, rounds=25)
     rounder = float(f"{cap:.2g}")
     return rounder if abs(rounder - cap) < 0.01 * cap else float(f"{cap:.4g}")
 
@@ -332,7 +310,7 @@ def _said(
     case: _Case, way: _Way, scale: float, size: int, residual: float, known: dict[str, Any]
 ) -> dict[str, Any]:
     width = _width(case, scale, residual)["scale"]
-    value, name = named_factor(scale, size, max(2 * width / scale, 1e-4))
+    value, name = named_size(scale, size, max(2 * width / scale, 1e-4))
     said = {"scale": value, "scale_name": name, **way.settings, **known}
     blind = _blind_rows(case, way)
     if blind is not None:
@@ -503,27 +481,30 @@ def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
     return ranked(fits)
 
 
-FITTERS: dict[str, Fitter] = {
-    **dict.fromkeys(
-        ("scaleddotproductattention", "flashattentionscore", "npufusionattention"), fit_attention
-    ),
-    "multiheadattention": fit_attention_module,
+_CAUSES: dict[str, Cause] = {
+    "scale": "attention_scale",
+    "softcap": "attention_scale",
+    "causal": "mask_missing",
+    "mask": "mask_missing",
+    "causal_corner": "mask_shape",
+    "mask_form": "mask_shape",
+    "mask_meaning": "mask_value",
+    "fully_masked": "mask_value",
+    "kv_heads": "grouped_heads",
+    "heads": "argument_order",
+    "layout": "argument_order",
+    "product_format": "tf32",
+    "operand_dtype": "low_precision_cast",
+    "score_dtype": "softmax_precision_path",
+    "probability_dtype": "softmax_precision_path",
 }
-BACKWARD_FITTERS: dict[str, Fitter] = {}
-CAUSES: dict[tuple[str, str], str] = {
-    ("", "scale"): "attention_scale",
-    ("", "softcap"): "attention_scale",
-    ("", "causal"): "mask_missing",
-    ("", "mask"): "mask_missing",
-    ("", "causal_corner"): "mask_shape",
-    ("", "mask_form"): "mask_shape",
-    ("", "mask_meaning"): "mask_value",
-    ("", "fully_masked"): "mask_value",
-    ("", "kv_heads"): "grouped_heads",
-    ("", "heads"): "argument_order",
-    ("", "layout"): "argument_order",
-    ("", "product_format"): "tf32",
-    ("", "operand_dtype"): "low_precision_cast",
-    ("", "score_dtype"): "softmax_precision_path",
-    ("", "probability_dtype"): "softmax_precision_path",
-}
+ATTENTION = Search(
+    words=("scaleddotproductattention", "flashattentionscore", "npufusionattention"),
+    fit=fit_attention,
+    causes=_CAUSES,
+    plain_first=True,
+)
+ATTENTION_MODULE = Search(
+    words=("multiheadattention",), fit=fit_attention_module, causes=_CAUSES, plain_first=True
+)
+SEARCHES = (ATTENTION, ATTENTION_MODULE)

@@ -1,59 +1,15 @@
-"""Arguments that one side took for others."""
+"""Numbers that one side took for another setting than they were given for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands, Suspicion
-from troubleshooter_nb.analysis.causes.layers.ranking import (
-    NUMBERS,
-    ranked,
-    residual_of,
-    settings_apart,
-)
-from troubleshooter_nb.analysis.causes.layers.trials import places
-from troubleshooter_nb.thresholds import FEWEST_TO_FIT, LAYER_SAMPLE, SAME_NUMBER
+from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
+from troubleshooter_nb.analysis.causes.fits import NUMBERS, settings_apart
+from troubleshooter_nb.thresholds import SAME_NUMBER
 
 _COMMON = (0.0, 1.0)  # found in too many places to prove that two were exchanged
-
-_Operation = Callable[[np.ndarray, np.ndarray], np.ndarray]
-# Of sub and div factors are asked as well, see `elementwise`.
-_OPERATIONS: dict[str, _Operation] = {
-    "subtract": np.subtract,
-    "divide": np.divide,
-    "truedivide": np.divide,
-    "pow": np.power,
-    "atan2": np.arctan2,
-}
-
-
-def fit_order(operands: Operands, operation: _Operation) -> list[Fit]:
-    """An operator of two tensors with its arguments ``in order`` or ``swapped``.
-
-    The only setting is ``arguments``. Empty unless both inputs broadcast to the output.
-    """
-    given = [value for value in operands.inputs if value is not None][:2]
-    shape = operands.output.shape
-    if len(given) < 2 or operands.output.size < FEWEST_TO_FIT:
-        return []
-    try:
-        whole = [np.broadcast_to(value, shape).ravel() for value in given]
-    except ValueError:
-        return []
-    energy = None if operands.apart is None else operands.apart.ravel()
-    chosen = places(operands.output.size, LAYER_SAMPLE, energy)
-    first, second = (value[chosen].astype(np.float64) for value in whole)
-    output = operands.output.ravel()[chosen].astype(np.float64)
-    fits = []
-    for name, pair in (("in order", (first, second)), ("swapped", (second, first))):
-        with np.errstate(all="ignore"):
-            formula = operation(*pair)
-        fits.append(Fit({"arguments": name}, residual_of(output, formula, operands.roundoff)))
-    return ranked(fits, output.size, operands.roundoff)
 
 
 def argument_order(
@@ -116,9 +72,3 @@ def _same(value: float, said: object) -> bool:
     if isinstance(said, bool) or not isinstance(said, (int, float)):
         return False
     return abs(value - said) <= SAME_NUMBER * abs(said)
-
-
-FITTERS: dict[str, Fitter] = {
-    word: partial(fit_order, operation=operation) for word, operation in _OPERATIONS.items()
-}
-CAUSES: dict[tuple[str, str], str] = {("", "arguments"): "argument_order"}

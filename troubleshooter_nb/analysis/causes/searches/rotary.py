@@ -10,15 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import (
-    energies,
-    is_seen,
-    misfit,
-    places,
-    ranked,
-    spread,
-)
+from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.fits import misfit, ranked
+from troubleshooter_nb.analysis.causes.law import Search
+from troubleshooter_nb.analysis.causes.sampling import energies, is_seen, places, spread
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.rotary import (
     LAYOUTS,
@@ -276,22 +271,22 @@ def _offset(factors: np.ndarray, steps: np.ndarray) -> int:
     return int(_OFFSETS[near[np.argmin(np.abs(_OFFSETS[near]))]])
 
 
-FITTERS: dict[str, Fitter] = dict.fromkeys(
-    (
+ROTARY = Search(
+    words=(
         *("rope", "rotary", "rotaryembedding", "rotarypositionembedding", "rotaryposemb"),
         *("applyrotaryposemb", "applyrotaryemb", "npurotarymul", "rotarymul"),
     ),
-    fit_rotary,
+    fit=fit_rotary,
+    causes={
+        "norm": "rope_kernel_fault",
+        "layout": "rope_interleave",
+        "rotated": "rope_theta",
+        "direction": "rope_kernel_fault",
+        "magnitude": "rope_theta",
+        "theta": "rope_theta",
+        "frequency_scale": "rope_theta",
+        "position_offset": "position_offset",
+        "angle_precision": "position_low_precision",
+    },
 )
-BACKWARD_FITTERS: dict[str, Fitter] = {}
-CAUSES: dict[tuple[str, str], str] = {
-    ("", "norm"): "rope_kernel_fault",
-    ("", "theta"): "rope_theta",
-    ("", "frequency_scale"): "rope_theta",
-    ("", "rotated"): "rope_theta",
-    ("", "magnitude"): "rope_theta",
-    ("", "direction"): "rope_kernel_fault",
-    ("", "layout"): "rope_interleave",
-    ("", "position_offset"): "position_offset",
-    ("", "angle_precision"): "position_low_precision",
-}
+SEARCHES = (ROTARY,)

@@ -9,17 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.trials import (
-    Sums,
-    coefficient,
-    energies,
-    misfit,
-    places,
-    ranked,
-    spread,
-    sum_fits,
-)
+from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.fits import coefficient, misfit, ranked
+from troubleshooter_nb.analysis.causes.law import Cause, Search
+from troubleshooter_nb.analysis.causes.sampling import energies, places, spread
+from troubleshooter_nb.analysis.causes.sums import Sums, sum_fits, without_bias
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.convolution import (
@@ -172,12 +166,7 @@ def fit_convolution_backward(operands: Operands) -> list[Fit]:
         return []
     turned = replace(operands, inputs=[inputs[0]], parameters={"weight": weight})
     fits = fit_transposed_convolution(turned)
-    return [_without_bias(fit) for fit in fits]
-
-
-def _without_bias(fit: Fit) -> Fit:
-    settings = {k: v for k, v in fit.settings.items() if not k.startswith("bias")}
-    return replace(fit, settings=settings)
+    return [without_bias(fit) for fit in fits]
 
 
 def _arrays(operands: Operands) -> _Arrays | None:
@@ -367,8 +356,7 @@ def _sums(case: _Case, windows: np.ndarray) -> Sums:
         seen, kernels = in_format(windows, name), in_format(case.kernels, name)
         return convolve_windows(seen, kernels, case.group)
 
-    terms = case.kernels[0].size
-    return Sums(products, case.target, case.bias, case.roundoff, terms, thorough=case.thorough)
+    return Sums(products, case.target, case.bias, case.roundoff, thorough=case.thorough)
 
 
 def _other_borders(case: _Case, geometry: Geometry, said: dict[str, Any]) -> Iterator[Fit]:
@@ -509,24 +497,28 @@ def _transposed_strides(
     return [(int(rows), int(columns)) for rows, columns in pairs]
 
 
-FITTERS: dict[str, Fitter] = {
-    **dict.fromkeys(("conv1d", "conv2d"), fit_convolution),
-    **dict.fromkeys(
-        ("convtranspose1d", "convtranspose2d", "conv1dtranspose", "conv2dtranspose"),
-        fit_transposed_convolution,
-    ),
+_CAUSES: dict[str, Cause] = {
+    "bias": "bias_missing",
+    "bias_times": "bias_added_per_rank",
+    "stride": "argument_order",
+    "dilation": "argument_order",
+    "padding": "pad_mode",
+    "padding_side": "same_padding_side",
+    "padding_behind": "pad_mode",
+    "padding_mode": "pad_mode",
+    "kernel": "conv_axes_permuted",
+    "product_format": "tf32",
+    "operand_dtype": "low_precision_cast",
 }
-BACKWARD_FITTERS: dict[str, Fitter] = dict.fromkeys(("conv1d", "conv2d"), fit_convolution_backward)
-CAUSES: dict[tuple[str, str], str] = {
-    ("", "padding"): "pad_mode",
-    ("", "padding_side"): "same_padding_side",
-    ("", "padding_behind"): "pad_mode",
-    ("", "padding_mode"): "pad_mode",
-    ("", "kernel"): "conv_axes_permuted",
-    ("", "stride"): "argument_order",
-    ("", "dilation"): "argument_order",
-    ("", "bias"): "bias_missing",
-    ("", "bias_times"): "bias_added_per_rank",
-    ("", "product_format"): "tf32",
-    ("", "operand_dtype"): "low_precision_cast",
-}
+_PLAIN = ("conv1d", "conv2d")
+CONVOLUTION = Search(_PLAIN, fit_convolution, _CAUSES, plain_first=True)
+CONVOLUTION_GRADIENT = Search(
+    _PLAIN, fit_convolution_backward, _CAUSES, direction="backward", plain_first=True
+)
+TRANSPOSED_CONVOLUTION = Search(
+    words=("convtranspose1d", "convtranspose2d", "conv1dtranspose", "conv2dtranspose"),
+    fit=fit_transposed_convolution,
+    causes=_CAUSES,
+    plain_first=True,
+)
+SEARCHES = (CONVOLUTION, CONVOLUTION_GRADIENT, TRANSPOSED_CONVOLUTION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
-from troubleshooter_nb.analysis.causes.layers.ranking import NUMBERS, settings_apart
+from troubleshooter_nb.analysis.causes.fits import NUMBERS, settings_apart
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.evidence import evidence_word
 from troubleshooter_nb.thresholds import (

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Fit, Fitter, Operands
-from troubleshooter_nb.analysis.causes.layers.groups import Rows, Side, Way, brief, sampled
-from troubleshooter_nb.analysis.causes.layers.ranking import ranked, residual_of
+from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.fits import misfit, ranked
+from troubleshooter_nb.analysis.causes.law import Cause, Search
+from troubleshooter_nb.analysis.causes.searches.groups import Rows, Side, Way, brief, sampled
 from troubleshooter_nb.metrics.float_formats import half_format, in_format
 from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
@@ -80,7 +81,7 @@ def _affine_fits(side: Side) -> list[Fit]:
     spread = np.maximum(np.square(distance).sum(axis=1, keepdims=True), 1e-300)
     scale = (distance * rows.output).sum(axis=1, keepdims=True) / spread
     shift = mean - scale * rows.statistics.mean
-    residual = residual_of(rows.output, scale * rows.x + shift, side.roundoff)
+    residual = misfit(rows.output, scale * rows.x + shift, side.roundoff)
     # As in every channel of the batch's deviation: something else was done with its statistics.
     gain = _gain(rows, {})
     ratio = scale * np.sqrt(rows.statistics.variance) / np.where(gain == 0.0, math.inf, gain)
@@ -124,7 +125,7 @@ def cancellation(operands: Operands, word: str) -> float:
     The root mean square of the first input over that of its distance from the means.
     """
     x = operands.inputs[0]
-    if x is None or not x.size or x.ndim < 2 or word == "rmsnorm" or word not in FITTERS:
+    if x is None or not x.size or x.ndim < 2 or word == "rmsnorm" or word not in _WORDS:
         return 1.0
     kept = {1} if word in _BATCH else {0, 1} if word != "layernorm" else {*range(x.ndim - 1)}
     axes = tuple(axis for axis in range(x.ndim) if axis not in kept)
@@ -284,7 +285,7 @@ def _fits(side: Side, ways: list[Way]) -> list[Fit]:
         fits[place] = _fit(rows, use, dict(fit.settings), side)
         if place == 0 and side.gradient is None:
             fits[0] = _cast_order(fits[0], rows, use, side)
-    return ranked(fits, side.output.size, side.roundoff)
+    return ranked(fits, side.output.size, side.roundoff, limit=math.inf)
 
 
 def _settings(
@@ -377,38 +378,39 @@ def _recomputed(
     """Residuals with one rounding at the end, and with one of the values before the weight."""
     rounded = partial(in_format, name=name, overflow=False)
     plain = normalise(rows.x, (1,), eps, statistics=rows.statistics)
-    late = residual_of(rows.output, rounded(plain * gain + bias), 0.0)
+    late = misfit(rows.output, rounded(plain * gain + bias))
     product = rounded(rounded(plain) * gain)
-    return late, residual_of(rows.output, rounded(product + bias), 0.0)
+    return late, misfit(rows.output, rounded(product + bias))
 
 
 _BATCH = ("batchnorm", "batchnorm1d", "batchnorm2d", "batchnorm3d", "syncbatchnorm")
 _INSTANCE = ("instancenorm", "instancenorm1d", "instancenorm2d", "instancenorm3d")
-FITTERS: dict[str, Fitter] = {
-    "layernorm": fit_layernorm,
-    "rmsnorm": partial(fit_layernorm, word="rmsnorm"),
-    "groupnorm": fit_groupnorm,
-    **dict.fromkeys(_BATCH, fit_batchnorm),
-    **dict.fromkeys(_INSTANCE, fit_instancenorm),
+_WORDS = frozenset(("layernorm", "groupnorm", *_BATCH, *_INSTANCE))
+_CAUSES: dict[str, Cause] = {
+    "weight_cast": "norm_weight_cast_order",
+    "statistics": "eval_train_mode",
+    **dict.fromkeys(("axes", "centred", "groups"), "normalised_axes"),
+    "constant_rows": "eps_underflow",
+    "weight": "bn_gamma_ignored",
+    "weight_offset": "norm_weight_plus_one",
+    "bias": "bias_missing",
+    "through_statistics": "eval_train_mode",
+    "eps": "norm_eps",
 }
-BACKWARD_FITTERS: dict[str, Fitter] = {
-    "layernorm": fit_layernorm_backward,
-    "rmsnorm": partial(fit_layernorm_backward, word="rmsnorm"),
-    "groupnorm": partial(fit_groupnorm, first=1),
-    **dict.fromkeys(_BATCH, fit_batchnorm_backward),
-    **dict.fromkeys(_INSTANCE, partial(fit_instancenorm, first=1)),
-}
-CAUSES: dict[tuple[str, str], str] = {
-    ("", "constant_rows"): "eps_underflow",
-    ("", "statistics"): "eval_train_mode",
-    ("", "axes"): "normalised_axes",
-    ("", "centred"): "normalised_axes",
-    ("", "groups"): "normalised_axes",
-    ("", "weight"): "bn_gamma_ignored",
-    ("", "weight_offset"): "norm_weight_plus_one",
-    ("", "bias"): "bias_missing",
-    ("", "weight_cast"): "norm_weight_cast_order",
-    ("", "through_statistics"): "eval_train_mode",
-    ("", "eps"): "norm_eps",
-    **{(word, "eps"): "bn_eps" for word in _BATCH},
-}
+_OF_BATCH: dict[str, Cause] = {**_CAUSES, "eps": "bn_eps"}
+_LAYER, _RMS, _GROUP = ("layernorm",), ("rmsnorm",), ("groupnorm",)
+_rms, _rms_backward = (
+    partial(fit, word="rmsnorm") for fit in (fit_layernorm, fit_layernorm_backward)
+)
+SEARCHES = (
+    Search(_LAYER, fit_layernorm, _CAUSES, is_rowwise=True),
+    Search(_LAYER, fit_layernorm_backward, _CAUSES, "backward", is_rowwise=True),
+    Search(_RMS, _rms, _CAUSES, is_rowwise=True),
+    Search(_RMS, _rms_backward, _CAUSES, "backward", is_rowwise=True),
+    Search(_GROUP, fit_groupnorm, _CAUSES),
+    Search(_GROUP, partial(fit_groupnorm, first=1), _CAUSES, "backward"),
+    Search(_BATCH, fit_batchnorm, _OF_BATCH),
+    Search(_BATCH, fit_batchnorm_backward, _OF_BATCH, "backward"),
+    Search(_INSTANCE, fit_instancenorm, _CAUSES),
+    Search(_INSTANCE, partial(fit_instancenorm, first=1), _CAUSES, "backward"),
+)

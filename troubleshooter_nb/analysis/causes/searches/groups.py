@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.layers.trials import places
+from troubleshooter_nb.analysis.causes.sampling import places
 from troubleshooter_nb.metrics.operators.normalisation import Moments, moments
 
 

@@ -1,0 +1,78 @@
+"""Which law or search explains which layer, and which cause a differing setting means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from troubleshooter_nb.analysis.causes.case import Fit, Fitter
+from troubleshooter_nb.analysis.causes.law import Cause, Direction, Law, Search
+from troubleshooter_nb.analysis.causes.laws import (
+    activations,
+    dropout,
+    elementwise,
+    embedding,
+    pooling,
+    products,
+    recurrent,
+    reductions,
+    resizing,
+    softmax,
+)
+from troubleshooter_nb.analysis.causes.searches import attention, convolution, normalisation, rotary
+
+LAYERS: tuple[Law | Search, ...] = (
+    *elementwise.LAWS,
+    *normalisation.SEARCHES,
+    *activations.LAWS,
+    *softmax.LAWS,
+    *dropout.LAWS,
+    *products.LAWS,
+    *convolution.SEARCHES,
+    *pooling.LAWS,
+    *resizing.LAWS,
+    *embedding.LAWS,
+    *attention.SEARCHES,
+    *rotary.SEARCHES,
+    *reductions.LAWS,
+    *recurrent.LAWS,
+)
+
+
+def _fitters(direction: Direction) -> dict[str, Fitter]:
+    of = [layer for layer in LAYERS if layer.direction == direction]
+    return {word: layer.fit for layer in of for word in layer.words}
+
+
+FITTERS = _fitters("forward")
+# Of a backward call: how its input's gradient came, and that of its weight.
+BACKWARD_FITTERS = _fitters("backward")
+WEIGHT_FITTERS = _fitters("weight")
+# Layers whose plainest ways are a small part of all that are tried.
+PLAIN_FIRST = frozenset(word for layer in LAYERS if layer.plain_first for word in layer.words)
+# Whose output rows are each computed from the same row of every input, and from parameters.
+ROWWISE = frozenset(word for layer in LAYERS if layer.is_rowwise for word in layer.words)
+
+
+def cause_of(word: str, settings: Sequence[str], fits: tuple[Fit, Fit]) -> tuple[str, str] | None:
+    """The cause that the first known of these differing settings means, and that setting.
+
+    Parameters
+    ----------
+    word : str
+        The layer's.
+    settings : sequence of str
+        Those that differ, decisive ones first.
+    fits : tuple of Fit
+        Of the left and the right side.
+    """
+    for name in settings:
+        for causes in _causes(word):
+            if name in causes:
+                cause = causes[name]
+                values = (fit.settings.get(name) for fit in fits)
+                return cause if isinstance(cause, str) else cause(*values), name
+    return None
+
+
+def _causes(word: str) -> Iterator[Mapping[str, Cause]]:
+    return (layer.causes for layer in LAYERS if word in layer.words)
