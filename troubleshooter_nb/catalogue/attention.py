@@ -1,7 +1,5 @@
 """Causes in softmax and attention."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 from troubleshooter_nb.catalogue.proofs import alike, recomputed
 

@@ -1,7 +1,5 @@
 """Causes in what lies between calls."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 from troubleshooter_nb.catalogue.proofs import leaves
 

@@ -1,7 +1,5 @@
 """Causes in how weights and images are laid out."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 from troubleshooter_nb.catalogue.proofs import becomes
 

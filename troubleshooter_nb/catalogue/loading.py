@@ -1,14 +1,10 @@
 """Causes in what was loaded, drawn or fed."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 from troubleshooter_nb.catalogue.proofs import becomes
 
 # fmt: off
-WORDS: dict[str, str] = {
-    "values of another call": "另一次调用的数值", "ones": "全一",
-}
+WORDS: dict[str, str] = {"values of another call": "另一次调用的数值", "ones": "全一"}
 CAUSES: dict[str, Cause] = {
     "wrong_layer_loaded": Cause(("Values of another layer loaded", "加载了其他层的权重"),
         proof=("The {side} tensor holds what {other} holds on the other side (residual {residual}, "

@@ -1,14 +1,9 @@
 """Causes in products with weights."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 from troubleshooter_nb.catalogue.proofs import leaves, recomputed
 
 # fmt: off
-WORDS: dict[str, str] = {
-    "all": "全部",
-}
 CAUSES: dict[str, Cause] = {
     "bias_missing": Cause(("The bias is missing on one side", "有一侧缺少偏置"),
         proof=("Recomputed in float64 from each side's own inputs, the layer adds its bias: left "

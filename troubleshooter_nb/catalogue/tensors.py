@@ -1,7 +1,5 @@
 """Causes in the values of one tensor."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 from troubleshooter_nb.catalogue.proofs import except_for
 

@@ -1,7 +1,5 @@
 """Causes in gradients, and in what steps make of parameters and running statistics."""
 
-from __future__ import annotations
-
 from troubleshooter_nb.catalogue.entry import Cause
 
 # fmt: off

@@ -3,12 +3,11 @@
 Code compares them, so that they stay plain text; in English they are shown as they are.
 """
 
-from __future__ import annotations
-
 # fmt: off
 # What stands as a value.
 WORDS: dict[str, str] = {
-    "none": "无", "applied": "已使用", "ignored": "未使用", "exact": "精确", "other": "其他",
+    "all": "全部", "none": "无", "applied": "已使用", "ignored": "未使用", "exact": "精确",
+    "other": "其他",
     "as stored": "与存储一致", "as it is": "原样", "as it was": "原样", "inside": "内部",
     "outside": "外部", "transposed": "转置", "zeros": "全零", "values": "非零数值",
     "constant": "常数", "hidden": "隐藏维度", "left": "左", "right": "右", "absent": "没有",
