@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 
-class _Catalogue(Mapping[str, tuple[str, str]]):
+class _Sentences(Mapping[str, tuple[str, str]]):
     """English and Chinese by id."""
 
     def __getitem__(self, id: str) -> tuple[str, str]:
@@ -21,7 +21,7 @@ class _Catalogue(Mapping[str, tuple[str, str]]):
 
     def __iter__(self) -> Iterator[str]:
         for file in sorted(Path(__file__).parent.glob("*.py")):
-            if file.stem not in ("__init__", "catalogue"):
+            if file.stem not in ("__init__", "sentences"):
                 yield from (f"{file.stem}.{key}" for key in of_subject(file.stem))
 
     def __len__(self) -> int:
@@ -36,4 +36,4 @@ def of_subject(name: str) -> Mapping[str, tuple[str, str]]:
     return MappingProxyType(import_module(f"troubleshooter_nb.messages.{name}").MESSAGES)
 
 
-CATALOGUE = _Catalogue()
+SENTENCES = _Sentences()

@@ -14,8 +14,8 @@ from tests.messages.rules import english_in
 from troubleshooter_nb.analysis.causes.between.views import views
 from troubleshooter_nb.analysis.causes.training.optimizers import rule_text
 from troubleshooter_nb.analysis.causes.training.rules import Rule
+from troubleshooter_nb.catalogue import WORDS
 from troubleshooter_nb.messages import Message, plain, restored, told
-from troubleshooter_nb.messages.evidence_words import WORDS
 from troubleshooter_nb.metrics.compositions import find_composition
 from troubleshooter_nb.metrics.initialisers import initialiser_of
 from troubleshooter_nb.metrics.relations import find_relation
