@@ -79,7 +79,6 @@ NOT_PLANTED = {
     "reduction_order": "it is what controls differ by",
     "nondeterministic": "needs two runs of one side",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
-    "softmax_scale_twice": "nothing finds it yet",
 }
 FAULTS: list[Fault] = []
 

@@ -16,8 +16,25 @@ from troubleshooter_nb.analysis.causes.sampling import Sample
 from troubleshooter_nb.thresholds import UNLIKE
 
 Direction = Literal["forward", "backward", "weight"]
-# A cause, or what names it from the values that the setting has on the left and on the right.
-Cause = str | Callable[[Any, Any], str]
+
+
+@dataclass(frozen=True)
+class Rather:
+    """A cause that is told in place of the usual one where the values of both sides say so.
+
+    `when` is asked with what the setting is on the left and on the right.
+    """
+
+    cause: str
+    when: Callable[[Any, Any], bool]
+    usual: str
+
+    def told(self, left: Any, right: Any) -> str:
+        """The cause of these values."""
+        return self.cause if self.when(left, right) else self.usual
+
+
+Cause = str | Rather
 
 
 class Way(NamedTuple):

@@ -70,7 +70,7 @@ def cause_of(word: str, settings: Sequence[str], fits: tuple[Fit, Fit]) -> tuple
             if name in causes:
                 cause = causes[name]
                 values = (fit.settings.get(name) for fit in fits)
-                return cause if isinstance(cause, str) else cause(*values), name
+                return cause if isinstance(cause, str) else cause.told(*values), name
     return None
 
 

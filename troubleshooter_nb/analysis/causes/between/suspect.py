@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
 from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.layers import cause_of
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
@@ -197,7 +198,7 @@ def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str
             if word == "embedding":
                 return "embedding_scale", name
             if word == "matmul":
-                return "attention_scale", name
+                return SCALE.told(left[name], right[name]), name
             if word in ("sin", "cos"):
                 return "rope_kernel_fault", name
             if name == "factor":
@@ -219,7 +220,7 @@ def _of_scores(
         return "mask_missing", "mask"
     for name, cause in (
         ("mask_value", "mask_value"),
-        ("scale", "attention_scale"),
+        ("scale", SCALE.told(left["scale"], right["scale"])),
         ("softcap", "attention_scale"),
     ):
         if name in apart:

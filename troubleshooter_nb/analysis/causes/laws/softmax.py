@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.factors import is_square
 from troubleshooter_nb.analysis.causes.fits import factor_fits, misfit
-from troubleshooter_nb.analysis.causes.law import Cause, Law, Way
+from troubleshooter_nb.analysis.causes.law import Cause, Law, Rather, Way
 from troubleshooter_nb.analysis.causes.sampling import Sample, inputs_like, rows
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import FLOAT32, half_format
@@ -31,11 +32,13 @@ from troubleshooter_nb.thresholds import (
 )
 
 _PATHS: tuple[Path, ...] = ("output", "input", "input and output", "inside")
+# Of the factor in front of scores, also where a product or an attention applies it.
+SCALE = Rather("softmax_scale_twice", when=is_square, usual="attention_scale")
 _CAUSES: dict[str, Cause] = {
     "axis": "softmax_axis",
     "log": "activation_changed",
     "precision": "softmax_precision_path",
-    "scale": "attention_scale",
+    "scale": SCALE,
 }
 
 

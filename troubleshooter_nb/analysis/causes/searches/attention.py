@@ -14,6 +14,7 @@ from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.factors import named_size
 from troubleshooter_nb.analysis.causes.fits import half_width, misfit, noise, ranked, tells_apart
 from troubleshooter_nb.analysis.causes.law import Cause, Search
+from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.sampling import energies, places
 from troubleshooter_nb.analysis.causes.sums import formats_for
 from troubleshooter_nb.messages import Message
@@ -482,7 +483,7 @@ def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
 
 
 _CAUSES: dict[str, Cause] = {
-    "scale": "attention_scale",
+    "scale": SCALE,
     "softcap": "attention_scale",
     "causal": "mask_missing",
     "mask": "mask_missing",
