@@ -37,6 +37,28 @@ class Rather:
 Cause = str | Rather
 
 
+def cause_in(
+    causes: Mapping[str, Cause], settings: Iterable[str], fits: tuple[Fit, Fit]
+) -> tuple[str, str] | None:
+    """The cause that the first known of these differing settings means, and that setting.
+
+    Parameters
+    ----------
+    causes : mapping of str to Cause
+        By setting.
+    settings : iterable of str
+        Those that differ, decisive ones first.
+    fits : tuple of Fit
+        Of the left and the right side.
+    """
+    for name in settings:
+        if name in causes:
+            cause = causes[name]
+            values = (fit.settings.get(name) for fit in fits)
+            return cause if isinstance(cause, str) else cause.told(*values), name
+    return None
+
+
 class Way(NamedTuple):
     """One way in which a layer may have computed a sample.
 

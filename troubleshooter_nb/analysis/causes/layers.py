@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from troubleshooter_nb.analysis.causes.case import Fit, Fitter
-from troubleshooter_nb.analysis.causes.law import Cause, Direction, Law, Search
+from troubleshooter_nb.analysis.causes.law import Direction, Law, Search, cause_in
 from troubleshooter_nb.analysis.causes.laws import (
     activations,
     dropout,
@@ -54,25 +54,6 @@ ROWWISE = frozenset(word for layer in LAYERS if layer.is_rowwise for word in lay
 
 
 def cause_of(word: str, settings: Sequence[str], fits: tuple[Fit, Fit]) -> tuple[str, str] | None:
-    """The cause that the first known of these differing settings means, and that setting.
-
-    Parameters
-    ----------
-    word : str
-        The layer's.
-    settings : sequence of str
-        Those that differ, decisive ones first.
-    fits : tuple of Fit
-        Of the left and the right side.
-    """
-    for name in settings:
-        for causes in _causes(word):
-            if name in causes:
-                cause = causes[name]
-                values = (fit.settings.get(name) for fit in fits)
-                return cause if isinstance(cause, str) else cause.told(*values), name
-    return None
-
-
-def _causes(word: str) -> Iterator[Mapping[str, Cause]]:
-    return (layer.causes for layer in LAYERS if word in layer.words)
+    """The cause that differing settings of a layer mean, and the setting: see `cause_in`."""
+    causes = {k: v for layer in LAYERS if word in layer.words for k, v in layer.causes.items()}
+    return cause_in(causes, settings, fits)

@@ -1,4 +1,4 @@
-"""Samples of a call's operands: the only place where layers that are computed again read arrays."""
+"""Samples of a call's operands: the only place where laws of layers look into arrays."""
 
 from __future__ import annotations
 
@@ -129,6 +129,47 @@ def inputs_like(operands: Operands, count: int) -> list[np.ndarray]:
     given = [value for value in operands.inputs[:count] if value is not None]
     fits = len(given) == count and all(value.shape == operands.output.shape for value in given)
     return given if fits else []
+
+
+def whole(operands: Operands, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray] | None:
+    """All of the arrays, and the output last; None where one is missing or not of real numbers."""
+    every = [array for array in (*arrays, operands.output) if array is not None]
+    real = all(array.dtype.kind in "fiub" for array in every)
+    return every if real and len(every) == len(arrays) + 1 else None
+
+
+def items(
+    operands: Operands, arrays: Sequence[np.ndarray], axis: int, count: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Some places along an axis, with all of the other axes.
+
+    Parameters
+    ----------
+    operands : Operands
+    arrays : sequence of ndarray
+        As long as the output along the axis.
+    axis, count : int
+
+    Returns
+    -------
+    arrays : list of ndarray
+        Of the arrays and, last, of the output, as stored.
+    chosen : ndarray of intp
+        Which places.
+    """
+    energy = energies(operands.apart, operands.output.shape, axis)
+    chosen = places(operands.output.shape[axis], count, energy)
+    return [np.take(one, chosen, axis) for one in (*arrays, operands.output)], chosen
+
+
+def vectors(operands: Operands, array: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Some vectors along the output's last axis (count, length), and what an array has for them.
+
+    The array has the shape of the output without that axis.
+    """
+    shape = (array.size, operands.output.shape[-1])
+    chosen = places(array.size, count, energies(operands.apart, shape))
+    return array.ravel()[chosen], operands.output.reshape(shape)[chosen]
 
 
 def elements(

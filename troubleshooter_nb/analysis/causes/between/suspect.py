@@ -18,9 +18,11 @@ from troubleshooter_nb.analysis.causes.between.terms import term_fits
 from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
 from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.law import Cause, Rather, cause_in
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
-from troubleshooter_nb.analysis.causes.layers import cause_of
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.searches.attention import ATTENTION
+from troubleshooter_nb.analysis.causes.searches.rotary import ROTARY
 from troubleshooter_nb.analysis.causes.tensors.inputs import detect_positions
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
 from troubleshooter_nb.analysis.flow import Flow
@@ -39,6 +41,35 @@ _REPEATED = frozenset(("heads repeated each", "heads repeated in turn"))
 _CHANNELS = frozenset(("channels first", "channels last"))
 _PARTS = frozenset(("evidence.part_of", "evidence.every_from"))
 _ACTIVATIONS = frozenset(("relu", "gelu", "silu", "tanh", "sigmoid", "leakyrelu"))
+
+
+def _has_none(left: Any, right: Any) -> bool:
+    return "nothing" in (left, right)
+
+
+def _sees_last(left: Any, right: Any) -> bool:
+    return {left, right} == {"causal", LAST_TOKEN}
+
+
+# What a setting means that differs, by the formula of both sides: decisive settings first.
+_OF_FORMULA: dict[str, Mapping[str, Cause]] = {
+    "attention": {
+        "packing": "qkv_packing",
+        "axis": "softmax_axis",
+        "last_token": "kv_cache_path",
+        "hidden": Rather("mask_missing", when=_has_none, usual="mask_shape"),
+        **ATTENTION.causes,
+    },
+    "rotary": ROTARY.causes,
+    "angles": ROTARY.causes,
+    "scores": {
+        "mask": Rather("kv_cache_path", when=_sees_last, usual="mask_missing"),
+        "causal": "mask_missing",
+        "mask_value": "mask_value",
+        "scale": SCALE,
+        "softcap": "attention_scale",
+    },
+}
 _FAMILIES: tuple[Callable[[Scene], list[Fit]], ...] = (
     term_fits,
     angle_fits,
@@ -173,21 +204,10 @@ def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str
     if pair.apart == ["formula"] or pair.apart[0] == "sources":
         cause = _of_sources(flow, both[0], left, right)
         return (cause, pair.apart[0]) if cause else None
-    if formula == "attention":
-        if "packing" in pair.apart:
-            return "qkv_packing", "packing"
-        if "axis" in pair.apart:
-            return "softmax_axis", "axis"
-        if "last_token" in pair.apart:
-            return "kv_cache_path", "last_token"
-        if "hidden" in pair.apart:
-            is_missing = "nothing" in (left["hidden"], right["hidden"])
-            return "mask_missing" if is_missing else "mask_shape", "hidden"
-        return cause_of("scaleddotproductattention", pair.apart, (pair.left, pair.right))
-    if formula in ("rotary", "angles"):
-        return cause_of("rotary", pair.apart, (pair.left, pair.right))
-    if formula == "scores":
-        return _of_scores(pair.apart, left, right)
+    if formula in _OF_FORMULA:
+        causes = _OF_FORMULA[formula]
+        # Decisive ones first, in whatever order the fit has them.
+        return cause_in(causes, filter(pair.apart.__contains__, causes), (pair.left, pair.right))
     if "orders" in pair.apart:
         cause = _of_orders(left, right)
         return (cause, "orders") if cause else None
@@ -208,24 +228,6 @@ def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str
 
 def _words(scene: Scene) -> dict[str, str]:
     return {source.name: source.word for source in scene.sources}
-
-
-def _of_scores(
-    apart: Sequence[str], left: Mapping[str, Any], right: Mapping[str, Any]
-) -> tuple[str, str] | None:
-    masks = left["mask"], right["mask"]
-    if "mask" in apart and {*masks} == {"causal", LAST_TOKEN}:
-        return "kv_cache_path", "mask"
-    if "mask" in apart or "causal" in apart:
-        return "mask_missing", "mask"
-    for name, cause in (
-        ("mask_value", "mask_value"),
-        ("scale", SCALE.told(left["scale"], right["scale"])),
-        ("softcap", "attention_scale"),
-    ):
-        if name in apart:
-            return cause, name
-    return None
 
 
 def _of_orders(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.fits import coefficient, misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Law, Way
-from troubleshooter_nb.analysis.causes.sampling import Sample, energies, inputs_like, places
+from troubleshooter_nb.analysis.causes.sampling import Sample, inputs_like, items
 from troubleshooter_nb.metrics.float_formats import as_stored
 
 _USUAL = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
@@ -29,15 +29,12 @@ def _live(operands: Operands) -> Iterator[Sample]:
 
     Some of the first axis; channels stay whole, as they may be dropped as a whole.
     """
-    given, y = inputs_like(operands, 1), operands.output
-    if not given:
+    given = inputs_like(operands, 1)
+    if not given or not operands.output.ndim or not operands.output.size:
         return
-    x = given[0]
-    if x.size > thresholds.DROPOUT_SAMPLE and x.ndim:
-        count = max(2, x.shape[0] * thresholds.DROPOUT_SAMPLE // x.size)
-        rows = places(x.shape[0], count, energies(operands.apart, x.shape))
-        x, y = x[rows], y[rows]
-    x, y = x.astype(np.float64), y.astype(np.float64)
+    shape = operands.output.shape
+    count = max(2, shape[0] * thresholds.DROPOUT_SAMPLE // operands.output.size)
+    x, y = (one.astype(np.float64) for one in items(operands, given, 0, count)[0])
     live = np.isfinite(x) & (x != 0) & np.isfinite(y)
     if np.count_nonzero(live) >= thresholds.FEWEST_UNITS:
         share, units = _share(live & (y == 0), live)

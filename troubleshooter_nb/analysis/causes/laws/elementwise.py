@@ -104,15 +104,14 @@ def _combined(sample: Sample, chosen: Mapping[str, Any], operator: str) -> np.nd
 
 def _masked(operands: Operands) -> Iterator[Sample]:
     """The places left alone, where a mask is set to one value: inputs x and the mask."""
-    if len(operands.inputs) < 2:
+    given = [value for value in operands.inputs[:2] if value is not None]
+    if len(given) < 2 or given[0].shape != operands.output.shape:
         return
-    (x, mask), output = operands.inputs[:2], operands.output
-    if x is None or mask is None or x.shape != output.shape or output.size < FEWEST_OUTPUTS:
+    taken = elements(operands, given, ELEMENTWISE_SAMPLE)
+    if taken is None or operands.output.size < FEWEST_OUTPUTS:
         return
-    try:
-        is_set = np.broadcast_to(mask, output.shape).astype(bool)
-    except ValueError:
-        return
+    (x, mask), output = taken
+    is_set = mask != 0
     for word, filled in (("where true", is_set), ("where false", ~is_set)):
         values = np.unique(output[filled])
         if values.size == 1 and not filled.all():

@@ -9,7 +9,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law
-from troubleshooter_nb.analysis.causes.sampling import Sample, energies, places
+from troubleshooter_nb.analysis.causes.sampling import Sample, vectors, whole
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, look_up
 from troubleshooter_nb.thresholds import EMBEDDING_IDS, FEWEST_OUTPUTS
@@ -35,12 +35,9 @@ def _ids(operands: Operands) -> Iterator[Sample]:
     ids = next((v for v in whole if output.shape == (*v.shape, table.shape[1])), None)
     if ids is None or output.size < FEWEST_OUTPUTS or len(np.unique(ids)) < 2:
         return
-    flat = ids.ravel()
-    if flat.min() < 0 or flat.max() >= len(table):
-        return
-    chosen = places(flat.size, EMBEDDING_IDS, energies(operands.apart, (flat.size, -1)))
-    rows = output.reshape(flat.size, -1)[chosen]
-    yield Sample.of(operands, (flat[chosen], table), rows)
+    if ids.min() >= 0 and ids.max() < len(table):
+        some, rows = vectors(operands, ids, EMBEDDING_IDS)
+        yield Sample.of(operands, (some, table), rows)
 
 
 def _padded(sample: Sample) -> Iterator[tuple[Mapping[str, Any], int | None]]:
@@ -61,17 +58,16 @@ def _looked_up(sample: Sample, chosen: Mapping[str, Any]) -> np.ndarray:
 
 def _sums(operands: Operands) -> Iterator[Sample]:
     """The gradient of a table as the sums over its ids: inputs grad_output and ids."""
-    if len(operands.inputs) < 2 or operands.output.ndim != 2:
+    taken = whole(operands, operands.inputs[:2])
+    if taken is None or len(taken) < 3 or taken[2].ndim != 2:
         return
-    gradient, ids = operands.inputs[:2]
-    if gradient is None or ids is None or gradient.shape[:-1] != ids.shape:
+    gradient, ids, output = taken
+    rows = len(output)
+    if gradient.shape[:-1] != ids.shape or not ids.size or ids.min() < 0 or ids.max() >= rows:
         return
-    flat, rows = ids.ravel(), len(operands.output)
-    if not flat.size or flat.min() < 0 or flat.max() >= rows:
-        return
-    sums = gathered_gradient(gradient.reshape(flat.size, -1), flat, rows)
-    if sums.shape == operands.output.shape:
-        yield Sample.of(operands, (sums,), operands.output)
+    sums = gathered_gradient(gradient.reshape(ids.size, -1), ids.ravel(), rows)
+    if sums.shape == output.shape:
+        yield Sample.of(operands, (sums,), output)
 
 
 def _rows_kept(sample: Sample) -> Iterator[tuple[Mapping[str, Any], int | None]]:

@@ -12,7 +12,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, tells_apart
 from troubleshooter_nb.analysis.causes.law import Law
-from troubleshooter_nb.analysis.causes.sampling import Sample, energies, places
+from troubleshooter_nb.analysis.causes.sampling import Sample, items
 from troubleshooter_nb.metrics.operators.recurrent import Gates, gru, lstm
 from troubleshooter_nb.thresholds import (
     FEWEST_OUTPUTS,
@@ -73,12 +73,13 @@ def _steps(operands: Operands, blocks: int) -> Iterator[Sample]:
     if x.shape[-1] != gates.input.shape[1] or output.shape != (*x.shape[:2], hidden):
         return
     for axes, steps_first in (("steps first", True), ("items first", False)):
-        given, wanted = (a if steps_first else a.swapaxes(0, 1) for a in (x, output))
-        energy = energies(operands.apart, (*x.shape[:2], -1), int(steps_first))
-        items = places(given.shape[1], RECURRENT_ITEMS, energy)
-        given, wanted = (a[:RECURRENT_MOST_STEPS, items].astype(float) for a in (given, wanted))
+        taken, chosen = items(operands, [x], int(steps_first), RECURRENT_ITEMS)
+        given, wanted = (
+            (one if steps_first else one.swapaxes(0, 1))[:RECURRENT_MOST_STEPS].astype(np.float64)
+            for one in taken
+        )
         if wanted[:RECURRENT_STEPS].size >= FEWEST_OUTPUTS and len(wanted) > 1:
-            start = _Start(*(_start(operands, place, items, hidden) for place in (1, 2)))
+            start = _Start(*(_start(operands, place, chosen, hidden) for place in (1, 2)))
             facts = {"gates": gates, "start": start}
             yield Sample.of(operands, (given,), wanted, {"axes": axes}, **facts)
 
@@ -101,13 +102,13 @@ def _gates(operands: Operands, blocks: int) -> Gates | None:
     return Gates(np.asarray(given, np.float64), np.asarray(seen, np.float64), *filled)
 
 
-def _start(operands: Operands, place: int, items: np.ndarray, hidden: int) -> np.ndarray:
+def _start(operands: Operands, place: int, chosen: np.ndarray, hidden: int) -> np.ndarray:
     """The state that the input at a place gives these items; zeros without one that fits."""
     start = operands.inputs[place] if len(operands.inputs) > place else None
     fits = start is not None and start.ndim == 3 and start.shape[-1] == hidden
-    if start is None or not fits or start.shape[1] <= max(items):
-        return np.zeros((len(items), hidden))
-    return np.asarray(start[0][items], np.float64)
+    if start is None or not fits or start.shape[1] <= max(chosen):
+        return np.zeros((len(chosen), hidden))
+    return np.asarray(start[0][chosen], np.float64)
 
 
 def _ways(sample: Sample, run: _Run, choices: list[dict[str, str]]) -> Iterator[Fit]:

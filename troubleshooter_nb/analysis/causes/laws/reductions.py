@@ -11,21 +11,20 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Law
-from troubleshooter_nb.analysis.causes.sampling import Sample
+from troubleshooter_nb.analysis.causes.sampling import Sample, whole
 from troubleshooter_nb.thresholds import LAST_AXES
 
 _CAUSES: dict[str, Cause] = {"norm_axes": "normalised_axes", "reduced_axes": "softmax_axis"}
 
 
-def _whole(operands: Operands, is_spread: bool, is_mean: bool) -> Iterator[Sample]:
+def _all(operands: Operands, is_spread: bool, is_mean: bool) -> Iterator[Sample]:
     """The whole input and output; a mean of squares that keeps its axes is that of a norm."""
-    x, output = (operands.inputs[0] if operands.inputs else None), operands.output
-    if x is None or any(values.dtype.kind not in "fiub" for values in (x, output)):
+    taken = whole(operands, operands.inputs[:1])
+    if taken is None or len(taken) < 2 or not 0 < taken[1].size < taken[0].size:
         return
-    if 0 < output.size < x.size:
-        wide = x.astype(np.float64)
-        of_norm = is_spread or (is_mean and x.ndim == output.ndim and bool(np.all(wide >= 0)))
-        yield Sample.of(operands, (wide,), output, name="norm_axes" if of_norm else "reduced_axes")
+    x, output = taken[0].astype(np.float64), taken[1]
+    of_norm = is_spread or (is_mean and x.ndim == output.ndim and bool(np.all(x >= 0)))
+    yield Sample.of(operands, (x,), output, name="norm_axes" if of_norm else "reduced_axes")
 
 
 def _axes(sample: Sample) -> Iterator[tuple[Mapping[str, Any], tuple[int, ...]]]:
@@ -50,7 +49,7 @@ def _law(words: tuple[str, ...], how: Any) -> Law:
     divisors = (Choice("divisor", ("n - 1", "n")),) if is_spread else ()
     return Law(
         words=words,
-        samples=partial(_whole, is_spread=is_spread, is_mean=how is np.mean),
+        samples=partial(_all, is_spread=is_spread, is_mean=how is np.mean),
         causes=_CAUSES,
         choices=(Choice("axes", _axes), *divisors),
         formula=partial(_reduced, how=how),
