@@ -447,7 +447,7 @@ ACTIVATION_SAMPLE = 1 << 16  # As `LAYER_SAMPLE`, for many functions.
 ELEMENTWISE_SAMPLE = 1 << 14  # As `LAYER_SAMPLE`, of sums and products.
 # Elements of a value made of earlier ones, and of the first look at every pair of them.
 BETWEEN_SAMPLE, BETWEEN_PROBES = 1 << 13, 192
-SCENE_PROBES = 64  # Elements by which earlier values are told from each other.
+EARLIER_PROBES = 64  # Elements by which earlier values are told from each other.
 # Rows, columns and items of a product that are computed again.
 PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_ITEMS = 64, 64, 8
 LONG_SUM = 1024  # Longer sums are costly to round in every format; fewer of them prove as much.

@@ -13,18 +13,18 @@ import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
-from troubleshooter_nb.analysis.causes.between.suspect import between_suspicions
-from troubleshooter_nb.analysis.causes.between.unknown import unknown_layer_suspicions
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.between.unknown_layers import unknown_layer_suspicions
+from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.histories import (
+from troubleshooter_nb.analysis.causes.gather_training import (
     context_of,
     gradient_ratios,
     history_of,
 )
 from troubleshooter_nb.analysis.causes.layers import FITTERS, WEIGHT_FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
-from troubleshooter_nb.analysis.causes.replayed import Replay, replay
+from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
 from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
 from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_root,
@@ -250,9 +250,9 @@ class _Inquiry:
             self._add(row, found)
 
     def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
-        twin = self.operators.root(row)
-        same = peers[twin.role]
-        return detect_root(twin, same.but(row), same.near(row, twin))
+        tensor = self.operators.root(row)
+        same = peers[tensor.role]
+        return detect_root(tensor, same.but(row), same.near(row, tensor))
 
     def _peers(self) -> Mapping[str, Peers]:
         """Root tensors of every role."""
@@ -298,25 +298,27 @@ class _Inquiry:
         """Replay one call; with `known`, only these causes count."""
         if not node.outputs:
             return
-        cast = self.operators.cast(node)
+        narrowed = self.operators.narrowed(node)
         typical = float(self.origins.typical[node.outputs[0]])
-        found = Replay("different", cast)
-        if cast is None:
+        found = Recomputation("different", narrowed)
+        if narrowed is None:
             call = self.operators.call(node)
-            found = self._put(node.outputs[0], replay, call, typical, otherwise=Replay("unknown"))
+            found = self._put(
+                node.outputs[0], recompute, call, typical, otherwise=Recomputation("unknown")
+            )
         suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
         if found.outcome == "same" and (absent := self._absent(node, typical)):
-            self.origins.convict(node)
+            self.origins.blame(node)
             self._add(node.outputs[0], absent)
         elif found.outcome == "same":
-            self.origins.acquit(node)
+            self.origins.clear(node)
         elif suspicion is not None and self._is_credible(node, suspicion):
-            self.origins.convict(node)
+            self.origins.blame(node)
             self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
-            self.origins.convict(node)
+            self.origins.blame(node)
 
     def _ask_weight(self, node: Node) -> None:
         """Compute the gradient of a weight again, where a backward call created a difference."""
@@ -326,7 +328,7 @@ class _Inquiry:
                 continue
             typical = float(self.origins.typical[row])
             found = self._put(
-                row, replay, call, typical, WEIGHT_FITTERS, otherwise=Replay("unknown")
+                row, recompute, call, typical, WEIGHT_FITTERS, otherwise=Recomputation("unknown")
             )
             if found.outcome == "same":
                 self.origins.state[row] = "carried"
@@ -358,7 +360,7 @@ class _Inquiry:
             return True
         row = forward.outputs[0]
         typical, call = float(self.origins.typical[row]), self.operators.call(forward)
-        found = self._put(row, replay, call, typical, otherwise=Replay("unknown"))
+        found = self._put(row, recompute, call, typical, otherwise=Recomputation("unknown"))
         return found.outcome != "same"
 
     def _unless_folded(self, node: Node, suspicion: Suspicion) -> Suspicion:
@@ -407,18 +409,18 @@ class _Inquiry:
             row, unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
         )
         if outcome == "same":
-            self.origins.acquit(node)
+            self.origins.clear(node)
         self._add(row, found)
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
         for row in self._up_to(self._unexplained(), thresholds.MOST_ROWS):
-            found = self._put(row, detect_values, self.operators.twin(row), otherwise=_NONE)
+            found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
             self._add(row, _proved(found, "NaN is given") if self._is_given_nan(row) else found)
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
         vanishing = [row for row in vanishing if row in self.flow.node_of]
         for row in self._up_to(vanishing, thresholds.MOST_ROWS):
-            found = self._put(row, detect_values, self.operators.twin(row), otherwise=_NONE)
+            found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
             self._add(row, _proved(found, "readers agree"))
 
     def _is_given_nan(self, row: int) -> bool:
@@ -461,9 +463,9 @@ class _Inquiry:
         for row, found in detect_self_noise(self.flow, self.origins, self.model):
             self._add(row, [found])
 
-    def _row_of(self, twin: Twin) -> int:
+    def _row_of(self, tensor: TensorPair) -> int:
         """The row of a pair of tensors."""
-        return int(np.flatnonzero(self.flow.result["order"] == twin.pair)[0])
+        return int(np.flatnonzero(self.flow.result["order"] == tensor.pair)[0])
 
     def _add(self, row: int, suspicions: Iterable[Suspicion]) -> None:
         number = int(self.flow.result["order"][row])
@@ -523,7 +525,7 @@ class _Inquiry:
             return none
         try:
             with self.budget.question(is_first=True):
-                seen = observations(self.operators.twin(row))
+                seen = observations(self.operators.tensor(row))
         except ReadError:
             seen = none
         return {"pair": number, **seen} if seen else {}
@@ -641,7 +643,7 @@ def _is_proved_where(suspicion: Suspicion, where: Circumstance) -> bool:
 
 def _says(answer: Any) -> bool:
     """Whether an answer says anything."""
-    if isinstance(answer, Replay):
+    if isinstance(answer, Recomputation):
         return answer.outcome != "unknown"
     if isinstance(answer, tuple):
         outcome, found = answer

@@ -89,7 +89,7 @@ class Origins:
         found: list[int] = rows[np.argsort(self.flow.times[rows])].tolist()
         return found
 
-    def acquit(self, node: Node) -> None:
+    def clear(self, node: Node) -> None:
         """A call that computed the same on both sides only carried what it was given.
 
         Only the first output was computed again; others are acquitted that differ about as much.
@@ -103,7 +103,7 @@ class Origins:
             if self.state[row] == "created" and is_carried:
                 self.state[row] = "carried"
 
-    def convict(self, node: Node) -> None:
+    def blame(self, node: Node) -> None:
         """A call that computed something else on one side, however small the difference."""
         for row in node.outputs:
             if self.error[row] > 0 and math.isfinite(self.source_error[row]):

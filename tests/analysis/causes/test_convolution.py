@@ -254,5 +254,5 @@ def test_one_odd_element_is_in_the_sample():
     broken[2, 17, 23, 29] += 100.0
     given = side([x.numpy()], broken, parameters(layer))
     assert fit_convolution(given)[0].residual < 1e-6
-    apart = np.abs(broken - output) / 100.0
-    assert not fit_convolution(replace(given, apart=apart))
+    distance4 = np.abs(broken - output) / 100.0
+    assert not fit_convolution(replace(given, distance4=distance4))

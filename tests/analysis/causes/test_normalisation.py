@@ -184,9 +184,9 @@ def test_unknown_running_statistics_are_held_against_each_other():
             for one in (x, noisy)]  # fmt: skip
     assert settings_apart(*same) == []
     other = fit("batchnorm2d", x, stored(x, 2, weight), weight=weight)[0]
-    apart = settings_apart(same[0], other)
-    assert apart
-    assert cause_of("batchnorm2d", apart, (same[0], other)) is None
+    distance4 = settings_apart(same[0], other)
+    assert distance4
+    assert cause_of("batchnorm2d", distance4, (same[0], other)) is None
 
 
 @pytest.mark.parametrize("word", ["batchnorm2d", "layernorm"])

@@ -85,12 +85,14 @@ def places(size: int, count: int, energy: np.ndarray | None = None) -> np.ndarra
     """
     if energy is None or size <= count or not energy.any():
         return spread(size, count)
-    loud = max(count // 3, 1)
-    chosen = np.argpartition(energy, size - loud)[size - loud :]
-    return np.union1d(chosen[energy[chosen] > 0], spread(size, count - loud))
+    outliers = max(count // 3, 1)
+    chosen = np.argpartition(energy, size - outliers)[size - outliers :]
+    return np.union1d(chosen[energy[chosen] > 0], spread(size, count - outliers))
 
 
-def energies(apart: np.ndarray | None, shape: Sequence[int], axis: int = 0) -> np.ndarray | None:
+def energies(
+    distance4: np.ndarray | None, shape: Sequence[int], axis: int = 0
+) -> np.ndarray | None:
     """Energy of the difference at each place along an axis of the output in this shape.
 
     Parameters
@@ -104,24 +106,24 @@ def energies(apart: np.ndarray | None, shape: Sequence[int], axis: int = 0) -> n
     Returns
     -------
     ndarray of float64, shape (shape[axis],), or None
-        Sums over the other axes; None without `apart`.
+        Sums over the other axes; None without `distance4`.
     """
-    if apart is None:
+    if distance4 is None:
         return None
-    whole = apart.reshape(shape)
+    whole = distance4.reshape(shape)
     others = tuple(other for other in range(whole.ndim) if other != axis % whole.ndim)
     return np.asarray(whole.sum(axis=others, dtype=np.float64))
 
 
-def is_seen(apart: np.ndarray | None, part: tuple[slice, ...]) -> bool:
+def is_seen(distance4: np.ndarray | None, part: tuple[slice, ...]) -> bool:
     """Whether a part of the output stands for all of it: the sides are no further apart elsewhere.
 
     For layers of which only the first places can be computed again.
     """
-    if apart is None:
+    if distance4 is None:
         return True
-    seen = float(apart[part].mean(dtype=np.float64)) if apart[part].size else 0.0
-    return seen >= SHARE_SEEN * float(apart.mean(dtype=np.float64))
+    seen = float(distance4[part].mean(dtype=np.float64)) if distance4[part].size else 0.0
+    return seen >= SHARE_SEEN * float(distance4.mean(dtype=np.float64))
 
 
 def inputs_like(operands: Operands, count: int) -> list[np.ndarray]:
@@ -157,7 +159,7 @@ def items(
     chosen : ndarray of intp
         Which places.
     """
-    energy = energies(operands.apart, operands.output.shape, axis)
+    energy = energies(operands.distance4, operands.output.shape, axis)
     chosen = places(operands.output.shape[axis], count, energy)
     return [np.take(one, chosen, axis) for one in (*arrays, operands.output)], chosen
 
@@ -168,7 +170,7 @@ def vectors(operands: Operands, array: np.ndarray, count: int) -> tuple[np.ndarr
     The array has the shape of the output without that axis.
     """
     shape = (array.size, operands.output.shape[-1])
-    chosen = places(array.size, count, energies(operands.apart, shape))
+    chosen = places(array.size, count, energies(operands.distance4, shape))
     return array.ravel()[chosen], operands.output.reshape(shape)[chosen]
 
 
@@ -186,7 +188,7 @@ def elements(
         wide = [np.broadcast_to(values, output.shape) for values in arrays]
     except ValueError:
         return None
-    energy = None if operands.apart is None else operands.apart.ravel()
+    energy = None if operands.distance4 is None else operands.distance4.ravel()
     chosen = np.unravel_index(places(output.size, count, energy), output.shape)
     taken = [np.asarray(values[chosen], np.float64) for values in wide]
     return taken, np.asarray(output[chosen], np.float64)
@@ -200,8 +202,8 @@ def rows(
     length = shape[axis]
     count = operands.output.size // length
     moved = [np.moveaxis(array, axis, -1) for array in (*arrays, operands.output)]
-    apart = None if operands.apart is None else np.moveaxis(operands.apart, axis, -1)
-    picked = places(count, max(elements_ // length, 4), energies(apart, (count, length)))
+    distance4 = None if operands.distance4 is None else np.moveaxis(operands.distance4, axis, -1)
+    picked = places(count, max(elements_ // length, 4), energies(distance4, (count, length)))
     index = np.unravel_index(picked, moved[0].shape[:-1]) if len(shape) > 1 else None
     return [
         np.asarray(array[None] if index is None else array[index], np.float64) for array in moved
@@ -243,7 +245,7 @@ def planes(
     size = sum(one.shape[-1] * one.shape[-2] for one in every)
     total = output.shape[0] * output.shape[1]
     most = max(int(min(count, cells // size)), 2)
-    chosen = places(total, most, energies(operands.apart, (total, -1)))
+    chosen = places(total, most, energies(operands.distance4, (total, -1)))
     return [np.asarray(one.reshape(total, *one.shape[2:])[chosen], np.float64) for one in every]
 
 
@@ -269,7 +271,7 @@ def product(
         Which rows and columns.
     None where shapes do not fit, and for too few outputs.
     """
-    output, apart = operands.output, operands.apart
+    output, distance4 = operands.output, operands.distance4
     if first.shape[-1] != second.shape[-2] or output.ndim < 2 or not first.shape[-1]:
         return None
     try:
@@ -279,9 +281,9 @@ def product(
     if output.shape != (*lead, first.shape[-2], second.shape[-1]):
         return None
     total = math.prod(lead)
-    items = places(total, counts[0], energies(apart, (total, *output.shape[-2:])))
+    items = places(total, counts[0], energies(distance4, (total, *output.shape[-2:])))
     chosen = tuple(
-        places(output.shape[axis], most, energies(apart, output.shape, axis))
+        places(output.shape[axis], most, energies(distance4, output.shape, axis))
         for axis, most in ((-2, counts[1]), (-1, counts[2]))
     )
     if items.size * chosen[0].size * chosen[1].size < FEWEST_OUTPUTS:

@@ -6,7 +6,7 @@ import string
 
 import numpy as np
 
-from tests.analysis.causes.tensors.kit import data, output, twin, weights
+from tests.analysis.causes.tensors.kit import data, output, tensor, weights
 from troubleshooter_nb.analysis.causes.tensors import detect_root, detect_values
 from troubleshooter_nb.catalogue import CAUSES
 
@@ -19,11 +19,11 @@ def found():
     random = np.random.default_rng(0)
     weight, square = weights(random, 64, 32), weights(random, 64, 64)
     swapped = np.concatenate([weight[32:], weight[:32]])
-    yield detect_root(twin(square.T, square))
-    yield detect_root(twin(swapped, weight, "mlp.gate_up.weight"))
-    yield detect_root(twin(swapped, weight, "attn.kv.weight"))
-    yield detect_root(twin(square.astype(np.float16).astype("f4"), square))
-    yield detect_root(twin(np.zeros(64, "f4"), weight[:, 0], "fc.bias"))
+    yield detect_root(tensor(square.T, square))
+    yield detect_root(tensor(swapped, weight, "mlp.gate_up.weight"))
+    yield detect_root(tensor(swapped, weight, "attn.kv.weight"))
+    yield detect_root(tensor(square.astype(np.float16).astype("f4"), square))
+    yield detect_root(tensor(np.zeros(64, "f4"), weight[:, 0], "fc.bias"))
     yield detect_root(data(weight[::-1], weight))
     yield detect_root(data(weight * 255, weight))
     yield detect_values(output(np.maximum(square, 0), square))

@@ -53,7 +53,7 @@ def _elements(operands: Operands, count: int) -> Iterator[Sample]:
         return
     facts: dict[str, Any] = {}
     if count == 1 and operands.thorough:
-        facts["even"] = _finite(replace(operands, apart=None), given)
+        facts["even"] = _finite(replace(operands, distance4=None), given)
     is_forward = count == 1
     said = _of_nan(given[0], operands.output) if is_forward else {"derivative": "at the input"}
     yield Sample.of(operands, *taken, said, **facts)

@@ -81,7 +81,7 @@ def _dense(
     """Some rows of x (rows, features) and columns of the kernel (features, columns)."""
     if x is None or weight is None or weight.ndim != 2 or not x.ndim:
         return
-    output, apart, features = operands.output, operands.apart, x.shape[-1]
+    output, distance4, features = operands.output, operands.distance4, x.shape[-1]
     if weight.shape[-1] != features or output.shape != (*x.shape[:-1], weight.shape[0]):
         return
     bias = bias if bias is not None and bias.shape == weight.shape[:1] else None
@@ -90,7 +90,7 @@ def _dense(
     laid = replace(
         operands,
         output=output.reshape(flat),
-        apart=None if apart is None else apart.reshape(flat),
+        distance4=None if distance4 is None else distance4.reshape(flat),
     )
     counts = (1, PRODUCT_ROWS // fewer, PRODUCT_COLUMNS // fewer)
     for word, arranged in _arrangements(weight, turns=turns and operands.thorough):

@@ -83,9 +83,9 @@ def fit_attention(operands: Operands) -> list[Fit]:
 def _layouts(
     query: np.ndarray, key: np.ndarray, value: np.ndarray, operands: Operands
 ) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """The three arrays, the output and, if known, `apart` with axes items, heads, places, size."""
+    """The three arrays, the output and, if known, `distance4`: items, heads, places, size."""
     arrays = [query, key, value, operands.output]
-    arrays += [] if operands.apart is None else [operands.apart]
+    arrays += [] if operands.distance4 is None else [operands.distance4]
     if any(values.ndim != query.ndim for values in arrays) or query.ndim not in (3, 4):
         return
     if query.ndim == 3:
@@ -98,7 +98,7 @@ def _layouts(
 def _cases(
     arrays: list[np.ndarray], mask: np.ndarray | None, operands: Operands
 ) -> Iterator[tuple[dict[str, Any], _Case]]:
-    query, key, value, output, *apart = arrays
+    query, key, value, output, *distance4 = arrays
     items, heads, queries, size = query.shape
     shared, keys = key.shape[1:3]
     fits = (
@@ -108,7 +108,7 @@ def _cases(
     )
     if not fits or heads % shared or keys > thresholds.ATTENTION_KEYS or keys < 2:
         return
-    energy = apart[0].reshape(items * heads, queries, -1).sum(-1) if apart else None
+    energy = distance4[0].reshape(items * heads, queries, -1).sum(-1) if distance4 else None
     for word, group in _head_groups(heads, shared):
         chosen = places(
             items * heads, thresholds.ATTENTION_HEADS, energies(energy, (items * heads, queries))
@@ -447,11 +447,11 @@ def fit_attention_module(operands: Operands) -> list[Fit]:
     inner = np.linalg.solve(
         last.astype(np.float64), (operands.output - after).reshape(-1, width).T
     ).T.reshape(operands.output.shape)
-    apart = operands.apart
-    if apart is not None:
+    distance4 = operands.distance4
+    if distance4 is not None:
         # The last projection spreads what a head did over all features.
-        apart = np.broadcast_to(apart.sum(-1, keepdims=True), inner.shape)
-    return _module_fits(replace(operands, output=inner, apart=apart), projected)
+        distance4 = np.broadcast_to(distance4.sum(-1, keepdims=True), inner.shape)
+    return _module_fits(replace(operands, output=inner, distance4=distance4), projected)
 
 
 def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
@@ -461,7 +461,7 @@ def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
     counts = [asked] if isinstance(asked, int) else [n for n in range(1, 33) if width % n == 0]
     fits: list[Fit] = []
     for axes in ("items first", "rows first"):
-        arrays = [*projected, inner, *([] if operands.apart is None else [operands.apart])]
+        arrays = [*projected, inner, *([] if operands.distance4 is None else [operands.distance4])]
         if axes == "rows first":
             arrays = [values.swapaxes(0, 1) for values in arrays]
         for count in counts:
@@ -473,7 +473,7 @@ def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
                 parameters={},
                 output=split[3],
                 roundoff=8 * operands.roundoff,
-                apart=split[4] if len(split) > 4 else None,
+                distance4=split[4] if len(split) > 4 else None,
             )
             for fit in fit_attention(heads):
                 if fit.settings["layout"] == "heads first":

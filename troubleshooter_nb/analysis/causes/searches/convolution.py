@@ -74,20 +74,20 @@ _Rated = tuple[_Case, Geometry, dict[str, Any], float]
 class _Arrays:
     """A call with two axes of space: x and output (items, channels, height, width).
 
-    `apart` as in `Operands`, in the shape of the output.
+    `distance4` as in `Operands`, in the shape of the output.
     """
 
     x: np.ndarray
     weight: np.ndarray
     bias: np.ndarray | None
     output: np.ndarray
-    apart: np.ndarray | None
+    distance4: np.ndarray | None
     roundoff: float
     thorough: bool
 
     def places(self, axis: int, count: int) -> np.ndarray:
         """Some places of an axis of the output, those furthest apart among them."""
-        energy = energies(self.apart, self.output.shape, axis)
+        energy = energies(self.distance4, self.output.shape, axis)
         return places(self.output.shape[axis], count, energy)
 
 
@@ -184,7 +184,9 @@ def _arrays(operands: Operands) -> _Arrays | None:
     if weight.ndim != 4 or not (x.size and output.size and weight.size):
         return None
     bias = bias if bias is None or bias.ndim == 1 else None
-    return _Arrays(x, weight, bias, output, operands.apart, operands.roundoff, operands.thorough)
+    return _Arrays(
+        x, weight, bias, output, operands.distance4, operands.roundoff, operands.thorough
+    )
 
 
 def _kernel_orders(weight: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -476,10 +478,10 @@ def _transposed_trials(arrays: _Arrays, groups: int, word: str) -> list[_Rated]:
 
 def _few_items(arrays: _Arrays) -> _Arrays:
     items = arrays.places(0, CONVOLUTION_ITEMS)
-    apart = arrays.apart
-    if apart is not None:
-        apart = apart.reshape(arrays.output.shape)[items]
-    return replace(arrays, x=arrays.x[items], output=arrays.output[items], apart=apart)
+    distance4 = arrays.distance4
+    if distance4 is not None:
+        distance4 = distance4.reshape(arrays.output.shape)[items]
+    return replace(arrays, x=arrays.x[items], output=arrays.output[items], distance4=distance4)
 
 
 def _transposed_strides(

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, norm_of, sides_of
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.signatures import values_of
 
-Parts = Mapping[str, Twin]  # by torch's names
+Parts = Mapping[str, TensorPair]  # by torch's names
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicio
 
     Parameters
     ----------
-    layer : mapping of str to Twin
+    layer : mapping of str to TensorPair
         Parameters of a convolution or dense layer: ``weight``, and ``bias`` where a side has one.
-    norms : sequence of (str, mapping of str to Twin)
+    norms : sequence of (str, mapping of str to TensorPair)
         Paths and ``running_mean``, ``running_var``, ``weight`` and ``bias`` of the norms that may
         follow it, the likeliest first; other layers among them are passed over. The side with
         plain weights is read, or the only one there.
@@ -89,7 +89,7 @@ def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.nda
 
 
 def _folded(
-    sides: Sides, axis: int, side: str, name: str, parts: Parts, bias: Twin | None
+    sides: Sides, axis: int, side: str, name: str, parts: Parts, bias: TensorPair | None
 ) -> Suspicion | None:
     """What the weights say of one norm, `side` being the one that holds it."""
     plain = 1 if side == "left" else 0
@@ -149,9 +149,9 @@ def _norm(parts: Parts, side: int, channels: int) -> _Norm | None:
     return _Norm(gamma, beta, mean, variance) if (variance >= 0).all() else None
 
 
-def _source(twin: Twin, side: int) -> ArraySource | None:
+def _source(tensor: TensorPair, side: int) -> ArraySource | None:
     """One side of a pair, the other where that has none."""
-    both = [source for source in twin.sources[:: -1 if side else 1] if source is not None]
+    both = [source for source in tensor.sources[:: -1 if side else 1] if source is not None]
     return both[0] if both else None
 
 
@@ -160,7 +160,9 @@ def _values(source: ArraySource) -> np.ndarray:
     return values_of(values).astype(np.float64)
 
 
-def _bias(bias: Twin | None, norm: _Norm, plain: int, factor: np.ndarray, floor: float) -> str:
+def _bias(
+    bias: TensorPair | None, norm: _Norm, plain: int, factor: np.ndarray, floor: float
+) -> str:
     """Whether the bias of the side that holds the norm is what folding makes of it."""
     values = (bias.left, bias.right) if bias is not None else (None, None)
     own, folded = (

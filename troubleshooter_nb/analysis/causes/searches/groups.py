@@ -68,7 +68,7 @@ class Side:
     variance: np.ndarray | None
     roundoff: float
     eps: float | None = None
-    apart: np.ndarray | None = None
+    distance4: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[
         return None, {}
     chosen = min(count, thresholds.GROUP_ROWS, max(8, thresholds.GROUP_ELEMENTS // length))
     energy = None
-    if side.apart is not None:
+    if side.distance4 is not None:
         # Groups are numbered in the order of the other axes.
-        energy = side.apart.reshape(way.shape).sum(axis=way.axes, dtype=np.float64).ravel()
+        energy = side.distance4.reshape(way.shape).sum(axis=way.axes, dtype=np.float64).ravel()
     picked = places(count, chosen, energy)
     if thorough and not way.stored:
         picked = np.union1d(picked, _special(x, output, way.axes))

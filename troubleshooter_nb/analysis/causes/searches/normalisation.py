@@ -174,9 +174,9 @@ def _layer_side(operands: Operands, first: int) -> Side | None:
     bias = operands.parameters.get("bias", rest[1] if len(rest) > 1 else None)
     if any(value is not None and value.size not in sizes for value in (weight, bias)):
         return None
-    eps, apart = _recorded_eps(operands), operands.apart
+    eps, distance4 = _recorded_eps(operands), operands.distance4
     output, roundoff = operands.output, operands.roundoff
-    return Side(x, output, gradient, weight, bias, None, None, roundoff, eps, apart)
+    return Side(x, output, gradient, weight, bias, None, None, roundoff, eps, distance4)
 
 
 def _trailing(side: Side, operands: Operands) -> int:
@@ -205,11 +205,11 @@ def _channel_side(operands: Operands, first: int) -> Side | None:
         for name, place in order.items()
     }
     shaped = {name: v.reshape(form) if v is not None else None for name, v in taken.items()}
-    output, apart = operands.output, operands.apart
+    output, distance4 = operands.output, operands.distance4
     if last:  # channels second, as in the other layout
         x, output = np.moveaxis(x, -1, 1), np.moveaxis(output, -1, 1)
         gradient = np.moveaxis(gradient, -1, 1) if gradient is not None else None
-        apart = np.moveaxis(apart, -1, 1) if apart is not None else None
+        distance4 = np.moveaxis(distance4, -1, 1) if distance4 is not None else None
         shaped = {k: np.moveaxis(v, -1, 1) if v is not None else None for k, v in shaped.items()}
     return Side(
         x=x,
@@ -221,7 +221,7 @@ def _channel_side(operands: Operands, first: int) -> Side | None:
         variance=shaped["running_var"],
         roundoff=operands.roundoff,
         eps=_recorded_eps(operands),
-        apart=apart,
+        distance4=distance4,
     )
 
 

@@ -115,16 +115,16 @@ def _by_position(
 
     Turns are measured from one position to the next: the first ones have to stand for all.
     """
-    apart = operands.apart
-    arrays = [x, operands.output, *([] if apart is None else [apart])]
+    distance4 = operands.distance4
+    arrays = [x, operands.output, *([] if distance4 is None else [distance4])]
     if x.ndim == 4:
-        energy = energies(apart, x.shape)
+        energy = energies(distance4, x.shape)
         item = 0 if energy is None else int(np.argmax(energy))
         arrays = [values[item] for values in arrays]
     arrays = [np.moveaxis(values, axis - (x.ndim == 4), 0) for values in arrays]
-    if apart is not None and not is_seen(arrays[2], (slice(ROTARY_POSITIONS),)):
+    if distance4 is not None and not is_seen(arrays[2], (slice(ROTARY_POSITIONS),)):
         return None
-    energy = None if apart is None else energies(arrays[2], arrays[2].shape, 1)
+    energy = None if distance4 is None else energies(arrays[2], arrays[2].shape, 1)
     chosen = places(arrays[0].shape[1], ROTARY_REST, energy)
     before, after = (np.asarray(v[:ROTARY_POSITIONS, chosen], np.float64) for v in arrays[:2])
     return before, after

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.between.scene import Scene
-from troubleshooter_nb.analysis.causes.between.views import views
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues
+from troubleshooter_nb.analysis.causes.between.layouts_of_heads import views
 from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, ranked
 from troubleshooter_nb.analysis.causes.sampling import spread
@@ -20,7 +20,7 @@ from troubleshooter_nb.metrics.line_search import least_along
 LAST_TOKEN = "causal, and more for the last token"
 
 
-def score_fits(scene: Scene) -> list[Fit]:
+def score_fits(earlier: EarlierValues) -> list[Fit]:
     """How scores (items, heads, rows, keys) came of a query and a key, or of earlier scores.
 
     Returns
@@ -31,7 +31,7 @@ def score_fits(scene: Scene) -> list[Fit]:
         a number).
         The residual is over the scores that nothing masks.
     """
-    target = scene.target
+    target = earlier.target
     if target.ndim != 4 or min(target.shape[2:]) < 4 or target.size < thresholds.FEWEST_SCORES:
         return []
     hidden = ~np.isfinite(target) | (target < thresholds.MASKED_SCORE)
@@ -40,8 +40,8 @@ def score_fits(scene: Scene) -> list[Fit]:
     said = _mask(target, hidden)
     if said is None:
         return []
-    fits = [*_earlier(scene, hidden, said), *_products(scene, hidden, said)]
-    return ranked(fits, limit=max(12.0 * scene.floor, 1e-6))
+    fits = [*_earlier(earlier, hidden, said), *_products(earlier, hidden, said)]
+    return ranked(fits, limit=max(12.0 * earlier.floor, 1e-6))
 
 
 def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
@@ -66,22 +66,22 @@ def _mask(target: np.ndarray, hidden: np.ndarray) -> dict[str, Any] | None:
 
 
 def _scaled(
-    scene: Scene, formula: np.ndarray, wanted: np.ndarray, size: int, said: dict[str, Any]
+    earlier: EarlierValues, formula: np.ndarray, wanted: np.ndarray, size: int, said: dict[str, Any]
 ) -> Iterator[Fit]:
-    found = likely_factor(wanted, formula, scene.roundoff, size, floor=scene.floor)
+    found = likely_factor(wanted, formula, earlier.roundoff, size, floor=earlier.floor)
     if found is None:
         return
     value, name, width = found
-    left = misfit(wanted, value * formula, scene.roundoff)
+    left = misfit(wanted, value * formula, earlier.roundoff)
     if left > thresholds.BENT_SCORES:
         return
     known = {"formula": "scores", "scale": value, "scale_name": name, "softcap": "none", **said}
     yield Fit(known, left, {"scale": width})
-    if left > 12.0 * scene.floor:
+    if left > 12.0 * earlier.floor:
         for scale in {1.0, 1 / math.sqrt(size)}:
             cap, bent = _capped(scale * formula, wanted)
             done = {**known, "scale": scale, "scale_name": "", "softcap": cap}
-            yield Fit(done, misfit(wanted, bent, scene.roundoff))
+            yield Fit(done, misfit(wanted, bent, earlier.roundoff))
 
 
 def _capped(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, np.ndarray]:
@@ -99,18 +99,18 @@ def _capped(scores: np.ndarray, wanted: np.ndarray) -> tuple[float, np.ndarray]:
     return cap, cap * np.tanh(scores / cap)
 
 
-def _earlier(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:
+def _earlier(earlier: EarlierValues, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:
     """Scores that were recorded before, scaled or masked since."""
     places = _places(hidden)
-    wanted = scene.target[places].astype(np.float64)
+    wanted = earlier.target[places].astype(np.float64)
     size = 1
-    for source in scene.sources:
-        if source.values.shape != scene.shape:
+    for source in earlier.sources:
+        if source.values.shape != earlier.shape:
             continue
         values = source.values[places].astype(np.float64)
         if np.isfinite(values).all() and (values > thresholds.MASKED_SCORE).all():
             more = {"sources": (source.name,), "orders": ("as it is",), **said}
-            yield from _scaled(scene, values, wanted, size, more)
+            yield from _scaled(earlier, values, wanted, size, more)
 
 
 def _places(hidden: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -119,14 +119,14 @@ def _places(hidden: np.ndarray) -> tuple[np.ndarray, ...]:
     return np.unravel_index(chosen, hidden.shape)
 
 
-def _products(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:
+def _products(earlier: EarlierValues, hidden: np.ndarray, said: dict[str, Any]) -> Iterator[Fit]:
     """Every query and key in heads, at some items and heads."""
-    items, heads, rows, keys = scene.shape
+    items, heads, rows, keys = earlier.shape
     item, head = items - 1, heads - 1
     free = ~hidden[item, head]
-    wanted = scene.target[item, head][free].astype(np.float64)
+    wanted = earlier.target[item, head][free].astype(np.float64)
     laid = []
-    for source in scene.sources:
+    for source in earlier.sources:
         if source.values.ndim == 4 and source.values.shape[:2] == (items, heads):
             laid.append((source.name, "heads", source.values[item, head]))
         elif source.values.ndim == 3 and source.values.shape[:2] == (items, rows):
@@ -141,4 +141,4 @@ def _products(scene: Scene, hidden: np.ndarray, said: dict[str, Any]) -> Iterato
             continue
         products = (query.astype(np.float64) @ key.astype(np.float64).T)[free]
         more = {"sources": (one, other), "orders": (order, its), **said}
-        yield from _scaled(scene, products, wanted, query.shape[-1], more)
+        yield from _scaled(earlier, products, wanted, query.shape[-1], more)

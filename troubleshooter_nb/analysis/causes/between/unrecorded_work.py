@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from troubleshooter_nb.analysis.causes.between.angles import angle_fits
-from troubleshooter_nb.analysis.causes.between.frozen import frozen_mask, frozen_values
-from troubleshooter_nb.analysis.causes.between.heads import attention_fits
-from troubleshooter_nb.analysis.causes.between.leaving import leaving_suspicions
-from troubleshooter_nb.analysis.causes.between.rounded import rounded_suspicions
-from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
-from troubleshooter_nb.analysis.causes.between.scores import LAST_TOKEN, score_fits
-from troubleshooter_nb.analysis.causes.between.terms import term_fits
-from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
-from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, Twin, evidence_of
+from troubleshooter_nb.analysis.causes.between.attention_between import attention_fits
+from troubleshooter_nb.analysis.causes.between.attention_gradient_factor import leaving_suspicions
+from troubleshooter_nb.analysis.causes.between.attention_scores import LAST_TOKEN, score_fits
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues, earlier_values
+from troubleshooter_nb.analysis.causes.between.frozen_values import frozen_mask, frozen_values
+from troubleshooter_nb.analysis.causes.between.rotary_angles import angle_fits
+from troubleshooter_nb.analysis.causes.between.rotary_between import rotary_fits
+from troubleshooter_nb.analysis.causes.between.rounded_values import rounded_suspicions
+from troubleshooter_nb.analysis.causes.between.sums_and_products import term_fits
+from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, TensorPair, evidence_of
 from troubleshooter_nb.analysis.causes.fits import settings_apart
 from troubleshooter_nb.analysis.causes.law import Cause, Rather, cause_in
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
@@ -70,7 +70,7 @@ _OF_FORMULA: dict[str, Mapping[str, Cause]] = {
         "softcap": "attention_scale",
     },
 }
-_FAMILIES: tuple[Callable[[Scene], list[Fit]], ...] = (
+_FAMILIES: tuple[Callable[[EarlierValues], list[Fit]], ...] = (
     term_fits,
     angle_fits,
     rotary_fits,
@@ -100,28 +100,28 @@ def between_suspicions(operators: Operators, row: int) -> tuple[Outcome, list[Su
         return "unknown", leaving_suspicions(operators, row)
     if known := _positions(operators, row) or frozen_values(operators, row):
         return "different", known
-    found = scenes(operators, row)
+    found = earlier_values(operators, row)
     if found is None:
         return "unknown", []
-    twin, left, right = found
-    if rounded := rounded_suspicions(twin, left, right):
+    tensor, left, right = found
+    if rounded := rounded_suspicions(tensor, left, right):
         return "different", rounded
     return _judged(operators, row, (left, right), _fitted((left, right)))
 
 
-def _fitted(both: tuple[Scene, Scene]) -> list[list[Fit]]:
+def _fitted(both: tuple[EarlierValues, EarlierValues]) -> list[list[Fit]]:
     """How each side may have come about, the best first."""
     fits: tuple[list[Fit], list[Fit]] = ([], [])
     # What a softmax is given are scores, even where they are a copy of earlier ones.
     families = (score_fits, term_fits) if both[0].word == "softmax" else _FAMILIES
     for family in families:
-        for scene, known in zip(both, fits, strict=True):
-            if not any(_explains(fit, scene) for fit in known):
-                known += family(scene)
+        for earlier, known in zip(both, fits, strict=True):
+            if not any(_explains(fit, earlier) for fit in known):
+                known += family(earlier)
     if any(map(_are_scores, fits)):
         # Scores that one side copies are scores on the other one, too.
-        for scene, known in zip(both, fits, strict=True):
-            known += [] if _are_scores(known) else score_fits(scene)
+        for earlier, known in zip(both, fits, strict=True):
+            known += [] if _are_scores(known) else score_fits(earlier)
     return [
         sorted((f for f in known if not math.isnan(f.residual)), key=lambda f: f.residual)
         for known in fits
@@ -136,14 +136,14 @@ def _positions(operators: Operators, row: int) -> list[Suspicion]:
     """Causes of an input that counts positions."""
     if row not in operators.flow.node_of[row].inputs:
         return []
-    sides = sides_of(operators.twin(row))
+    sides = sides_of(operators.tensor(row))
     return detect_positions(sides) if sides is not None and sides.integers else []
 
 
-def _explains(fit: Fit, scene: Scene) -> bool:
+def _explains(fit: Fit, earlier: EarlierValues) -> bool:
     wide = fit.settings["formula"] in ("attention", "scores")
     limit = ATTENTION_FLOORS if wide else FORMULA_FLOORS
-    return fit.residual <= limit * scene.floor
+    return fit.residual <= limit * earlier.floor
 
 
 @dataclass(frozen=True)
@@ -160,14 +160,17 @@ class _Pair:
 
 
 def _judged(
-    operators: Operators, row: int, both: tuple[Scene, Scene], fits: Sequence[list[Fit]]
+    operators: Operators,
+    row: int,
+    both: tuple[EarlierValues, EarlierValues],
+    fits: Sequence[list[Fit]],
 ) -> tuple[Outcome, list[Suspicion]]:
     pairs = [_Pair(a, b, _apart(a, b)) for a in fits[0][:16] for b in fits[1][:16]]
     good = [p for p in pairs if _explains(p.left, both[0]) and _explains(p.right, both[1])]
     if not good:
         return "unknown", []
     best = min(pair.residual for pair in good)
-    floor = max(scene.floor for scene in both)
+    floor = max(earlier.floor for earlier in both)
     limit = CLEARLY_WORSE * max(best, floor)
     alike = min((pair.residual for pair in pairs if not pair.apart), default=math.inf)
     if alike <= limit:
@@ -178,7 +181,7 @@ def _judged(
     found = _cause(operators.flow, both, pair)
     if found is None:
         return "different", []
-    suspicion = _suspicion(operators.twin(row), pair, found, min(alike, 1e3), floor)
+    suspicion = _suspicion(operators.tensor(row), pair, found, min(alike, 1e3), floor)
     if "hidden" in pair.apart and (proof := frozen_mask(operators, row, (pair.left, pair.right))):
         evidence = {**suspicion.evidence, **proof}
         suspicion = replace(suspicion, cause="constant_baked", evidence=evidence)
@@ -196,7 +199,9 @@ def _apart(left: Fit, right: Fit) -> list[str]:
     return names
 
 
-def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str] | None:
+def _cause(
+    flow: Flow, both: tuple[EarlierValues, EarlierValues], pair: _Pair
+) -> tuple[str, str] | None:
     """The cause and the setting that decides it."""
     left, right = pair.left.settings, pair.right.settings
     formula = str(left["formula"])
@@ -226,8 +231,8 @@ def _cause(flow: Flow, both: tuple[Scene, Scene], pair: _Pair) -> tuple[str, str
     return None
 
 
-def _words(scene: Scene) -> dict[str, str]:
-    return {source.name: source.word for source in scene.sources}
+def _words(earlier: EarlierValues) -> dict[str, str]:
+    return {source.name: source.word for source in earlier.sources}
 
 
 def _of_orders(left: Mapping[str, Any], right: Mapping[str, Any]) -> str | None:
@@ -256,17 +261,17 @@ def _counts(parts: Sequence[str], id: str) -> list[int]:
 
 
 def _of_sources(
-    flow: Flow, scene: Scene, left: Mapping[str, Any], right: Mapping[str, Any]
+    flow: Flow, earlier: EarlierValues, left: Mapping[str, Any], right: Mapping[str, Any]
 ) -> str | None:
     """A residual taken before or behind a norm or an activation."""
     formulas = {left["formula"], right["formula"]}
     if not formulas <= {"copy", "sum"}:
         return None
-    rows = {source.name: source.row for source in scene.sources}
+    rows = {source.name: source.row for source in earlier.sources}
     mine = [name for name in left["sources"] if name not in right["sources"]]
     theirs = [name for name in right["sources"] if name not in left["sources"]]
     # The skip of a block on its way into the sum.
-    copied = formulas == {"copy"} and scene.word in ("add", "mul")
+    copied = formulas == {"copy"} and earlier.word in ("add", "mul")
     single = (formulas == {"sum"} or copied) and len(mine) == len(theirs) == 1
     words = _NORMS | _ACTIVATIONS | {""}
     if single and _across(flow, rows[mine[0]], rows[theirs[0]], words):
@@ -276,11 +281,11 @@ def _of_sources(
         alone = right if summed is left else left
         if set(alone["sources"]) <= set(summed["sources"]):
             return "residual_order"
-        return "residual_order" if _bent(flow, rows, alone, summed) else None
+        return "residual_order" if _through_activation(flow, rows, alone, summed) else None
     return None
 
 
-def _bent(
+def _through_activation(
     flow: Flow, rows: Mapping[str, int], single: Mapping[str, Any], summed: Mapping[str, Any]
 ) -> bool:
     """Whether the single value went through an activation that a term of the sum did not."""
@@ -320,16 +325,16 @@ def _normed(flow: Flow, made: int, given: int) -> bool:
 
 
 def _suspicion(
-    twin: Twin, pair: _Pair, cause: tuple[str, str], rival: float, floor: float
+    tensor: TensorPair, pair: _Pair, cause: tuple[str, str], rival: float, floor: float
 ) -> Suspicion:
     name, setting = cause
     layer = str(pair.left.settings["formula"])
     return Suspicion(
         cause=name,
-        before=twin.rel_l2,
+        before=tensor.rel_l2,
         residual=pair.residual,
-        rival=min(rival, twin.rel_l2) if math.isfinite(twin.rel_l2) else rival,
+        rival=min(rival, tensor.rel_l2) if math.isfinite(tensor.rel_l2) else rival,
         floor=max(floor, pair.residual / 4.0) if pair.residual <= 16 * floor else floor,
         evidence=evidence_of((pair.left, pair.right), setting, layer),
-        pair=twin.pair,
+        pair=tensor.pair,
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from troubleshooter_nb.analysis.causes.case import Call, Suspicion
-from troubleshooter_nb.analysis.causes.replayed import Outcome, Replay, replay
+from troubleshooter_nb.analysis.causes.recomputed import Outcome, Recomputation, recompute
 
 _ACTIVATIONS = ("gelu", "silu", "relu", "leakyrelu", "tanh", "sigmoid")
 
@@ -19,7 +19,7 @@ def unknown_layer_suspicions(call: Call, typical: float = 0.0) -> tuple[Outcome,
     call : Call
         Without a word; one that contains no others.
     typical : float
-        As `replay` takes it.
+        As `recompute` takes it.
 
     Returns
     -------
@@ -27,9 +27,9 @@ def unknown_layer_suspicions(call: Call, typical: float = 0.0) -> tuple[Outcome,
         That of the layer that explains both sides; else of one that explains a side.
     suspicions : list of Suspicion
     """
-    best = Replay("unknown")
+    best = Recomputation("unknown")
     for word in _words(call):
-        found = replay(replace(call, word=word), typical)
+        found = recompute(replace(call, word=word), typical)
         if found.outcome in ("same", "different"):
             return found.outcome, [found.suspicion] if found.suspicion else []
         if found.outcome == "one_side" and best.outcome == "unknown":
@@ -61,6 +61,6 @@ def _words(call: Call) -> Iterator[str]:
 
 
 def _shape(call: Call, role: str) -> tuple[int, ...]:
-    twin = (call.inputs if role == "input" else call.outputs)[0]
-    source = twin.sources[1]
+    tensor = (call.inputs if role == "input" else call.outputs)[0]
+    source = tensor.sources[1]
     return tuple(source.shape) if source is not None else ()

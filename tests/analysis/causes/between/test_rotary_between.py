@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
-from troubleshooter_nb.analysis.causes.between.turned import rotary_fits
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues, Source
+from troubleshooter_nb.analysis.causes.between.rotary_between import rotary_fits
 
 FLOOR = 2.0**-23
 
@@ -28,7 +28,7 @@ def turned(x, theta, beside):
 
 def fits(target, **sources):
     named = tuple(Source(name, n, "linear", v) for n, (name, v) in enumerate(sources.items()))
-    return rotary_fits(Scene(target, named, (), FLOOR, FLOOR / 2))
+    return rotary_fits(EarlierValues(target, named, (), FLOOR, FLOOR / 2))
 
 
 @pytest.mark.parametrize("theta", [1e4, 5e5])

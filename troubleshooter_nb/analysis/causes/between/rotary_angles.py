@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.between.scene import Scene
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues
 from troubleshooter_nb.analysis.causes.case import Fit
 from troubleshooter_nb.analysis.causes.fits import misfit
 from troubleshooter_nb.metrics.operators.rotary import angles, frequencies
@@ -15,7 +15,7 @@ from troubleshooter_nb.thresholds import FEWEST_ANGLES
 _FORMATS = ("float32", "bfloat16 positions", "float16 positions")
 
 
-def angle_fits(scene: Scene) -> list[Fit]:
+def angle_fits(earlier: EarlierValues) -> list[Fit]:
     """How angles (positions, pairs) came of positions that count up and of a base.
 
     Returns
@@ -24,7 +24,7 @@ def angle_fits(scene: Scene) -> list[Fit]:
         Settings: ``formula`` "angles", ``position_offset``, ``theta``, ``frequency_scale``,
         ``angle_precision``. Empty where the target is no such product.
     """
-    target = np.squeeze(scene.target).astype(np.float64)
+    target = np.squeeze(earlier.target).astype(np.float64)
     if target.ndim != 2 or min(target.shape) < FEWEST_ANGLES or not np.isfinite(target).all():
         return []
     whole = target.shape[1]
@@ -58,8 +58,8 @@ def angle_fits(scene: Scene) -> list[Fit]:
                     "position_offset": shift,
                     "angle_precision": precision,
                 }
-                fits.append(Fit(known, misfit(target, formula, scene.roundoff)))
-    fits = [fit for fit in fits if fit.residual <= max(16.0 * scene.floor, 2e-6)]
+                fits.append(Fit(known, misfit(target, formula, earlier.roundoff)))
+    fits = [fit for fit in fits if fit.residual <= max(16.0 * earlier.floor, 2e-6)]
     return sorted(fits, key=lambda fit: fit.residual)
 
 

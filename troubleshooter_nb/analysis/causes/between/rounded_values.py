@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.between.scene import Scene
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS, in_format
 from troubleshooter_nb.thresholds import FEWEST_BETWEEN
 
 _AS_IT_IS = "as it was"
 
 
-def rounded_suspicions(twin: Twin, left: Scene, right: Scene) -> list[Suspicion]:
+def rounded_suspicions(
+    tensor: TensorPair, left: EarlierValues, right: EarlierValues
+) -> list[Suspicion]:
     """Values that are an earlier one on one side, and the same one rounded on the other.
 
     Returns
@@ -42,7 +44,7 @@ def rounded_suspicions(twin: Twin, left: Scene, right: Scene) -> list[Suspicion]
         # The rounded values are reproduced exactly.
         return [
             Suspicion(
-                *(cause, twin.rel_l2, 0.0, twin.rel_l2, 2.0**-24, evidence, twin.pair),
+                *(cause, tensor.rel_l2, 0.0, tensor.rel_l2, 2.0**-24, evidence, tensor.pair),
                 independent=finite.size,
             )
         ]

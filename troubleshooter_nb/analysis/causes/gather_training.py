@@ -78,8 +78,8 @@ def _norm_alone(operators: Operators, row: int) -> dict[str, float]:
     found = _alone(operators, row)
     if found is None:
         return {}
-    twin = operators.twin(row)
-    values = twin.right if found[0] else twin.left
+    tensor = operators.tensor(row)
+    values = tensor.right if found[0] else tensor.left
     if values is None or values.dtype.kind != "f":
         return {}
     return {f"{_SIDES[found[0]]}_l2": float(np.linalg.norm(values.astype(np.float64)))}

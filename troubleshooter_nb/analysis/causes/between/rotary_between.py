@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.between.scene import Scene
-from troubleshooter_nb.analysis.causes.between.views import views
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues
+from troubleshooter_nb.analysis.causes.between.layouts_of_heads import views
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.searches.rotary import fit_rotary
 from troubleshooter_nb.thresholds import TURNED_TRIES
 
 
-def rotary_fits(scene: Scene) -> list[Fit]:
+def rotary_fits(earlier: EarlierValues) -> list[Fit]:
     """How a rotation of an earlier value made the target.
 
     Returns
@@ -21,21 +21,21 @@ def rotary_fits(scene: Scene) -> list[Fit]:
     list of Fit
         Settings of `fit_rotary`, with ``formula`` "rotary", ``sources`` and ``orders``.
     """
-    if scene.target.ndim != 4 or not np.isfinite(scene.target).all():
+    if earlier.target.ndim != 4 or not np.isfinite(earlier.target).all():
         return []
     fits: list[Fit] = []
     tried = 0
-    for source in scene.sources:
-        for order, view in views(source.values.shape, scene.shape):
+    for source in earlier.sources:
+        for order, view in views(source.values.shape, earlier.shape):
             laid = view(source.values)
-            if laid.shape != scene.shape or tried >= TURNED_TRIES:
+            if laid.shape != earlier.shape or tried >= TURNED_TRIES:
                 continue
             # A rotation keeps the norm of every vector, or nearly.
-            norms = [float(np.linalg.norm(v.astype(np.float64))) for v in (laid, scene.target)]
+            norms = [float(np.linalg.norm(v.astype(np.float64))) for v in (laid, earlier.target)]
             if not 0.5 < norms[0] / max(norms[1], 1e-300) < 2.0:
                 continue
             tried += 1
             given = {"formula": "rotary", "sources": (source.name,), "orders": (order,)}
-            for fit in fit_rotary(Operands([laid], {}, scene.target, scene.roundoff)):
+            for fit in fit_rotary(Operands([laid], {}, earlier.target, earlier.roundoff)):
                 fits.append(replace(fit, settings={**given, **fit.settings}))
     return sorted(fits, key=lambda fit: fit.residual)[:12]

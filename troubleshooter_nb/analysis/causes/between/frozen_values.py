@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.between.heads import attention_fits
-from troubleshooter_nb.analysis.causes.between.scene import at_first_step, scenes
+from troubleshooter_nb.analysis.causes.between.attention_between import attention_fits
+from troubleshooter_nb.analysis.causes.between.earlier_values import at_first_step, earlier_values
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.thresholds import FROZEN_MASK_FLOORS
@@ -21,7 +21,7 @@ def frozen_values(operators: Operators, row: int) -> list[Suspicion]:
     first = at_first_step(operators.flow, row)
     if first is None:
         return []
-    before, now = operators.twin(first), operators.twin(row)
+    before, now = operators.tensor(first), operators.tensor(row)
     pairs = (before.left, now.left), (before.right, now.right)
     if before.differs or any(a is None or b is None or a.shape != b.shape for a, b in pairs):
         return []
@@ -50,19 +50,19 @@ def frozen_mask(operators: Operators, row: int, best: tuple[Fit, Fit]) -> dict[s
         Of left and right, which hide other places.
     """
     first = at_first_step(operators.flow, row)
-    found = scenes(operators, first) if first is not None else None
+    found = earlier_values(operators, first) if first is not None else None
     if found is None:
         return {}
-    twin, *both = found
-    fits = [next(iter(attention_fits(scene)), None) for scene in both]
-    floors = [FROZEN_MASK_FLOORS * scene.floor for scene in both]
+    tensor, *both = found
+    fits = [next(iter(attention_fits(earlier)), None) for earlier in both]
+    floors = [FROZEN_MASK_FLOORS * earlier.floor for earlier in both]
     if any(fit is None or fit.residual > floor for fit, floor in zip(fits, floors, strict=True)):
         return {}
     hidden = {str(fit.settings.get("hidden")) for fit in fits if fit is not None}
     still = [fit.settings.get("hidden") in hidden for fit in best]
     if len(hidden) > 1 or hidden & {"nothing", "None"} or sum(still) != 1:
         return {}
-    return _evidence(("left", "right")[still[1]], twin.rel_l2, operators.twin(row).rel_l2)
+    return _evidence(("left", "right")[still[1]], tensor.rel_l2, operators.tensor(row).rel_l2)
 
 
 def _evidence(side: str, first: float, later: float) -> dict[str, Any]:

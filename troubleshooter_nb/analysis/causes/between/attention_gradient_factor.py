@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.between.scene import Scene, scenes
-from troubleshooter_nb.analysis.causes.between.terms import term_fits
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues, earlier_values
+from troubleshooter_nb.analysis.causes.between.sums_and_products import term_fits
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.messages import Message
@@ -41,7 +41,7 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
     )
     if not alike or (left == 1.0) == (right == 1.0):
         return []
-    twin = operators.twin(row)
+    tensor = operators.tensor(row)
     evidence = {
         "setting": "gradient_factor",
         "layer": Message("evidence.attentions_backward", count=len(proofs)),
@@ -52,12 +52,12 @@ def leaving_suspicions(operators: Operators, row: int) -> list[Suspicion]:
     return [
         Suspicion(
             "mask_shape",
-            before=twin.rel_l2,
+            before=tensor.rel_l2,
             residual=max(fit.residual for proof in proofs for fit in proof[:2]),
-            rival=twin.rel_l2,
+            rival=tensor.rel_l2,
             floor=max(floor for _, _, floor in proofs),
             evidence=evidence,
-            pair=twin.pair,
+            pair=tensor.pair,
             share=thresholds.GRADIENT_FACTOR_SHARE,
         )
     ]
@@ -87,7 +87,7 @@ def _peers(operators: Operators, row: int) -> Iterator[int]:
 
 def _passed_on(operators: Operators, row: int) -> tuple[Fit, Fit, float] | None:
     """How both sides copy the gradient of a projection inside attention; with the floor."""
-    found = scenes(operators, row)
+    found = earlier_values(operators, row)
     if found is None:
         return None
     _, left, right = found
@@ -99,14 +99,14 @@ def _passed_on(operators: Operators, row: int) -> tuple[Fit, Fit, float] | None:
     return fits[0], fits[1], max(left.floor, right.floor)
 
 
-def _copy(operators: Operators, scene: Scene) -> Fit | None:
+def _copy(operators: Operators, earlier: EarlierValues) -> Fit | None:
     """The copy of what leaves a projection of an attention."""
     rows = {
         source.name: source.row
-        for source in scene.sources
+        for source in earlier.sources
         if source.word == "linear" and is_attention(str(operators.flow.site["path"][source.row]))
     }
-    for fit in term_fits(scene):
+    for fit in term_fits(earlier):
         if fit.settings["formula"] == "copy" and fit.settings["sources"][0] in rows:
             return fit
     return None

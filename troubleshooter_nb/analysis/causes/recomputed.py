@@ -35,7 +35,7 @@ Outcome = Literal["same", "different", "one_side", "unknown"]
 
 
 @dataclass(frozen=True)
-class Replay:
+class Recomputation:
     """What fitting both sides of a call showed.
 
     Attributes
@@ -54,7 +54,9 @@ class Replay:
     left_over: tuple[float, float] = (math.inf, math.inf)
 
 
-def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = None) -> Replay:
+def recompute(
+    call: Call, typical: float, fitters: Mapping[str, Fitter] | None = None
+) -> Recomputation:
     """Fit both sides of a call.
 
     Parameters
@@ -72,36 +74,36 @@ def replay(call: Call, typical: float, fitters: Mapping[str, Fitter] | None = No
     """
     few = thinned(call) if fitters is None else None
     if few is not None:
-        found = _replayed(few, typical, None)
+        found = _recomputed(few, typical, None)
         if found.outcome == "same":
             return found
         if found.outcome == "different" and found.suspicion is not None:
             said = {**found.suspicion.evidence, "sampled": rows_said(few, call)}
             return replace(found, suspicion=replace(found.suspicion, evidence=said))
-    return _replayed(call, typical, fitters)
+    return _recomputed(call, typical, fitters)
 
 
-def _replayed(call: Call, typical: float, fitters: Mapping[str, Fitter] | None) -> Replay:
+def _recomputed(call: Call, typical: float, fitters: Mapping[str, Fitter] | None) -> Recomputation:
     fitters = fitters or (BACKWARD_FITTERS if call.direction == "backward" else FITTERS)
     fitter = fitters.get(call.word)
     if fitter is not None and call.outputs and (budget := call.outputs[0].budget) is not None:
         budget.require(elements_of(call))
     sides = operands(call) if fitter is not None else None
     if fitter is None or sides is None:
-        return Replay("unknown")
+        return Recomputation("unknown")
     floors = [_floor(one.roundoff, typical) for one in sides]
     if call.direction == "forward":
         floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
     found = _fitted(call, fitter, sides, floors)
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
     if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, fitter, sides, floors, worse):
-        return Replay("one_side", None, found.left_over)
+        return Recomputation("one_side", None, found.left_over)
     return found
 
 
 def _fitted(
     call: Call, fitter: Fitter, sides: Sequence[Operands], floors: Sequence[float]
-) -> Replay:
+) -> Recomputation:
     """Both sides by their fits: the plainest ways first, which most calls went."""
     if call.word in PLAIN_FIRST:
         plain = [_fits(fitter, replace(one, thorough=False)) for one in sides]
@@ -123,25 +125,25 @@ def _is_local(
 
     `worse` is what all elements leave over on the side that is explained worse.
     """
-    loud = _loud(sides[0].apart)
-    if loud is None:
+    outliers = _outliers(sides[0].distance4)
+    if outliers is None:
         return False
-    rest = [_without(one, loud) for one in sides]
+    rest = [_without(one, outliers) for one in sides]
     found = _fitted(call, fitter, rest, floors)
     return found.outcome == "same" and max(found.left_over) <= worse / thresholds.CLEARLY_WORSE
 
 
-def _loud(apart: np.ndarray | None) -> np.ndarray | None:
+def _outliers(distance4: np.ndarray | None) -> np.ndarray | None:
     """Mask of the elements that are much further apart than most; None where many are or none."""
-    if apart is None or apart.size < thresholds.FEWEST_TO_BE_LOCAL:
+    if distance4 is None or distance4.size < thresholds.FEWEST_TO_BE_LOCAL:
         return None
     usual = float(
         np.quantile(
-            apart.ravel()[:: -(-apart.size // thresholds.LAYER_SAMPLE)],
+            distance4.ravel()[:: -(-distance4.size // thresholds.LAYER_SAMPLE)],
             1.0 - thresholds.LOCAL_SHARE,
         )
     )
-    mask = apart > max(thresholds.LOCAL_TIMES**4 * usual, np.finfo(np.float32).tiny)
+    mask = distance4 > max(thresholds.LOCAL_TIMES**4 * usual, np.finfo(np.float32).tiny)
     if not mask.any():
         return None
     # All of a block, a row or a channel, with the elements in it that happen to be alike.
@@ -154,11 +156,11 @@ def _loud(apart: np.ndarray | None) -> np.ndarray | None:
     return mask if mask.mean() <= thresholds.LOCAL_SHARE else None
 
 
-def _without(one: Operands, loud: np.ndarray) -> Operands:
+def _without(one: Operands, outliers: np.ndarray) -> Operands:
     """The side without some elements of its output: fitters pass over what is not finite."""
-    output = np.where(loud, np.nan, one.output.astype(np.result_type(one.output, np.float32)))
-    apart = None if one.apart is None else np.where(loud, np.float32(0), one.apart)
-    return replace(one, output=output, apart=apart)
+    output = np.where(outliers, np.nan, one.output.astype(np.result_type(one.output, np.float32)))
+    distance4 = None if one.distance4 is None else np.where(outliers, np.float32(0), one.distance4)
+    return replace(one, output=output, distance4=distance4)
 
 
 def _floor(roundoff: float, typical: float = 0.0) -> float:
@@ -181,14 +183,14 @@ def _compared(
     sides: Sequence[Operands],
     fits: Sequence[Sequence[Fit]],
     floors: Sequence[float],
-) -> Replay:
+) -> Recomputation:
     left, right = (
         found[0].residual / floor if found else math.inf
         for found, floor in zip(fits, floors, strict=True)
     )
     units = left, right
     if not all(fits):
-        return Replay("unknown", None, units)
+        return Recomputation("unknown", None, units)
     best = fits[0][0], fits[1][0]
     own, together = max(units), _common(fits, floors)
     explained = [residual <= thresholds.FORMULA_FLOORS for residual in units]
@@ -196,11 +198,11 @@ def _compared(
     # Rounding may make one side look better with other settings: only a clear lead counts.
     if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
         if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
-            return Replay("different", _random(call, best, max(floors)), units)
+            return Recomputation("different", _random(call, best, max(floors)), units)
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
         if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
             related = max(f.residual for f in best) < thresholds.UNRELATED_FIT
-            return Replay("same" if related else "unknown", None, units)
+            return Recomputation("same" if related else "unknown", None, units)
     if (
         differing
         and together > thresholds.CLEARLY_WORSE * own
@@ -209,13 +211,13 @@ def _compared(
         floor = _reached(best, floors, sides)
         given = argument_order(best, call.settings, call.outputs[0].rel_l2, floor)
         found = given or _suspicion(call, best, differing, together * max(floors), floor)
-        return Replay("different", found, units)
+        return Recomputation("different", found, units)
     if explained[0] != explained[1]:
         found = None
         if not differing:
             found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
-        return Replay("one_side", found, units)
-    return Replay("unknown", None, units)
+        return Recomputation("one_side", found, units)
+    return Recomputation("unknown", None, units)
 
 
 def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Operands]) -> float:
@@ -230,7 +232,7 @@ def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Ope
 
 def _is_random(call: Call, floors: Sequence[float]) -> bool:
     """Whether outputs differ although the inputs agree and both sides do the same."""
-    given = max((twin.rel_l2 for twin in call.inputs), default=math.inf)
+    given = max((tensor.rel_l2 for tensor in call.inputs), default=math.inf)
     return given <= thresholds.FORMULA_FLOORS * max(floors) and call.outputs[0].differs
 
 

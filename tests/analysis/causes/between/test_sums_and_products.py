@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from troubleshooter_nb.analysis.causes.between.angles import angle_fits
-from troubleshooter_nb.analysis.causes.between.heads import attention_fits
-from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
-from troubleshooter_nb.analysis.causes.between.scores import score_fits
-from troubleshooter_nb.analysis.causes.between.terms import term_fits
+from troubleshooter_nb.analysis.causes.between.attention_between import attention_fits
+from troubleshooter_nb.analysis.causes.between.attention_scores import score_fits
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues, Source
+from troubleshooter_nb.analysis.causes.between.rotary_angles import angle_fits
+from troubleshooter_nb.analysis.causes.between.sums_and_products import term_fits
 
 FLOOR = 2.0**-23
 
@@ -14,10 +14,10 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def scene(target, masks=(), word="", **sources):
+def side_of(target, masks=(), word="", **sources):
     named = tuple(Source(name, n, "linear", v) for n, (name, v) in enumerate(sources.items()))
     hidden = tuple(Source(f"mask {n}", n, "", v) for n, v in enumerate(masks))
-    return Scene(target, named, hidden, FLOOR, FLOOR / 2, word)
+    return EarlierValues(target, named, hidden, FLOOR, FLOOR / 2, word)
 
 
 def softmax(x, axis=-1):
@@ -40,37 +40,37 @@ def attention(packed, heads, scale, causal=True, inside=False, axis=-1, shared=l
 
 def test_the_two_terms_of_a_residual_are_told():
     x, y, other = normal(2, 5, 16), normal(2, 5, 16, seed=1), normal(2, 5, 16, seed=2)
-    best = term_fits(scene(x + y, x=x, other=other, y=y))[0]
+    best = term_fits(side_of(x + y, x=x, other=other, y=y))[0]
     assert best.settings["sources"] == ("x", "y")
     assert best.settings["first_factor"] == best.settings["second_factor"] == 1.0
 
 
 def test_a_sum_of_nothing_that_is_known_has_no_fit():
-    assert term_fits(scene(normal(2, 5, 16), x=normal(2, 5, 16, seed=1))) == []
+    assert term_fits(side_of(normal(2, 5, 16), x=normal(2, 5, 16, seed=1))) == []
 
 
 def test_a_factor_is_the_root_of_the_width():
     x = normal(2, 5, 16)
-    assert term_fits(scene(x * np.float32(4.0), x=x))[0].settings["factor"] == 4.0
+    assert term_fits(side_of(x * np.float32(4.0), x=x))[0].settings["factor"] == 4.0
 
 
 @pytest.mark.parametrize(("axes", "order"), [((0, 1, 2, 3), "first"), ((0, 2, 3, 1), "last")])
 def test_the_order_of_flattened_features_is_told(axes, order):
     x = normal(3, 6, 2, 2)
-    best = term_fits(scene(x.transpose(axes).reshape(3, -1), x=x))[0]
+    best = term_fits(side_of(x.transpose(axes).reshape(3, -1), x=x))[0]
     assert best.settings["orders"] == (f"channels {order}",)
 
 
 def test_the_gate_of_a_packed_product_is_told():
     x = normal(2, 5, 32)
-    best = term_fits(scene(x[..., 16:], packed=x))[0]
+    best = term_fits(side_of(x[..., 16:], packed=x))[0]
     assert best.settings["orders"] == ("part 1 of 2",)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 0.25])
 def test_the_scale_of_attention_is_told(scale):
     packed = normal(2, 10, 96)
-    best = attention_fits(scene(attention(packed, 2, scale), packed=packed))[0]
+    best = attention_fits(side_of(attention(packed, 2, scale), packed=packed))[0]
     assert best.residual < 1e-6
     assert best.settings["scale"] == pytest.approx(scale, rel=1e-4)
     assert best.settings["causal"]
@@ -78,7 +78,7 @@ def test_the_scale_of_attention_is_told(scale):
 
 def test_attention_without_a_mask_is_told():
     packed = normal(2, 10, 96)
-    best = attention_fits(scene(attention(packed, 2, 0.25, causal=False), packed=packed))[0]
+    best = attention_fits(side_of(attention(packed, 2, 0.25, causal=False), packed=packed))[0]
     assert best.settings["causal"] is False
 
 
@@ -86,7 +86,7 @@ def test_attention_without_a_mask_is_told():
 def test_the_packing_of_a_projection_is_told(inside, word):
     packed = normal(2, 10, 96)
     target = attention(packed, 2, 0.25, inside=inside)
-    best = attention_fits(scene(target, packed=packed))[0]
+    best = attention_fits(side_of(target, packed=packed))[0]
     assert best.settings["packing"] == f"{word}, qkv"
     assert best.settings["heads"] == 2
 
@@ -94,7 +94,7 @@ def test_the_packing_of_a_projection_is_told(inside, word):
 def test_scores_say_the_mask_and_its_value():
     earlier = normal(2, 2, 8, 8)
     masked = np.where(np.tril(np.ones((8, 8), bool)), earlier * np.float32(0.5), -1e4)
-    best = score_fits(scene(masked.astype(np.float32), word="softmax", earlier=earlier))[0]
+    best = score_fits(side_of(masked.astype(np.float32), word="softmax", earlier=earlier))[0]
     assert best.settings["mask"] == "causal"
     assert best.settings["mask_value"] == "-1e+04"
     assert best.settings["scale"] == 0.5
@@ -103,7 +103,7 @@ def test_scores_say_the_mask_and_its_value():
 def test_the_base_of_angles_is_told():
     rates = np.float32(5e5) ** (-np.arange(0, 16, 2, dtype=np.float32) / 16)
     target = np.outer(np.arange(3, 13, dtype=np.float32), rates).astype(np.float32)
-    best = angle_fits(scene(target))[0]
+    best = angle_fits(side_of(target))[0]
     assert best.settings["theta"] == pytest.approx(5e5, rel=1e-4)
     assert best.settings["position_offset"] == 3
 
@@ -113,7 +113,7 @@ def test_the_base_of_angles_is_told():
 def test_the_axis_of_the_softmax_is_told(axis, name, causal):
     packed = normal(2, 11, 96)
     target = attention(packed, 4, 8**-0.5, causal, axis=axis)
-    best = attention_fits(scene(target, qkv=packed))[0]
+    best = attention_fits(side_of(target, qkv=packed))[0]
     assert best.settings["axis"] == name
     assert best.settings["causal"] is causal
     assert best.residual < FLOOR
@@ -122,7 +122,7 @@ def test_the_axis_of_the_softmax_is_told(axis, name, causal):
 def test_attention_with_nothing_of_its_sources_has_no_axis():
     assert not any(
         fit.residual < 0.1
-        for fit in attention_fits(scene(normal(2, 11, 32, seed=1), qkv=normal(2, 11, 96)))
+        for fit in attention_fits(side_of(normal(2, 11, 32, seed=1), qkv=normal(2, 11, 96)))
     )
 
 
@@ -135,7 +135,7 @@ def to_bfloat16(x):
 def test_a_softmax_in_bfloat16_is_told_from_another_scale(seed):
     packed = normal(2, 13, 96, seed=seed)
     target = attention(packed, 4, 8**-0.5, shared=to_bfloat16)
-    best = attention_fits(scene(target, qkv=packed))[0].settings
+    best = attention_fits(side_of(target, qkv=packed))[0].settings
     assert (best["score_dtype"], best["probability_dtype"]) == ("bfloat16", "bfloat16")
     assert best["scale"] == pytest.approx(8**-0.5)
 
@@ -146,7 +146,7 @@ def test_halves_of_heads_and_pairs_in_heads_are_told(part, beside):
     x = normal(2, 7, 32)
     heads = x.reshape(2, 7, 4, 8).swapaxes(1, 2)
     target = heads[..., part::2] if beside else heads[..., 4 * part : 4 * part + 4]
-    best = term_fits(scene(np.ascontiguousarray(target), x=x))[0]
+    best = term_fits(side_of(np.ascontiguousarray(target), x=x))[0]
     word = f"heads, every 2 from {part}" if beside else f"heads, part {part} of 2"
     assert best.settings["orders"] == (word,)
 
@@ -155,7 +155,7 @@ def test_halves_of_heads_and_pairs_in_heads_are_told(part, beside):
 def test_the_soft_cap_of_scores_is_fitted(cap):
     earlier = 3 * normal(2, 2, 8, 8)
     bent = (cap * np.tanh(earlier / np.float32(cap))).astype(np.float32)
-    best = score_fits(scene(bent, word="maskedfill", earlier=earlier))[0]
+    best = score_fits(side_of(bent, word="maskedfill", earlier=earlier))[0]
     assert best.settings["softcap"] == pytest.approx(cap, rel=0.01)
     assert best.residual < 4 * FLOOR
 
@@ -164,5 +164,5 @@ def test_a_factor_without_a_name_is_as_exact_as_the_values():
     earlier = normal(2, 2, 9, 9)
     target = earlier * np.float32(1 / np.sqrt(13.0))
     for fits in (term_fits, score_fits):
-        best = fits(scene(target, word="mul", earlier=earlier))[0]
+        best = fits(side_of(target, word="mul", earlier=earlier))[0]
         assert best.residual < FLOOR

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from troubleshooter_nb.analysis.causes.between.unknown import unknown_layer_suspicions
-from troubleshooter_nb.analysis.causes.case import Call, Twin
+from troubleshooter_nb.analysis.causes.between.unknown_layers import unknown_layer_suspicions
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.dump import ArrayInMemory
 
 
@@ -12,15 +12,15 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def twin(left, right, number=0):
+def tensor(left, right, number=0):
     sides = [np.asarray(values, np.float32) for values in (left, right)]
     gap = float(np.linalg.norm(sides[0] - sides[1]) / np.linalg.norm(sides[1]))
-    return Twin(number, "x", sources=tuple(map(ArrayInMemory, sides)), rel_l2=gap)
+    return TensorPair(number, "x", sources=tuple(map(ArrayInMemory, sides)), rel_l2=gap)
 
 
 def call(x, left, right, **parameters):
-    known = {name: twin(value, value) for name, value in parameters.items()}
-    return Call("", "own", "forward", (twin(x, x),), (twin(left, right, 7),), known)
+    known = {name: tensor(value, value) for name, value in parameters.items()}
+    return Call("", "own", "forward", (tensor(x, x),), (tensor(left, right, 7),), known)
 
 
 def rms(x, weight, eps):

@@ -5,8 +5,8 @@ import pytest
 
 from tests.analysis.runs import Recorder, draws, linear
 from troubleshooter_nb import compare
-from troubleshooter_nb.analysis.causes.between.scene import scenes
-from troubleshooter_nb.analysis.causes.between.suspect import between_suspicions
+from troubleshooter_nb.analysis.causes.between.earlier_values import earlier_values
+from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import find_origins
@@ -83,8 +83,8 @@ def test_one_formula_for_both_sides_says_that_the_difference_was_carried():
 
 def test_a_scene_holds_what_was_there_before_the_latest_first():
     operators, row = asked(run(), run(axis=-2), "head input 0")
-    twin, left, right = scenes(operators, row)
-    assert twin.name == "head input 0"
+    tensor, left, right = earlier_values(operators, row)
+    assert tensor.name == "head input 0"
     names = [source.name for source in left.sources]
     assert names == [source.name for source in right.sources]
     # What comes later, and the parameters, are no sources.
@@ -116,4 +116,4 @@ def test_a_row_of_whole_numbers_has_no_scene():
         return recorder.dump()
 
     operators, row = asked(dump(), dump(), "a input 0")
-    assert scenes(operators, row) is None
+    assert earlier_values(operators, row) is None

@@ -5,7 +5,7 @@ import pytest
 
 from tests.analysis.runs import Recorder, draws
 from troubleshooter_nb import compare
-from troubleshooter_nb.analysis.causes.between.leaving import leaving_suspicions
+from troubleshooter_nb.analysis.causes.between.attention_gradient_factor import leaving_suspicions
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import find_origins

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues, Source
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import half_width, misfit, ranked
 from troubleshooter_nb.analysis.causes.sampling import spread
@@ -36,7 +36,7 @@ class Structure:
     value: np.ndarray
 
 
-def attention_fits(scene: Scene) -> list[Fit]:
+def attention_fits(earlier: EarlierValues) -> list[Fit]:
     """How attention over earlier values made the target, its heads beside each other.
 
     Returns
@@ -48,7 +48,7 @@ def attention_fits(scene: Scene) -> list[Fit]:
         ``hidden``, the places that such a mask hides.
         Empty where the target is no sequence.
     """
-    target = scene.target
+    target = earlier.target
     if (
         target.ndim != 3
         or not 4 <= target.shape[1] <= thresholds.LONGEST_ATTENTION
@@ -57,36 +57,36 @@ def attention_fits(scene: Scene) -> list[Fit]:
         return []
     if not np.isfinite(target).any() or not np.any(np.nan_to_num(target)):
         return []
-    structures = itertools.islice(_all(scene), thresholds.STRUCTURES)
+    structures = itertools.islice(_all(earlier), thresholds.STRUCTURES)
     first = [
-        (s, _first_look(scene, s, n < thresholds.STRUCTURES_TURNED))
+        (s, _first_look(earlier, s, n < thresholds.STRUCTURES_TURNED))
         for n, s in enumerate(structures)
     ]
     first = [pair for pair in first if pair[1] < thresholds.OTHER_HEADS]
     first.sort(key=lambda pair: pair[1])
     fits: list[Fit] = []
     for structure, _ in first[: thresholds.STRUCTURES_FITTED]:
-        found = _fits(scene, structure)
+        found = _fits(earlier, structure)
         fits += found
-        if found and found[0].residual <= 4.0 * scene.floor:
+        if found and found[0].residual <= 4.0 * earlier.floor:
             break
     return ranked(fits, limit=0.5)[: thresholds.HEADS_FITS]
 
 
-def _all(scene: Scene) -> Iterator[Structure]:
+def _all(earlier: EarlierValues) -> Iterator[Structure]:
     """Structures, the likelier first."""
-    items, rows, width = scene.shape
-    sequences = [s for s in scene.sources if s.values.shape[:2] == (items, rows)]
+    items, rows, width = earlier.shape
+    sequences = [s for s in earlier.sources if s.values.shape[:2] == (items, rows)]
     sequences = [s for s in sequences if s.values.ndim == 3]
-    headed = [s for s in scene.sources if s.values.ndim == 4 and len(s.values) == items]
+    headed = [s for s in earlier.sources if s.values.ndim == 4 and len(s.values) == items]
     headed = [s for s in headed if s.values.shape[2] == rows]
-    yield from _separate(scene, headed, sequences)
+    yield from _separate(earlier, headed, sequences)
     # Earlier blocks have packed projections, too.
     for source in [s for s in sequences if s.values.shape[2] == 3 * width][:1]:
         yield from _packed(source, width)
     # Projections of one width: the inputs of the block are among them.
     plain = [s for s in sequences if s.values.shape[2] <= width and width % s.values.shape[2] == 0]
-    yield from _projected(scene, plain)
+    yield from _projected(earlier, plain)
 
 
 def _counts(width: int) -> list[int]:
@@ -114,9 +114,11 @@ def _packed(source: Source, width: int) -> Iterator[Structure]:
                 yield Structure(said, query, key, value)
 
 
-def _separate(scene: Scene, headed: list[Source], sequences: list[Source]) -> Iterator[Structure]:
+def _separate(
+    earlier: EarlierValues, headed: list[Source], sequences: list[Source]
+) -> Iterator[Structure]:
     """Query and key in heads already, as after a rotation."""
-    width = scene.shape[2]
+    width = earlier.shape[2]
     for query, key in itertools.permutations(headed[:6], 2):
         q, k = query.values, key.values
         heads, size = q.shape[1], q.shape[3]
@@ -137,8 +139,8 @@ def _separate(scene: Scene, headed: list[Source], sequences: list[Source]) -> It
             yield Structure({"sources": names, "packing": "apart", "heads": heads}, q, k, laid)
 
 
-def _projected(scene: Scene, sequences: list[Source]) -> Iterator[Structure]:
-    width = scene.shape[2]
+def _projected(earlier: EarlierValues, sequences: list[Source]) -> Iterator[Structure]:
+    width = earlier.shape[2]
     for query, key, value in itertools.permutations(sequences[:7], 3):
         q, k, v = query.values, key.values, value.values
         made = all(source.word == "linear" for source in (query, key, value))
@@ -153,17 +155,17 @@ def _projected(scene: Scene, sequences: list[Source]) -> Iterator[Structure]:
             yield Structure({"sources": names, "packing": "apart", "heads": heads}, *laid)
 
 
-def _first_look(scene: Scene, structure: Structure, turned: bool) -> float:
+def _first_look(earlier: EarlierValues, structure: Structure, turned: bool) -> float:
     """The least residual over the usual scales and masks, at a few rows of an item.
 
     With `turned`, also over the other axes of the softmax.
     """
     heads = structure.query.shape[1]
     shared = structure.key.shape[1]
-    item = scene.shape[0] - 1
-    rows = spread(scene.shape[1], thresholds.TRIAL_ROWS)
+    item = earlier.shape[0] - 1
+    rows = spread(earlier.shape[1], thresholds.TRIAL_ROWS)
     size = structure.query.shape[3]
-    target = scene.target[item].reshape(scene.shape[1], heads, size).swapaxes(0, 1)[:, rows]
+    target = earlier.target[item].reshape(earlier.shape[1], heads, size).swapaxes(0, 1)[:, rows]
     if not np.isfinite(target).all():
         return 0.5
     chosen = spread(heads, 3)
@@ -176,20 +178,20 @@ def _first_look(scene: Scene, structure: Structure, turned: bool) -> float:
         raw = q @ k.swapaxes(-1, -2)
         wanted = target[chosen].astype(np.float64)
         norm = float(np.linalg.norm(wanted)) or 1.0
-        seen = causal(rows, scene.shape[1], scene.shape[1], "top left")
+        seen = causal(rows, earlier.shape[1], earlier.shape[1], "top left")
         for scale in (1 / math.sqrt(size), 1.0, 1 / size):
             for mask in (seen, None):
                 formula = probabilities(scale * raw, mask) @ v
                 best = min(best, float(np.linalg.norm(formula - wanted)) / norm)
-    if turned and best > thresholds.OTHER_SOFTMAX and scene.shape[1] <= thresholds.LONGEST_TURNED:
-        best = min(best, _turned_look(scene, structure, item))
+    if turned and best > thresholds.OTHER_SOFTMAX and earlier.shape[1] <= thresholds.LONGEST_TURNED:
+        best = min(best, _turned_look(earlier, structure, item))
     return best
 
 
-def _turned_look(scene: Scene, structure: Structure, item: int) -> float:
+def _turned_look(earlier: EarlierValues, structure: Structure, item: int) -> float:
     """As `_first_look`, of softmaxes over queries and over heads."""
-    heads, length = structure.query.shape[1], scene.shape[1]
-    target = scene.target[item].reshape(length, heads, -1).swapaxes(0, 1)
+    heads, length = structure.query.shape[1], earlier.shape[1]
+    target = earlier.target[item].reshape(length, heads, -1).swapaxes(0, 1)
     every, best = np.arange(length), math.inf
     for axis, (chosen, rows) in {
         "queries": (spread(heads, 1), every),
@@ -220,7 +222,7 @@ def _over(axis: int, scores: np.ndarray, seen: np.ndarray | None) -> np.ndarray:
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
 
 
-def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iterator[Fit]:
+def _turned_fits(earlier: EarlierValues, structure: Structure, output: np.ndarray) -> Iterator[Fit]:
     """Softmaxes over queries and over heads, at the usual scale."""
     items, heads, length, size = output.shape
     if length > thresholds.LONGEST_TURNED:
@@ -228,7 +230,7 @@ def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iter
     some = spread(items, 2)
     raw, value = _products(structure, some, np.arange(heads), np.arange(length))
     later = causal(np.arange(length), length, length, "top left")
-    for source, mask in [*_masks(scene, structure), ("", None)]:
+    for source, mask in [*_masks(earlier, structure), ("", None)]:
         shape = (items, heads, length, length)
         wide = np.zeros(shape, bool) if mask is None else np.broadcast_to(mask != 0, shape)
         ways = {"": ~wide[some]}
@@ -248,34 +250,34 @@ def _turned_fits(scene: Scene, structure: Structure, output: np.ndarray) -> Iter
                     "scale": 1 / math.sqrt(size),
                     "causal": is_causal,
                 }
-                yield Fit(said, misfit(output[some], formula, scene.roundoff))
+                yield Fit(said, misfit(output[some], formula, earlier.roundoff))
 
 
-def _fits(scene: Scene, structure: Structure) -> list[Fit]:
-    items, rows, _ = scene.shape
+def _fits(earlier: EarlierValues, structure: Structure) -> list[Fit]:
+    items, rows, _ = earlier.shape
     heads, size = structure.query.shape[1], structure.query.shape[3]
-    output = scene.target.reshape(items, rows, heads, size).swapaxes(1, 2)
-    last = _last_token(scene, structure, output)
+    output = earlier.target.reshape(items, rows, heads, size).swapaxes(1, 2)
+    last = _last_token(earlier, structure, output)
     if last is not None:
         return [last]
     best: list[Fit] = []
-    for source, mask in _masks(scene, structure):
+    for source, mask in _masks(earlier, structure):
         arrays = [structure.query, structure.key, structure.value, mask]
         # A sum and a softmax round more than once.
-        fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
+        fits = fit_attention(Operands(arrays, {}, output, earlier.roundoff))
         fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
-        named = [_named(scene, fit, structure, source, mask) for fit in fits]
+        named = [_named(earlier, fit, structure, source, mask) for fit in fits]
         best += named
-        if named and named[0].residual <= 4.0 * scene.floor:
+        if named and named[0].residual <= 4.0 * earlier.floor:
             break
-    if not best or min(fit.residual for fit in best) > 8.0 * scene.floor:
-        best += _padded_fits(scene, structure, output)
-    if not best or min(fit.residual for fit in best) > 8.0 * scene.floor:
-        best += _turned_fits(scene, structure, output)
+    if not best or min(fit.residual for fit in best) > 8.0 * earlier.floor:
+        best += _padded_fits(earlier, structure, output)
+    if not best or min(fit.residual for fit in best) > 8.0 * earlier.floor:
+        best += _turned_fits(earlier, structure, output)
     return sorted(best, key=lambda fit: fit.residual)
 
 
-def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit | None:
+def _last_token(earlier: EarlierValues, structure: Structure, output: np.ndarray) -> Fit | None:
     """Causal attention whose last token alone does not see all before it."""
     rows, size = output.shape[2], output.shape[3]
     heads, shared = structure.query.shape[1], structure.key.shape[1]
@@ -287,21 +289,21 @@ def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit |
     raw = structure.query.astype(np.float64) @ key.swapaxes(-1, -2) / math.sqrt(size)
     seen = causal(np.arange(rows), rows, rows, "top left")
     formula = probabilities(raw[..., :-1, :], seen[:-1]) @ value
-    if misfit(output[..., :-1, :], formula, scene.roundoff) > 8.0 * scene.floor:
+    if misfit(output[..., :-1, :], formula, earlier.roundoff) > 8.0 * earlier.floor:
         return None
     wanted = output[..., -1:, :]
 
     def left(hidden: int, width: int) -> float:
         kept = np.ones((1, rows), bool)
         kept[0, hidden : hidden + width] = False
-        return misfit(wanted, probabilities(raw[..., -1:, :], kept) @ value, scene.roundoff)
+        return misfit(wanted, probabilities(raw[..., -1:, :], kept) @ value, earlier.roundoff)
 
-    if left(0, 0) <= 8.0 * scene.floor:
+    if left(0, 0) <= 8.0 * earlier.floor:
         return None
     trials = {(n, 1): left(n, 1) for n in range(rows)}
     trials |= {(0, n): left(0, n) for n in range(2, rows)}
     (start, width), residual = min(trials.items(), key=lambda item: item[1])
-    if residual > 8.0 * scene.floor:
+    if residual > 8.0 * earlier.floor:
         return None
     said = {
         "formula": "attention",
@@ -314,14 +316,14 @@ def _last_token(scene: Scene, structure: Structure, output: np.ndarray) -> Fit |
 
 
 def _named(
-    scene: Scene, fit: Fit, structure: Structure, source: str, mask: np.ndarray | None
+    earlier: EarlierValues, fit: Fit, structure: Structure, source: str, mask: np.ndarray | None
 ) -> Fit:
     settings = {k: v for k, v in fit.settings.items() if k != "layout"}
     usual = {"axis": "keys", "last_token": "as the others"}
     hiding = _hiding(source, mask, settings.get("mask_meaning", ""))
     known = {"formula": "attention", **structure.said, **usual, **hiding, **settings}
     # What was computed before may be less exact than the target is stored.
-    width = half_width(float(settings["scale"]), fit.residual, scene.floor)
+    width = half_width(float(settings["scale"]), fit.residual, earlier.floor)
     doubts = {**fit.uncertainty, "scale": max(width, fit.uncertainty.get("scale", 0.0))}
     return replace(fit, settings=known, uncertainty=doubts)
 
@@ -346,11 +348,11 @@ def _ranges(hides: np.ndarray) -> str:
     return shown or Message("evidence_words.none")
 
 
-def _masks(scene: Scene, structure: Structure) -> Iterator[tuple[str, np.ndarray | None]]:
+def _masks(earlier: EarlierValues, structure: Structure) -> Iterator[tuple[str, np.ndarray | None]]:
     """Masks that containers were given, over keys or over queries and keys; then none."""
-    items, rows, _ = scene.shape
+    items, rows, _ = earlier.shape
     used = False
-    for source in scene.masks:
+    for source in earlier.masks:
         values = source.values
         shapes = {(items, rows), (items, 1, 1, rows), (items, 1, rows, rows), (rows, rows)}
         if values.shape in shapes and values.min() >= 0 and values.max() <= 1 and rows > 1:
@@ -362,19 +364,19 @@ def _masks(scene: Scene, structure: Structure) -> Iterator[tuple[str, np.ndarray
         yield "", None
 
 
-def _padded_fits(scene: Scene, structure: Structure, output: np.ndarray) -> list[Fit]:
+def _padded_fits(earlier: EarlierValues, structure: Structure, output: np.ndarray) -> list[Fit]:
     """Keys at an end of the items that are hidden, where no mask was recorded."""
-    items, rows, _ = scene.shape
+    items, rows, _ = earlier.shape
     hidden = np.zeros((items, 1, 1, rows), bool)
     for item in range(items):
         hidden[item, 0, 0] = _hidden_keys(structure, output, item)
     if not hidden.any():
         return []
     arrays = [structure.query, structure.key, structure.value, hidden]
-    fits = fit_attention(Operands(arrays, {}, output, scene.roundoff))
+    fits = fit_attention(Operands(arrays, {}, output, earlier.roundoff))
     fits = [fit for fit in fits if fit.settings["layout"] == "heads first"]
     used = [fit for fit in fits if fit.settings.get("mask") == "used"]
-    return [_named(scene, fit, structure, "found", hidden) for fit in used]
+    return [_named(earlier, fit, structure, "found", hidden) for fit in used]
 
 
 def _hidden_keys(structure: Structure, output: np.ndarray, item: int) -> np.ndarray:

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import unit_roundoff
-from troubleshooter_nb.thresholds import CALLS_BEFORE, MOST_SOURCES, SCENE_PROBES
+from troubleshooter_nb.thresholds import CALLS_BEFORE, EARLIER_PROBES, MOST_SOURCES
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Scene:
+class EarlierValues:
     """One side of a value that no recorded call made.
 
     Attributes
@@ -71,11 +71,13 @@ class Scene:
         return self.target.shape
 
 
-def scenes(operators: Operators, row: int) -> tuple[Twin, Scene, Scene] | None:
+def earlier_values(
+    operators: Operators, row: int
+) -> tuple[TensorPair, EarlierValues, EarlierValues] | None:
     """Both sides of a row with the same sources; None where values are not there."""
     flow = operators.flow
-    twin = operators.twin(row)
-    targets = twin.left, twin.right
+    tensor = operators.tensor(row)
+    targets = tensor.left, tensor.right
     if any(t is None or t.dtype.kind != "f" or not t.size for t in targets):
         return None
     rows, masks = _earlier(flow, row)
@@ -88,10 +90,10 @@ def scenes(operators: Operators, row: int) -> tuple[Twin, Scene, Scene] | None:
     for side, target in enumerate(targets):
         if target is None:
             return None
-        dtype = twin.dtypes[side]
+        dtype = tensor.dtypes[side]
         roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
         sides.append(
-            Scene(
+            EarlierValues(
                 target,
                 tuple(pair[side] for pair in pairs),
                 tuple(pair[side] for pair in hidden),
@@ -100,7 +102,7 @@ def scenes(operators: Operators, row: int) -> tuple[Twin, Scene, Scene] | None:
                 flow.node_of[row].word,
             )
         )
-    return twin, sides[0], sides[1]
+    return tensor, sides[0], sides[1]
 
 
 def at_first_step(flow: Flow, row: int) -> int | None:
@@ -165,10 +167,10 @@ def _read(operators: Operators, rows: list[int], kinds: str) -> list[tuple[Sourc
     flow = operators.flow
     found: dict[Any, tuple[Source, Source]] = {}
     for row in rows:
-        twin = operators.twin(row)
-        if any(dtype is None for dtype in twin.dtypes):
+        tensor = operators.tensor(row)
+        if any(dtype is None for dtype in tensor.dtypes):
             continue
-        left, right = twin.left, twin.right
+        left, right = tensor.left, tensor.right
         if left is None or right is None or not left.size:
             continue
         if left.dtype.kind not in kinds or right.dtype.kind not in kinds:
@@ -181,12 +183,12 @@ def _read(operators: Operators, rows: list[int], kinds: str) -> list[tuple[Sourc
         if key not in found and len(found) >= MOST_SOURCES:
             break
         word = node.word if node is not None and made else ""
-        found[key] = Source(twin.name, row, word, left), Source(twin.name, row, word, right)
+        found[key] = Source(tensor.name, row, word, left), Source(tensor.name, row, word, right)
     return list(found.values())
 
 
 def _probe(values: np.ndarray) -> tuple[tuple[int, ...], bytes]:
     """Equal for equal values, whatever their axes of size 1."""
-    places = spread(math.prod(values.shape), SCENE_PROBES)
+    places = spread(math.prod(values.shape), EARLIER_PROBES)
     shape = tuple(size for size in values.shape if size != 1)
     return shape, values.reshape(-1)[places].astype(np.float64).tobytes()

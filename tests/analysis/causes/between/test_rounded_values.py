@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from troubleshooter_nb.analysis.causes.between.rounded import rounded_suspicions
-from troubleshooter_nb.analysis.causes.between.scene import Scene, Source
-from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.between.earlier_values import EarlierValues, Source
+from troubleshooter_nb.analysis.causes.between.rounded_values import rounded_suspicions
+from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.metrics.float_formats import in_format
 
 FLOOR = 2.0**-23
@@ -17,7 +17,7 @@ def scores():
 
 
 def side(target, source, word="softmax"):
-    return Scene(target, (Source("scores", 0, "mul", source),), (), FLOOR, FLOOR / 2, word)
+    return EarlierValues(target, (Source("scores", 0, "mul", source),), (), FLOOR, FLOOR / 2, word)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
@@ -28,7 +28,7 @@ def test_the_format_of_a_cast_before_a_call_is_told(name, word, cause):
     given = scores()
     short = in_format(given, name).astype(np.float32)
     (found,) = rounded_suspicions(
-        Twin(7, "x", rel_l2=1e-3), side(short, given, word), side(given, given, word)
+        TensorPair(7, "x", rel_l2=1e-3), side(short, given, word), side(given, given, word)
     )
     assert (found.cause, found.pair, found.residual) == (cause, 7, 0.0)
     assert (found.evidence["side"], found.evidence["format"]) == ("left", name)
@@ -38,6 +38,6 @@ def test_a_cast_on_both_sides_and_other_values_are_none():
     given = scores()
     short = in_format(given, "bfloat16").astype(np.float32)
     both = side(short, given), side(short, given)
-    assert rounded_suspicions(Twin(7, "x"), *both) == []
+    assert rounded_suspicions(TensorPair(7, "x"), *both) == []
     near = (given * np.float32(1.001)).astype(np.float32)
-    assert rounded_suspicions(Twin(7, "x"), side(near, given), side(given, given)) == []
+    assert rounded_suspicions(TensorPair(7, "x"), side(near, given), side(given, given)) == []
