@@ -1,7 +1,11 @@
 // The page of the mapping editor: it draws what the kernel says and asks the kernel for every rule.
-// Names come from files: they are only ever set as textContent.
 
-const ROW = 26; // pixels, as in the style sheet
+import { focusedIn, isCommand, keepKeys, make, mark, put } from "./dom.js";
+import { differing, runs, shortened, times, visible } from "./names.js";
+import { inOrder, isShown, readable, restOf, shownOf, unmatched } from "./pairs.js";
+import { VirtualList } from "./virtual_list.js";
+
+const PITCH = 26; // pixels, as in the style sheet
 const POOL = 156; // height of a pool: six rows
 const SPARE = 2; // rows drawn beyond the visible ones
 const PATIENCE = 4000; // milliseconds until a kernel that has not answered is said to be silent
@@ -10,175 +14,16 @@ const SILENCE = 5000; // the same for a question of an editor that had its rows
 // How well a name fits, as the kernel says it: the class, and what stands in front of the reason.
 const TONES = { fits: ["tsnb-w-ok", " ✓ "], open: ["tsnb-w-note", " "], not: ["tsnb-w-warn", " ▲ "] };
 
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  // On every element: Notebook 7 looks for its shortcuts before an event gets here, from the focused
-  // element upwards, and stops at the first that has one. On the outermost alone it comes too late.
-  element.setAttribute("data-lm-suppress-shortcuts", "true");
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined) continue;
-    if (value === false && !name.startsWith("aria-")) continue;
-    if (name === "class") element.className = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, String(value));
-  }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
-  return element;
-}
-
-// Text and attributes of a row: what stays as it is costs no layout.
-function put(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-function mark(node, attributes) {
-  for (const [name, value] of Object.entries(attributes))
-    if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
-}
-
-// Only what is visible stands in the page; the rest is two spacers. Rows stay and are filled anew:
-// a drag must not lose its row, and a focused row that is removed hands the focus to the notebook.
-class VirtualList {
-  constructor({ view, body, spacers, blank, fill, height }) {
-    Object.assign(this, { view, body, spacers, blank, fill, height });
-    body.append(...spacers);
-    this.rows = [];
-    this.items = [];
-    this.active = -1; // position of the item that the keyboard is on
-    this.top = 0; // what the view says, kept: asking it makes the browser lay the page out
-    view.addEventListener("scroll", () => {
-      if (this.hidden) return; // a collapsed output scrolls to its top
-      this.top = view.scrollTop;
-      this.render();
-    });
-    new ResizeObserver(([{ contentRect }]) => {
-      const shown = this.hidden && contentRect.height > 0;
-      this.hidden = contentRect.height === 0;
-      const wider = !this.hidden && contentRect.width !== this.width;
-      if (wider) this.width = contentRect.width;
-      if (!shown && !wider) return;
-      if (shown) view.scrollTop = this.top;
-      this.render();
-    }).observe(view);
-  }
-
-  // The keyboard stays on its item, or where it was: on the one that came after it.
-  set(items) {
-    const at = this.items[this.active] === items[this.active] ? this.active : items.indexOf(this.item);
-    this.items = items;
-    this.active = at >= 0 ? at : Math.min(Math.max(this.active, 0), items.length - 1);
-    this.render();
-  }
-
-  render() {
-    const had = this.body.contains(this.view.ownerDocument.activeElement) ||
-      this.body.contains(this.view.getRootNode().activeElement);
-    const count = Math.ceil(this.height() / ROW) + 2 * SPARE;
-    const most = Math.max(this.items.length - count, 0);
-    const first = Math.min(Math.max(Math.floor(this.top / ROW) - SPARE, 0), most);
-    const last = Math.min(first + count, this.items.length);
-    while (this.rows.length < last - first) {
-      const row = this.blank();
-      this.rows.push(row);
-      this.spacers[1].before(row);
-    }
-    const gone = this.rows.splice(last - first);
-    this.rows.forEach((row, k) => {
-      this.fill(row, this.items[first + k], first + k);
-      mark(row, { tabindex: first + k === this.active ? 0 : -1 });
-    });
-    this.spacers[0].style.height = first * ROW + "px";
-    this.spacers[1].style.height = (this.items.length - last) * ROW + "px";
-    this.first = first;
-    // Where the active row was scrolled away, the list itself can still be reached by Tab.
-    const there = this.active >= first && this.active < last;
-    mark(this.view, { tabindex: there ? -1 : 0 });
-    if (had) (there ? this.rows[this.active - first] : this.view).focus({ preventScroll: true });
-    for (const row of gone) row.remove();
-  }
-
-  go(position, focus = true) {
-    if (!this.items.length) return;
-    this.active = Math.min(Math.max(position, 0), this.items.length - 1);
-    const top = this.active * ROW;
-    const visible = this.height() - ROW;
-    const wanted = Math.max(Math.min(this.top, top), top - visible);
-    if (wanted !== this.top) this.view.scrollTop = this.top = wanted;
-    this.render();
-    if (focus && this.rows[this.active - this.first])
-      this.rows[this.active - this.first].focus({ preventScroll: true });
-  }
-
-  // The focus without scrolling: a mouse looks at something else.
-  hold() {
-    (this.rows[this.active - this.first] || this.view).focus({ preventScroll: true });
-  }
-
-  get item() {
-    return this.items[this.active];
-  }
-}
-
-// Shapes read better so: 64x32 becomes 64×32.
-function times(text) {
-  return text.replace(/(\d)x(?=\d)/g, "$1×");
-}
-
-// The parts of a name, each with whether the other name lacks it where it stands.
-function differing(name, other) {
-  const parts = name.split(/(?<=[._/:])|(?=[._/:])/);
-  const theirs = other === null || other === name ? parts : other.split(/(?<=[._/:])|(?=[._/:])/);
-  if (theirs === parts || parts.length * theirs.length > 10000) return parts.map((part) => [false, part]);
-  const common = parts.map(() => new Uint16Array(theirs.length + 1));
-  common.push(new Uint16Array(theirs.length + 1));
-  for (let i = parts.length - 1; i >= 0; i--)
-    for (let j = theirs.length - 1; j >= 0; j--)
-      common[i][j] = parts[i] === theirs[j] ? common[i + 1][j + 1] + 1
-        : Math.max(common[i + 1][j], common[i][j + 1]);
-  let j = 0;
-  const found = parts.map((part, i) => {
-    while (j < theirs.length && part !== theirs[j] && common[i][j + 1] >= common[i + 1][j]) j++;
-    const same = j < theirs.length && part === theirs[j];
-    if (same) j++;
-    return [!same, part];
-  });
-  // Of names that have no word in common all would be bold, which says nothing.
-  const alike = found.some(([is_new, part]) => !is_new && /\w/.test(part));
-  return alike ? found : parts.map((part) => [false, part]);
-}
-
-// Words before the last dot become letters until a name has so many letters: its numbers, its end
-// and what the other one has not tell it from the others of its net.
-function shortened(parts, room) {
-  let length = parts.reduce((sum, [, part]) => sum + part.length, 0);
-  const last = parts.findLastIndex(([, part]) => part === ".");
-  return parts.map(([is_new, part], i) => {
-    if (is_new || i >= last || length <= room || part.length < 3 || /\d/.test(part)) return [is_new, part];
-    length -= part.length - 1;
-    return [is_new, part[0]];
-  });
-}
-
 // A name whose end stays visible where it is cut off, with what another one has not in bold.
 function put_name(node, text, other = null, room = Infinity) {
   const kept = node.named;
   if (kept && kept[0] === text && kept[1] === other && kept[2] === room) return;
   node.named = [text, other, room];
   const inner = node.firstChild || node.appendChild(make("bdi", { dir: "ltr" }));
-  const parts = shortened(differing(text, other), room);
-  const runs = [];
-  for (const [is_new, part] of parts)
-    if (runs.length && runs[runs.length - 1][0] === is_new) runs[runs.length - 1][1] += part;
-    else runs.push([is_new, part]);
-  if (runs.length > 1 || (runs.length && runs[0][0]))
-    inner.replaceChildren(...runs.map(([is_new, part]) => is_new ? make("b", {}, part) : part));
+  const parts = runs(shortened(differing(text, other), room));
+  if (parts.some(([is_new]) => is_new))
+    inner.replaceChildren(...parts.map(([is_new, part]) => (is_new ? make("b", {}, part) : part)));
   else put(inner, parts.map(([, part]) => part).join(""));
-}
-
-// How many are shown, and of how many where that is not all.
-function of(shown, all) {
-  const said = (count) => count.toLocaleString("en");
-  return shown === all ? said(all) : `${said(shown)} / ${said(all)}`;
 }
 
 // What is asked without the number of a name or the key of a row.
@@ -220,6 +65,7 @@ class Editor {
     clearTimeout(this.timer);
     clearTimeout(this.checking);
     if (this.observer) this.observer.disconnect();
+    if (this.state) for (const list of this.lists()) list.close();
     for (const { timer } of this.asked.values()) clearTimeout(timer);
     this.model.off("msg:custom", this.hear);
   }
@@ -338,7 +184,7 @@ class Editor {
     if (message.words) this.words = message.words;
     this.place = [message.left_places, message.right_places];
     this.names = [message.left, message.right].map((names, side) =>
-      message.places.length ? names.map((name, n) => name + this.place_text(this.place[side][n])) : names);
+      names.map((name, n) => visible(name) + (message.places.length ? this.place_text(this.place[side][n]) : "")));
     this.lower = this.names.map((names) => names.map((name) => name.toLowerCase()));
     this.shape = [message.left_shapes, message.right_shapes];
     this.rows = new Map(message.rows.map((row) => [row[0], row]));
@@ -455,27 +301,10 @@ class Editor {
         this.button("save", (event) => { if (event.detail < 2) this.save(); }, { class: "tsnb-w-save" }), this.message),
       this.live,
     );
-    // The notebook's own shortcuts must not see what is typed or pressed here, but for saving.
-    for (const kind of ["keydown", "keypress", "keyup"])
-      this.root.addEventListener(kind, (event) => {
-        event.stopPropagation();
-        const saves = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s";
-        if (!saves || kind !== "keydown") return;
-        event.preventDefault();
-        const { key, code, keyCode, which, ctrlKey, metaKey } = event;
-        const save = () => {
-          // nbclassic hears no key while a widget has the focus.
-          const manager = window.Jupyter && window.Jupyter.keyboard_manager;
-          const deaf = manager && !manager.enabled;
-          if (deaf) manager.enable();
-          this.outside.dispatchEvent(new KeyboardEvent("keydown", {
-            key, code, keyCode, which, ctrlKey, metaKey, bubbles: true, cancelable: true,
-          }));
-          if (deaf) manager.disable();
-        };
-        if (this.outside.dataset.drawing === "0" && !this.asked.size) save();
-        else this.save_soon(save);
-      });
+    keepKeys(this.root, this.outside, (save) => {
+      if (this.outside.dataset.drawing === "0" && !this.asked.size) save();
+      else this.save_soon(save);
+    });
     this.root.addEventListener("keydown", (event) => this.pressed(event));
     this.root.addEventListener("mousedown", () => { this.keyboard = false; }, true);
     this.root.addEventListener("mousemove", (event) => { this.pointer = [event.screenX, event.screenY]; });
@@ -513,26 +342,26 @@ class Editor {
     const section = make("section", { class: `tsnb-w-pool tsnb-w-side${side}` }, title, view, empty);
     const spacer = () => make("li", { role: "presentation", class: "tsnb-w-space" });
     const list = new VirtualList({
-      view, body, spacers: [spacer(), spacer()], height: () => POOL, blank: () => this.option(),
+      view, body, spacers: [spacer(), spacer()], pitch: PITCH, room: () => POOL, spare: SPARE,
+      blank: () => this.option(),
       fill: (row, number, position) => this.fill_option(row, side, number, position),
     });
-    const several = (event) => event.ctrlKey || event.metaKey;
     body.addEventListener("mousedown", (event) => {
       const item = event.target.closest("[data-number]");
       const number = item && Number(item.dataset.number);
       // One of several may be dragged with the others: it is chosen alone when it was not.
       const held = this.group[side].length > 1 && this.group[side].includes(number);
-      if (item && !several(event) && !held) this.choose(side, number, false);
+      if (item && !isCommand(event) && !held) this.choose(side, number, false);
     });
     body.addEventListener("click", (event) => {
       const item = event.target.closest("[data-number]");
       if (!item) return;
       const number = Number(item.dataset.number);
-      if (several(event)) this.toggle(side, number);
+      if (isCommand(event)) this.toggle(side, number);
       else if (this.group[side].length > 1) this.choose(side, number);
       list.go(list.items.indexOf(number));
     });
-    body.addEventListener("dblclick", (event) => { if (!several(event)) this.pair(); });
+    body.addEventListener("dblclick", (event) => { if (!isCommand(event)) this.pair(); });
     body.addEventListener("dragstart", (event) => {
       const item = event.target.closest("[data-number]");
       if (!item) return;
@@ -571,7 +400,8 @@ class Editor {
     }, this.table);
     const spacer = () => make("tr", { role: "presentation", class: "tsnb-w-space" });
     this.list = new VirtualList({
-      view, body, spacers: [spacer(), spacer()], height: () => height - ROW, blank: () => this.tr(),
+      view, body, spacers: [spacer(), spacer()], pitch: PITCH, room: () => height - PITCH, spare: SPARE,
+      blank: () => this.tr(),
       fill: (row, key, position) => this.fill_tr(row, this.rows.get(key), position),
     });
     const choose = (event) => {
@@ -718,15 +548,9 @@ class Editor {
 
   // What depends on the rows alone, so that typing in the filter need not look at it again.
   arrange() {
-    const rows = [...this.rows.values()].sort((a, b) => a[1][0] - b[1][0]);
+    const rows = inOrder(this.rows.values());
     this.ordered = rows.map((row) => row[0]);
-    this.open = [0, 1].map((side) => {
-      const used = new Uint8Array(this.names[side].length);
-      for (const row of rows) for (const number of row[1 + side]) used[number] = 1;
-      const open = new Set();
-      used.forEach((one, number) => { if (!one) open.add(number); });
-      return open;
-    });
+    this.open = this.names.map((names, side) => unmatched(rows, side, names.length));
   }
 
   refresh() {
@@ -736,8 +560,7 @@ class Editor {
     const keys = query || show !== "all" ? this.ordered.filter((key) => {
       const row = this.rows.get(key);
       if (query && !row[1].some((n) => hit(0, n)) && !row[2].some((n) => hit(1, n))) return false;
-      if (show === "attention") return Boolean(row[6]);
-      return show !== "changed" || this.is_changed(row);
+      return isShown(row, show, this.names, this.state.kind === "pairing");
     }) : this.ordered;
     for (const side of [0, 1]) {
       const pool = this.pools[side];
@@ -748,12 +571,12 @@ class Editor {
         this.fits[side] = null;
       }
       if (!this.group[side].length) this.holding[side] = false;
-      const count = of(items.length, this.open[side].size);
+      const count = shownOf(items.length, this.open[side].size);
       put(pool.title, `○ ${this.words.unmatched} ${this.state.labels[side]} (${count})`);
       put(pool.empty, items.length ? "" : this.words[this.open[side].size ? "no_hits" : "none_left"]);
       pool.list.set(items);
     }
-    put(this.pairs_title, `${this.words.pairs} (${of(keys.length, this.rows.size)})`);
+    put(this.pairs_title, `${this.words.pairs} (${shownOf(keys.length, this.rows.size)})`);
     put(this.no_pairs, keys.length ? "" : this.words[this.rows.size ? "no_hits" : "no_pairs"]);
     mark(this.table, { "aria-rowcount": keys.length + 1 });
     this.list.set(keys);
@@ -767,14 +590,12 @@ class Editor {
     this.detail();
   }
 
-  is_changed(row) {
-    const same = row[2].length === 1 && this.names[0][row[1][0]] === this.names[1][row[2][0]];
-    return !same || (this.state.kind === "weight_map" && row[3] !== "copy");
+  lists() {
+    return [...this.pools.map((pool) => pool.list), this.list];
   }
 
   draw() {
-    for (const pool of this.pools) pool.list.render();
-    this.list.render();
+    for (const list of this.lists()) list.render();
   }
 
   // --- choosing -----------------------------------------------------------------------------
@@ -847,7 +668,7 @@ class Editor {
       });
       return undefined;
     }
-    const text = times(answer.text).replace("->", "→");
+    const text = readable(answer.text);
     return answer.ok ? [answer.transforms[0], text].filter(Boolean).join(": ") : "!" + text;
   }
 
@@ -883,7 +704,7 @@ class Editor {
 
   detail() {
     const { panel } = this;
-    const { activeElement } = this.root.getRootNode();
+    const focused = focusedIn(this.root);
     const before = this.shown;
     const side = this.row === null && this.side !== undefined && this.chosen[this.side] !== null ? this.side : null;
     const together = this.row === null && this.several();
@@ -896,7 +717,7 @@ class Editor {
     const row = this.row !== null ? this.rows.get(this.row) : null;
     if (same && row && row === before.row && about === before.about) return;
     this.shown = { subject, about, side, row };
-    const held = panel.contains(activeElement) && (activeElement.dataset.do || true);
+    const held = panel.contains(focused) && (focused.dataset.do || true);
     const kept = typed && typed.value !== typed.defaultValue && [typed.value, typed.selectionStart, typed.selectionEnd];
     if (this.row !== null) panel.replaceChildren(...this.row_detail());
     else if (together) panel.replaceChildren(...this.together_detail());
@@ -971,7 +792,7 @@ class Editor {
     const answer = this.joints.get(group.join(" > "));
     if (group.some((one) => !one.length)) parts.push(make("p", { class: "tsnb-w-note" }, words.choose_partner));
     if (answer) {
-      const text = times(answer.text).replace("->", "→");
+      const text = readable(answer.text);
       const send = (transform) => () => this.send_pair(...group.map((one) => [...one]), null, transform);
       const actions = make("p", { class: "tsnb-w-actions" });
       if (answer.ok)
@@ -1038,7 +859,7 @@ class Editor {
     parts.push(actions, this.preview);
     // What the preview says of the row is not said again.
     const said = about && !about.ok ? about.text : "";
-    const note = said && row[5].startsWith(said) ? row[5].slice(said.length).replace(/^; /, "") : row[5];
+    const note = restOf(row[5], said);
     if (note) parts.push(make("p", { class: "tsnb-w-note" }, note));
     if (about) this.show_preview(about);
     return parts;
@@ -1070,7 +891,7 @@ class Editor {
   }
 
   show_preview(answer) {
-    const text = times(answer.text).replace("->", "→");
+    const text = readable(answer.text);
     const said = answer.ok ? (answer.text ? "✓ " + text : "") : "✗ " + answer.text;
     const of = answer.transform && (said || answer.evidence) ? answer.transform + ": " : "";
     this.preview.replaceChildren(
@@ -1083,8 +904,8 @@ class Editor {
   apply(key, transform) {
     this.ask("transform", { key, transform }, (answer) => {
       // Back on the row, where undo and the arrow keys are heard.
-      const { activeElement } = this.root.getRootNode();
-      if (activeElement === this.how && this.row === key) {
+      const focused = focusedIn(this.root);
+      if (focused === this.how && this.row === key) {
         this.how.value = this.how.defaultValue;
         this.land(null);
         this.detail();
@@ -1117,7 +938,7 @@ class Editor {
   }
 
   pressed(event) {
-    const command = event.ctrlKey || event.metaKey;
+    const command = isCommand(event);
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     const key = event.key.toLowerCase();
     this.keyboard = true;
