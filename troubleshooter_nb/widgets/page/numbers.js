@@ -1,15 +1,26 @@
-// How numbers are written.
+// How numbers are written: as Python writes them, tests/widgets/test_page.py compares the two.
+
+const ALL = 100; // digits that a method of numbers writes at the most, more than a tie can have
 
 /** A whole number with its thousands apart. */
 export function counted(count) {
   return count.toLocaleString("en");
 }
 
+/** What `toExponential` or `toFixed` writes, but of two numbers that are as close the even one. */
+function toEven(value, method, digits) {
+  const [exact, power] = value[method](ALL).split("e");
+  const end = exact.indexOf(".") + (digits ? digits + 1 : 0);
+  const isTie = /^\.?50*$/.test(exact.slice(end));
+  if (!isTie || exact[end - 1] % 2) return value[method](digits);
+  return power === undefined ? exact.slice(0, end) : `${exact.slice(0, end)}e${power}`;
+}
+
 /** A number with two digits: 1.2e-5. */
 export function scientific(value) {
   if (Number.isNaN(value)) return "nan";
   if (!Number.isFinite(value)) return value > 0 ? "inf" : "-inf";
-  return value === 0 ? "0" : value.toExponential(1).replace("e+", "e");
+  return value === 0 ? "0" : toEven(value, "toExponential", 1).replace("e+", "e");
 }
 
 /** A number rounded to so many bits of precision; 53 are all it has. */
@@ -27,7 +38,7 @@ export function shortest(value, bits) {
   if (value === 0) return Object.is(value, -0) ? "-0" : "0";
   let text = value.toExponential();
   for (let digits = 0; digits < 16; digits++) {
-    const fewer = value.toExponential(digits);
+    const fewer = toEven(value, "toExponential", digits);
     if (rounded(Number(fewer), bits) !== value) continue;
     text = fewer;
     break;
@@ -42,7 +53,7 @@ export function figure(name, value) {
   if (["number", "step", "rank"].includes(name)) return String(value);
   if (name.endsWith("_count")) return counted(value);
   // A share that is never rounded up to 100 %, as words.percent.
-  if (name === "allclose_ratio") return value >= 1 ? "100%" : `${Math.min(value * 100, 99.99).toFixed(2)}%`;
+  if (name === "allclose_ratio") return value >= 1 ? "100%" : `${toEven(Math.min(value * 100, 99.99), "toFixed", 2)}%`;
   return name === "growth" ? `×${scientific(value)}` : scientific(value);
 }
 
