@@ -58,6 +58,7 @@ function widest(name, table, words, marks) {
   if (name === "left_shape") return [...new Set(Array.from({ length: table.size }, (_, row) => table.shapes(row)))];
   if (texts) return texts;
   if (name.endsWith("_count") || WHOLE.includes(name)) {
+    // biome-ignore lint/complexity/useMathMinMax: of NaN it makes NaN
     return [figure(name, values.reduce((most, value) => (value > most ? value : most), 0))];
   }
   const deep = values.some((value) => value !== 0 && Number.isFinite(value) && Math.abs(Math.log10(Math.abs(value))) >= 99);

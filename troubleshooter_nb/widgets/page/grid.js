@@ -172,7 +172,7 @@ export class Grid {
     mark(node, { "aria-rowindex": at + 2, "aria-selected": selected.has(table.numbers[row]) });
     node.classList.toggle("tnb-current", at === this.current);
     node.classList.toggle("tnb-opened", row === panel.opened);
-    this.spec.forEach(({ name }, i) => this.fillCell(node.children[i], name, row));
+    for (const [i, { name }] of this.spec.entries()) this.fillCell(node.children[i], name, row);
   }
 
   fillCell(cell, name, row) {

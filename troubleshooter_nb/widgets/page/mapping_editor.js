@@ -133,7 +133,7 @@ class Editor {
   lose(lost) {
     if (!this.lost || this.lost.hidden === !lost) return;
     this.lost.hidden = !lost;
-    put(this.lost, lost ? "▲ " + this.words.lost : "");
+    put(this.lost, lost ? `▲ ${this.words.lost}` : "");
   }
 
   heard(message) {
@@ -237,7 +237,7 @@ class Editor {
   }
 
   saved(message) {
-    this.say([message.text, ...message.left_out.map((one) => "▲ " + one)].join(" · "), "ok");
+    this.say([message.text, ...message.left_out.map((one) => `▲ ${one}`)].join(" · "), "ok");
   }
 
   exists(message) {
@@ -247,7 +247,7 @@ class Editor {
   say(text, tone = "", silent = false) {
     const sign = { bad: "✗ ", ok: "✓ ", warn: "▲ " }[tone] || "";
     put(this.message, silent ? "" : sign + text);
-    this.message.className = "tsnb-w-say" + (tone ? " tsnb-w-" + tone : "");
+    this.message.className = `tsnb-w-say${tone ? ` tsnb-w-${tone}` : ""}`;
     put(this.live, text);
   }
 
@@ -478,15 +478,15 @@ class Editor {
     if (this.several()) return undefined; // it is said of all together
     const fits = this.fits[1 - side];
     if (fits && this.state.places.length && this.place[1 - side][fits.number] !== this.place[side][number])
-      return "!" + this.words.another_place;
+      return `!${this.words.another_place}`;
     return fits ? fits.fits[this.shape[side][number]] : undefined;
   }
 
   fit_text(fit) {
     if (fit === undefined) return "";
-    if (fit === "") return "✓ " + this.words.same_shape;
+    if (fit === "") return `✓ ${this.words.same_shape}`;
     if (fit === "?") return this.words.unknown_shape;
-    return fit[0] === "!" ? "✗ " + fit.slice(1) : "⇄ " + fit;
+    return fit[0] === "!" ? `✗ ${fit.slice(1)}` : `⇄ ${fit}`;
   }
 
   option() {
@@ -535,7 +535,7 @@ class Editor {
     const room = width ? Math.floor((width * (width > 560 ? 0.28 : 0.33) - 18) / 7.3) : Infinity;
     mark(node, {
       "data-key": key, "aria-selected": this.row === key, "aria-rowindex": position + 2,
-      class: tone ? "tsnb-w-" + tone : "",
+      class: tone ? `tsnb-w-${tone}` : "",
     });
     cells.forEach((text, column) => {
       if (column > 1) put(node.children[column], text);
@@ -669,7 +669,7 @@ class Editor {
       return undefined;
     }
     const text = readable(answer.text);
-    return answer.ok ? [answer.transforms[0], text].filter(Boolean).join(": ") : "!" + text;
+    return answer.ok ? [answer.transforms[0], text].filter(Boolean).join(": ") : `!${text}`;
   }
 
   choose_row(key) {
@@ -708,7 +708,7 @@ class Editor {
     const before = this.shown;
     const side = this.row === null && this.side !== undefined && this.chosen[this.side] !== null ? this.side : null;
     const together = this.row === null && this.several();
-    const subject = this.row !== null ? "row " + this.row : together ? "together"
+    const subject = this.row !== null ? `row ${this.row}` : together ? "together"
       : side !== null ? `name ${side} ${this.chosen[side]}` : "";
     const about = this.row !== null ? this.about : null;
     const same = subject !== "" && subject === before.subject;
@@ -751,7 +751,7 @@ class Editor {
     const number = this.chosen[side];
     const answer = this.fits[side];
     const other = this.chosen[1 - side];
-    const parts = [make("p", {}, make("b", {}, this.words.closest + " "),
+    const parts = [make("p", {}, make("b", {}, `${this.words.closest} `),
       make("samp", {}, this.names[side][number]))];
     const found = answer ? answer.candidates : [];
     if (answer && !found.length) parts.push(make("p", { class: "tsnb-w-note" }, this.words.no_candidates));
@@ -759,7 +759,7 @@ class Editor {
       const [tone, mark] = TONES[fits];
       parts.push(make("p", { class: "tsnb-w-candidate" },
         this.button("pair_with", () => this.send_pair(...(side ? [candidate, number] : [number, candidate])),
-          { "data-do": "c" + candidate, "aria-label": `${this.words.pair_with} ${this.names[1 - side][candidate]}: ${why}` }),
+          { "data-do": `c${candidate}`, "aria-label": `${this.words.pair_with} ${this.names[1 - side][candidate]}: ${why}` }),
         " ", make("samp", {}, this.names[1 - side][candidate]),
         make("span", { class: tone }, mark + why)));
     }
@@ -767,7 +767,7 @@ class Editor {
     if (other !== null)
       actions.append(this.button("pair_with", () => this.pair(), { class: "tsnb-w-pair", "data-do": "pair" }),
         make("samp", {}, ` ${this.names[0][this.chosen[0]]} → ${this.names[1][this.chosen[1]]} `),
-        make("span", {}, this.fit_text(this.fit(1 - side, other)) + " "));
+        make("span", {}, `${this.fit_text(this.fit(1 - side, other))} `));
     if (this.state.kind === "pairing" || side === 0) {
       const is_expected = this.history.expected[side].includes(number);
       const word = this.state.kind !== "pairing" ? "drop" : is_expected ? "want" : "expect";
@@ -786,7 +786,7 @@ class Editor {
     const { group, words } = this;
     const list = (side) => make("ol", { "aria-label": this.state.labels[side] },
       ...group[side].map((number) => make("li", {}, make("samp", {}, this.names[side][number]),
-        make("span", { class: "tsnb-w-shape" }, " " + times(this.state.shapes[this.shape[side][number]])))));
+        make("span", { class: "tsnb-w-shape" }, ` ${times(this.state.shapes[this.shape[side][number]])}`))));
     const parts = [make("p", {}, make("b", {}, words.together)),
       make("div", { class: "tsnb-w-together" }, list(0), make("span", { "aria-hidden": "true" }, "→"), list(1))];
     const answer = this.joints.get(group.join(" > "));
@@ -799,7 +799,7 @@ class Editor {
         actions.append(this.button("pair_with", send(), { class: "tsnb-w-pair", "data-do": "pair" }),
           make("span", {}, words.by_transform),
           ...answer.transforms.map((one) => make("button", {
-            type: "button", class: "tsnb-w-choice", "data-do": "t" + one, onclick: send(one),
+            type: "button", class: "tsnb-w-choice", "data-do": `t${one}`, onclick: send(one),
             "aria-label": `${words.pair_with}: ${one} ${text}`,
           }, one)));
       actions.append(make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, (answer.ok ? "✓ " : "✗ ") + text));
@@ -835,18 +835,19 @@ class Editor {
       actions.append(this.button("accept", () => this.ask("accept", { key }), { "data-do": "accept" }),
         make("span", { class: "tsnb-w-warn" }, ` ${this.words.suggested} ${row[7]} `));
     if (this.state.kind === "weight_map" && row[2].length) {
-      const how = this.how = make("input", {
+      const how = make("input", {
         type: "text", class: "tsnb-w-how", value: row[3], spellcheck: "false", size: 18,
         "aria-label": this.words.transform, "data-do": "how",
         oninput: () => this.settle(key),
         onkeydown: (event) => { if (event.key === "Enter" && !event.repeat) this.apply(key, how.value); },
       });
+      this.how = how;
       actions.append(make("label", {}, ` ${this.words.transform} `, how),
         this.button("apply", () => this.apply(key, how.value), { class: "tsnb-w-apply", "data-do": "apply" }));
       for (const one of about ? about.transforms : [])
         if (one !== row[3])
           actions.append(make("button", {
-            type: "button", class: "tsnb-w-choice", "data-do": "t" + one,
+            type: "button", class: "tsnb-w-choice", "data-do": `t${one}`,
             onmouseenter: (event) => this.point(event, key, one),
             onmousemove: (event) => this.point(event, key, one),
             onmouseleave: () => this.settle(key),
@@ -892,8 +893,8 @@ class Editor {
 
   show_preview(answer) {
     const text = readable(answer.text);
-    const said = answer.ok ? (answer.text ? "✓ " + text : "") : "✗ " + answer.text;
-    const of = answer.transform && (said || answer.evidence) ? answer.transform + ": " : "";
+    const said = answer.ok ? (answer.text ? `✓ ${text}` : "") : `✗ ${answer.text}`;
+    const of = answer.transform && (said || answer.evidence) ? `${answer.transform}: ` : "";
     this.preview.replaceChildren(
       make("samp", {}, of),
       make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, said),
@@ -934,7 +935,7 @@ class Editor {
   }
 
   save() {
-    this.ask("save", { path: this.path.value, kind: this.kind && this.kind.value ? this.kind.value : null });
+    this.ask("save", { path: this.path.value, kind: this.kind?.value ? this.kind.value : null });
   }
 
   pressed(event) {

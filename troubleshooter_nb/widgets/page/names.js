@@ -2,6 +2,7 @@
 
 // What breaks a line, moves to a tab stop or turns the direction of what follows; and the byte order
 // mark and its like, which are not seen at all.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for them
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 const MOST_COMPARED = 10000; // parts of one name times parts of the other
 
