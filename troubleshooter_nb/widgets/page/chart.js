@@ -6,6 +6,17 @@ import { filled } from "./names.js";
 import { counted } from "./numbers.js";
 
 const KINDS = ["unread", "ok", "carried", "warn", "plain", "bad", "miss"]; // marks, the last on top
+// How each is drawn around its place, and what stands over one that is too large for the axis.
+const SHAPES = {
+  unread: "M-2.5-2.5h5v5h-5z",
+  ok: "M-2 0h4",
+  carried: "M0-3v6",
+  warn: "M2.5 0a2.5 2.5 0 1 1-5 0a2.5 2.5 0 1 1 5 0",
+  plain: "M-4 0h8M0-4v8",
+  bad: "M-3.5-3.5l7 7M3.5-3.5l-7 7",
+  miss: "M-4 3h8l-4-7z",
+  above: "M-3 3l3-3l3 3",
+};
 const [LEFT, RIGHT] = [46, 14]; // pixels beside the marks
 
 /** The size of every row in execution order, with a brush. */
@@ -200,9 +211,8 @@ export class Chart {
     context.globalAlpha = alpha;
     context.strokeStyle = ink[{ carried: "warn", plain: "bad", unread: "faint", above: "text" }[kind] || kind];
     context.lineWidth = kind === "ok" ? 2 : 1.5;
-    context.beginPath();
-    stroke(context, kind, 6, 6);
-    context.stroke();
+    context.translate(6, 6);
+    context.stroke(new Path2D(SHAPES[kind]));
     const { data, width } = context.getImageData(0, 0, canvas.width, canvas.height);
     return [...new Uint32Array(data.buffer)]
       .map((colour, i) => [i % width, Math.floor(i / width), colour])
@@ -319,40 +329,5 @@ export class Chart {
       if (far < least) [best, least] = [at, far];
     });
     if (best >= 0) explorer.grid.moveTo(best);
-  }
-}
-
-/** Draws one mark around a place. */
-function stroke(context, kind, x, y) {
-  if (kind === "above") {
-    context.moveTo(x - 3, y + 3);
-    context.lineTo(x, y);
-    context.lineTo(x + 3, y + 3);
-  } else if (kind === "ok") {
-    context.moveTo(x - 2, y);
-    context.lineTo(x + 2, y);
-  } else if (kind === "bad") {
-    context.moveTo(x - 3.5, y - 3.5);
-    context.lineTo(x + 3.5, y + 3.5);
-    context.moveTo(x + 3.5, y - 3.5);
-    context.lineTo(x - 3.5, y + 3.5);
-  } else if (kind === "plain") {
-    context.moveTo(x - 4, y);
-    context.lineTo(x + 4, y);
-    context.moveTo(x, y - 4);
-    context.lineTo(x, y + 4);
-  } else if (kind === "unread") {
-    context.rect(x - 2.5, y - 2.5, 5, 5);
-  } else if (kind === "carried") {
-    context.moveTo(x, y - 3);
-    context.lineTo(x, y + 3);
-  } else if (kind === "warn") {
-    context.moveTo(x + 2.5, y);
-    context.arc(x, y, 2.5, 0, 2 * Math.PI);
-  } else {
-    context.moveTo(x - 4, y + 3);
-    context.lineTo(x + 4, y + 3);
-    context.lineTo(x, y - 4);
-    context.closePath();
   }
 }
