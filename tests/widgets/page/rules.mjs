@@ -1,4 +1,4 @@
-// Answers of the pages' rules, to be compared with those of Python: test_page.py asks in JSON on stdin,
+// Answers of the pages' rules, to be compared with those of Python: test_page_in_node.py asks in JSON on stdin,
 // [rule, ...arguments] of each case.
 import { readFileSync } from "node:fs";
 

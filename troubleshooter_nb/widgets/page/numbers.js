@@ -1,4 +1,4 @@
-// How numbers are written: as Python writes them, tests/widgets/test_page.py compares the two.
+// How numbers are written: as Python writes them, tests/widgets/test_page_in_node.py compares the two.
 
 const ALL = 100; // digits that a method of numbers writes at the most, more than a tie can have
 
