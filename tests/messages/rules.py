@@ -17,6 +17,7 @@ from string import Formatter
 import troubleshooter_nb
 from troubleshooter_nb.messages import Foreign, Message
 from troubleshooter_nb.messages.sentences import SENTENCES
+from troubleshooter_nb.widgets.page_files import script
 
 PACKAGE = Path(troubleshooter_nb.__file__).parent
 # Commands are typed as they stand in every language.
@@ -44,7 +45,7 @@ WITH_GAPS = {"Message", "sentence", "_told", "editor_word", "explorer_word", ".w
 # Subjects that are looked up by what stands in evidence or rows: words of any file of the package.
 LOOKED_UP = {"evidence_words", "facts", "verdicts"}
 # Subjects that a page gets whole, and the page.
-PAGES = {"editor": "widgets/mapping_editor.js", "explorer": "widgets/explorer.js"}
+PAGES = {"editor": "mapping_editor.js", "explorer": "explorer.js"}
 # Files whose f-strings may be ids without their beginning, which it is; files whose words they use.
 COMPLETED = {
     "analysis/causes/searches/rotary.py": ("evidence_words.", ()),
@@ -270,7 +271,7 @@ def source_faults(only: tuple[str, ...] = ()) -> list[str]:
         if not only or any(part in str(path) for part in only):
             faults += wrong + raised_texts(path)
     for subject, page in PAGES.items():
-        keys = re.findall(r"\w+", (PACKAGE / page).read_text(encoding="utf-8"))
+        keys = re.findall(r"\w+", script(page))
         named |= {f"{subject}.{key}" for key in keys}
     named |= {f"{subject}.{text}" for subject in LOOKED_UP for text in literals}
     # What the tables of layers say is looked up by its English.
