@@ -44,6 +44,7 @@ from troubleshooter_nb.table import Table, finished, table_of, taken
 SCHEMA = "troubleshooter_nb.dump/2"
 FINGERPRINT = "fingerprint"  # not a column: its rows are 17 numbers
 _NUMBER = "fingerprint_number"  # its second dimension
+StepRank = tuple[int, int]  # where an entry is from: step, rank
 
 # name -> (dtype, unit, meaning, value where unknown)
 DUMP_COLUMNS = {

@@ -9,7 +9,7 @@ from typing import Literal
 from troubleshooter_nb import thresholds
 
 # English, Chinese.
-Pair = tuple[str, str]
+Bilingual = tuple[str, str]
 Circumstance = Literal["", "readers agree", "NaN is given"]
 
 
@@ -44,9 +44,9 @@ class Cause:
         it belies what the backward call shows.
     """
 
-    title: Pair
-    proof: Pair
-    repair: Pair
+    title: Bilingual
+    proof: Bilingual
+    repair: Bilingual
     words: Mapping[str, str] = field(default_factory=dict)
     at_most: float = 1.0
     excludes: tuple[str, ...] = ()

@@ -6,12 +6,12 @@ Each takes English and Chinese. What has no gaps is followed by what holds on ei
 
 from __future__ import annotations
 
-from troubleshooter_nb.catalogue.entry import Pair
+from troubleshooter_nb.catalogue.entry import Bilingual
 
 _SIDES = ": left {left}, right {right}", "：左侧 {left}，右侧 {right}"
 
 
-def recomputed(english: str, chinese: str) -> Pair:
+def recomputed(english: str, chinese: str) -> Bilingual:
     """Each side is computed again from its own inputs, and found to do something else."""
     english, chinese = _with_sides(english, chinese)
     return leaves(
@@ -20,7 +20,7 @@ def recomputed(english: str, chinese: str) -> Pair:
     )
 
 
-def leaves(english: str, chinese: str) -> Pair:
+def leaves(english: str, chinese: str) -> Bilingual:
     """With what was found, so much is left of the difference."""
     english, chinese = _with_sides(english, chinese)
     return (
@@ -29,7 +29,7 @@ def leaves(english: str, chinese: str) -> Pair:
     )
 
 
-def alike(english: str, chinese: str, treated: str, treated_chinese: str) -> Pair:
+def alike(english: str, chinese: str, treated: str, treated_chinese: str) -> Bilingual:
     """The difference, and what is left of it once both sides are treated alike."""
     english, chinese = _with_sides(english, chinese)
     return (
@@ -38,7 +38,7 @@ def alike(english: str, chinese: str, treated: str, treated_chinese: str) -> Pai
     )
 
 
-def becomes(english: str, chinese: str) -> Pair:
+def becomes(english: str, chinese: str) -> Bilingual:
     """What makes the one side's values of the other's, and the error before and after."""
     return (
         f"{english}: {{before}} becomes {{residual}}.",
@@ -46,7 +46,7 @@ def becomes(english: str, chinese: str) -> Pair:
     )
 
 
-def except_for(english: str, chinese: str) -> Pair:
+def except_for(english: str, chinese: str) -> Bilingual:
     """Some values differ in a way that proves it, all others hardly."""
     return (
         f"{english}; the others differ by {{residual}}.",
@@ -54,7 +54,7 @@ def except_for(english: str, chinese: str) -> Pair:
     )
 
 
-def _with_sides(*both: str) -> Pair:
+def _with_sides(*both: str) -> Bilingual:
     english, chinese = (
         text if "{" in text else text + sides for text, sides in zip(both, _SIDES, strict=True)
     )

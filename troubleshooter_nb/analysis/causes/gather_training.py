@@ -14,9 +14,9 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
-from troubleshooter_nb.analysis.flow import Flow, Place
+from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.comparison import Comparison
-from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.dump import ArraySource, StepRank
 from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parameters_of_gradients
 
 _SIDES = ("left", "right")
@@ -30,8 +30,8 @@ _FACTS = {
 
 
 def gradient_ratios(
-    operators: Operators, places: Container[Place] | None = None
-) -> dict[Place, list[Ratio]]:
+    operators: Operators, places: Container[StepRank] | None = None
+) -> dict[StepRank, list[Ratio]]:
     """What figures say of every parameter's gradient, step by step and rank by rank.
 
     Parameters
@@ -45,7 +45,7 @@ def gradient_ratios(
     Reads gradients that one side alone has, whole.
     """
     flow, origins = operators.flow, operators.origins
-    found: dict[Place, list[Ratio]] = defaultdict(list)
+    found: dict[StepRank, list[Ratio]] = defaultdict(list)
     for row, (module, leaf) in flow.gradient_rows.items():
         if not leaf or not (places is None or flow.place(row) in places):
             continue

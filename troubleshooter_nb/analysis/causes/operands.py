@@ -87,7 +87,7 @@ class Operators:
             bits=(cells["left_significand_bits"][row], cells["right_significand_bits"][row]),
             rel_l2=cells["error"][row],
             noise=cells["noise"][row],
-            figures=_Figures(self.flow.result, row),
+            figures=_RowFigures(self.flow.result, row),
             budget=self.budget,
         )
 
@@ -210,7 +210,7 @@ class Operators:
         return found
 
 
-class _Figures(Mapping[str, Any]):
+class _RowFigures(Mapping[str, Any]):
     """One row of the result, looked up when it is asked for."""
 
     __slots__ = ("_result", "_row")

@@ -147,7 +147,7 @@ def _explains(fit: Fit, earlier: EarlierValues) -> bool:
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _FitPair:
     """A way of both sides and how they differ."""
 
     left: Fit
@@ -165,7 +165,7 @@ def _judged(
     both: tuple[EarlierValues, EarlierValues],
     fits: Sequence[list[Fit]],
 ) -> tuple[Outcome, list[Suspicion]]:
-    pairs = [_Pair(a, b, _apart(a, b)) for a in fits[0][:16] for b in fits[1][:16]]
+    pairs = [_FitPair(a, b, _apart(a, b)) for a in fits[0][:16] for b in fits[1][:16]]
     good = [p for p in pairs if _explains(p.left, both[0]) and _explains(p.right, both[1])]
     if not good:
         return "unknown", []
@@ -200,7 +200,7 @@ def _apart(left: Fit, right: Fit) -> list[str]:
 
 
 def _cause(
-    flow: Flow, both: tuple[EarlierValues, EarlierValues], pair: _Pair
+    flow: Flow, both: tuple[EarlierValues, EarlierValues], pair: _FitPair
 ) -> tuple[str, str] | None:
     """The cause and the setting that decides it."""
     left, right = pair.left.settings, pair.right.settings
@@ -325,7 +325,7 @@ def _normed(flow: Flow, made: int, given: int) -> bool:
 
 
 def _suspicion(
-    tensor: TensorPair, pair: _Pair, cause: tuple[str, str], rival: float, floor: float
+    tensor: TensorPair, pair: _FitPair, cause: tuple[str, str], rival: float, floor: float
 ) -> Suspicion:
     name, setting = cause
     layer = str(pair.left.settings["formula"])

@@ -40,7 +40,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Side:
+class NormOperands:
     """What one side's normalisation had, parameters in shapes that broadcast to `x`.
 
     Attributes
@@ -83,7 +83,7 @@ class Rows:
     statistics: Moments
 
 
-def sampled(side: Side, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[str, str]]:
+def sampled(side: NormOperands, way: Way, *, thorough: bool) -> tuple[Rows | None, dict[str, str]]:
     """Groups of the way as rows, and what is seen at groups without variance."""
     output = side.output.reshape(way.shape)
     x = side.x.reshape(way.shape)

@@ -14,7 +14,13 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Cause, Search
-from troubleshooter_nb.analysis.causes.searches.groups import Rows, Side, Way, brief, sampled
+from troubleshooter_nb.analysis.causes.searches.groups import (
+    NormOperands,
+    Rows,
+    Way,
+    brief,
+    sampled,
+)
 from troubleshooter_nb.metrics.float_formats import half_format, in_format
 from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
@@ -70,7 +76,7 @@ def fit_batchnorm(operands: Operands) -> list[Fit]:
     return fits
 
 
-def _affine_fits(side: Side) -> list[Fit]:
+def _affine_fits(side: NormOperands) -> list[Fit]:
     """What stored statistics do, where they are not known; no fit where they do not."""
     x = side.x
     axes = (0, *range(2, x.ndim))
@@ -161,7 +167,7 @@ def _start(operands: Operands, first: int) -> tuple[np.ndarray, np.ndarray | Non
     return (x, given[0] if first else None) if x is not None and x.ndim else None
 
 
-def _layer_side(operands: Operands, first: int) -> Side | None:
+def _layer_side(operands: Operands, first: int) -> NormOperands | None:
     started = _start(operands, first)
     if started is None:
         return None
@@ -176,10 +182,10 @@ def _layer_side(operands: Operands, first: int) -> Side | None:
         return None
     eps, distance4 = _recorded_eps(operands), operands.distance4
     output, roundoff = operands.output, operands.roundoff
-    return Side(x, output, gradient, weight, bias, None, None, roundoff, eps, distance4)
+    return NormOperands(x, output, gradient, weight, bias, None, None, roundoff, eps, distance4)
 
 
-def _trailing(side: Side, operands: Operands) -> int:
+def _trailing(side: NormOperands, operands: Operands) -> int:
     """How many of the last axes the layer is said to normalise."""
     for value in (side.weight, side.bias):
         if value is not None and value.shape == side.x.shape[-value.ndim :]:
@@ -188,7 +194,7 @@ def _trailing(side: Side, operands: Operands) -> int:
     return len(shape) if isinstance(shape, (list, tuple)) and len(shape) <= side.x.ndim else 1
 
 
-def _channel_side(operands: Operands, first: int) -> Side | None:
+def _channel_side(operands: Operands, first: int) -> NormOperands | None:
     started = _start(operands, first)
     if started is None or started[0].ndim < 2:
         return None
@@ -211,7 +217,7 @@ def _channel_side(operands: Operands, first: int) -> Side | None:
         gradient = np.moveaxis(gradient, -1, 1) if gradient is not None else None
         distance4 = np.moveaxis(distance4, -1, 1) if distance4 is not None else None
         shaped = {k: np.moveaxis(v, -1, 1) if v is not None else None for k, v in shaped.items()}
-    return Side(
+    return NormOperands(
         x=x,
         output=output,
         gradient=gradient,
@@ -238,7 +244,7 @@ def _layer_ways(x: np.ndarray, trailing: int, word: str) -> Iterator[Way]:
             yield Way(settings, x.shape, axes, centred)
 
 
-def _batch_ways(side: Side, preferred: str) -> Iterator[Way]:
+def _batch_ways(side: NormOperands, preferred: str) -> Iterator[Way]:
     x = side.x
     places = tuple(range(2, x.ndim))
     names = {"batch": (0, *places), "places": places, "channels": (1, *places)}
@@ -266,7 +272,7 @@ def _group_ways(x: np.ndarray, known: int) -> Iterator[Way]:
             yield Way({"groups": groups}, shape, axes)
 
 
-def _fits(side: Side, ways: list[Way]) -> list[Fit]:
+def _fits(side: NormOperands, ways: list[Way]) -> list[Fit]:
     """Every way with every use of the parameters: briefly, then the best with all elements."""
     if side.output.size < thresholds.FEWEST_TO_FIT or not np.any(side.output):
         return []
@@ -297,7 +303,7 @@ def _settings(
     return {**way.settings, **special, **said}
 
 
-def _uses(side: Side, rows: Rows, *, every: bool) -> Iterator[dict[str, Any]]:
+def _uses(side: NormOperands, rows: Rows, *, every: bool) -> Iterator[dict[str, Any]]:
     """What may have been done with weight and bias: what a layer should do first."""
     backward = side.gradient is not None
     weights: list[dict[str, Any]] = [{}]
@@ -321,7 +327,7 @@ def _gain(rows: Rows, use: dict[str, Any]) -> np.ndarray | float:
     return rows.weight + float(use.get("weight_offset", 0.0))
 
 
-def _fit(rows: Rows, use: dict[str, Any], settings: dict[str, Any], side: Side) -> Fit:
+def _fit(rows: Rows, use: dict[str, Any], settings: dict[str, Any], side: NormOperands) -> Fit:
     gain = _gain(rows, use)
     size = math.sqrt(float(np.square(rows.output).sum()))
     output, cubic = rows.output, None
@@ -345,7 +351,7 @@ def _fit(rows: Rows, use: dict[str, Any], settings: dict[str, Any], side: Side) 
     return Fit({**settings, "eps": found.eps}, residual, {"eps": found.half_width})
 
 
-def _cast_order(fit: Fit, rows: Rows, use: dict[str, Any], side: Side) -> Fit:
+def _cast_order(fit: Fit, rows: Rows, use: dict[str, Any], side: NormOperands) -> Fit:
     """The fit with ``weight_cast``, where rounding before the weight can be told from after."""
     name = half_format(side.roundoff)
     gain = _gain(rows, use)
