@@ -1,8 +1,10 @@
 # Needs Python 3.11 or newer (the pinned environments do) and git; everything else is installed
-# into .venv (both frameworks, numpy 1) and .venv-core (no framework, numpy 2).
+# into .venv (both frameworks, numpy 1) and .venv-core (no framework, numpy 2). Where there is npm, the
+# linter of the widgets' pages goes into node_modules.
 PYTHON ?= python3
 FULL := .venv/.installed
 CORE := .venv-core/.installed
+PAGES := $(if $(shell command -v npm),node_modules/.installed)
 PIP_FULL := .venv/bin/python -m pip install --quiet
 PIP_CORE := .venv-core/bin/python -m pip install --quiet
 # Always pinned: a plain `torch` may bring several GB of CUDA libraries.
@@ -39,17 +41,21 @@ $(CORE): pyproject.toml $(LOOP) constraints/core.txt
 	$(PIP_CORE) -c constraints/core.txt -e '.[excel,netcdf,test]'
 	touch $@
 
+node_modules/.installed: package.json package-lock.json
+	npm ci --no-audit --no-fund
+	touch $@
+
 demo: $(FULL)
 	.venv/bin/python notebooks/run_demo.py
 
 lab: $(FULL)
 	.venv/bin/jupyter lab $(ALLOW_ROOT) notebooks/
 
-# parts.py installs both environments as its first two parts, so that their time is in the table.
+# parts.py installs all environments as its first parts, so that their time is in the table.
 test:
 	@$(PYTHON) .ci/parts.py
 
-check: $(FULL)
+check: $(FULL) $(PAGES)
 	@$(PYTHON) .ci/parts.py check
 
 test-long: $(FULL)
@@ -64,4 +70,4 @@ clean:
 	find troubleshooter_nb tests benchmarks notebooks -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv .venv-core
+	rm -rf .venv .venv-core node_modules

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ CHECKED = """
     tests/frameworks/test_adapters.py
     tests/compat/troubleshooter/test_npy_compare.py
     tests/render/test_reprs.py tests/render/test_chinese.py tests/widgets/test_explorer.py
+    tests/widgets/test_page_files.py tests/widgets/test_page_in_node.py
     tests/cli/test_words.py tests/cli/test_compare.py
 """.split()
 # A file stays on one worker, which makes what its tests share once; the folders' order is kept,
@@ -43,8 +45,10 @@ SIDE_BY_SIDE = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 PARTS: dict[str, list[str]] = {
     "install full": ["make", "--no-print-directory", ".venv/.installed"],
     "install core": ["make", "--no-print-directory", ".venv-core/.installed"],
+    "install node": ["make", "--no-print-directory", "node_modules/.installed"],
     "ruff check": [FULL, "-m", "ruff", "check"],
     "ruff format": [FULL, "-m", "ruff", "format", "--check"],
+    "biome lint": ["node_modules/.bin/biome", "lint", "--error-on-warnings"],
     "mypy": [FULL, "-m", "mypy"],
     "pytest full": [FULL, "-m", "pytest", *SIDE_BY_SIDE],
     "pytest core": [CORE, "-m", "pytest", *SIDE_BY_SIDE],
@@ -52,15 +56,17 @@ PARTS: dict[str, list[str]] = {
     "pytest check": [FULL, "-m", "pytest", *SIDE_BY_SIDE, *CHECKED],
 }
 SWITCHES = {"pytest core": {"TNB_CORE": "1"}, "pytest long": {"TNB_LONG": "1"}}
+# Left out on a machine without npm: nobody needs node to use or change the Python part.
+NODE = {"install node", "biome lint"}
 # What runs one after the other; the parts of one stage run at the same time.
 STAGES: dict[str, list[list[str]]] = {
     "test": [
-        ["install full", "install core"],
-        ["ruff check", "ruff format"],
+        ["install full", "install core", "install node"],
+        ["ruff check", "ruff format", "biome lint"],
         ["pytest full"],
         ["pytest core", "mypy"],
     ],
-    "check": [["ruff check", "ruff format"], ["pytest check", "mypy"]],
+    "check": [["ruff check", "ruff format", "biome lint"], ["pytest check", "mypy"]],
     "test-long": [["pytest long"]],
 }
 
@@ -115,7 +121,9 @@ def main(job: str = "test") -> int:
     allowed = budgets()
     outcomes: list[Outcome] = []
     start = time.monotonic()
-    for stage in STAGES[job]:
+    has_node = shutil.which("npm") or os.environ.get("TNB_REQUIRE_ALL") == "1"
+    for parts in STAGES[job]:
+        stage = [part for part in parts if has_node or part not in NODE]
         with ThreadPoolExecutor() as pool:
             outcomes += pool.map(lambda part: run(part, alone=len(stage) == 1), stage)  # noqa: B023
         if any(done.code and done.part.startswith("install") for done in outcomes):
@@ -127,6 +135,8 @@ def main(job: str = "test") -> int:
             mark = f"{mark}, over budget".removeprefix(", ")
         budget = f"of {allowed[name]:5} s" if name in allowed else ""
         print(f"{name:14}{seconds:8.0f} s {budget}   {mark}".rstrip())
+    if not has_node:
+        print("no npm (apt-get install nodejs npm): the JavaScript was neither linted nor tested")
     failed = [done.part for done in outcomes if done.code]
     if failed:
         print("failed: " + ", ".join(failed))

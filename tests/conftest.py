@@ -32,8 +32,10 @@ NEEDS = {
     "notebook": ["ipykernel", "ipywidgets", "anywidget", "jupyterlab", "nbclient", "nbconvert"],
     "browser": ["playwright"],
     "extra": ["distributed", "nh3"],
+    "node": [],
 }
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+NODE = shutil.which("node")
 
 # No deadline: two busy cores say nothing about our speed. CI must be repeatable.
 hypothesis.settings.register_profile("local", deadline=None)
@@ -51,6 +53,8 @@ def missing() -> dict[str, str]:
             reasons[mark] = f"not installed: {', '.join(absent)}"
     if not CHROMIUM:
         reasons.setdefault("browser", "chromium not found (apt-get install chromium)")
+    if not NODE:
+        reasons["node"] = "node not found (apt-get install nodejs)"
     return reasons
 
 

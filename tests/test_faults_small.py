@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from troubleshooter_nb.render.causes import WORDS
+from troubleshooter_nb.catalogue import CAUSES
 
 torch = pytest.importorskip("torch")
 
@@ -28,7 +28,7 @@ def faulty():
 def test_catalogue_is_planted_or_excused(faulty):
     registry = faulty["registry"]
     planted = {f.cause for f in registry.FAULTS if not f.cause.startswith("outside.")}
-    assert planted | set(registry.NOT_PLANTED) == set(WORDS)
+    assert planted | set(registry.NOT_PLANTED) == set(CAUSES)
     assert not planted & set(registry.NOT_PLANTED)
 
 

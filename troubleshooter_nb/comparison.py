@@ -47,16 +47,16 @@ class Finding:
     Attributes
     ----------
     cause : str
-        Id of a cause; `render.causes.WORDS` has all of them.
+        Id of a cause; `catalogue.CAUSES` has all of them.
     pair : int
         Pair number where it acts.
     confidence : float
         0 to 1, from the residual left after undoing the cause and after undoing its best rival.
     evidence : mapping
         JSON-able numbers and texts that prove it. A text is a message, a name, or a word that
-        code compares: `messages.evidence_words` has its Chinese.
+        code compares: `catalogue.WORDS` has its Chinese.
     advice : str
-        Id of a sentence in ``render.words``.
+        Id of the cause whose `repair` in the catalogue says what to do.
     """
 
     cause: str

@@ -46,6 +46,7 @@ from troubleshooter_nb.table import Table, table_of, taken
 SCHEMA = "troubleshooter_nb.dump/2"
 FINGERPRINT = "fingerprint"  # not a column: its rows are 17 numbers
 _NUMBER = "fingerprint_number"  # its second dimension
+StepRank = tuple[int, int]  # where an entry is from: step, rank
 
 _OF_SITE = ("kind", "path", "call", "direction", "role", "slot")
 _OF_ENTRY = (

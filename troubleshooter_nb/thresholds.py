@@ -81,6 +81,9 @@ OPEN_CHOICE = 0.25
 # A residual below this share of the roundoff is luck of few elements, not precision. By hand.
 LUCKY_RESIDUAL = 0.1
 SAME_NUMBER = 1e-3  # Relative distance within which a fitted number is the other one. By hand.
+NO_FACTOR = (
+    0.5  # A factor, or part of a sum, that leaves this share of the output over is none. By hand.
+)
 SAME_FACTOR = 1e-4  # Relative distance within which a factor has a name. By hand.
 # A usual scale that leaves at most so many times what a fitted one does may be the layer's. By
 # hand.
@@ -444,7 +447,7 @@ ACTIVATION_SAMPLE = 1 << 16  # As `LAYER_SAMPLE`, for many functions.
 ELEMENTWISE_SAMPLE = 1 << 14  # As `LAYER_SAMPLE`, of sums and products.
 # Elements of a value made of earlier ones, and of the first look at every pair of them.
 BETWEEN_SAMPLE, BETWEEN_PROBES = 1 << 13, 192
-SCENE_PROBES = 64  # Elements by which earlier values are told from each other.
+EARLIER_PROBES = 64  # Elements by which earlier values are told from each other.
 # Rows, columns and items of a product that are computed again.
 PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_ITEMS = 64, 64, 8
 LONG_SUM = 1024  # Longer sums are costly to round in every format; fewer of them prove as much.
@@ -503,7 +506,6 @@ MOST_FINDINGS = 12  # Findings that are told.
 # What is harmless explains nothing that comes later, which may then be an origin itself: so often
 # is asked.
 ORIGIN_PASSES = 3
-FITS_KEPT = 16  # Fits of one side; the engine looks at the best and its rivals.
 LAST_AXES = 5  # Last axes that are tried.
 # First ways, the layer's own, with every use of the parameters; ways that are fitted with all
 # elements.
@@ -516,7 +518,7 @@ TURNED_TRIES = 6  # Layouts of earlier values that may have been rotated.
 # them.
 CALLS_BEFORE, MOST_SOURCES = 40, 24
 PAIRS_OF_TERMS = 16  # Pairs of earlier values that are added in full.
-CAP_STEPS = 25  # Caps that are tried, and half the steps that narrow the best.
+CAP_STEPS = 25  # Caps that are tried, and the steps that narrow the best.
 NORM_STEPS = 3  # Calls that make up a normalisation.
 # Parts that a value is split into, and the largest pool, between calls.
 MOST_PARTS, MOST_POOL = 4, 4

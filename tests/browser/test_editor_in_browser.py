@@ -10,10 +10,13 @@ pytest.importorskip("playwright")
 pytest.importorskip("jupyter_client")
 
 import nbformat
+import numpy as np
 from nbformat.v4 import new_output
 
+import troubleshooter_nb as tnb
 from tests import twins
 from tests.browser import harness, scenes
+from troubleshooter_nb.weight_map import Spec, WeightMap
 
 HERE = Path(__file__).parent
 pytestmark = [pytest.mark.browser, pytest.mark.notebook]
@@ -837,3 +840,28 @@ def test_a_file_is_overwritten_by_a_second_press_and_a_lost_name_is_typed(server
         save.click()
         root.locator(".tsnb-w-say.tsnb-w-bad", has_text="✗ /proc/map.yaml: ").wait_for()
         notebook.close()
+
+
+_SHOW = """async ([script, values]) => {
+  const url = URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
+  const {default: widget} = await import(url);
+  window.asked = [];
+  const model = {get: (name) => values[name], on: (_, hear) => { window.hear = hear; }, off() {},
+                 send: (question) => window.asked.push(question)};
+  widget.render({model, el: document.body});
+}"""
+
+
+def test_what_cannot_be_seen_of_a_name_is_written_out(page):
+    names = ["a\nb\u202ec.weight", "seen.weight"]
+    spec = Spec((2,), np.dtype("f4"))
+    editor = tnb.edit(WeightMap((), dict.fromkeys(names, spec), {names[0]: spec}).match_rest())
+    sent = []
+    editor.send = lambda content, buffers=None: sent.append(content)
+    page.evaluate(_SHOW, [str(editor._esm), {"_height": 320, "_waiting": "", "_lonely": ""}])
+    editor._heard(editor, page.evaluate("window.asked[0]"))
+    page.evaluate("message => window.hear(message)", sent[0])
+    cells = page.locator("tr[data-key] .tsnb-w-name")
+    assert cells.all_inner_texts() == ["a\\nb\\u202ec.weight"] * 2
+    assert cells.first.get_attribute("title") == "a\\nb\\u202ec.weight"
+    assert scenes.pool(page, 0).locator(".tsnb-w-name").all_inner_texts() == ["seen.weight"]

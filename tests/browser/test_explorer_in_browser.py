@@ -707,6 +707,18 @@ class TestWithoutANotebook:
         alone.at(".tnb-close").click()
         assert page.evaluate("document.activeElement.className") == "tnb-search"
 
+    def test_where_a_filter_goes_one_is_still_at_ones_row(self, page):
+        alone = Alone(page, compared())
+        alone.search("layers.25.")
+        row = alone.at("tr.tnb-current")
+        row.click()
+        alone.answer()
+        number = row.locator(".tnb-c-number").inner_text()
+        alone.search("")
+        assert alone.at("tr.tnb-current .tnb-c-number").inner_text() == number
+        expect(alone.at("tr.tnb-current")).to_be_in_viewport()
+        assert alone.at(".tnb-scroller").evaluate("e => e.scrollTop") > 24
+
     def test_without_an_answer_nothing_of_another_row_is_shown(self, page):
         page.clock.install()
         alone = Alone(page, compared())

@@ -11,8 +11,8 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.cli.conftest import weights
 from tests.messages.rules import english_in
+from troubleshooter_nb.catalogue import CAUSES
 from troubleshooter_nb.cli.records import read_record
-from troubleshooter_nb.render.causes import WORDS
 
 MSPROBE = Path(__file__).parents[1] / "data" / "msprobe" / "v26_2_0"
 
@@ -257,7 +257,7 @@ def test_html_is_a_page_of_an_executed_notebook(said, tmp_path):
 def test_causes_lists_all_and_explains_one(said):
     code, out, _ = said("causes")
     assert code == 0
-    assert all(f"{id}: " in out for id in WORDS)
+    assert all(f"{id}: " in out for id in CAUSES)
     code, out, _ = said("causes", "gelu_variant")
     assert out.startswith("gelu_variant: The two sides use different forms of GELU\n")
     assert "What proves it\n  The output is the <left> form" in out
@@ -265,7 +265,7 @@ def test_causes_lists_all_and_explains_one(said):
     assert json.loads(said("causes", "gelu_variant", "--json")[1])[0]["id"] == "gelu_variant"
 
 
-@pytest.mark.parametrize("id", sorted(WORDS))
+@pytest.mark.parametrize("id", sorted(CAUSES))
 def test_every_cause_is_told_in_chinese(said, id):
     code, out, _ = said("causes", id, "--language", "zh")
     assert code == 0

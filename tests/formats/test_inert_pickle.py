@@ -14,10 +14,10 @@ import pytest
 
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.inert_pickle import (
-    Call,
     Global,
+    MadeBy,
     Persistent,
-    Table,
+    PickledDict,
     unpickled,
     unpickled_at,
 )
@@ -27,7 +27,7 @@ PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
 def plain(value):
     """Records back as Python values, for comparison with what pickle itself makes."""
-    if isinstance(value, Table):
+    if isinstance(value, PickledDict):
         return {plain(key): plain(one) for key, one in value.pairs}
     if isinstance(value, list | tuple):
         return type(value)(plain(one) for one in value)
@@ -86,7 +86,7 @@ def test_objects_become_records_of_their_class_and_state(protocol):
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_arguments_of_new_are_kept(protocol):
     root = unpickled(pickle.dumps(Pair(1, "b"), protocol)).root
-    assert isinstance(root, Call)
+    assert isinstance(root, MadeBy)
     assert root.args == (1, "b")
 
 
@@ -107,7 +107,7 @@ def test_nothing_runs(tmp_path, monkeypatch, content):
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
     read = unpickled(content)
-    assert isinstance(read.root, Call)
+    assert isinstance(read.root, MadeBy)
     assert any("os" in name or "builtin" in name for name in read.globals)
     assert os.listdir(tmp_path) == []
     assert set(sys.modules) == before

@@ -292,12 +292,12 @@ def test_files_and_folders_without_permission_in_a_process_that_is_not_root(tmp_
     os.chmod(folder / "closed", 0o444)  # may be listed, not entered
     code = (
         "import os, sys; os.chdir(sys.argv[1])\n"
-        "open_dump('.'), len(CATALOGUE)  # imported while the project can be read\n"
+        "open_dump('.'), len(SENTENCES)  # imported while the project can be read\n"
         "os.getuid() or os.setuid(65534)\n"
         "dump = open_dump('.')\n"
         "print([r[:17] for r in dump.index['reason'].values], dump.notes)"
     )
-    code = "from troubleshooter_nb.messages.catalogue import CATALOGUE\n" + code
+    code = "from troubleshooter_nb.messages.sentences import SENTENCES\n" + code
     code = "from troubleshooter_nb import open_dump\n" + code
     if os.getuid() == 0:
         for up in (folder, *folder.parents[:3]):

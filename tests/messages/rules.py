@@ -16,13 +16,14 @@ from string import Formatter
 
 import troubleshooter_nb
 from troubleshooter_nb.messages import Foreign, Message
-from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.messages.sentences import SENTENCES
+from troubleshooter_nb.widgets.page_files import script
 
 PACKAGE = Path(troubleshooter_nb.__file__).parent
 # Commands are typed as they stand in every language.
 COMMANDS = re.compile(r"git lfs pull|pip install [\w.\[\]']+|git lfs install")
 ENGLISH = re.compile(r"(?<![\w.`/\"'=(-])[a-z]{2,}(?: [a-z]{2,}){2,}(?![\w`(=])")
-SUBJECTS = {id.partition(".")[0] for id in CATALOGUE}
+SUBJECTS = {id.partition(".")[0] for id in SENTENCES}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 # Functions of an id: what they put before it, and which argument it is. A dot before a method.
 BY_ID = {
@@ -44,10 +45,10 @@ WITH_GAPS = {"Message", "sentence", "_told", "editor_word", "explorer_word", ".w
 # Subjects that are looked up by what stands in evidence or rows: words of any file of the package.
 LOOKED_UP = {"evidence_words", "facts", "verdicts"}
 # Subjects that a page gets whole, and the page.
-PAGES = {"editor": "widgets/mapping_editor.js", "explorer": "widgets/explorer.js"}
+PAGES = {"editor": "mapping_editor.js", "explorer": "explorer.js"}
 # Files whose f-strings may be ids without their beginning, which it is; files whose words they use.
 COMPLETED = {
-    "analysis/causes/layers/rotary.py": ("evidence_words.", ()),
+    "analysis/causes/searches/rotary.py": ("evidence_words.", ()),
     "analysis/causes/tensors/limits.py": ("evidence_words.", ()),
     "analysis/causes/tensors/places.py": ("explanations.place_", ()),
     "analysis/declared/side.py": ("", ("analysis/declared/pairs.py",)),
@@ -64,7 +65,7 @@ COMPLETED = {
         ("analysis/origin.py", "analysis/preflight.py", "analysis/causes/tensors/places.py"),
     ),
 }
-IDS = " ".join(CATALOGUE)
+IDS = " ".join(SENTENCES)
 
 
 def english_in(text: str) -> str:
@@ -95,13 +96,13 @@ def gaps_of(template: str) -> set[str]:
     return {re.split(r"[.\[]", name)[0] for _, name, _, _ in Formatter().parse(template) if name}
 
 
-def catalogue_faults() -> list[str]:
-    """What is wrong with the catalogue itself."""
+def sentence_faults() -> list[str]:
+    """What is wrong with the sentences themselves."""
     faults, said = [], dict[str, str]()
-    for id, (english, chinese) in CATALOGUE.items():
+    for id, (english, chinese) in SENTENCES.items():
         # A widget gets the words of its own subject, whatever others say.
         if " " in english and id.partition(".")[0] not in ("editor", "explorer"):
-            if english in said and chinese == CATALOGUE[said[english]][1]:
+            if english in said and chinese == SENTENCES[said[english]][1]:
                 faults.append(f"{id}: the same sentence as {said[english]}")
             said.setdefault(english, id)
         if gaps_of(english) != gaps_of(chinese):
@@ -213,7 +214,7 @@ def ids_used(path: Path) -> tuple[list[str], set[str]]:
     """Faults of a file's calls by id, and the ids that it names or completes."""
     file = path.relative_to(PACKAGE).as_posix()
     literals = _literals(path)
-    named = literals & CATALOGUE.keys()
+    named = literals & SENTENCES.keys()
     faults = [f"{file}: no message {one!r}" for one in literals if is_wrong(one)]
     begin, others = COMPLETED.get(file, ("", ()))
     texts = literals.union(*(_literals(PACKAGE / other) for other in others))
@@ -234,7 +235,7 @@ def ids_used(path: Path) -> tuple[list[str], set[str]]:
             is_whole = begun.partition(".")[0] in SUBJECTS and "." in begun
             before, id = ("", node) if is_whole else (begin, node if begin else None)
         for pattern in _patterns(id, words) if id else ():
-            found = set(filter(re.compile(re.escape(before) + pattern).fullmatch, CATALOGUE))
+            found = set(filter(re.compile(re.escape(before) + pattern).fullmatch, SENTENCES))
             named |= found
             is_any = pattern.endswith(words) and pattern.removesuffix(words)[-2:] in ("", r"\.")
             if not found and not is_any and (before != begin or not begin):
@@ -246,15 +247,15 @@ def is_wrong(text: str) -> bool:
     """Whether a text is written as an id, but there is no such message."""
     subject, _, key = text.partition(".")
     shaped = subject in SUBJECTS and re.fullmatch(r"\w+", key) and key not in ("js", "css")
-    return bool(shaped) and text not in CATALOGUE
+    return bool(shaped) and text not in SENTENCES
 
 
 def wrong_gaps(where: str, id: str, call: ast.Call) -> list[str]:
     """Whether a call gives other gaps than the message has."""
     given = {keyword.arg for keyword in call.keywords} - {"language"}
-    if id not in CATALOGUE or None in given or given == gaps_of(CATALOGUE[id][0]):
+    if id not in SENTENCES or None in given or given == gaps_of(SENTENCES[id][0]):
         return []
-    return [f"{where}: {id} is given {given}, wants {gaps_of(CATALOGUE[id][0])}"]
+    return [f"{where}: {id} is given {given}, wants {gaps_of(SENTENCES[id][0])}"]
 
 
 def source_faults(only: tuple[str, ...] = ()) -> list[str]:
@@ -263,7 +264,7 @@ def source_faults(only: tuple[str, ...] = ()) -> list[str]:
     for path in PACKAGE.glob("tables/layer_*.csv"):
         named |= set(re.findall(r"layers\.\w+", path.read_text(encoding="utf-8")))
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.parent.name == "messages" and path.name != "__init__.py":
+        if path.parent.name in ("messages", "catalogue") and path.name != "__init__.py":
             continue
         wrong, names = ids_used(path)
         named |= names
@@ -271,15 +272,15 @@ def source_faults(only: tuple[str, ...] = ()) -> list[str]:
         if not only or any(part in str(path) for part in only):
             faults += wrong + raised_texts(path)
     for subject, page in PAGES.items():
-        keys = re.findall(r"\w+", (PACKAGE / page).read_text(encoding="utf-8"))
+        keys = re.findall(r"\w+", script(page))
         named |= {f"{subject}.{key}" for key in keys}
     named |= {f"{subject}.{text}" for subject in LOOKED_UP for text in literals}
     # What the tables of layers say is looked up by its English.
     tables = "".join(one.read_text(encoding="utf-8") for one in PACKAGE.glob("tables/*.csv"))
     tables = tables.replace('""', '"')
-    named |= {id for id, both in CATALOGUE.items() if id[:7] == "layers." and both[0] in tables}
-    return faults + [f"{id}: never said" for id in CATALOGUE if id not in named]
+    named |= {id for id, both in SENTENCES.items() if id[:7] == "layers." and both[0] in tables}
+    return faults + [f"{id}: never said" for id in SENTENCES if id not in named]
 
 
 if __name__ == "__main__":
-    print("\n".join([*catalogue_faults(), *source_faults(tuple(sys.argv[1:]))]))  # noqa: T201
+    print("\n".join([*sentence_faults(), *source_faults(tuple(sys.argv[1:]))]))  # noqa: T201

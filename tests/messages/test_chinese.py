@@ -19,14 +19,14 @@ import troubleshooter_nb as tnb
 from tests.analysis.runs import chain
 from tests.analysis.test_engine import Interrupting
 from tests.messages.rules import english_in
-from tests.render.causes.test_proofs import EVIDENCE, FIGURES, NUMBER, gaps
+from tests.render.test_proofs import EVIDENCE, FIGURES, NUMBER, gaps
+from troubleshooter_nb.catalogue import CAUSES
 from troubleshooter_nb.comparison import Check, Finding
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
-from troubleshooter_nb.messages import CATALOGUE, Message, told
+from troubleshooter_nb.messages import SENTENCES, Message, told
 from troubleshooter_nb.metrics.verdict import of_both
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.options import option_context
-from troubleshooter_nb.render.causes import WORDS
 from troubleshooter_nb.render.explanation import finding_parts
 from troubleshooter_nb.render.words import reason_of
 from troubleshooter_nb.weight_map import WeightRow
@@ -181,19 +181,19 @@ def test_an_interrupted_comparison():
     assert english([str(caught[0].message), cmp]) == set()
 
 
-@pytest.mark.parametrize("id", [id for id in CATALOGUE if id.startswith("verdicts.")])
+@pytest.mark.parametrize("id", [id for id in SENTENCES if id.startswith("verdicts.")])
 def test_every_reason(mixed, id):
     row = {name: mixed.result[name].values[0] for name in mixed.result.data_vars}
-    detail = of_both("crc32", "xor") if "_value" in CATALOGUE[id][0] else "l2"
+    detail = of_both("crc32", "xor") if "_value" in SENTENCES[id][0] else "l2"
     key = id.removeprefix("verdicts.")
     if key != "of_both":
         assert english_in(told(reason_of({**row, "reason_id": key, "detail": detail}))) == ""
 
 
-@pytest.mark.parametrize("cause", sorted(WORDS))
+@pytest.mark.parametrize("cause", sorted(CAUSES))
 def test_every_cause(cause):
-    words = WORDS[cause]
-    wanted = gaps(words.proof[0]) | gaps(words.repair[0])
+    one = CAUSES[cause]
+    wanted = gaps(one.proof[0]) | gaps(one.repair[0])
     evidence = {name: EVIDENCE.get(name, NUMBER) for name in wanted} | FIGURES
     if "text" in wanted:
         evidence["text"] = Message("calls.turned")
@@ -211,7 +211,7 @@ def test_every_check():
     values = {"count": 3, "equal": 2, "of": 5, "apart": 1, "alone": 1, "names": "a", "kinds": "c"}
     kinds = [
         id.removeprefix("explanations.check_").split("_")
-        for id in CATALOGUE
+        for id in SENTENCES
         if id.startswith("explanations.check_")
     ]
     cmp = tnb.compare(ones("a"), ones("a"))

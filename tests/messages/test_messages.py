@@ -65,8 +65,8 @@ def test_numbers_of_numpy_and_messages_fill_gaps():
 )
 def test_lists_are_shown_as_the_template_says(monkeypatch, form, english, chinese):
     template = f"{{names:{form}}}"
-    known = {**messages.CATALOGUE, "test.names": (template, template)}
-    monkeypatch.setattr(messages, "CATALOGUE", known)
+    known = {**messages.SENTENCES, "test.names": (template, template)}
+    monkeypatch.setattr(messages, "SENTENCES", known)
     message = Message("test.names", names=["a", "b", "c"])
     assert (message, message.told("zh")) == (english, chinese)
 
@@ -74,7 +74,7 @@ def test_lists_are_shown_as_the_template_says(monkeypatch, form, english, chines
 @pytest.mark.parametrize(("count", "said"), [(0, "0 rows"), (1, "1 row"), (2000, "2,000 rows")])
 def test_a_number_chooses_its_word(monkeypatch, count, said):
     template = "{count:,} {count:row|rows}"
-    monkeypatch.setattr(messages, "CATALOGUE", {"test.rows": (template, template)})
+    monkeypatch.setattr(messages, "SENTENCES", {"test.rows": (template, template)})
     assert Message("test.rows", count=count) == said
 
 

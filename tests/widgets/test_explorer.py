@@ -210,6 +210,18 @@ def test_columns_are_packed_as_the_page_unpacks_them(cmp, table):
             np.testing.assert_array_equal(values, cmp.result["max_abs_error"].values)
 
 
+def test_the_page_shows_the_columns_that_say_something(dumps, table):
+    # Of one rank nothing is told, nor of one direction.
+    names = ["number", "verdict", "origin", "left_display", "step", "max_abs_error", "rel_l2_error"]
+    names += ["one_minus_cosine", "allclose_ratio", "growth", "left_shape", "role"]
+    assert table.shown == names
+    same = {"x": np.zeros(2)}
+    equal = PackedTable.of_result(tnb.compare(same, same).result)
+    assert equal.shown == [one for one in names if one not in ("origin", "step", "growth", "role")]
+    unread = PackedTable.of_index(dumps[1].select(name=["layers.2.attn", "layers.10.attn"]).index)
+    assert unread.shown == ["number", "verdict", "left_display", "step", "shape", "dtype", "role"]
+
+
 def test_a_dump_has_its_health_in_place_of_a_verdict(dumps):
     dump = dumps[0].summarise()
     table = PackedTable.of_index(dump.index)

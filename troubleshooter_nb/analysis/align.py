@@ -28,7 +28,7 @@ from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
 from troubleshooter_nb.analysis.value_ties import settle_by_values
 from troubleshooter_nb.collector import uncollected
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import Dump, StepRank
 from troubleshooter_nb.errors import ArgumentTypeError, PairingError, TroubleshooterWarning
 from troubleshooter_nb.formats import DumpLike, as_dump
 from troubleshooter_nb.formats.pairing_rules import MappingFile
@@ -56,7 +56,6 @@ MappingLike = (
 )
 
 _UNKNOWN = (np.nan, np.nan, np.nan)
-_Place = tuple[int, int]
 _Group = tuple[int, int, str]  # step, rank, and the role of what only training needs
 # Torch's normalisations count their batches, MindSpore's do not.
 _BATCH_COUNTER = "num_batches_tracked"
@@ -443,8 +442,8 @@ class _RowsByName:
 
     def __init__(self, dump: Dump, side: str) -> None:
         self.where = Message(f"mappings.{side}_dump", label=dump.label)
-        self.names: dict[str, dict[_Place, int]] = defaultdict(dict)
-        paths: dict[str, dict[_Place, int]] = defaultdict(dict)
+        self.names: dict[str, dict[StepRank, int]] = defaultdict(dict)
+        paths: dict[str, dict[StepRank, int]] = defaultdict(dict)
         repeated = set()
         rows = dump.columns.rows("name", "path", "step", "rank")
         for row, (name, path, step, rank) in enumerate(rows):
@@ -454,7 +453,7 @@ class _RowsByName:
             paths[path][step, rank] = row
         self.paths = {path: rows for path, rows in paths.items() if path not in repeated}
 
-    def of(self, name: str | None, number: int) -> dict[_Place, int]:
+    def of(self, name: str | None, number: int) -> dict[StepRank, int]:
         """The row in every step and rank that has it; nothing for None."""
         if name is None:
             return {}
@@ -541,7 +540,7 @@ def _in_left_order(matches: list[Match], left: Dump, right: Dump) -> list[Match]
     """Left entries in their own sequence; entries only on the right follow their step and rank."""
     places = [[*dump.columns.rows("step", "rank")] for dump in (left, right)]
 
-    def key(match: Match) -> tuple[_Place, bool, int]:
+    def key(match: Match) -> tuple[StepRank, bool, int]:
         if match.left >= 0:
             return places[0][match.left], False, match.left
         return places[1][match.right], True, match.right

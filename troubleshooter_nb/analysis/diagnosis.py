@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from troubleshooter_nb import thresholds
+from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
-from troubleshooter_nb.analysis.causes.between.suspect import between_suspicions
-from troubleshooter_nb.analysis.causes.between.unknown import unknown_layer_suspicions
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.between.unknown_layers import unknown_layer_suspicions
+from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.histories import (
+from troubleshooter_nb.analysis.causes.gather_training import (
     context_of,
     gradient_ratios,
     history_of,
 )
-from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
-from troubleshooter_nb.analysis.causes.layers.table import FITTERS, WEIGHT_FITTERS
+from troubleshooter_nb.analysis.causes.layers import FITTERS, WEIGHT_FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
-from troubleshooter_nb.analysis.causes.replayed import Replay, replay
+from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
+from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
 from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_root,
     detect_values,
@@ -37,6 +37,8 @@ from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
+from troubleshooter_nb.analysis.self_noise import detect_self_noise
+from troubleshooter_nb.catalogue.entry import Circumstance
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import Comparison, Finding
 from troubleshooter_nb.dump import object_array
@@ -48,12 +50,6 @@ from troubleshooter_nb.table import finished
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
 _NONE: list[Suspicion] = []
-# Parameters that were recorded, and not the ones in use.
-_NOT_IN_USE = ("stale_weights", "ema_weights")
-# Settings that a layer has in the forward and the backward pass alike.
-_OF_BOTH_WAYS = ("norm_eps", "bn_eps")
-_ABSENT = {"weight": "bn_gamma_ignored", "gamma": "bn_gamma_ignored"}
-_ABSENT |= {"bias": "bias_missing", "beta": "bias_missing"}
 
 
 @uncollected()
@@ -254,9 +250,9 @@ class _Inquiry:
             self._add(row, found)
 
     def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
-        twin = self.operators.root(row)
-        same = peers[twin.role]
-        return detect_root(twin, same.but(row), same.near(row, twin))
+        tensor = self.operators.root(row)
+        same = peers[tensor.role]
+        return detect_root(tensor, same.but(row), same.near(row, tensor))
 
     def _peers(self) -> Mapping[str, Peers]:
         """Root tensors of every role."""
@@ -302,25 +298,27 @@ class _Inquiry:
         """Replay one call; with `known`, only these causes count."""
         if not node.outputs:
             return
-        cast = self.operators.cast(node)
+        narrowed = self.operators.narrowed(node)
         typical = float(self.origins.typical[node.outputs[0]])
-        found = Replay("different", cast)
-        if cast is None:
+        found = Recomputation("different", narrowed)
+        if narrowed is None:
             call = self.operators.call(node)
-            found = self._put(node.outputs[0], replay, call, typical, otherwise=Replay("unknown"))
+            found = self._put(
+                node.outputs[0], recompute, call, typical, otherwise=Recomputation("unknown")
+            )
         suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
         if found.outcome == "same" and (absent := self._absent(node, typical)):
-            self.origins.convict(node)
+            self.origins.blame(node)
             self._add(node.outputs[0], absent)
         elif found.outcome == "same":
-            self.origins.acquit(node)
+            self.origins.clear(node)
         elif suspicion is not None and self._is_credible(node, suspicion):
-            self.origins.convict(node)
+            self.origins.blame(node)
             self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
-            self.origins.convict(node)
+            self.origins.blame(node)
 
     def _ask_weight(self, node: Node) -> None:
         """Compute the gradient of a weight again, where a backward call created a difference."""
@@ -330,7 +328,7 @@ class _Inquiry:
                 continue
             typical = float(self.origins.typical[row])
             found = self._put(
-                row, replay, call, typical, WEIGHT_FITTERS, otherwise=Replay("unknown")
+                row, recompute, call, typical, WEIGHT_FITTERS, otherwise=Recomputation("unknown")
             )
             if found.outcome == "same":
                 self.origins.state[row] = "carried"
@@ -342,12 +340,11 @@ class _Inquiry:
         row, found = node.outputs[0], []
         has = [self.flow.result[f"{side}_entry"] >= 0 for side in ("left", "right")]
         for parameter in node.parameters:
-            cause = _ABSENT.get(self.flow.module_of(parameter)[1])
+            cause = catalogue.of_lacking(self.flow.module_of(parameter)[1])
             there = [bool(side[parameter]) for side in has]
             if cause is None or all(there):
                 continue
             left, right = ("applied" if one else "absent" for one in there)
-            # Several of one layer are parts of one explanation.
             evidence = {"form": "parameters that a side lacks", "left": left, "right": right}
             before = float(self.origins.error[row])
             found.append(Suspicion(cause, before, typical, before, typical, evidence))
@@ -358,16 +355,18 @@ class _Inquiry:
         if confidence(suspicion) < thresholds.LEAST_SURE:
             return False
         forward = node.forward
-        if forward is None or suspicion.cause not in _OF_BOTH_WAYS or not forward.outputs:
+        is_in_both = catalogue.of(suspicion.cause).in_both_passes
+        if forward is None or not is_in_both or not forward.outputs:
             return True
         row = forward.outputs[0]
         typical, call = float(self.origins.typical[row]), self.operators.call(forward)
-        found = self._put(row, replay, call, typical, otherwise=Replay("unknown"))
+        found = self._put(row, recompute, call, typical, otherwise=Recomputation("unknown"))
         return found.outcome != "same"
 
     def _unless_folded(self, node: Node, suspicion: Suspicion) -> Suspicion:
-        """A folded norm in place of the bias that came with it."""
-        if suspicion.cause != "bias_missing":
+        """A folded norm in place of what follows from it: the bias that came with it."""
+        excluded = {cause for s in self.folded.values() for cause in catalogue.of(s.cause).excludes}
+        if suspicion.cause not in excluded:
             return suspicion
         weight = self.operators.call(node).parameters.get("weight")
         folded = self.folded.get(weight.pair) if weight is not None else None
@@ -377,8 +376,7 @@ class _Inquiry:
 
     def _unexplained(self) -> list[int]:
         """Rows of calls that created a difference which nothing explains so far."""
-        # That a kernel is off says no more than that nothing explains it.
-        explained = {s.pair for s in self.suspicions if s.cause != "kernel_fault"}
+        explained = {s.pair for s in self.suspicions if catalogue.of(s.cause).explains}
         numbers = self.flow.result["order"]
         rows = [r for r in self.origins.created() if int(numbers[r]) not in explained]
         return [r for r in rows if r in self.flow.node_of and r not in self.flow.external]
@@ -411,23 +409,19 @@ class _Inquiry:
             row, unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
         )
         if outcome == "same":
-            self.origins.acquit(node)
+            self.origins.clear(node)
         self._add(row, found)
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
         for row in self._up_to(self._unexplained(), thresholds.MOST_ROWS):
-            found = self._put(row, detect_values, self.operators.twin(row), otherwise=_NONE)
-            # NaN is swallowed where it went in; else the call made it on the other side.
-            proved = ("nan_swallowed",) if self._is_given_nan(row) else ()
-            self._add(row, _without_rival(found, proved))
+            found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
+            self._add(row, _proved(found, "NaN is given") if self._is_given_nan(row) else found)
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
         vanishing = [row for row in vanishing if row in self.flow.node_of]
         for row in self._up_to(vanishing, thresholds.MOST_ROWS):
-            found = self._put(row, detect_values, self.operators.twin(row), otherwise=_NONE)
-            # What uses the value agrees: an activation that is missing would have been seen.
-            whole = [replace(s, share=1.0) if s.cause == "recorder_inplace" else s for s in found]
-            self._add(row, whole)
+            found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
+            self._add(row, _proved(found, "readers agree"))
 
     def _is_given_nan(self, row: int) -> bool:
         """Whether an input of the call that a row belongs to holds NaN on a side."""
@@ -461,29 +455,17 @@ class _Inquiry:
             found = self._put(later[0], detect_updates, history, otherwise=_NONE)
             if roots and self.origins.vanishing[roots].all():
                 # The layers agree: what was recorded is not what they computed with.
-                found = [s for s in found if s.cause in _NOT_IN_USE]
-                found = _without_rival(found, _NOT_IN_USE)
+                found = [s for s in found if _is_proved_where(s, "readers agree")]
+                found = _proved(found, "readers agree")
             self._add(later[0], _shared(found))
 
     def _ask_self_noise(self) -> None:
-        """Name the first row that only the noise of a repeated run keeps from being an origin."""
-        if not self.model.self_noise:
-            return
-        created = set(self.origins.created())
-        without = find_origins(self.flow, NoiseModel())
-        for row in [row for row in without.created() if row not in created][:1]:
-            noise = self.model.self_noise.get(str(self.flow.result["right"][row]), 0.0)
-            error, floor = float(without.error[row]), float(without.typical[row])
-            if noise > 0 and math.isfinite(error):
-                # Two runs of one side are two draws of its noise, as are the two sides.
-                left = math.sqrt(max(error**2 - 2.0 * noise**2, 0.0))
-                figures = (error, left, error, floor, {"self_noise": noise})
-                size = math.prod(self.flow.shape(row))
-                self._add(row, [Suspicion("nondeterministic", *figures, independent=size)])
+        for row, found in detect_self_noise(self.flow, self.origins, self.model):
+            self._add(row, [found])
 
-    def _row_of(self, twin: Twin) -> int:
+    def _row_of(self, tensor: TensorPair) -> int:
         """The row of a pair of tensors."""
-        return int(np.flatnonzero(self.flow.result["order"] == twin.pair)[0])
+        return int(np.flatnonzero(self.flow.result["order"] == tensor.pair)[0])
 
     def _add(self, row: int, suspicions: Iterable[Suspicion]) -> None:
         number = int(self.flow.result["order"][row])
@@ -543,7 +525,7 @@ class _Inquiry:
             return none
         try:
             with self.budget.question(is_first=True):
-                seen = observations(self.operators.twin(row))
+                seen = observations(self.operators.tensor(row))
         except ReadError:
             seen = none
         return {"pair": number, **seen} if seen else {}
@@ -628,38 +610,40 @@ def _with_rivals(suspicions: Sequence[Suspicion]) -> Iterator[Suspicion]:
         others = [
             other.residual
             for other in suspicions
-            if other.pair == suspicion.pair
-            and other.cause not in (suspicion.cause, "kernel_fault")
-            and not _are_parts(suspicion, other)
+            if other.pair == suspicion.pair and catalogue.is_rival(other.cause, suspicion.cause)
         ]
         yield replace(suspicion, rival=min([suspicion.rival, *others]))
 
 
 def _shared(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
-    """Parts of one rule, each with how much of the difference it accounts for.
+    """Parts of one whole, each with how much of the difference it accounts for.
 
-    The rival of a part is the rule without it: what is left then is what the part explains.
+    The rival of a part is the whole without it: what is left then is what the part explains.
     """
     most = max((s.rival for s in suspicions if math.isfinite(s.rival)), default=0.0)
     return [
-        replace(s, share=min(s.rival / most, 1.0)) if most > 0 and "form" in s.evidence else s
+        replace(s, share=min(s.rival / most, 1.0))
+        if most > 0 and catalogue.of(s.cause).is_part_of
+        else s
         for s in suspicions
     ]
 
 
-def _are_parts(one: Suspicion, other: Suspicion) -> bool:
-    """Whether two causes are parts of one explanation."""
-    return "form" in one.evidence and "form" in other.evidence
+def _proved(suspicions: Iterable[Suspicion], where: Circumstance) -> list[Suspicion]:
+    """Suspicions of which those that this circumstance proves have no rival left."""
+    return [
+        replace(s, rival=s.before, share=1.0) if _is_proved_where(s, where) else s
+        for s in suspicions
+    ]
 
 
-def _without_rival(suspicions: Iterable[Suspicion], causes: Collection[str]) -> list[Suspicion]:
-    """Suspicions of which these causes have no rival left: what surrounds them excludes it."""
-    return [replace(s, rival=s.before) if s.cause in causes else s for s in suspicions]
+def _is_proved_where(suspicion: Suspicion, where: Circumstance) -> bool:
+    return catalogue.of(suspicion.cause).proved_where == where
 
 
 def _says(answer: Any) -> bool:
     """Whether an answer says anything."""
-    if isinstance(answer, Replay):
+    if isinstance(answer, Recomputation):
         return answer.outcome != "unknown"
     if isinstance(answer, tuple):
         outcome, found = answer

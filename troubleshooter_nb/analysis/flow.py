@@ -17,6 +17,7 @@ from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.marks import Mark, Marks
 from troubleshooter_nb.analysis.row_sites import sites_of_rows
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.dump import StepRank
 from troubleshooter_nb.naming import (
     CALL_KINDS,
     is_whole_gradient,
@@ -63,7 +64,6 @@ _KEYWORDS = frozenset(("weight", "bias", "running_mean", "running_var"))
 # The list of weights of a recurrent operator, for every layer of one direction with biases.
 _RECURRENT = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _ENDINGS = ("rmsnorm", "layernorm", "groupnorm", "gelu", "silu", "swiglu")
-Place = tuple[int, int]  # step, rank
 # Rows by their marks: outputs of calls that contain no others, and of those that do.
 _Made = tuple[dict[int, list[int]], dict[int, list[int]]]
 
@@ -78,7 +78,7 @@ class Node:
     the left side made and the right one did not, as the left does.
     """
 
-    place: Place
+    place: StepRank
     kind: str
     path: str
     call: int
@@ -168,7 +168,7 @@ class Flow:
     def __init__(self, comparison: Comparison) -> None:
         self.result: Table = comparison.columns
         self.count = len(comparison)
-        self.places: list[Place] = [*self.result.rows("step", "rank")]
+        self.places: list[StepRank] = [*self.result.rows("step", "rank")]
         self.site, self._is_lone = sites_of_rows(comparison)
         self._dumps = comparison.pairing.left, comparison.pairing.right
         self._pairing = comparison.pairing.columns
@@ -189,7 +189,7 @@ class Flow:
         self._build()
         self._connect()
 
-    def place(self, row: int) -> Place:
+    def place(self, row: int) -> StepRank:
         """Step and rank of a row."""
         return self.places[row]
 
@@ -323,7 +323,7 @@ class Flow:
         self._nest(calls)
 
     def _attach_roots(self) -> None:
-        modules: dict[tuple[Place, str], list[Node]] = defaultdict(list)
+        modules: dict[tuple[StepRank, str], list[Node]] = defaultdict(list)
         for node in self.nodes:
             if node.kind == "module":
                 modules[node.place, node.path].append(node)
@@ -335,7 +335,7 @@ class Flow:
 
     def _nest(self, calls: Mapping[tuple[Any, ...], Node]) -> None:
         """Find the call that each call ran in, and the forward call of each backward one."""
-        modules: dict[tuple[Place, str, str], list[Node]] = defaultdict(list)
+        modules: dict[tuple[StepRank, str, str], list[Node]] = defaultdict(list)
         for node in self.nodes:
             if node.kind == "module":
                 modules[node.place, node.direction, node.path].append(node)
@@ -450,7 +450,7 @@ class Flow:
         return []
 
     def _find_external(self, groups: Iterable[Sequence[tuple[Node, int]]]) -> None:
-        first: dict[tuple[Place, str], int] = {}
+        first: dict[tuple[StepRank, str], int] = {}
         for node in self.nodes:
             if node.outputs and not node.children:
                 key = (node.place, node.direction)

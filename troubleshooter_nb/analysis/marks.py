@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.layers.trials import spread
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.dump import ArraySource, Dump, read_rows
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.floats import computable

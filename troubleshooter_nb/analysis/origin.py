@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.flow import Flow, Node, Place
+from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.row_errors import (
     errors_of,
     noise_of,
     precision_of,
     rows_turning_coarse,
 )
+from troubleshooter_nb.dump import StepRank
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel
 from troubleshooter_nb.naming.hooks import is_sample
 from troubleshooter_nb.naming.roles import reads_shape_alone
@@ -89,7 +90,7 @@ class Origins:
         found: list[int] = rows[np.argsort(self.flow.times[rows])].tolist()
         return found
 
-    def acquit(self, node: Node) -> None:
+    def clear(self, node: Node) -> None:
         """A call that computed the same on both sides only carried what it was given.
 
         Only the first output was computed again; others are acquitted that differ about as much.
@@ -103,7 +104,7 @@ class Origins:
             if self.state[row] == "created" and is_carried:
                 self.state[row] = "carried"
 
-    def convict(self, node: Node) -> None:
+    def blame(self, node: Node) -> None:
         """A call that computed something else on one side, however small the difference."""
         for row in node.outputs:
             if self.error[row] > 0 and math.isfinite(self.source_error[row]):
@@ -221,19 +222,19 @@ class _Before:
     """The largest error so far, by place and inside each call; backward goes on from forward."""
 
     def __init__(self) -> None:
-        self._worst: dict[Place | tuple[Node, str], float] = {}
+        self._worst: dict[StepRank | tuple[Node, str], float] = {}
 
     def add(self, node: Node, row: int, error: float) -> None:
         """Enter a result of a call."""
         if math.isnan(error):
             return
-        keys: list[Place | tuple[Node, str]] = [node.place]
+        keys: list[StepRank | tuple[Node, str]] = [node.place]
         if node.parent is not None and row in node.outputs:
             keys.append((node.parent, node.direction))
         for key in keys:
             self._worst[key] = max(self._worst.get(key, 0.0), error)
 
-    def error(self, key: Place | tuple[Node, str]) -> float:
+    def error(self, key: StepRank | tuple[Node, str]) -> float:
         """Largest error of a place, or inside a call in a direction; nan where none is known."""
         return self._worst.get(key, math.nan)
 
@@ -289,7 +290,7 @@ def _leave_out_casts(draft: _Draft) -> None:
             draft.state[row] = ""
 
 
-def _worst_by_place(draft: _Draft) -> dict[Place, float]:
+def _worst_by_place(draft: _Draft) -> dict[StepRank, float]:
     worst = dict.fromkeys(draft.flow.places, 0.0)
     for place, error, is_apart in zip(draft.flow.places, draft.error, draft.is_apart, strict=True):
         if is_apart:
@@ -457,11 +458,11 @@ class _Harmless:
         # Of the calls seen so far, those in each container and direction, and the next few of
         # all: what unrecorded work may have made of a result.
         self._inside: dict[tuple[Node, str], _Uses] = defaultdict(_Uses)
-        self._soon: dict[tuple[Place, str], deque[_Uses]] = defaultdict(
+        self._soon: dict[tuple[StepRank, str], deque[_Uses]] = defaultdict(
             lambda: deque(maxlen=thresholds.USED_SOON)
         )
         # Those among them that hold differences.
-        self._differing: dict[Place, list[_Uses]] = defaultdict(list)
+        self._differing: dict[StepRank, list[_Uses]] = defaultdict(list)
 
     def find(self, nodes: Sequence[Node]) -> set[int]:
         """Take the state from rows that created a difference which goes no further.

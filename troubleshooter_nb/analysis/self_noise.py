@@ -1,12 +1,14 @@
-"""What rounding leaves on this machine, measured from runs that should agree."""
+"""What runs that should agree leave on this machine: the noise of a side against itself."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.flow import Flow, inner
 from troubleshooter_nb.analysis.origin import Origins, find_origins
 from troubleshooter_nb.comparison import Comparison
@@ -54,6 +56,34 @@ def measure_noise(comparison: Comparison) -> NoiseModel:
         roundoffs={**default.roundoffs, **_by_word(flow, origins, default)},
         self_noise={str(names[row]): float(origins.error[row]) for row in known if names[row]},
     )
+
+
+def detect_self_noise(
+    flow: Flow, origins: Origins, model: NoiseModel
+) -> Iterator[tuple[int, Suspicion]]:
+    """nondeterministic: the first row that only the noise of a repeated run hides, and its cause.
+
+    Parameters
+    ----------
+    flow : Flow
+    origins : Origins
+        Found with the noise of `model`.
+    model : NoiseModel
+        Without `self_noise` nothing is found.
+    """
+    if not model.self_noise:
+        return
+    created = set(origins.created())
+    without = find_origins(flow, NoiseModel())
+    for row in [row for row in without.created() if row not in created][:1]:
+        noise = model.self_noise.get(str(flow.result["right"][row]), 0.0)
+        error, floor = float(without.error[row]), float(without.typical[row])
+        if noise > 0 and math.isfinite(error):
+            # Two runs of one side are two draws of its noise, as are the two sides.
+            left = math.sqrt(max(error**2 - 2.0 * noise**2, 0.0))
+            figures = (error, left, error, floor, {"self_noise": noise})
+            size = math.prod(flow.shape(row))
+            yield row, Suspicion("nondeterministic", *figures, independent=size)
 
 
 def _by_word(flow: Flow, origins: Origins, default: NoiseModel) -> dict[str, float]:

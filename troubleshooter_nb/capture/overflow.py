@@ -92,7 +92,7 @@ def classify(calls: Iterable[Mapping[str, Any]], near: float = NEAR_OVERFLOW) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _ValueFigures:
     """What is known of one value."""
 
     slot: str
@@ -105,7 +105,7 @@ class _Figures:
     size: int
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], before: str = "") -> _Figures:
+    def of(cls, given: Mapping[str, Any], before: str = "") -> _ValueFigures:
         slot = before + str(given.get("slot", "")).removeprefix(before)
         dtype, value = str(given.get("dtype", "")), given.get("value")
         low, high = (_number(given.get(name)) for name in ("min", "max"))
@@ -200,11 +200,11 @@ class Judge:
             return _row(call, "recovered", wrong[0], inputs, wrong) if can and not fills else None
         return _row_of_limit(call, inputs, outputs, constants, self.near)
 
-    def _remember(self, seen: Iterable[_Figures], meant: Collection[_Figures]) -> None:
+    def _remember(self, seen: Iterable[_ValueFigures], meant: Collection[_ValueFigures]) -> None:
         self.made |= {one.value for one in seen if one.value is not None and one not in meant}
         self.meant |= {one.value for one in meant if one.value is not None}
 
-    def _is_meant(self, one: _Figures, place: tuple[Any, Any], way: str) -> bool:
+    def _is_meant(self, one: _ValueFigures, place: tuple[Any, Any], way: str) -> bool:
         """Whether infinities that are given to a call are there on purpose."""
         if one.value is not None and one.value in self.meant:
             return True  # NaN as well, of memory as it was found
@@ -215,7 +215,7 @@ class Judge:
         return one.looks_like_a_mask(self.near, place in self.filled)
 
     def _is_fill(
-        self, one: _Figures, meant: Sequence[_Figures], constants: Sequence[float]
+        self, one: _ValueFigures, meant: Sequence[_ValueFigures], constants: Sequence[float]
     ) -> bool:
         """Whether the infinities of an output are those that the call was given to fill in."""
         if one.nan or not one.inf > 0:
@@ -296,8 +296,8 @@ class _Tree:
 
 def _row_of_limit(
     call: Mapping[str, Any],
-    inputs: Sequence[_Figures],
-    outputs: Sequence[_Figures],
+    inputs: Sequence[_ValueFigures],
+    outputs: Sequence[_ValueFigures],
     constants: Sequence[float],
     near: float,
 ) -> Row | None:
@@ -318,9 +318,9 @@ def _row_of_limit(
 def _row(
     call: Mapping[str, Any],
     kind: str,
-    one: _Figures,
-    inputs: Sequence[_Figures],
-    wrong: Sequence[_Figures],
+    one: _ValueFigures,
+    inputs: Sequence[_ValueFigures],
+    wrong: Sequence[_ValueFigures],
 ) -> Row:
     names = ("step", "call", "path", "layer", "direction")
     return {
@@ -341,9 +341,9 @@ def _row(
     }
 
 
-def _figures(call: Mapping[str, Any], name: str) -> list[_Figures]:
+def _figures(call: Mapping[str, Any], name: str) -> list[_ValueFigures]:
     before = "parameters." if name == "parameters" else ""
-    return [_Figures.of(one, before) for one in call.get(name) or ()]
+    return [_ValueFigures.of(one, before) for one in call.get(name) or ()]
 
 
 def constants_of(call: Mapping[str, Any], inner: Iterable[Sequence[float]]) -> list[float]:

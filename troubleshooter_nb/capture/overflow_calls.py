@@ -15,7 +15,7 @@ from troubleshooter_nb.capture.plan import Event
 from troubleshooter_nb.formats.record_layout import describes_value
 from troubleshooter_nb.metrics.float_formats import FORMATS
 
-Figures = dict[str, Any]
+EntryFigures = dict[str, Any]
 _READ = ("min", "max", "nan_count", "inf_count")
 
 
@@ -28,12 +28,12 @@ class _Arrived(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Call:
+class _CheckedCall:
     """A call as its events tell, with the calls in it."""
 
     event: Event
-    parent: _Call | None
-    inner: list[_Call] = field(default_factory=list)
+    parent: _CheckedCall | None
+    inner: list[_CheckedCall] = field(default_factory=list)
     owned: dict[str, int] = field(default_factory=dict)
     outputs: list[tuple[str, int]] = field(default_factory=list)
     own_gradients: list[_Arrived] = field(default_factory=list)
@@ -50,13 +50,13 @@ class _Call:
     def inputs(self) -> list[tuple[str, int]]:
         return [(slot, said["value"]) for slot, said in self.event["args"] if "value" in said]
 
-    def within(self) -> Iterator[_Call]:
+    def within(self) -> Iterator[_CheckedCall]:
         """The call and all in it."""
         yield self
         for call in self.inner:
             yield from call.within()
 
-    def around(self) -> Iterator[_Call]:
+    def around(self) -> Iterator[_CheckedCall]:
         """The calls around it."""
         if self.parent is not None:
             yield self.parent
@@ -77,9 +77,9 @@ class StepCalls:
 
     def clear(self) -> None:
         """Forget the step."""
-        self._values: dict[int, Figures] = {}
-        self._calls: dict[int, _Call] = {}
-        self._ended: list[_Call] = []
+        self._values: dict[int, EntryFigures] = {}
+        self._calls: dict[int, _CheckedCall] = {}
+        self._ended: list[_CheckedCall] = []
         self._owned: dict[str, dict[str, int]] = defaultdict(dict)
         self._totals: dict[int, list[_Arrived]] = defaultdict(list)
         self._of_parameters: dict[tuple[str, str], list[_Arrived]] = defaultdict(list)
@@ -105,7 +105,7 @@ class StepCalls:
     def _take_call(self, event: Event) -> None:
         if event.get("recompute"):
             return
-        call = _Call(event, self._calls.get(event["parent"]))
+        call = _CheckedCall(event, self._calls.get(event["parent"]))
         if call.parent is not None:
             call.parent.inner.append(call)
         self._calls[call.number] = call
@@ -195,7 +195,7 @@ class StepCalls:
         is_given = any(not _is_finite(one) for one in [*said["inputs"], *said["parameters"]])
         return None if is_given else around.path
 
-    def forward(self, call: _Call) -> dict[str, Any]:
+    def forward(self, call: _CheckedCall) -> dict[str, Any]:
         """A call as `classify` takes it; what the calls in it own counts as its own."""
         said = self._named(call, "forward")
         said["inputs"] = self._figures(call.inputs)
@@ -204,7 +204,7 @@ class StepCalls:
         said["plain"] = [_number(given) for _, given in call.event["args"] if "plain" in given]
         return said
 
-    def _named(self, call: _Call, direction: str) -> dict[str, Any]:
+    def _named(self, call: _CheckedCall, direction: str) -> dict[str, Any]:
         event = call.event
         return {
             **{name: event.get(name, "") for name in ("call", "kind", "path", "layer")},
@@ -214,12 +214,12 @@ class StepCalls:
             "stack": self._stacks.get(event.get("stack", -1), ""),
         }
 
-    def _figures(self, slots: Iterable[tuple[str, int]], before: str = "") -> list[Figures]:
+    def _figures(self, slots: Iterable[tuple[str, int]], before: str = "") -> list[EntryFigures]:
         known = ((slot, self._values.get(number)) for slot, number in slots)
         return [{**figures, "slot": before + slot} for slot, figures in known if figures]
 
     @staticmethod
-    def _owned_within(call: _Call) -> list[tuple[str, int]]:
+    def _owned_within(call: _CheckedCall) -> list[tuple[str, int]]:
         """Parameters and buffers of a call and those in it, by name; each once."""
         found: dict[int, str] = {}
         for each in call.within():
@@ -246,19 +246,19 @@ class StepCalls:
                         said["inputs"] += self._seen_forward(call)
                         yield said
 
-    def _holders(self) -> dict[int, list[_Call]]:
+    def _holders(self) -> dict[int, list[_CheckedCall]]:
         """By number of a parameter, the calls that used it as their own, as they ended."""
-        found: dict[int, list[_Call]] = defaultdict(list)
+        found: dict[int, list[_CheckedCall]] = defaultdict(list)
         for call in self._ended:
             for number in call.owned.values():
                 found[number].append(call)
         return found
 
-    def _readers(self) -> dict[int, list[_Call]] | None:
+    def _readers(self) -> dict[int, list[_CheckedCall]] | None:
         """By number of a value, the calls that read it; None where their own parts are known."""
         if any(call.own_gradients for call in self._ended):
             return None
-        found: dict[int, list[_Call]] = defaultdict(list)
+        found: dict[int, list[_CheckedCall]] = defaultdict(list)
         for call in self._ended:
             for _, number in call.inputs:
                 found[number].append(call)
@@ -266,15 +266,15 @@ class StepCalls:
 
     def _backward_of(
         self,
-        call: _Call,
+        call: _CheckedCall,
         turn: int,
-        holders: Mapping[int, Sequence[_Call]],
-        readers: Mapping[int, Sequence[_Call]] | None,
+        holders: Mapping[int, Sequence[_CheckedCall]],
+        readers: Mapping[int, Sequence[_CheckedCall]] | None,
     ) -> dict[str, Any]:
         said = self._named(call, "backward") | {"pass": turn}
         given = self._arrived_at_outputs(call, turn)
         left = [(a.slot, a.value) for a in call.own_gradients if a.turn == turn]
-        others: set[_Call] = set()
+        others: set[_CheckedCall] = set()
         if readers is not None:
             left = [
                 (slot, a.value)
@@ -298,7 +298,7 @@ class StepCalls:
         said["inputs"], said["outputs"] = self._figures(given), self._figures(left)
         return said
 
-    def _arrived_at_outputs(self, call: _Call, turn: int) -> list[tuple[str, int]]:
+    def _arrived_at_outputs(self, call: _CheckedCall, turn: int) -> list[tuple[str, int]]:
         return [
             (slot, arrived.value)
             for slot, number in call.outputs
@@ -306,7 +306,7 @@ class StepCalls:
             if arrived.turn == turn
         ]
 
-    def _seen_forward(self, call: _Call) -> list[Figures]:
+    def _seen_forward(self, call: _CheckedCall) -> list[EntryFigures]:
         """What the forward pass left: what was not finite there is not so in backward either."""
         own = [*call.inputs, *call.outputs, *call.owned.items()]
         found = self._figures(own, SEEN_FORWARD)
@@ -329,11 +329,11 @@ _KINDS: Mapping[str, Callable[[StepCalls, Event], None]] = {
 }
 
 
-def _is_finite(figures: Figures) -> bool:
+def _is_finite(figures: EntryFigures) -> bool:
     return not (figures.get("nan_count") or figures.get("inf_count"))
 
 
-def _below(outer: _Call, inner: _Call, leaf: str) -> str:
+def _below(outer: _CheckedCall, inner: _CheckedCall, leaf: str) -> str:
     """The name of what a call holds as the call around it would say it."""
     if inner is outer:
         return leaf

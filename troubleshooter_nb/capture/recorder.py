@@ -33,7 +33,7 @@ _LONGEST_TEXT = 200  # characters of a text among the arguments
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class _BegunCall:
     """A call that began."""
 
     number: int
@@ -42,7 +42,7 @@ class _Call:
     site: Site
     is_recorded: bool
     frame: FrameType | None = None
-    recomputes: _Call | None = None
+    recomputes: _BegunCall | None = None
     is_recompute: bool = False
     segment: int = 0  # that is checkpointed, from 1
     run: int = -1  # the backward pass that computes it again
@@ -89,14 +89,14 @@ class Recorder:
         self._numbers = itertools.count()
         self.values = Values(adapter, sink, plan.limit, self.miss, borrows=plan.borrows)
         self._threads: dict[int, int] = {}
-        self._open: dict[int, list[_Call]] = defaultdict(list)
+        self._open: dict[int, list[_BegunCall]] = defaultdict(list)
         self._parameters: dict[int, Owned] = {}
         self._met: set[tuple[int, str]] = set()
         self._trained: set[str] = set()  # paths of layers with trained parameters, and around them
         self._watched: dict[int, _Watched] = {}
         self._hooked: set[int] = set()
         self._passes: dict[Any, list[int]] = defaultdict(list)  # runs in which each came
-        self._calls: dict[str, list[_Call]] = defaultdict(list)
+        self._calls: dict[str, list[_BegunCall]] = defaultdict(list)
         self._recomputed: set[int] = set()
         self._turns: Counter[tuple[int, int, str]] = Counter()
         self._begun_anew: dict[int, int] = {}
@@ -353,7 +353,7 @@ class Recorder:
                 stack = self._stack(frame)
                 if not stack:
                     self._stepping.discard(threading.get_ident())
-                call = _Call(self._next(), path, "module", site, keeps, frame)
+                call = _BegunCall(self._next(), path, "module", site, keeps, frame)
                 self._note_recompute(call, stack)
                 self._number_visit(call)
                 self._called[path] += not call.is_recompute
@@ -385,14 +385,14 @@ class Recorder:
 
         return before, after
 
-    def _number_visit(self, call: _Call) -> None:
+    def _number_visit(self, call: _BegunCall) -> None:
         """Say in the site which visit of its place a call is, where a function asks for it."""
         if callable(self.plan.keep) and not call.is_recompute:
             place = call.kind, call.path
             call.site = replace(call.site, call=self._visits[place])
             self._visits[place] += 1
 
-    def _stack(self, frame: FrameType | None) -> list[_Call]:
+    def _stack(self, frame: FrameType | None) -> list[_BegunCall]:
         """The open calls of this thread, without those that an exception left open."""
         stack = self._open[threading.get_ident()]
         while stack and stack[-1].frame is not None and not _runs(stack[-1].frame, frame):
@@ -401,8 +401,8 @@ class Recorder:
 
     def _begin(
         self,
-        call: _Call,
-        stack: list[_Call],
+        call: _BegunCall,
+        stack: list[_BegunCall],
         facts: Mapping[str, Any],
         state: tuple[bool, str],
         args: tuple[Any, ...],
@@ -462,18 +462,18 @@ class Recorder:
             return False
         return self.plan.has_own_parts
 
-    def _has_origins(self, call: _Call) -> bool:
+    def _has_origins(self, call: _BegunCall) -> bool:
         """Whether it has to be known what a call's arguments were made by."""
         return self._has_own_parts if call.kind == "module" else self.plan.node_gradients
 
-    def _note_origins(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+    def _note_origins(self, call: _BegunCall, leaves: list[tuple[str, Any]]) -> None:
         for slot, leaf in leaves:
             if self.adapter.is_tensor(leaf):
                 made = self.adapter.origin(leaf)
                 if made is not None:
                     call.origins.append((slot, made))
 
-    def _end(self, call: _Call, leaves: list[tuple[str, Any]], output: Any) -> None:
+    def _end(self, call: _BegunCall, leaves: list[tuple[str, Any]], output: Any) -> None:
         """Read what a call gives and write that it ended."""
         original = call.recomputes if call.is_recompute else call
         if original is None or not original.is_recorded:
@@ -492,7 +492,7 @@ class Recorder:
 
     def _close(
         self,
-        call: _Call,
+        call: _BegunCall,
         status: str,
         out: list[Any] | None = None,
         more: Mapping[str, Any] = MappingProxyType({}),
@@ -507,7 +507,7 @@ class Recorder:
         if status != "open":
             self.sink.put({"ended": call.number, "status": status, "out": out or [], **more})
 
-    def _note_recompute(self, call: _Call, stack: list[_Call]) -> None:
+    def _note_recompute(self, call: _BegunCall, stack: list[_BegunCall]) -> None:
         """Find the call that this one computes again for a backward pass."""
         found = self.adapter.segment(call.frame, stack[-1].frame if stack else None)
         call.segment = found[0] if found else stack[-1].segment if stack else 0
@@ -523,7 +523,7 @@ class Recorder:
             call.run = found[1] if found else stack[-1].run if stack else -1
             call.recomputes = self._first_of(call)
 
-    def _first_of(self, call: _Call) -> _Call | None:
+    def _first_of(self, call: _BegunCall) -> _BegunCall | None:
         """The call that one computes again."""
         earlier = self._calls[call.path]
         if call.segment:
@@ -541,7 +541,7 @@ class Recorder:
         self._recomputed.add(left[-1].number)
         return left[-1]
 
-    def _first_segment(self, call: _Call, earlier: list[_Call]) -> int:
+    def _first_segment(self, call: _BegunCall, earlier: list[_BegunCall]) -> int:
         """The segment as it ran first: one inside another is begun anew with the outer one."""
         known = {each.segment for each in earlier}
         if call.segment in known or call.segment in self._begun_anew:
@@ -580,7 +580,7 @@ class Recorder:
             self._operators.add(name.path)
             if names is not None and not names.operator(site, (call.site for call in stack)):
                 return None
-            call = _Call(self._next(), name.path, "api", site, True, inspect.currentframe())
+            call = _BegunCall(self._next(), name.path, "api", site, True, inspect.currentframe())
             self._number_visit(call)
             call.writes = name.writes
             facts = {"layer": name.layer}
@@ -615,7 +615,7 @@ class Recorder:
         with self._lock, self.adapter.quiet():
             stack = self._open[threading.get_ident()]
             site = Site("debug", name)
-            call = _Call(self._next(), name, "debug", site, True, inspect.currentframe())
+            call = _BegunCall(self._next(), name, "debug", site, True, inspect.currentframe())
             self._put_call(self._begin(call, stack, {"layer": ""}, state, (), {}))
             self._end(call, leaves_of_output(value, self.adapter.is_tensor), value)
 
@@ -623,7 +623,7 @@ class Recorder:
         """A slot of a call, or of a layer, as what is missing names it."""
         return f"{site.path or self._kinds.get(site.path, '')}.{slot}"
 
-    def _read(self, leaves: list[tuple[str, Any]], call: _Call, role: Role) -> list[list[Any]]:
+    def _read(self, leaves: list[tuple[str, Any]], call: _BegunCall, role: Role) -> list[list[Any]]:
         """Slots with the numbers of their values, or what is plain."""
         said: list[list[Any]] = []
         for slot, leaf in leaves:
@@ -635,7 +635,7 @@ class Recorder:
                 said.append([slot, _plain(leaf)])
         return said
 
-    def _value(self, tensor: Any, call: _Call, role: Role, slot: str) -> int | None:
+    def _value(self, tensor: Any, call: _BegunCall, role: Role, slot: str) -> int | None:
         """Number of the value a tensor holds now, which is kept when it is met first."""
         keep = self.plan.kept(call.site, role, slot)
         if keep is None:
@@ -670,7 +670,7 @@ class Recorder:
         watched = _Watched(weakref.ref(tensor), version, view, place, self.run)
         self._watched[number] = watched
 
-    def _watch_again(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+    def _watch_again(self, call: _BegunCall, leaves: list[tuple[str, Any]]) -> None:
         """Wait for the gradients of what a backward pass computes again, if nobody does yet."""
         original = call.recomputes
         if original is None or not self.plan.gradients:
@@ -685,7 +685,9 @@ class Recorder:
                 self._hooked_again.add(number)
                 self._watch(leaf, number, original.site, slot)
 
-    def _watch_own_parts(self, call: _Call, original: _Call, leaves: list[tuple[str, Any]]) -> None:
+    def _watch_own_parts(
+        self, call: _BegunCall, original: _BegunCall, leaves: list[tuple[str, Any]]
+    ) -> None:
         outputs = [leaf for _, leaf in leaves if self.adapter.is_tensor(leaf)]
         number, site = original.number, original.site
 
@@ -698,7 +700,7 @@ class Recorder:
             self.miss("graph_too_large", site.path)
         self._of_step += handles or []
 
-    def _watch_node(self, call: _Call, leaves: list[tuple[str, Any]]) -> None:
+    def _watch_node(self, call: _BegunCall, leaves: list[tuple[str, Any]]) -> None:
         """Wait for what the graph gets and gives where the results of an operator were made."""
 
         def receive(given: Slotted, arrived: Slotted) -> None:
@@ -709,7 +711,7 @@ class Recorder:
         if handle is not None:
             self._of_step.append(handle)
 
-    def _receive_node(self, call: _Call, given: Slotted, arrived: Slotted) -> None:
+    def _receive_node(self, call: _BegunCall, given: Slotted, arrived: Slotted) -> None:
         if self.is_paused or self._is_gone:
             return
         with self._lock, self.adapter.quiet():
@@ -723,7 +725,9 @@ class Recorder:
             }
             self.sink.put({"node_gradient": call.number, "path": call.path, **said, **turn})
 
-    def _read_gradients(self, call: _Call, gradients: Slotted, section: str) -> list[list[Any]]:
+    def _read_gradients(
+        self, call: _BegunCall, gradients: Slotted, section: str
+    ) -> list[list[Any]]:
         """Slots with the numbers of their values, or None where there is no gradient."""
         said: list[list[Any]] = []
         for slot, gradient in gradients:
@@ -799,7 +803,7 @@ class Recorder:
 
     # What belongs to a layer
 
-    def _read_owned(self, layer: SeenLayer, call: _Call, is_wanted: bool) -> None:
+    def _read_owned(self, layer: SeenLayer, call: _BegunCall, is_wanted: bool) -> None:
         """Read a layer's parameters and buffers as they are before the call."""
         for owned in self.adapter.owned(layer):
             key = id(self.adapter.identity(owned.tensor))

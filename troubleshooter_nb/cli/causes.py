@@ -6,11 +6,11 @@ import argparse
 import json
 from string import Formatter
 
+from troubleshooter_nb.catalogue import CAUSES
 from troubleshooter_nb.cli import exit_codes
 from troubleshooter_nb.cli.grammar import Grammar, WrongWords
 from troubleshooter_nb.cli.terminal import paragraph, say
 from troubleshooter_nb.messages import Message, language_in_force
-from troubleshooter_nb.render.causes import WORDS
 
 
 def grammar() -> Grammar:
@@ -25,12 +25,12 @@ def grammar() -> Grammar:
 
 def run(asked: argparse.Namespace) -> int:
     """Print all causes, or all about one."""
-    if asked.id is not None and asked.id not in WORDS:
+    if asked.id is not None and asked.id not in CAUSES:
         from troubleshooter_nb.naming.closeness import closest
 
-        near = closest(asked.id, WORDS)
+        near = closest(asked.id, CAUSES)
         raise WrongWords(Message("command.no_cause", id=asked.id, closest=near))
-    shown = [asked.id] if asked.id is not None else [*WORDS]
+    shown = [asked.id] if asked.id is not None else [*CAUSES]
     if asked.json:
         say(json.dumps([cause(id) for id in shown], indent=1, ensure_ascii=False))
     elif asked.id is not None:
@@ -43,8 +43,8 @@ def run(asked: argparse.Namespace) -> int:
 
 def cause(id: str) -> dict[str, str]:
     """What is said of a cause, its gaps by their names in angle brackets."""
-    words, chinese = WORDS[id], language_in_force() == "zh"
-    said = {name: getattr(words, name)[chinese] for name in words._fields}
+    one, chinese = CAUSES[id], language_in_force() == "zh"
+    said = {name: getattr(one, name)[chinese] for name in ("title", "proof", "repair")}
     return {"id": id, **{name: _with_names(text) for name, text in said.items()}}
 
 

@@ -24,7 +24,7 @@ _RANK_FILE = re.compile(r"(?is)(?:.*[._-])?rank[_-]?([0-9]{1,9})")
 _STEP_FOLDER = re.compile(r"(?i)(?:iter|iteration|step|global_step|epoch)[_-]?([0-9]{1,18})")
 
 
-class _Place(NamedTuple):
+class _CheckpointFile(NamedTuple):
     """A checkpoint file, whose it is, and the folder or file name that says so."""
 
     file: Path
@@ -102,13 +102,13 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     return stored, [*dict.fromkeys(notes), *of_ranks]
 
 
-def _unreadable(place: _Place, reason: str) -> Stored:
+def _unreadable(place: _CheckpointFile, reason: str) -> Stored:
     name = place.file.name
     # A site of its own: this is no parameter whose prefix could be that of all.
     return Stored(name, None, reason, Site("file", name), place.step, place.rank)
 
 
-def _places(folder: Path, notes: list[str]) -> list[_Place]:
+def _places(folder: Path, notes: list[str]) -> list[_CheckpointFile]:
     """The checkpoints of a folder by step and rank; `notes` gets what is left aside.
 
     FormatError where there is none, or several of one rank.
@@ -133,23 +133,25 @@ def _places(folder: Path, notes: list[str]) -> list[_Place]:
     return places
 
 
-def _ranks(folder: Path, folders: list[Path], files: list[Path], notes: list[str]) -> list[_Place]:
+def _ranks(
+    folder: Path, folders: list[Path], files: list[Path], notes: list[str]
+) -> list[_CheckpointFile]:
     """The checkpoints of one step, by rank."""
     by_rank = _rank_folders(folders, notes)
     if by_rank:
         _note_others([*_without(folders, by_rank), *files], notes)
         return [
-            _Place(file, child.name, 0, rank)
+            _CheckpointFile(file, child.name, 0, rank)
             for rank, child in sorted(by_rank.items())
             if (file := _only_file(child, notes))
         ]
     ranked = _numbered(files, _RANK_FILE, of=lambda file: file.stem)
     if ranked:
         _note_others(_without(files, ranked), notes)
-        return [_Place(file, file.name, 0, rank) for rank, file in sorted(ranked.items())]
+        return [_CheckpointFile(file, file.name, 0, rank) for rank, file in sorted(ranked.items())]
     if len(files) > 1:
         raise FormatError(_too_many(folder, files))
-    return [_Place(file, file.name, 0, 0) for file in files]
+    return [_CheckpointFile(file, file.name, 0, 0) for file in files]
 
 
 def _without(children: Iterable[Path], used: Mapping[int, Path]) -> list[Path]:

@@ -15,7 +15,7 @@ from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, SAVE_AGAIN, opened
 from troubleshooter_nb.formats.grid_source import Part, checked_grid
-from troubleshooter_nb.formats.inert_pickle import Call, Table
+from troubleshooter_nb.formats.inert_pickle import MadeBy, PickledDict
 from troubleshooter_nb.formats.pth_containers import Contents, contents_of, key_text
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors, is_whole, whole_numbers
 from troubleshooter_nb.formats.pth_walk import Tree, walked
@@ -58,16 +58,16 @@ def distributed_tree(folder: Path) -> tuple[Tree, list[str], list[str]]:
         tensor one that cannot be read.
     """
     contents, stamp = _metadata(folder / METADATA)
-    root = contents.root.state if isinstance(contents.root, Call) else None
-    described = root.get("state_dict_metadata") if isinstance(root, Table) else None
-    placed = root.get("storage_data") if isinstance(root, Table) else None
-    if not isinstance(described, Table) or not isinstance(placed, Table):
+    root = contents.root.state if isinstance(contents.root, MadeBy) else None
+    described = root.get("state_dict_metadata") if isinstance(root, PickledDict) else None
+    placed = root.get("storage_data") if isinstance(root, PickledDict) else None
+    if not isinstance(described, PickledDict) or not isinstance(placed, PickledDict):
         what = Message("checkpoints.not_distributed", file=METADATA)
         raise FormatError(joined([what, COPY_OR_SAVE]))
     found = _read(folder, list(_items(placed)), dict(_sizes(described)))
-    paths = root.get("planner_data") if isinstance(root, Table) else None
-    known = paths.texts() if isinstance(paths, Table) else {}
-    nested = Table()
+    paths = root.get("planner_data") if isinstance(root, PickledDict) else None
+    known = paths.texts() if isinstance(paths, PickledDict) else {}
+    nested = PickledDict()
     for name, record in described.texts().items():
         value = _value(name, record, found)
         _put(nested, _steps(name, known.get(name)), value)
@@ -86,15 +86,15 @@ def _metadata(path: Path) -> tuple[Contents, tuple[int, int]]:
         raise FormatError(joined([what, Message("checkpoints.interrupted")])) from None
 
 
-def _state(record: Any, kind: str) -> Table | None:
+def _state(record: Any, kind: str) -> PickledDict | None:
     """The fields of one of torch's records."""
-    ours = isinstance(record, Call) and record.path.startswith(_OURS)
+    ours = isinstance(record, MadeBy) and record.path.startswith(_OURS)
     if not ours or not record.path.endswith(f".{kind}"):
         return None
-    return record.state if isinstance(record.state, Table) else None
+    return record.state if isinstance(record.state, PickledDict) else None
 
 
-def _sizes(described: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _sizes(described: PickledDict) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Shapes of the tensors; values that are none have no size."""
     for name, record in described.texts().items():
         state = _state(record, "TensorStorageMetadata")
@@ -103,7 +103,7 @@ def _sizes(described: Table) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield name, shape
 
 
-def _items(placed: Table) -> Iterator[_Item]:
+def _items(placed: PickledDict) -> Iterator[_Item]:
     for index, info in placed.pairs:
         key, place = _state(index, "MetadataIndex"), _state(info, "_StorageInfo")
         if key is None or place is None:
@@ -182,7 +182,7 @@ def _value(name: str, record: Any, found: _Found) -> Any:
         return found.objects.get(name)
     if reason := found.reasons.get(name):
         return Ready(None, reason)
-    shape = next((shape for _, shape in _sizes(Table([(name, record)]))), None)
+    shape = next((shape for _, shape in _sizes(PickledDict([(name, record)]))), None)
     parts = found.parts.get(name)
     if shape is None or not parts:
         return Ready(None, Message("checkpoints.no_part", file=METADATA))
@@ -205,11 +205,11 @@ def _steps(name: str, known: Any) -> list[str]:
     return [name]
 
 
-def _put(nested: Table, steps: list[str], value: Any) -> None:
+def _put(nested: PickledDict, steps: list[str], value: Any) -> None:
     for step in steps[:-1]:
         inner = nested.get(step)
-        if not isinstance(inner, Table):
-            inner = Table()
+        if not isinstance(inner, PickledDict):
+            inner = PickledDict()
             nested.pairs.append((step, inner))
         nested = inner
     nested.pairs.append((steps[-1], value))

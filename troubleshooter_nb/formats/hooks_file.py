@@ -53,7 +53,7 @@ _LONGEST_VALUE = 1000  # characters of what is no tensor
 
 
 @dataclass(frozen=True)
-class _Place:
+class _RecordFile:
     """One record file, and the step and rank its folders say."""
 
     file: Path
@@ -103,7 +103,7 @@ def open_hooks_file(path: Path, *, label: str) -> Dump:
     OSError
         If it cannot be opened.
     """
-    places = _places(path) if path.is_dir() else [_Place(path)]
+    places = _places(path) if path.is_dir() else [_RecordFile(path)]
     reason = _several(places) if path.is_dir() else _refusal_of_file(path)
     if reason is None and not places:
         reason = Message("hooks.none")
@@ -156,9 +156,9 @@ def _second_is_ours(head: bytes) -> bool:
     return any(parse_hook_name(name) for name in names)
 
 
-def _places(folder: Path) -> list[_Place]:
+def _places(folder: Path) -> list[_RecordFile]:
     """Text files of the hooks in a folder and in its levels of steps and ranks."""
-    found: list[_Place] = []
+    found: list[_RecordFile] = []
     waiting = [(folder, _coordinate(folder.name, "step"), _coordinate(folder.name, "rank") or 0)]
     while waiting:
         here, step, rank = waiting.pop()
@@ -173,7 +173,7 @@ def _places(folder: Path) -> list[_Place]:
                         rank if inner_rank is None else inner_rank,
                     )
                 )
-        found += [_Place(file, step, rank) for file in files if _refusal_of_file(file) is None]
+        found += [_RecordFile(file, step, rank) for file in files if _refusal_of_file(file) is None]
     return sorted(found, key=lambda place: (place.step or 0, place.rank, place.file))
 
 
@@ -197,7 +197,7 @@ def _coordinate(name: str, word: str) -> int | None:
     return int(match[2]) if match and match[1].lower() == word else None
 
 
-def _several(places: Sequence[_Place]) -> str | None:
+def _several(places: Sequence[_RecordFile]) -> str | None:
     seen: dict[tuple[int | None, int], Path] = {}
     for place in places:
         other = seen.setdefault((place.step, place.rank), place.file)
@@ -206,7 +206,7 @@ def _several(places: Sequence[_Place]) -> str | None:
     return None
 
 
-def _read(place: _Place) -> tuple[list[Entry], list[str]]:
+def _read(place: _RecordFile) -> tuple[list[Entry], list[str]]:
     """The entries of one record file, and what there is to say."""
     with opened(place.file) as (stream, stamp):
         lines = list(lines_of(place.file, stream, stamp))
@@ -284,7 +284,7 @@ def _bare(line: Line, hook: HookName | None, call: int) -> Entry:
 
 
 def _steps(
-    lines: Sequence[Line], hooks: dict[int, HookName | None], place: _Place
+    lines: Sequence[Line], hooks: dict[int, HookName | None], place: _RecordFile
 ) -> tuple[dict[int, int], list[str]]:
     """Step of each line by its number."""
     given = place.step or 0
@@ -416,7 +416,7 @@ def _scalar(line: Line) -> float | int | bool:
     return int(value) if "int" in line.dtype and math.isfinite(value) else value
 
 
-def _without_line(arrays: Arrays, place: _Place, findings: Findings) -> list[Entry]:
+def _without_line(arrays: Arrays, place: _RecordFile, findings: Findings) -> list[Entry]:
     """Entries of arrays no line names: the lines are written when the switch goes off."""
     entries = []
     for name in arrays.left:

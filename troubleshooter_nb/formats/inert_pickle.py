@@ -48,7 +48,7 @@ class Persistent:
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Table:
+class PickledDict:
     """A dict: its pairs in the order of the file, whatever the keys are."""
 
     pairs: list[tuple[Any, Any]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Table:
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Call:
+class MadeBy:
     """An object the file wants made: by which callable, from what, with which state."""
 
     callable: Any
@@ -250,7 +250,7 @@ class _Machine:
     def newobj_ex(self, arg: Any) -> None:
         kwargs = self.stack.pop()
         self.reduce(arg)
-        if isinstance(kwargs, Table) and isinstance(self.stack[-1], Call):
+        if isinstance(kwargs, PickledDict) and isinstance(self.stack[-1], MadeBy):
             self.stack[-1].pairs.extend(kwargs.pairs)
 
     def inst(self, arg: str) -> None:
@@ -265,14 +265,14 @@ class _Machine:
     def build(self, arg: Any) -> None:
         state = self.stack.pop()
         target = self.stack[-1]
-        if isinstance(target, Call):
+        if isinstance(target, MadeBy):
             target.state = state
-        elif not isinstance(target, Table):  # an OrderedDict's own attributes say nothing
+        elif not isinstance(target, PickledDict):  # an OrderedDict's own attributes say nothing
             raise FormatError(Message("pth.no_state"))
 
     def set_items(self, values: list[Any]) -> None:
         target = self.stack[-1]
-        if not isinstance(target, Call | Table) or len(values) % 2:
+        if not isinstance(target, MadeBy | PickledDict) or len(values) % 2:
             raise FormatError(Message("pth.no_dict"))
         target.pairs.extend(zip(values[::2], values[1::2], strict=True))
 
@@ -285,12 +285,12 @@ class _Machine:
 
     def dict_(self, arg: Any) -> None:
         values = self.taken()
-        self.stack.append(Table())
+        self.stack.append(PickledDict())
         self.set_items(values)
 
     def extend(self, values: list[Any]) -> None:
         target = self.stack[-1]
-        if isinstance(target, Call):
+        if isinstance(target, MadeBy):
             target = target.appended
         if not isinstance(target, list):
             raise FormatError(Message("pth.no_list"))
@@ -334,25 +334,25 @@ class _Machine:
 
 def _made(made_by: Any, args: Any) -> Any:
     """The record of a call; containers and bytes that need no code of the file come as such."""
-    if not isinstance(made_by, Global | Call | Persistent) or type(args) is not tuple:
+    if not isinstance(made_by, Global | MadeBy | Persistent) or type(args) is not tuple:
         raise FormatError(Message("pth.no_callable"))
     build = _PLAIN.get((made_by.module, made_by.name)) if isinstance(made_by, Global) else None
     made = build(args) if build else None
-    return Call(made_by, args) if made is None else made
+    return MadeBy(made_by, args) if made is None else made
 
 
 def _table(args: tuple[Any, ...]) -> Any:
     """OrderedDict() and OrderedDict([[key, value], ...]), as Python 2 wrote it."""
     if not args:
-        return Table()
+        return PickledDict()
     items = args[0]
-    if isinstance(items, Table):
+    if isinstance(items, PickledDict):
         return items
     if not isinstance(items, list):
         return None
     if any(not isinstance(pair, list | tuple) or len(pair) != 2 for pair in items):
         return None
-    return Table([(key, value) for key, value in items])
+    return PickledDict([(key, value) for key, value in items])
 
 
 def _default_table(args: tuple[Any, ...]) -> Any:
@@ -379,7 +379,7 @@ def _encoded(args: tuple[Any, ...]) -> Any:
 
 def _object(args: tuple[Any, ...]) -> Any:
     """copyreg._reconstructor(class, object, None), the objects of protocols 0 and 1."""
-    return Call(args[0], ()) if args and isinstance(args[0], Global | Persistent) else None
+    return MadeBy(args[0], ()) if args and isinstance(args[0], Global | Persistent) else None
 
 
 _PLAIN: dict[tuple[str, str], Callable[[tuple[Any, ...]], Any]] = {
@@ -407,7 +407,7 @@ def _constant(value: Any) -> Callable[[_Machine, Any], None]:
 
 
 def _new_table(machine: _Machine, arg: Any) -> None:
-    machine.stack.append(Table())
+    machine.stack.append(PickledDict())
 
 
 def _steps() -> dict[str, Callable[[_Machine, Any], None]]:

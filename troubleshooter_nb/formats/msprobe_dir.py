@@ -33,7 +33,7 @@ from troubleshooter_nb.formats.msprobe_layout import (
     DOCUMENTS,
     KERNEL_RANK,
     STACK,
-    Place,
+    RankFolder,
     folders_in,
     has_header,
     is_rank_folder,
@@ -125,7 +125,7 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
     if path.is_file():
         refuse_configuration(path)
         note_own_step(path.parent.parent, notes)
-        places = [Place(path.parent, 0, 0, printable(path.name), (path.name,))]
+        places = [RankFolder(path.parent, 0, 0, printable(path.name), (path.name,))]
     else:
         places = places_of(path, notes)
     if not places:
@@ -156,7 +156,7 @@ def open_msprobe_dir(path: Path, *, label: str) -> Dump:
     return Dump.from_entries(entries, label=label, format=NAME, card=card, notes=everything)
 
 
-def _read(place: Place, names: Names, shared: dict[str, str]) -> _Reading:
+def _read(place: RankFolder, names: Names, shared: dict[str, str]) -> _Reading:
     """The entries of one rank in one step.
 
     FormatError where its json cannot be read and no tensor file makes up for it.
@@ -231,7 +231,7 @@ def _or_note(file: Path, read: Callable[[Path], _Read], default: _Read, notes: l
         return default
 
 
-def _unreadable(place: Place, reason: str) -> _Reading:
+def _unreadable(place: RankFolder, reason: str) -> _Reading:
     name = place.documents[0]
     entry = Entry(name, Site("file", name), None, place.step, place.rank, reason=reason)
     return _Reading([entry], {}, [])

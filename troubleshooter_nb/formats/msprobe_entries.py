@@ -38,7 +38,7 @@ _SECTIONS = {
 _NO_SECTIONS = {"is_recompute"}
 
 
-class _Row(NamedTuple):
+class _JsonRow(NamedTuple):
     name: str
     site: Site
 
@@ -49,7 +49,7 @@ class Names:
 
     modules: set[str] = field(default_factory=set)
     _calls: dict[str, MsprobeCall | None] = field(default_factory=dict)
-    _rows: dict[RowName, _Row] = field(default_factory=dict)
+    _rows: dict[RowName, _JsonRow] = field(default_factory=dict)
 
     def call(self, entry: str) -> MsprobeCall | None:
         """The parts of an entry's name, None where it has no known form."""
@@ -59,12 +59,12 @@ class Names:
                 self.modules.add(call.path)
         return self._calls[entry]
 
-    def row(self, call: MsprobeCall | None, key: RowName) -> _Row:
+    def row(self, call: MsprobeCall | None, key: RowName) -> _JsonRow:
         """Name and site of one tensor of a call."""
         if key not in self._rows:
             unknown = Site("api", printable(key.entry), slot=printable(key.slot))
             site = site_of_msprobe(call, key.section, printable(key.slot)) if call else unknown
-            self._rows[key] = _Row(printable(format_row_name(key)), site)
+            self._rows[key] = _JsonRow(printable(format_row_name(key)), site)
         return self._rows[key]
 
 

@@ -25,7 +25,7 @@ _PROCESS = re.compile(r"proc([0-9]{1,18})")
 KERNEL_RANK = re.compile(r"rank_[0-9]+")
 
 
-class Place(NamedTuple):
+class RankFolder(NamedTuple):
     """The folder of one rank in one step, the files of it that are read, and what it is called."""
 
     folder: Path
@@ -35,11 +35,11 @@ class Place(NamedTuple):
     documents: tuple[str, ...] = DOCUMENTS
 
 
-def places_of(path: Path, notes: list[str]) -> list[Place]:
+def places_of(path: Path, notes: list[str]) -> list[RankFolder]:
     """The folders of all ranks and steps, in their order; OSError where `path` is not readable."""
     if is_rank_folder(path):
         note_own_step(path.parent, notes)
-        return [Place(path, 0, 0, printable(path.name))]
+        return [RankFolder(path, 0, 0, printable(path.name))]
     children = folders_in(path)
     steps = {int(m[1]): child for child in children if (m := _STEP.fullmatch(child.name))}
     if not steps:
@@ -53,7 +53,7 @@ def places_of(path: Path, notes: list[str]) -> list[Place]:
                 notes.append(Message("msprobe.step_empty", folder=f"step{step}"))
     ranks = _rank_numbers(list(by_step.values()), notes)
     places = [
-        Place(folder, step, ranks[step_of][folder.name], _with_parent(folder))
+        RankFolder(folder, step, ranks[step_of][folder.name], _with_parent(folder))
         for step_of, (step, folders) in enumerate(by_step.items())
         for folder in folders
     ]
@@ -111,7 +111,7 @@ def _with_parent(folder: Path) -> str:
     return printable(f"{folder.parent.name}/{folder.name}")
 
 
-def _holes(places: list[Place]) -> list[str]:
+def _holes(places: list[RankFolder]) -> list[str]:
     """What is missing between the first and the last step, and the ranks that a step lacks."""
     steps = sorted({place.step for place in places})
     ranks = sorted({place.rank for place in places})

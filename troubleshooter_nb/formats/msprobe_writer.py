@@ -56,14 +56,14 @@ _CELLS = (
 
 
 @dataclass
-class _Call:
+class _CallRows:
     """One call in one step of one rank, and the rows of the Dump that are its values."""
 
     parts: MsprobeCall
     rows: list[tuple[RowName, int]] = field(default_factory=list)
 
 
-_Calls = dict[str, _Call]
+_Calls = dict[str, _CallRows]
 
 
 def save_msprobe_dir(dump: Dump, folder: Path) -> Path:
@@ -147,7 +147,7 @@ def _places_of(dump: Dump, lost: dict[str, list[str]]) -> dict[tuple[int, int], 
         key, parts = found
         calls = places.setdefault((step, rank), {})
         # Behind those that ended before: a call holds others between its inputs and outputs.
-        calls[key.entry] = one = calls.pop(key.entry, None) or _Call(parts)
+        calls[key.entry] = one = calls.pop(key.entry, None) or _CallRows(parts)
         one.rows.append((key, row))
     return dict(sorted(places.items()))
 

@@ -117,7 +117,7 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [Message("dumps.more_folders", count=len(notes) - _MOST_NOTES)]
     folders = list(dict.fromkeys(parts[:-1] for parts in files))
-    places = {parts: _Place.of(parts, root) for parts in folders}
+    places = {parts: _NamedFolder.of(parts, root) for parts in folders}
     said = os.path.basename(os.path.abspath(root))
     found = [_entry(parts[-1], places[parts[:-1]], said) for parts in files]
     entries = _in_saving_order(_gradients_of_parameters(_distinct(found, files)))
@@ -258,7 +258,7 @@ def _npy_files(folder: Path, notes: list[str]) -> Iterator[_Parts]:
             notes.append(Message("dumps.not_searched", folder=name, problem=error))
 
 
-class _Place(NamedTuple):
+class _NamedFolder(NamedTuple):
     """What a folder says of the files in it; `path` ends where the name of a file begins."""
 
     path: str
@@ -267,7 +267,7 @@ class _Place(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, folders: _Parts, root: Path) -> _Place:
+    def of(cls, folders: _Parts, root: Path) -> _NamedFolder:
         """The place of these folders below the root."""
         coordinates: dict[str, int] = {}
         inner = ""
@@ -281,7 +281,7 @@ class _Place(NamedTuple):
         return cls(path, inner, coordinates.get("step", 0), coordinates.get("rank", 0))
 
 
-def _entry(file: str, place: _Place, folder: str) -> Entry:
+def _entry(file: str, place: _NamedFolder, folder: str) -> Entry:
     parsed = parse_npy_name(file)
     source, reason = None, ""
     try:

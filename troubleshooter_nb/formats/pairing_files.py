@@ -28,8 +28,8 @@ from troubleshooter_nb.formats.pairing_rules import (
 from troubleshooter_nb.formats.yaml_nodes import (
     Items,
     Node,
-    Table,
     Text,
+    YamlMapping,
     mapping_error,
     read_nodes,
     shown,
@@ -116,12 +116,12 @@ def kind_of(root: Node) -> MappingKind:
     """The kind that the content looks like; ``data`` where it says nothing else."""
     if isinstance(root, Items):
         first = root.items[0] if root.items else None
-        return "api" if isinstance(first, Table) and _is_api(first) else "data"
-    if not isinstance(root, Table):
+        return "api" if isinstance(first, YamlMapping) and _is_api(first) else "data"
+    if not isinstance(root, YamlMapping):
         return "data"
     if _is_api(root):
         return "api"
-    if any(isinstance(value, Table) for _, value in root.pairs):
+    if any(isinstance(value, YamlMapping) for _, value in root.pairs):
         return "layer"
     sides = [text for key, value in root.pairs for text in (key, value)]
     names = [text.value for text in sides if isinstance(text, Text)]
@@ -132,7 +132,7 @@ def kind_of(root: Node) -> MappingKind:
     return "layer" if root.pairs and roots else "data"
 
 
-def _is_api(table: Table) -> bool:
+def _is_api(table: YamlMapping) -> bool:
     return any(key.value in _API_KEYS for key, _ in table.pairs)
 
 
@@ -162,7 +162,7 @@ class _Reader:
 
     def pairs(self, root: Node) -> Iterator[NameRule]:
         """The rules of a flat table or of a list of pairs."""
-        if isinstance(root, Table):
+        if isinstance(root, YamlMapping):
             for key, value in root.pairs:
                 if isinstance(value, Items) and self.is_missing(key):
                     for item in value.items:
@@ -171,7 +171,7 @@ class _Reader:
                     yield self.pair(key, value)
         elif isinstance(root, Items):
             for item in root.items:
-                if isinstance(item, Table):
+                if isinstance(item, YamlMapping):
                     yield from self.pairs(item)
                 elif isinstance(item, Items) and len(item.items) == 2:
                     yield self.pair(*item.items)
@@ -191,7 +191,7 @@ class _Reader:
 
     def name(self, node: Node, key: str) -> str:
         if not isinstance(node, Text):
-            what = "table" if isinstance(node, Table) else "list"
+            what = "table" if isinstance(node, YamlMapping) else "list"
             self.fail(node.line, key, f"name_is_a_{what}")
         if not node.value or node.is_null:
             self.fail(node.line, key, "name_is_nothing")
@@ -216,7 +216,7 @@ class _Reader:
                     self.fail(rule.line, rule.left or MISSING, "name_in_line", **said)
 
     def layer(self, root: Node) -> MappingFile:
-        if not isinstance(root, Table):
+        if not isinstance(root, YamlMapping):
             self.fail(root.line, "", "layer_is_table")
         rules: list[NameRule] = []
         parents = []
@@ -224,7 +224,7 @@ class _Reader:
             parents.append((key.value, key.line))
             if isinstance(value, Text) and value.is_null:
                 continue
-            if not isinstance(value, Table):
+            if not isinstance(value, YamlMapping):
                 self.fail(value.line, key.value, "wants_attributes")
             for attribute, other in value.pairs:
                 names = self.name(attribute, key.value), self.name(other, attribute.value)
@@ -243,7 +243,7 @@ class _Reader:
         items = root.items if isinstance(root, Items) else (root,)
         lines: dict[tuple[str, str], int] = {}
         for item in items:
-            if not isinstance(item, Table):
+            if not isinstance(item, YamlMapping):
                 self.fail(item.line, _said(item), "wants_api")
             rule = self.api(item)
             first = lines.setdefault((rule.left, rule.right), rule.line)
@@ -252,7 +252,7 @@ class _Reader:
                 self.fail(rule.line, "ms_api", "api_in_line", **said)
             yield rule
 
-    def api(self, table: Table) -> ApiRule:
+    def api(self, table: YamlMapping) -> ApiRule:
         found: dict[tuple[str, str], tuple[Text, Node]] = {}
         for key, value in table.pairs:
             if key.value not in _API_KEYS:
@@ -317,4 +317,4 @@ def _said(node: Node) -> str:
     """What a key or value looks like, for messages."""
     if isinstance(node, Text):
         return node.value
-    return "{...}" if isinstance(node, Table) else "[...]"
+    return "{...}" if isinstance(node, YamlMapping) else "[...]"

@@ -22,7 +22,7 @@ _SECTIONS: tuple[tuple[str, str, _Part], ...] = (
     ("backward", "input", "output"),
 )
 _MOST_NAMED = 3
-_Row = dict[str, Any]
+_Entry = dict[str, Any]
 _Slot = tuple[int, str]  # position, what stands behind it
 
 
@@ -60,7 +60,7 @@ def operator_rules(pairing: Pairing) -> tuple[list[OperatorRule], list[Message]]
     """
     sides = _rows(pairing.left), _rows(pairing.right)
     partner: dict[int, int] = {}
-    groups: dict[tuple[str, str], list[tuple[_Row, _Row]]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[tuple[_Entry, _Entry]]] = defaultdict(list)
     for a, b in pairing.columns.rows("left_entry", "right_entry"):
         if a >= 0 and b >= 0:
             mine, theirs = sides[0][a], sides[1][b]
@@ -101,7 +101,7 @@ def some_of(said: Sequence[str]) -> str:
     return Message("lists.more", shown=first, count=more) if more > 0 else first
 
 
-def _rows(dump: Dump) -> list[_Row]:
+def _rows(dump: Dump) -> list[_Entry]:
     rows = [dict(zip(_COLUMNS, row, strict=True)) for row in dump.columns.rows(*_COLUMNS)]
     for number, row in enumerate(rows):
         row["row"] = number
@@ -109,10 +109,10 @@ def _rows(dump: Dump) -> list[_Row]:
     return rows
 
 
-_Calls = dict[tuple[int, int, int], dict[tuple[str, str], dict[_Slot, _Row]]]
+_Calls = dict[tuple[int, int, int], dict[tuple[str, str], dict[_Slot, _Entry]]]
 
 
-def _calls(rows: list[_Row]) -> dict[str, _Calls]:
+def _calls(rows: list[_Entry]) -> dict[str, _Calls]:
     """Rows of operators with a position, by path, call, section and position."""
     found: dict[str, _Calls] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows:
@@ -121,14 +121,14 @@ def _calls(rows: list[_Row]) -> dict[str, _Calls]:
     return found
 
 
-def _slot(row: _Row) -> _Slot | None:
+def _slot(row: _Entry) -> _Slot | None:
     head, _, rest = row["slot"].partition(".")
     return (int(head), rest) if head.isascii() and head.isdigit() else None
 
 
 def _set_positions(
     rule: OperatorRule,
-    pairs: list[tuple[_Row, _Row]],
+    pairs: list[tuple[_Entry, _Entry]],
     calls: tuple[_Calls, _Calls],
     not_said: list[Message],
 ) -> Iterator[Message]:
@@ -163,7 +163,7 @@ def _set_positions(
             rule.positions[part] = dict(sorted(there.items()))
 
 
-def _said(rule: OperatorRule, left: _Calls, right: _Calls) -> Iterator[tuple[_Row, _Row]]:
+def _said(rule: OperatorRule, left: _Calls, right: _Calls) -> Iterator[tuple[_Entry, _Entry]]:
     """The pairs that a rule makes, gradients of equal shapes included."""
     for at in left.keys() & right.keys():
         for direction, role, part in _SECTIONS:

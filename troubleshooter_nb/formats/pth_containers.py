@@ -14,10 +14,10 @@ from typing import Any, BinaryIO
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import COPY_OR_SAVE
 from troubleshooter_nb.formats.inert_pickle import (
-    Call,
     Global,
+    MadeBy,
     Persistent,
-    Table,
+    PickledDict,
     Unpickled,
     unpickled,
     unpickled_at,
@@ -185,7 +185,7 @@ def _legacy_contents(file: BinaryIO, stop: int) -> Contents:
     if protocol != _LEGACY_PROTOCOL:
         what = Message("pth.torch_protocol", known=_LEGACY_PROTOCOL)
         raise FormatError(joined([what, Message("pth.update_or_save")]))
-    big_endian = isinstance(system, Table) and system.get("little_endian") is False
+    big_endian = isinstance(system, PickledDict) and system.get("little_endian") is False
     read = unpickled_at(file, stop)
     keys = unpickled_at(file, stop).root
     if not isinstance(keys, list) or not all(map(key_text, keys)):
@@ -298,7 +298,7 @@ def _tar_tensors(file: BinaryIO, place: Span, kinds: dict[str, Any]) -> dict[str
         *numbers, offset = struct.unpack(f"<{2 * axes + 1}q", rest)
         pid = Persistent(("storage", kinds.get(storage), storage, "cpu", None))
         args = pid, offset, tuple(numbers[:axes]), tuple(numbers[axes:])
-        tensors[key] = Call(Global("torch._utils", "_rebuild_tensor"), args)
+        tensors[key] = MadeBy(Global("torch._utils", "_rebuild_tensor"), args)
     return tensors
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.formats.checkpoint import Stored
-from troubleshooter_nb.formats.inert_pickle import Table
+from troubleshooter_nb.formats.inert_pickle import PickledDict
 from troubleshooter_nb.formats.pth_containers import key_text
 from troubleshooter_nb.formats.pth_tensors import Ready
-from troubleshooter_nb.formats.pth_walk import Leaf, Place, Tree
+from troubleshooter_nb.formats.pth_walk import KeyPath, Leaf, Tree
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import (
     AVERAGES,
@@ -63,8 +63,8 @@ class _Naming:
         self._bare_average = {
             top: without_wrappers(names)[0] for top, names in _averages(tree, self._main).items()
         }
-        self._unnamed: list[Place] = []  # what is no tensor
-        self._of_tensors: set[Place] = set()  # every container a tensor lies in
+        self._unnamed: list[KeyPath] = []  # what is no tensor
+        self._of_tensors: set[KeyPath] = set()  # every container a tensor lies in
         weights = self._weights()
         bare = without_wrappers(list(weights))[0]
         parameters = {
@@ -174,11 +174,11 @@ def _said(leaf: Leaf) -> str:
     return leaf.value.said if isinstance(leaf.value, Ready) else ""
 
 
-def _is_random(path: Place) -> bool:
+def _is_random(path: KeyPath) -> bool:
     return any(_RANDOM.search(part.lower()) for part in path)
 
 
-def _optimizer_above(tree: Tree, path: Place) -> Place | None:
+def _optimizer_above(tree: Tree, path: KeyPath) -> KeyPath | None:
     """Place of the optimizer's state dict that a value is in."""
     if not tree.optimizers:
         return None
@@ -243,7 +243,7 @@ def _counted(leaf: Leaf) -> Stored | None:
     return None
 
 
-def _of_optimizer(leaf: Leaf, above: Place, owners: dict[str, str]) -> Stored | None:
+def _of_optimizer(leaf: Leaf, above: KeyPath, owners: dict[str, str]) -> Stored | None:
     inner = leaf.path[len(above) :]
     front = ".".join(above) or "optimizer"
     name = f"{front}.{'.'.join(inner)}"
@@ -267,16 +267,18 @@ def _of_optimizer(leaf: Leaf, above: Place, owners: dict[str, str]) -> Stored | 
 
 
 def _values(value: Any) -> list[Any]:
-    if isinstance(value, Table):
+    if isinstance(value, PickledDict):
         return [one for _, one in value.pairs]
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def _groups(table: Table) -> list[Table]:
-    return [group for group in _values(table.get("param_groups")) if isinstance(group, Table)]
+def _groups(table: PickledDict) -> list[PickledDict]:
+    return [group for group in _values(table.get("param_groups")) if isinstance(group, PickledDict)]
 
 
-def _owners(tree: Tree, path: Place, table: Table, parameters: dict[str, Leaf]) -> dict[str, str]:
+def _owners(
+    tree: Tree, path: KeyPath, table: PickledDict, parameters: dict[str, Leaf]
+) -> dict[str, str]:
     """Which parameter each number in an optimizer means; empty where that is not sure.
 
     An optimizer numbers the parameters of its groups in their order. One group of all parameters
@@ -315,7 +317,7 @@ def _owners_by_shape(
     }
 
 
-def _state_shapes(tree: Tree, path: Place) -> dict[str, tuple[int, ...]]:
+def _state_shapes(tree: Tree, path: KeyPath) -> dict[str, tuple[int, ...]]:
     """Shapes of states that are as large as their parameter, by its number."""
     shapes = {}
     front = len(path)
@@ -350,7 +352,7 @@ def _fit(
     )
 
 
-def _settings(table: Table) -> list[str]:
+def _settings(table: PickledDict) -> list[str]:
     """A line for each group of an optimizer with its learning rate and other numbers."""
     groups = _groups(table)
     said: list[str] = []

@@ -14,7 +14,7 @@ import numpy as np
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.file_source import check_shape, checked_source
-from troubleshooter_nb.formats.inert_pickle import Call, Global, Persistent, Table
+from troubleshooter_nb.formats.inert_pickle import Global, MadeBy, Persistent, PickledDict
 from troubleshooter_nb.formats.pth_containers import (
     STORAGE_DTYPES,
     Contents,
@@ -108,23 +108,23 @@ class Tensors:
         """Bytes of the file."""
         return self._stamp[0]
 
-    def found(self, value: Any) -> Ready | Table | None:
+    def found(self, value: Any) -> Ready | PickledDict | None:
         """A tensor; what a tensor of a class of its own is made of; None for anything else."""
         if isinstance(value, Ready):
             return value
         said = ""
         for _ in range(_MOST_WRAPPERS):
             value = self._known(value)
-            if not isinstance(value, Call):
+            if not isinstance(value, MadeBy):
                 return None
             path, args = value.path, value.args
             if path in _SUBCLASSES and len(args) > 2 and isinstance(args[2], tuple):
                 made_by, kind = args[0], args[1]
                 state = args[3] if len(args) > 3 else None
                 if isinstance(made_by, Global) and made_by.path == _WITHOUT_DATA:
-                    inner = state if isinstance(state, Table) else Table()
+                    inner = state if isinstance(state, PickledDict) else PickledDict()
                     return inner if inner.pairs else Ready(None, _NOT_READ[_WITHOUT_DATA])
-                value = Call(made_by, args[2])
+                value = MadeBy(made_by, args[2])
                 own = isinstance(kind, Global) and kind.path not in HARMLESS
                 said = Message("pth.saved_as", name=kind.path[:80]) if own else ""
             elif path in _WRAPPERS and args:
@@ -139,7 +139,7 @@ class Tensors:
             return self._contents.tensors.get(key, value)
         return value
 
-    def _rebuilt(self, path: str, call: Call, said: str) -> Ready | None:
+    def _rebuilt(self, path: str, call: MadeBy, said: str) -> Ready | None:
         if path in _NOT_READ:
             return Ready(None, _NOT_READ[path])
         rebuild = _REBUILDS.get(path)
@@ -151,7 +151,7 @@ class Tensors:
             return Ready(None, message_of(error))
         return Ready(ready.source, ready.reason, ready.said or said)
 
-    def plain(self, call: Call) -> Ready:
+    def plain(self, call: MadeBy) -> Ready:
         """_rebuild_tensor(storage, offset, size, stride), and _v2 with three more of no matter."""
         _check_count(call, 4)
         kind = _storage_kind(call.args[0])
@@ -162,7 +162,7 @@ class Tensors:
         quantised = Message("pth.quantised") if kind.startswith("Q") else ""
         return self._viewed(call.args, token, _metadata(call.args, 6), quantised)
 
-    def typed(self, call: Call) -> Ready:
+    def typed(self, call: MadeBy) -> Ready:
         """_rebuild_tensor_v3(storage, offset, size, stride, _, _, dtype)."""
         _check_count(call, 7)
         dtype = call.args[6]
@@ -197,26 +197,26 @@ class Tensors:
         )
         return Ready(source, said=said)
 
-    def array(self, call: Call) -> Ready:
+    def array(self, call: MadeBy) -> Ready:
         """What numpy's _reconstruct() makes: (version, shape, dtype, fortran, bytes)."""
         state = call.state
         if not isinstance(state, tuple) or len(state) != 5:
             raise FormatError(Message("pth.array_without_values"))
         return _in_memory(state[4], state[2], state[1], "F" if state[3] is True else "C")
 
-    def scalar(self, call: Call) -> Ready:
+    def scalar(self, call: MadeBy) -> Ready:
         """What numpy's scalar(dtype, bytes) makes."""
         _check_count(call, 2)
         return _in_memory(call.args[1], call.args[0], (), "C")
 
-    def buffer(self, call: Call) -> Ready:
+    def buffer(self, call: MadeBy) -> Ready:
         """What numpy's _frombuffer(bytes, dtype, shape, order) makes."""
         _check_count(call, 4)
         content, dtype, shape, order = call.args[:4]
         return _in_memory(content, dtype, shape, "F" if order == "F" else "C")
 
 
-_REBUILDS: dict[str, Callable[[Tensors, Call], Ready]] = {
+_REBUILDS: dict[str, Callable[[Tensors, MadeBy], Ready]] = {
     "torch._utils._rebuild_tensor": Tensors.plain,
     "torch._utils._rebuild_tensor_v2": Tensors.plain,
     "torch._utils._rebuild_tensor_v3": Tensors.typed,
@@ -227,14 +227,14 @@ _REBUILDS: dict[str, Callable[[Tensors, Call], Ready]] = {
 }
 
 
-def _check_count(call: Call, count: int) -> None:
+def _check_count(call: MadeBy, count: int) -> None:
     if len(call.args) < count:
         given = len(call.args)
         raise FormatError(Message("pth.arguments", given=given, path=call.path, count=count))
 
 
 def _storage_kind(storage: Any) -> str:
-    if isinstance(storage, Call) and storage.path == "torch.storage._load_from_bytes":
+    if isinstance(storage, MadeBy) and storage.path == "torch.storage._load_from_bytes":
         raise FormatError(Message("pth.pickle_dump"))
     pid = storage.pid if isinstance(storage, Persistent) else None
     if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
@@ -244,12 +244,12 @@ def _storage_kind(storage: Any) -> str:
 
 def _metadata(args: tuple[Any, ...], at: int) -> dict[str, Any]:
     table = args[at] if len(args) > at else None
-    return table.texts() if isinstance(table, Table) else {}
+    return table.texts() if isinstance(table, PickledDict) else {}
 
 
 def whole_numbers(value: Any) -> tuple[int, ...] | None:
     """A shape or strides: a tuple, a list, or a torch.Size of one."""
-    if isinstance(value, Call) and value.path == "torch.Size":
+    if isinstance(value, MadeBy) and value.path == "torch.Size":
         value = value.args[0] if value.args else ()
     if not isinstance(value, tuple | list) or len(value) > _MOST_AXES:
         return None
@@ -278,9 +278,9 @@ def _in_memory(content: Any, dtype: Any, shape: Any, order: Any) -> Ready:
 def _numpy_dtype(value: Any) -> np.dtype:
     """What numpy's dtype("f4", ...) is; its state begins (version, byte order)."""
     text: Any = ""
-    if isinstance(value, Call) and value.path == "numpy.dtype" and value.args:
+    if isinstance(value, MadeBy) and value.path == "numpy.dtype" and value.args:
         text = value.args[0]
-    elif isinstance(value, Call) and value.path.startswith("numpy.dtypes."):
+    elif isinstance(value, MadeBy) and value.path.startswith("numpy.dtypes."):
         text = value.path.removeprefix("numpy.dtypes.").removesuffix("DType").lower()
     if isinstance(text, Global) and text.module in ("ml_dtypes", "numpy"):
         text = text.name

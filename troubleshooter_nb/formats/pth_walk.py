@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from troubleshooter_nb.errors import FormatError
-from troubleshooter_nb.formats.inert_pickle import Call, Table
+from troubleshooter_nb.formats.inert_pickle import MadeBy, PickledDict
 from troubleshooter_nb.formats.pth_containers import key_text
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Role
 from troubleshooter_nb.naming.characters import printable
 
-Place = tuple[str, ...]
+KeyPath = tuple[str, ...]
 
 _MOST_NODES = 1_000_000
 # Containers may be shared, so that a small pickle can stand for any number of values.
@@ -34,7 +34,7 @@ class Leaf:
     `role` is known in a pickled module, which keeps parameters and buffers apart.
     """
 
-    path: Place
+    path: KeyPath
     value: Ready | int | float | None
     role: Role = ""
 
@@ -44,7 +44,7 @@ class Tree:
     """The values in the order of the file; `optimizers` are the state dicts of optimizers."""
 
     leaves: list[Leaf] = field(default_factory=list)
-    optimizers: dict[Place, Table] = field(default_factory=dict)
+    optimizers: dict[KeyPath, PickledDict] = field(default_factory=dict)
     scripted: bool = False
     is_dict: bool = True  # else names at the top are of the network's own parts
 
@@ -64,10 +64,10 @@ def walked(root: Any, tensors: Tensors) -> Tree:
     FormatError
         If it has too many, or names of absurd length.
     """
-    tree = Tree(is_dict=isinstance(root, Table))
+    tree = Tree(is_dict=isinstance(root, PickledDict))
     around: set[int] = set()  # the containers a value lies in: it may hold itself
     objects: set[int] = set()
-    waiting: list[tuple[Place, Any, Role] | _Leave] = [((), root, "")]
+    waiting: list[tuple[KeyPath, Any, Role] | _Leave] = [((), root, "")]
     count, most = 0, min(_MOST_NODES, _FEW_NODES + _NODES_PER_BYTE * tensors.size_bytes)
     while waiting:
         item = waiting.pop()
@@ -92,7 +92,7 @@ def walked(root: Any, tensors: Tensors) -> Tree:
                 number = value if type(value) in (int, float) else None
                 tree.leaves.append(Leaf(path, number))
             continue
-        if isinstance(value, Call) and not _is_module(value):
+        if isinstance(value, MadeBy) and not _is_module(value):
             objects.add(id(value))  # an object many others refer to is told once
         around.add(id(value))
         waiting.append(_Leave(id(value)))
@@ -101,14 +101,14 @@ def walked(root: Any, tensors: Tensors) -> Tree:
     return tree
 
 
-def _inner(found: Table) -> Any:
+def _inner(found: PickledDict) -> Any:
     """The tensor that one of a class of its own is made of, or all of them by name."""
-    made = [value for _, value in found.pairs if isinstance(value, Call)]
+    made = [value for _, value in found.pairs if isinstance(value, MadeBy)]
     rebuilt = [call for call in made if call.path.startswith("torch._utils._rebuild")]
     return rebuilt[0] if len(rebuilt) == 1 else found
 
 
-def _longer(path: Place, key: str) -> Place:
+def _longer(path: KeyPath, key: str) -> KeyPath:
     if not key:
         return path
     if sum(map(len, path)) + len(key) > _LONGEST_NAME:
@@ -116,10 +116,10 @@ def _longer(path: Place, key: str) -> Place:
     return (*path, key)
 
 
-def _children(value: Any, path: Place, tree: Tree) -> list[tuple[str, Any, Role]] | None:
+def _children(value: Any, path: KeyPath, tree: Tree) -> list[tuple[str, Any, Role]] | None:
     """Names and values inside, and their role where it is known; None for what is no container."""
-    if isinstance(value, Table):
-        is_optimizer = isinstance(value.get("state"), Table) and value.get("param_groups")
+    if isinstance(value, PickledDict):
+        is_optimizer = isinstance(value.get("state"), PickledDict) and value.get("param_groups")
         if is_optimizer and len(tree.optimizers) < _MOST_OPTIMIZERS:
             tree.optimizers[path] = value
         if path and _is_plain([one for _, one in value.pairs]):
@@ -129,13 +129,13 @@ def _children(value: Any, path: Place, tree: Tree) -> list[tuple[str, Any, Role]
         if _is_plain(value):
             return None
         return [(str(number), one, "") for number, one in enumerate(value)]
-    if not isinstance(value, Call):
+    if not isinstance(value, MadeBy):
         return None
     if _is_module(value):
         return list(_of_module(value.state))
     if value.path.startswith(_SCRIPTED):
         tree.scripted = True
-        state = value.state if isinstance(value.state, Table) else Table()
+        state = value.state if isinstance(value.state, PickledDict) else PickledDict()
         return [(key, one, "") for key, one in _keyed(state.pairs) if _is_scripted(one)]
     return list(_of_object(value))
 
@@ -147,7 +147,7 @@ def _is_plain(values: Sequence[Any]) -> bool:
 
 def _is_scripted(value: Any) -> bool:
     """Whether this may hold tensors; flags and lists of numbers do not."""
-    return isinstance(value, Call) and not value.path.startswith("torch.jit._pickle.")
+    return isinstance(value, MadeBy) and not value.path.startswith("torch.jit._pickle.")
 
 
 def _keyed(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
@@ -157,16 +157,16 @@ def _keyed(pairs: list[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
         yield text or f"#{number}", value
 
 
-def _is_module(call: Call) -> bool:
+def _is_module(call: MadeBy) -> bool:
     state = call.state
     return (
-        isinstance(state, Table)
-        and isinstance(state.get("_parameters"), Table)
-        and isinstance(state.get("_modules"), Table)
+        isinstance(state, PickledDict)
+        and isinstance(state.get("_parameters"), PickledDict)
+        and isinstance(state.get("_modules"), PickledDict)
     )
 
 
-def _of_module(state: Table) -> Iterator[tuple[str, Any, Role]]:
+def _of_module(state: PickledDict) -> Iterator[tuple[str, Any, Role]]:
     """What state_dict() would list: parameters, buffers that are kept, and the modules inside."""
     passing = state.get("_non_persistent_buffers_set")
     skipped = [name for name in passing if type(name) is str] if isinstance(passing, list) else []
@@ -177,16 +177,16 @@ def _of_module(state: Table) -> Iterator[tuple[str, Any, Role]]:
     )
     for part, role in parts:
         table = state.get(part)
-        for key, value in _keyed(table.pairs) if isinstance(table, Table) else ():
+        for key, value in _keyed(table.pairs) if isinstance(table, PickledDict) else ():
             if value is not None and not (part == "_buffers" and key in skipped):
                 yield key, value, role
 
 
-def _of_object(call: Call) -> Iterator[tuple[str, Any, Role]]:
+def _of_object(call: MadeBy) -> Iterator[tuple[str, Any, Role]]:
     """Whatever an object of the file's own class holds."""
     states = call.state if isinstance(call.state, tuple) else (call.state,)
     for state in states:
-        if isinstance(state, Table):
+        if isinstance(state, PickledDict):
             yield from ((key, one, "") for key, one in _keyed(state.pairs))
     yield from ((key, one, "") for key, one in _keyed(call.pairs))
     yield from ((str(number), one, "") for number, one in enumerate(call.appended))

@@ -102,7 +102,7 @@ class BroadcastSource:
 
 
 @dataclass
-class _Call:
+class _RecordedCall:
     """A call as its events tell."""
 
     event: Event
@@ -158,7 +158,7 @@ class _Rank:
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
-        self.calls: dict[int, _Call] = {}
+        self.calls: dict[int, _RecordedCall] = {}
         self.values: dict[int, _Value] = {}
         self.stacks: dict[int, str] = {}
         self.settings: dict[str, Mapping[str, Any]] = {}
@@ -188,7 +188,7 @@ class _Rank:
     def _take_call(self, event: Event) -> None:
         if event.get("run", 0) in self._replaced or event.get("recompute"):
             return
-        self.calls[event["call"]] = _Call(event)
+        self.calls[event["call"]] = _RecordedCall(event)
         self._listed.append(("call", event))
 
     def _take_end(self, event: Event) -> None:
@@ -255,7 +255,7 @@ class _Rank:
     def entries(self) -> list[Entry]:
         """One per value of each call, in the order in which they were read."""
         self.found: list[Entry] = []
-        self._slots: dict[int, list[tuple[_Call, str, str]]] = defaultdict(list)
+        self._slots: dict[int, list[tuple[_RecordedCall, str, str]]] = defaultdict(list)
         self._steps_of_names: set[tuple[int, str]] = set()
         for kind, event in self._listed:
             if kind == "call":
@@ -302,7 +302,7 @@ class _Rank:
         site = site_of_msprobe(name, "", event["leaf"])
         self._append(row, site, said["value"], event.get("step", 0), layer, "", "")
 
-    def _add(self, call: _Call, way: str, section: str, slot: str, said: Event) -> None:
+    def _add(self, call: _RecordedCall, way: str, section: str, slot: str, said: Event) -> None:
         """Add the entry of one slot of a call."""
         name = self._row(call, way, section, slot)
         site = self._site(call, way, section, slot)
@@ -403,7 +403,7 @@ class _Rank:
 
     # Names
 
-    def _name(self, call: _Call, way: str) -> MsprobeCall:
+    def _name(self, call: _RecordedCall, way: str) -> MsprobeCall:
         event = call.event
         path, layer = event["path"], event.get("layer", "")
         if call.kind == "debug":
@@ -416,11 +416,11 @@ class _Rank:
             return MsprobeCall(prefix, rest, layer, direction, call.number)
         return MsprobeCall(self.word, path, layer, direction, call.number)
 
-    def _row(self, call: _Call, way: str, section: str, slot: str) -> str:
+    def _row(self, call: _RecordedCall, way: str, section: str, slot: str) -> str:
         name = format_msprobe_call(self._name(call, way))
         return format_row_name(RowName(name, "" if call.kind == "debug" else section, slot))
 
-    def _site(self, call: _Call, way: str, section: str, slot: str) -> Site:
+    def _site(self, call: _RecordedCall, way: str, section: str, slot: str) -> Site:
         name = self._name(call, way)
         if section != TOTAL:
             return site_of_msprobe(name, section, slot)
@@ -429,7 +429,7 @@ class _Rank:
         whole = f"whole input {slot}"
         return Site(site.kind, site.path, site.call, "backward", "gradient", whole)
 
-    def _parent(self, call: _Call) -> str:
+    def _parent(self, call: _RecordedCall) -> str:
         around = self.calls.get(call.event.get("parent", -1))
         return format_msprobe_call(self._name(around, "forward")) if around is not None else ""
 

@@ -12,7 +12,14 @@ from typing import Any
 
 import yaml
 
-from troubleshooter_nb.formats.yaml_nodes import Items, Node, Table, Text, mapping_error, whole
+from troubleshooter_nb.formats.yaml_nodes import (
+    Items,
+    Node,
+    Text,
+    YamlMapping,
+    mapping_error,
+    whole,
+)
 from troubleshooter_nb.messages import Foreign, Message
 
 _DEEPEST = 32
@@ -101,7 +108,7 @@ class _Builder:
             frame = self.frames.pop()
             node: Node = Items(frame.line, tuple(frame.nodes))
             if frame.is_table:
-                node = Table(frame.line, tuple(self._pairs(frame.nodes)))
+                node = YamlMapping(frame.line, tuple(self._pairs(frame.nodes)))
             self._put(self._kept(frame.anchor, node, frame.weight), frame.weight, line)
 
     def _kept(self, anchor: str | None, node: Node, weight: int) -> Node:

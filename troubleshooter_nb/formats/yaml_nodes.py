@@ -34,14 +34,14 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Table:
+class YamlMapping:
     """A mapping with texts as keys, none of them twice."""
 
     line: int
     pairs: tuple[tuple[Text, Node], ...]
 
 
-Node = Text | Items | Table
+Node = Text | Items | YamlMapping
 
 
 def mapping_error(file: str, line: int, key: str, text: Message) -> MappingFileError:

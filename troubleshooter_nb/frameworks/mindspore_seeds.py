@@ -85,22 +85,24 @@ def dropout() -> Facet:
 
 # The primitives in which all dropout ends: the class, and its call without dropout, which gets
 # the call as it is, the primitive and the inputs.
-_Call = Callable[..., Any]
+_SeedFunction = Callable[..., Any]
 
 
-def _with_ones(call: _Call, primitive: Any, x: Any, *others: Any) -> tuple[Any, Any]:
+def _with_ones(call: _SeedFunction, primitive: Any, x: Any, *others: Any) -> tuple[Any, Any]:
     return x, ops.ones_like(x)
 
 
-def _first(call: _Call, primitive: Any, x: Any, *others: Any) -> Any:
+def _first(call: _SeedFunction, primitive: Any, x: Any, *others: Any) -> Any:
     return x
 
 
-def _not_training(call: _Call, primitive: Any, x: Any, p: Any, training: Any, *others: Any) -> Any:
+def _not_training(
+    call: _SeedFunction, primitive: Any, x: Any, p: Any, training: Any, *others: Any
+) -> Any:
     return call(primitive, x, p, False, *others)
 
 
-def _keeping_all(call: _Call, primitive: Any, *inputs: Any, **named: Any) -> Any:
+def _keeping_all(call: _SeedFunction, primitive: Any, *inputs: Any, **named: Any) -> Any:
     keep, primitive.keep_prob = primitive.keep_prob, 1.0
     # The fifth input is the mask of what is dropped.
     inputs = (*inputs[:4], None, *inputs[5:]) if len(inputs) > 4 else inputs
@@ -112,13 +114,13 @@ def _keeping_all(call: _Call, primitive: Any, *inputs: Any, **named: Any) -> Any
         primitive.keep_prob = keep
 
 
-def _keeping_all_of_fused(call: _Call, primitive: Any, *inputs: Any) -> Any:
+def _keeping_all_of_fused(call: _SeedFunction, primitive: Any, *inputs: Any) -> Any:
     return call(primitive, *inputs[:_KEPT_OF_FUSED], 1.0, *inputs[_KEPT_OF_FUSED + 1 :])
 
 
 _KEPT_OF_FUSED = 11  # The place of keep_prob among the inputs of SpeedFusionAttention.
 
-_WITHOUT: dict[str, _Call] = {
+_WITHOUT: dict[str, _SeedFunction] = {
     **dict.fromkeys(("Dropout", "Dropout2D", "Dropout3D", "DropoutExt"), _with_ones),
     **dict.fromkeys(("DropoutDoMask", "DropoutDoMaskExt"), _first),
     **dict.fromkeys(("FuncDropoutExt", "Dropout2dExt"), _not_training),
@@ -160,7 +162,7 @@ def _replace() -> None:
             kind.__call__ = now
 
 
-def _ruled(call: _Call, without: _Call) -> _Call:
+def _ruled(call: _SeedFunction, without: _SeedFunction) -> _SeedFunction:
     @functools.wraps(call)
     def ruled(primitive: Any, *inputs: Any, **named: Any) -> Any:
         return without(call, primitive, *inputs, **named)

@@ -1,4 +1,4 @@
-"""Sentences as values: an id and what fills its gaps, told in English or Chinese from one catalogue.
+"""Sentences as values: an id and what fills its gaps, told in English or Chinese from one table.
 
 To change or add a sentence, go to the file of its subject in this folder: ``zips.ends_before`` is
 the key ``ends_before`` of ``zips.py``. `tests/messages` holds the rules.
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from pathlib import PurePath
 from typing import Any
 
-from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.messages.sentences import SENTENCES
 
 Language = str  # "en" or "zh"
 
@@ -40,7 +40,7 @@ class Message(str):
     Parameters
     ----------
     id : str
-        ``subject.key`` of the catalogue.
+        ``subject.key``.
     **values
         What fills the gaps, by name. Texts and messages are shown as they are; numbers take the
         format that the template gives, or ``{count:row|rows}``, the word for one and for others.
@@ -50,7 +50,7 @@ class Message(str):
     Raises
     ------
     KeyError
-        If the catalogue has no such id, or the template a gap that no value fills.
+        If there is no such id, or the template a gap that no value fills.
     """
 
     id: str
@@ -156,7 +156,7 @@ def _again(id: str, values: dict[str, Any]) -> Message:
 
 
 def _told(id: str, values: Mapping[str, Any], language: Language) -> str:
-    template = CATALOGUE[id][language == "zh"]
+    template = SENTENCES[id][language == "zh"]
     if "{" not in template:
         return template
     return template.format(**{name: _shown(value, language) for name, value in values.items()})

@@ -1,4 +1,4 @@
-"""What the evidence of a finding says; single words are in `evidence_words`, relations in `values`."""
+"""What the evidence of a finding says; single words are in `catalogue`, relations in `values`."""
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {

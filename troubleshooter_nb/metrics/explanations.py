@@ -102,7 +102,7 @@ def explanation_of(left: np.ndarray, right: np.ndarray, tolerance: float) -> Exp
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _SampledPair:
     """Values of both sides, their finite stand-ins, and a sample of places in right."""
 
     left: np.ndarray
@@ -123,9 +123,9 @@ class _Pair:
         shift = abs(self.left_spread.mean - spread.mean) * math.sqrt(count)
         return max(longer, shift) / spread.centred
 
-    def swapped(self) -> _Pair:
+    def swapped(self) -> _SampledPair:
         """Right as left."""
-        return _Pair(
+        return _SampledPair(
             self.right,
             self.left,
             self.right_search,
@@ -149,7 +149,7 @@ class _Pair:
         return remainder_norm(values, self.right) / self.right_spread.centred
 
 
-def _prepared(left: np.ndarray, right: np.ndarray, tolerance: float) -> _Pair:
+def _prepared(left: np.ndarray, right: np.ndarray, tolerance: float) -> _SampledPair:
     coarse = max(unit_roundoff(left.dtype), unit_roundoff(right.dtype))
     left, right = values_of(left), values_of(right)
     largest = max(_largest(left), _largest(right))
@@ -158,7 +158,7 @@ def _prepared(left: np.ndarray, right: np.ndarray, tolerance: float) -> _Pair:
     exponent = exponent if abs(exponent) > 40 else 0
     if exponent:
         left, right = _shifted(left, -exponent), _shifted(right, -exponent)
-    return _Pair(
+    return _SampledPair(
         left,
         right,
         searchable(left),
@@ -203,7 +203,7 @@ class _Guess:
         return _RANKS[self.kind] + 2 * ("flip" in self.arguments or "from_shape" in self.arguments)
 
 
-def _chosen(pair: _Pair, guesses: list[_Guess], others: list[float]) -> Explanation | None:
+def _chosen(pair: _SampledPair, guesses: list[_Guess], others: list[float]) -> Explanation | None:
     """Verify the guesses that fit the sample, and take the simplest among the best."""
     likely = [guess for guess in guesses if guess.sampled <= 4.0 * pair.tolerance]
     likely.sort(key=lambda guess: (guess.rank, guess.sampled))
@@ -221,7 +221,7 @@ def _chosen(pair: _Pair, guesses: list[_Guess], others: list[float]) -> Explanat
     return _explanation(pair, guess, residual, min([*others, *rivals], default=math.inf))
 
 
-def _verified(pair: _Pair, guess: _Guess) -> float:
+def _verified(pair: _SampledPair, guess: _Guess) -> float:
     if guess.kind == "close":
         return pair.residual(pair.left)
     if guess.kind in ("scale", "offset"):
@@ -238,7 +238,7 @@ def _nested(other: _Guess, guess: _Guess) -> bool:
     return other is guess or (guess.kind == "close" and other.kind in fits)
 
 
-def _holds(pair: _Pair, residual: float, guess: _Guess) -> bool:
+def _holds(pair: _SampledPair, residual: float, guess: _Guess) -> bool:
     """Whether the residual is small, and smaller than that of the best of all orders by chance."""
     if not residual <= pair.tolerance:
         return False
@@ -256,7 +256,7 @@ def _holds(pair: _Pair, residual: float, guess: _Guess) -> bool:
     return digits + choices < -4.0 and not lonely
 
 
-def _participants(pair: _Pair) -> float:
+def _participants(pair: _SampledPair) -> float:
     """How many elements carry the spread of right."""
     sample = pair.right_search.reshape(-1)
     sample = sample[:: max(1, len(sample) // 65536)].astype(np.float64)
@@ -266,7 +266,7 @@ def _participants(pair: _Pair) -> float:
     return float(squares.sum()) ** 2 / fourth if fourth else 1.0
 
 
-def _same_size(pair: _Pair) -> Explanation | None:
+def _same_size(pair: _SampledPair) -> Explanation | None:
     guesses: list[_Guess] = []
     if pair.left.shape == pair.right.shape:
         guesses += _fits(pair)
@@ -283,7 +283,7 @@ def _same_size(pair: _Pair) -> Explanation | None:
     return None
 
 
-def _fits(pair: _Pair) -> Iterator[_Guess]:
+def _fits(pair: _SampledPair) -> Iterator[_Guess]:
     """Equal, one scale or one offset, fitted over all elements if the sample agrees."""
     left = pair.left_search.reshape(-1)[pair.places].astype(np.float64)
     yield _Guess("close", {}, pair.residual_of_sample(left))
@@ -300,7 +300,7 @@ def _fits(pair: _Pair) -> Iterator[_Guess]:
         yield _Guess("offset", {"offset": offset}, pair.residual_of_sample(left + offset))
 
 
-def _fitted_scale(pair: _Pair) -> float:
+def _fitted_scale(pair: _SampledPair) -> float:
     left, right = pair.left_search.reshape(-1), pair.right_search.reshape(-1)
     square = crossed = 0.0
     for start in range(0, len(left), SIGNATURES_BLOCK):
@@ -310,7 +310,7 @@ def _fitted_scale(pair: _Pair) -> float:
     return crossed / square
 
 
-def _axis_orders(pair: _Pair) -> list[_Guess]:
+def _axis_orders(pair: _SampledPair) -> list[_Guess]:
     """All reshapes, axis orders and flips, and orders of blocks where rows are short."""
     left, right = pair.left_search, pair.right.shape
     guesses = []
@@ -331,7 +331,7 @@ def _axis_orders(pair: _Pair) -> list[_Guess]:
 
 
 def _row_guesses(
-    pair: _Pair, axis: int, orders: Iterable[tuple[str, dict[str, Any]]]
+    pair: _SampledPair, axis: int, orders: Iterable[tuple[str, dict[str, Any]]]
 ) -> Iterator[_Guess]:
     index = list(np.unravel_index(pair.places, pair.right.shape))
     seen = set()
@@ -345,7 +345,7 @@ def _row_guesses(
         yield _guess(pair, kind, arguments, pair.left_search[moved])
 
 
-def _row_relation(pair: _Pair, axis: int, others: list[float]) -> Explanation | None:
+def _row_relation(pair: _SampledPair, axis: int, others: list[float]) -> Explanation | None:
     """Rows along one axis in another order, the regular order if they follow one."""
     pool = row_signatures(pair.left_search, axis)
     order = match_rows(pool, row_signatures(pair.right_search, axis), pair.tolerance)
@@ -361,7 +361,7 @@ def _row_relation(pair: _Pair, axis: int, others: list[float]) -> Explanation | 
     return None
 
 
-def _larger(pair: _Pair) -> Explanation | None:
+def _larger(pair: _SampledPair) -> Explanation | None:
     """Right repeats the rows of left, or holds left as a part."""
     left, right = pair.left.shape, pair.right.shape
     guesses: list[_Guess] = []
@@ -378,7 +378,7 @@ def _larger(pair: _Pair) -> Explanation | None:
     return _chosen(pair, guesses, []) or _smaller(pair.swapped(), "pad")
 
 
-def _smaller(pair: _Pair, kind: RelationKind) -> Explanation | None:
+def _smaller(pair: _SampledPair, kind: RelationKind) -> Explanation | None:
     """Right is a contiguous part of left; for "pad" the sides are swapped."""
     left, right = pair.left.shape, pair.right.shape
     guesses = []
@@ -396,7 +396,7 @@ def _smaller(pair: _Pair, kind: RelationKind) -> Explanation | None:
     return Explanation("pad", arguments, found.residual, found.rival)
 
 
-def _parts(pair: _Pair) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _parts(pair: _SampledPair) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Starts and sizes of the parts of left that right may be."""
     left, right = pair.left.shape, pair.right.shape
     shapes = []
@@ -419,11 +419,11 @@ def _parts(pair: _Pair) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
                 yield (0,) * len(left), shape
 
 
-def _guess(pair: _Pair, kind: str, arguments: dict[str, Any], values: np.ndarray) -> _Guess:
+def _guess(pair: _SampledPair, kind: str, arguments: dict[str, Any], values: np.ndarray) -> _Guess:
     return _Guess(cast("RelationKind", kind), arguments, pair.residual_of_sample(values))
 
 
-def _explanation(pair: _Pair, guess: _Guess, residual: float, rival: float) -> Explanation:
+def _explanation(pair: _SampledPair, guess: _Guess, residual: float, rival: float) -> Explanation:
     arguments = dict(guess.arguments)
     if guess.kind == "offset":
         arguments["offset"] = math.ldexp(arguments["offset"], pair.exponent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.messages.sentences import SENTENCES
 
 
 def evidence_word(word: str) -> str:
@@ -18,4 +18,4 @@ def fact_name(name: str) -> str:
 
 def _known(id: str, text: str) -> str:
     # Texts that are messages already, numbers with units, names of tensors: nothing to look up.
-    return Message(id) if not isinstance(text, Message) and id in CATALOGUE else text
+    return Message(id) if not isinstance(text, Message) and id in SENTENCES else text

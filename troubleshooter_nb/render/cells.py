@@ -1,6 +1,6 @@
 """How the cells of a table are written: the named formats of columns, each once.
 
-The formats of numbers that the explorer's page writes itself are also in `FORMATS` of its script.
+The formats of numbers that the explorer writes itself are also in ``widgets/page/numbers.js``.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
+from troubleshooter_nb import catalogue
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.naming.evidence import evidence_word, fact_name
 from troubleshooter_nb.render.calls import call_text
-from troubleshooter_nb.render.causes import WORDS
 from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.html import (
     Markup,
@@ -69,7 +69,7 @@ def _told(key: str, language: str, **values: Any) -> str:
 
 
 def _has(key: str) -> bool:
-    return f"explanations.{key}" in CATALOGUE
+    return f"explanations.{key}" in SENTENCES
 
 
 def origin_sentence(row: Mapping[str, Any], language: str) -> str:
@@ -120,8 +120,7 @@ def origin_sentence(row: Mapping[str, Any], language: str) -> str:
 
 def cause_title(cause: str, language: str) -> str:
     """A cause in a few words; its id where it has none."""
-    words = WORDS.get(cause)
-    return words.title[language == "zh"] if words else cause
+    return catalogue.of(cause).title[language == "zh"] or cause
 
 
 def cause_proof(finding: Mapping[str, Any], language: str) -> str:
@@ -130,8 +129,8 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
     Several computations may prove one cause; where the evidence is not of the kind that its own
     sentence wants, a general one is filled with what there is.
     """
-    evidence, words = finding["evidence"], WORDS.get(str(finding["cause"]))
-    template = words.proof[language == "zh"] if words else ""
+    evidence = finding["evidence"]
+    template = catalogue.of(str(finding["cause"])).proof[language == "zh"]
     if template and all(_is_known(evidence.get(name)) for name in _names_in(template)):
         return _filled(template, evidence, language)
     has_sides = all(_is_known(evidence.get(side)) for side in _SIDES)
@@ -152,8 +151,8 @@ def cause_proof(finding: Mapping[str, Any], language: str) -> str:
 
 def cause_repair(finding: Mapping[str, Any], language: str) -> str:
     """What to do about a finding, in a sentence."""
-    words = WORDS.get(str(finding["cause"]))
-    return _filled(words.repair[language == "zh"], finding["evidence"], language) if words else ""
+    template = catalogue.of(str(finding["cause"])).repair[language == "zh"]
+    return _filled(template, finding["evidence"], language)
 
 
 def cause_sentences(

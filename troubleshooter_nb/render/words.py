@@ -8,7 +8,7 @@ from string import Formatter
 from typing import Any
 
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.messages.catalogue import CATALOGUE
+from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.metrics.float_formats import coarser
 from troubleshooter_nb.render.numbers import growth_text as growth_text  # for `explanation`
 from troubleshooter_nb.render.numbers import percent as percent  # for `explanation`
@@ -51,7 +51,7 @@ _FIGURES = {
 
 
 def sentence(id: str, language: str = "en", **values: object) -> str:
-    """A sentence of the catalogue by its id."""
+    """A sentence by its id."""
     return Message(id, **values).told(language)
 
 
@@ -83,7 +83,7 @@ def reason_text(row: Mapping[str, Any], language: str = "en") -> str:
 
 @cache
 def _gaps(id: str) -> list[str]:
-    return [name for _, name, _, _ in Formatter().parse(CATALOGUE[id][0]) if name]
+    return [name for _, name, _, _ in Formatter().parse(SENTENCES[id][0]) if name]
 
 
 def _filled(row: Mapping[str, Any], gap: str) -> Any:

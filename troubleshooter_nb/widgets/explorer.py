@@ -6,7 +6,6 @@ import html
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -33,10 +32,10 @@ from troubleshooter_nb.widgets.drill_down import (
 )
 from troubleshooter_nb.widgets.opened_row import Answer, opened_entry, opened_pair, said_part
 from troubleshooter_nb.widgets.packed_table import PackedTable, View
+from troubleshooter_nb.widgets.page_files import script, style
 from troubleshooter_nb.widgets.sendable import sendable
 from troubleshooter_nb.widgets.words import explorer_word, front_end_note, words_of
 
-_HERE = Path(__file__).parent
 _Found = xr.Dataset | str  # where something sits, or why nobody can tell
 _KEPT = 32  # opened rows whose evidence is remembered
 # health -> (glyph, tone)
@@ -88,8 +87,8 @@ class Explorer(anywidget.AnyWidget):
     """
 
     # Texts: of a path anywidget keeps a watcher for ever, and with it every explorer.
-    _esm = (_HERE / "explorer.js").read_text("utf-8")
-    _css = (_HERE / "explorer.css").read_text("utf-8")
+    _esm = script("explorer.js")
+    _css = style("explorer.css")
 
     # What the page shows until the kernel answers, or for ever without one.
     waiting = traitlets.Unicode().tag(sync=True)

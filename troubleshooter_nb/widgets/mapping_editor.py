@@ -23,10 +23,10 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.render.html import element, fragment, paragraph
 from troubleshooter_nb.weight_map import WeightMap
 from troubleshooter_nb.widgets.editing import PairingSession, WeightMapSession, open_session
+from troubleshooter_nb.widgets.page_files import script, style
 from troubleshooter_nb.widgets.sendable import sendable
 from troubleshooter_nb.widgets.words import editor_word, front_end_note, words_of
 
-_HERE = Path(__file__).parent
 # The twin is drawn again after every change, so it is shorter than the repr it comes from.
 _TWIN_BYTES = 100_000
 # Seconds without a question before the twins are drawn, which takes longer than any answer.
@@ -46,8 +46,8 @@ class MappingEditor(anywidget.AnyWidget):
     """
 
     # Texts: of a path anywidget keeps a watcher for ever, and with it every editor.
-    _esm = (_HERE / "mapping_editor.js").read_text("utf-8")
-    _css = (_HERE / "mapping_editor.css").read_text("utf-8")
+    _esm = script("mapping_editor.js")
+    _css = style("mapping_editor.css")
     _height = traitlets.Int(320).tag(sync=True)
     # What the page shows until the kernel answers, and for ever without one.
     _waiting = traitlets.Unicode().tag(sync=True)

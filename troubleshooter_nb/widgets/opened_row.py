@@ -276,7 +276,7 @@ def _exactly(value: int | float | complex, bits: int) -> str:
 
 
 def shortest(value: float, bits: int) -> str:
-    """The fewest digits that tell a number from all others of its format; as explorer.js.
+    """The fewest digits that tell a number from all others of its format; as page/numbers.js.
 
     Parameters
     ----------

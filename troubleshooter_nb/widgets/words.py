@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from troubleshooter_nb.messages import Message, told
-from troubleshooter_nb.messages.catalogue import of_subject
+from troubleshooter_nb.messages.sentences import of_subject
 from troubleshooter_nb.render.html import Markup, paragraph, small
 
 _NOTE = "margin:2px 0;font:11px sans-serif"
 
 
 def words_of(subject: str, language: str) -> dict[str, str]:
-    """All words of a subject of the catalogue by key, in one language; gaps are for the page."""
+    """All words of a subject by key, in one language; gaps are for the page."""
     return {key: both[language == "zh"] for key, both in of_subject(subject).items()}
 
 

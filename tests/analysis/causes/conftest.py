@@ -11,8 +11,8 @@ import pytest
 
 from tests.messages.rules import english_in
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
+from troubleshooter_nb.catalogue import WORDS
 from troubleshooter_nb.messages import Message, plain, restored, told
-from troubleshooter_nb.messages.evidence_words import WORDS
 from troubleshooter_nb.render.explanation import cause_proof, cause_repair, shown_value
 
 # Facts and settings that hold names of tensors, layers, settings and transforms.

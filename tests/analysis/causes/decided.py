@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Call, Fit, Fitter, Operands, Twin
-from troubleshooter_nb.analysis.causes.replayed import Replay, replay
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Fitter, Operands, TensorPair
+from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.metrics.float_formats import FORMATS, stored_as
 from troubleshooter_nb.metrics.floats import dtype_from_token
@@ -25,19 +25,19 @@ class Tried(list[Fit]):
         self.word, self.operands = word, operands
 
 
-def decided(left: Tried, right: Tried, *, backward: bool = False) -> Replay:
+def decided(left: Tried, right: Tried, *, backward: bool = False) -> Recomputation:
     """Whether both sides did the same, and the cause if not, of dumps that hold these operands."""
     sides = left.operands, right.operands
     outputs = [stored_as(np.asarray(one.output), _dtype(one.roundoff)) for one in sides]
-    inputs = tuple(_twin(*pair) for pair in zip(*(one.inputs for one in sides), strict=True))
+    inputs = tuple(_tensor(*pair) for pair in zip(*(one.inputs for one in sides), strict=True))
     names = [name for name in sides[0].parameters if name in sides[1].parameters]
-    parameters = {name: _twin(*(one.parameters[name] for one in sides)) for name in names}
+    parameters = {name: _tensor(*(one.parameters[name] for one in sides)) for name in names}
     settings = sides[0].known, sides[1].known
-    output, more = (_twin(outputs[0], outputs[1]),), (parameters, settings)
+    output, more = (_tensor(outputs[0], outputs[1]),), (parameters, settings)
     if not backward:
-        return replay(Call(left.word, "a", "forward", inputs, output, *more), TYPICAL)
+        return recompute(Call(left.word, "a", "forward", inputs, output, *more), TYPICAL)
     forward = Call(left.word, "a", "forward", inputs[1:], (), *more)
-    return replay(Call(left.word, "a", "backward", inputs[:1], output, *more, forward), TYPICAL)
+    return recompute(Call(left.word, "a", "backward", inputs[:1], output, *more, forward), TYPICAL)
 
 
 def cause(left: Tried, right: Tried, *, backward: bool = False) -> str | None:
@@ -54,7 +54,7 @@ def _dtype(roundoff: float) -> np.dtype:
     return dtype_from_token(name)
 
 
-def _twin(left: np.ndarray | None, right: np.ndarray | None) -> Twin:
+def _tensor(left: np.ndarray | None, right: np.ndarray | None) -> TensorPair:
     sources = tuple(None if one is None else ArrayInMemory(one) for one in (left, right))
     error = math.inf
     if left is not None and right is not None and left.shape == right.shape:
@@ -62,4 +62,4 @@ def _twin(left: np.ndarray | None, right: np.ndarray | None) -> Twin:
         known = np.isfinite(pair[0]) & np.isfinite(pair[1])
         gap, size = (np.linalg.norm(one[known]) for one in (pair[0] - pair[1], pair[1]))
         error = float(gap / size) if size else math.inf
-    return Twin(0, "a", sources=sources, rel_l2=error)
+    return TensorPair(0, "a", sources=sources, rel_l2=error)

@@ -5,9 +5,9 @@ import pytest
 
 from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers import activations
-from troubleshooter_nb.analysis.causes.layers.activations import BACKWARD_FITTERS, FITTERS
-from troubleshooter_nb.analysis.causes.layers.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.laws import activations
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators import activations as formulas
 
@@ -299,8 +299,8 @@ def test_where_the_sides_are_far_apart_is_no_sample_of_random_slopes(monkeypatch
     x = normal(64, 64)
     slopes = np.random.default_rng(3).uniform(0.1, 0.3, x.shape)
     output = np.where(x < 0, slopes * x, x).astype(np.float32)
-    apart = np.abs(output - formulas.leaky_relu(x, 0.2)).astype(np.float32)
-    found = FITTERS["rrelu"](Operands([x], {}, output, SINGLE, apart=apart))
+    distance4 = np.abs(output - formulas.leaky_relu(x, 0.2)).astype(np.float32)
+    found = FITTERS["rrelu"](Operands([x], {}, output, SINGLE, distance4=distance4))
     assert found[0].settings["random"] is True
 
 

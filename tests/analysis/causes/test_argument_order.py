@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from tests.analysis.causes.decided import Tried, decided
+from troubleshooter_nb.analysis.causes.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
-from troubleshooter_nb.analysis.causes.layers.argument_order import argument_order
-from troubleshooter_nb.analysis.causes.layers.ranking import ranked
-from troubleshooter_nb.analysis.causes.layers.table import FITTERS
+from troubleshooter_nb.analysis.causes.fits import ranked
+from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.metrics.float_formats import in_format
 
 ROUNDOFFS = {2.0**-24: "float32", 2.0**-11: "float16", 2.0**-8: "bfloat16"}
@@ -87,18 +87,20 @@ def test_numbers_without_another_name_are_no_order(left, right, known):
     assert argument_order((eps_fit(left), eps_fit(right)), ({}, known), 0.05, 1e-6) is None
 
 
-def test_fits_are_ranked_and_the_best_of_each_choice_kept():
+def test_fits_are_ranked_with_how_sure_the_choices_of_the_best_are():
     fits = [
         Fit({"form": "a", "eps": 1.0}, 0.3),
         Fit({"form": "b", "eps": 1.0}, 0.1),
         Fit({"form": "b", "eps": 2.0}, 0.2),
         Fit({"form": "c", "eps": 2.0}, np.nan),
     ]
-    found = ranked(fits, 100, 1e-7)
-    assert [(fit.settings["form"], fit.residual) for fit in found] == [("b", 0.1), ("a", 0.3)]
+    found = ranked(fits, 100, 1e-7, limit=0.2)
+    said = [(*fit.settings.values(), fit.residual) for fit in found]
+    assert said == [("b", 1.0, 0.1), ("b", 2.0, 0.2), ("a", 1.0, 0.3)]
     # by hand: 0.1 / sqrt(100 (0.09 - 0.01))
     assert found[0].uncertainty["form"] == pytest.approx(0.1 / 8**0.5)
     assert "eps" not in found[0].uncertainty
+    assert ranked(fits, 100, 1e-7, limit=0.05) == []
 
 
 def test_the_projection_tells_how_sure_a_choice_is():
@@ -112,5 +114,5 @@ def test_the_projection_tells_how_sure_a_choice_is():
         norm = np.linalg.norm(output)
         fits = [Fit({"form": name}, float(np.linalg.norm(output - formula) / norm))
                 for name, formula in (("first", first), ("second", second))]  # fmt: skip
-        doubts.append(ranked(fits, count, 1e-7)[0].uncertainty["form"])
+        doubts.append(ranked(fits, count, 1e-7, limit=1.0)[0].uncertainty["form"])
     assert doubts[0] > 0.25 > doubts[1]

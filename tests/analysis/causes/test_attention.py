@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.attention import (
-    fit_attention,
-    fit_attention_module,
-)
+from troubleshooter_nb.analysis.causes.searches.attention import fit_attention, fit_attention_module
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

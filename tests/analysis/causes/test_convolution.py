@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.convolution import (
+from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.layers import cause_of
+from troubleshooter_nb.analysis.causes.searches.convolution import (
     fit_convolution,
     fit_convolution_backward,
     fit_transposed_convolution,
 )
-from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
-from troubleshooter_nb.analysis.causes.layers.table import cause_of
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -155,7 +155,10 @@ def test_another_padding_of_the_output_is_no_equal_transposed_convolution():
         layer.output_padding = (extra, extra)
         output = layer(x).detach().numpy()
         fits.append(fit_transposed_convolution(side([x.numpy()], output, parameters(layer)))[0])
-    assert cause_of("convtranspose2d", settings_apart(*fits)) == ("pad_mode", "padding_behind")
+    assert cause_of("convtranspose2d", settings_apart(*fits), fits) == (
+        "pad_mode",
+        "padding_behind",
+    )
 
 
 @pytest.mark.torch
@@ -238,7 +241,7 @@ def test_a_dilation_is_not_told_as_its_padding():
     x, weight = torch.randn(2, 8, 20, 20), torch.randn(12, 8, 3, 3)
     outputs = [torch.nn.functional.conv2d(x, weight, padding=n, dilation=n).numpy() for n in (2, 1)]
     fits = [fit_convolution(side([x.numpy()], y, {"weight": weight.numpy()}))[0] for y in outputs]
-    assert cause_of("conv2d", settings_apart(*fits)) == ("argument_order", "dilation")
+    assert cause_of("conv2d", settings_apart(*fits), fits) == ("argument_order", "dilation")
 
 
 @pytest.mark.torch
@@ -251,5 +254,5 @@ def test_one_odd_element_is_in_the_sample():
     broken[2, 17, 23, 29] += 100.0
     given = side([x.numpy()], broken, parameters(layer))
     assert fit_convolution(given)[0].residual < 1e-6
-    apart = np.abs(broken - output) / 100.0
-    assert not fit_convolution(replace(given, apart=apart))
+    distance4 = np.abs(broken - output) / 100.0
+    assert not fit_convolution(replace(given, distance4=distance4))

@@ -3,7 +3,7 @@ import pytest
 
 from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.dropouts import FITTERS
+from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.metrics.float_formats import in_format
 
 SINGLE, BRAIN = 2.0**-24, 2.0**-8

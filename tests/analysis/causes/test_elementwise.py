@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.elementwise import (
-    FITTERS,
-    fit_masked_fill,
-)
-from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.layers import FITTERS, cause_of
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -51,7 +47,7 @@ def test_scales_of_products_and_quotients_are_found(inputs, word, output, scale)
 )
 def test_the_value_under_a_mask_is_read(value, said):
     mask = B > 1
-    fits = fit_masked_fill(side([A, mask], np.where(mask, np.float32(value), A)))
+    fits = FITTERS["maskedfill"](side([A, mask], np.where(mask, np.float32(value), A)))
     assert fits[0].settings["masked"] == "where true"
     got = fits[0].settings["mask_value"]
     assert got == said if isinstance(said, str) else got == pytest.approx(said)
@@ -61,7 +57,7 @@ def test_unrelated_values_fit_nothing():
     other = normal(4, 8, 64, seed=5)
     assert FITTERS["add"](side([A, B], other)) == []
     assert FITTERS["mul"](side([A, B], other)) == []
-    assert fit_masked_fill(side([A, B > 1], other)) == []
+    assert FITTERS["maskedfill"](side([A, B > 1], other)) == []
 
 
 def shift(x, output):
@@ -71,12 +67,15 @@ def shift(x, output):
 def test_a_number_added_to_positions_is_their_offset():
     found = shift(np.arange(12), np.arange(12) + 2)
     assert [fit.settings for fit in found] == [{"position_offset": 2}]
-    assert cause_of("add", ["position_offset"]) == ("position_offset", "position_offset")
+    assert cause_of("add", ["position_offset"], (found[0], found[0])) == (
+        "position_offset",
+        "position_offset",
+    )
 
 
 def test_a_number_added_to_other_whole_numbers_is_no_offset_of_positions():
     ids = np.array([7, 7, 3, 9])
     assert shift(ids, ids + 1)[0].settings == {"offset": 1}
-    assert cause_of("add", ["offset"]) is None
+    assert cause_of("add", ["offset"], (shift(ids, ids)[0], shift(ids, ids + 1)[0])) is None
     assert shift(ids, ids * 2) == []
     assert shift(ids, np.ones(4)) == []

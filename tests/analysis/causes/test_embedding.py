@@ -2,10 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.embedding import (
-    fit_embedding,
-    fit_embedding_gradient,
-)
+from troubleshooter_nb.analysis.causes.laws.embedding import EMBEDDING, TABLE_GRADIENT
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -35,7 +32,7 @@ STANDARD = {"padding_row": "used", "index_shift": 0, "embedding_scale": 1.0, "sc
     ],
 )
 def test_an_embedding_says_what_it_did(output, changed):
-    fits = fit_embedding(side([IDS], output.astype(np.float32), {"weight": TABLE}))
+    fits = EMBEDDING.fit(side([IDS], output.astype(np.float32), {"weight": TABLE}))
     assert fits[0].settings == {**STANDARD, **changed}
     assert fits[0].residual < 1e-6
     assert fits[1].residual > 1e-2
@@ -44,24 +41,24 @@ def test_an_embedding_says_what_it_did(output, changed):
 def test_a_root_rounded_to_bfloat16_is_told_from_the_root():
     table = normal(100, 768)
     output = table[IDS] * np.float32(27.75)
-    best = fit_embedding(side([IDS], output, {"weight": table}))[0]
+    best = EMBEDDING.fit(side([IDS], output, {"weight": table}))[0]
     assert best.settings["scale_name"] == "sqrt(768) in bfloat16"
     exact = table[IDS] * np.float32(768**0.5)
-    best = fit_embedding(side([IDS], exact, {"weight": table}))[0]
+    best = EMBEDDING.fit(side([IDS], exact, {"weight": table}))[0]
     assert best.settings["scale_name"] == "sqrt(768)"
 
 
 def test_a_row_of_zeros_in_the_table_is_no_padding():
     table = TABLE.copy()
     table[3] = 0
-    best = fit_embedding(side([IDS], table[IDS], {"weight": table}))[0]
+    best = EMBEDDING.fit(side([IDS], table[IDS], {"weight": table}))[0]
     assert best.settings == STANDARD
 
 
 def test_unrelated_values_and_one_id_only_fit_nothing():
-    assert fit_embedding(side([IDS], normal(4, 40, 64, seed=8), {"weight": TABLE})) == []
+    assert EMBEDDING.fit(side([IDS], normal(4, 40, 64, seed=8), {"weight": TABLE})) == []
     one = np.full((4, 40), 7)
-    assert fit_embedding(side([one], TABLE[one], {"weight": TABLE})) == []
+    assert EMBEDDING.fit(side([one], TABLE[one], {"weight": TABLE})) == []
 
 
 @pytest.mark.torch
@@ -73,5 +70,5 @@ def test_the_padding_row_without_gradient_is_seen(padding, said):
     output = layer(torch.tensor(IDS))
     gradient = torch.randn_like(output)
     output.backward(gradient)
-    best = fit_embedding_gradient(side([gradient.numpy(), IDS], layer.weight.grad.numpy()))[0]
+    best = TABLE_GRADIENT.fit(side([gradient.numpy(), IDS], layer.weight.grad.numpy()))[0]
     assert best.settings == {"padding_gradient": said, "gradient_factor": 1.0}

@@ -8,19 +8,13 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Call, Twin
-from troubleshooter_nb.analysis.causes.layers import (
-    activations,
-    argument_order,
-    dropouts,
-    elementwise,
-    embedding,
-    groups,
-    softmaxes,
-)
-from troubleshooter_nb.analysis.causes.layers.trials import energies, is_seen, places
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
+from troubleshooter_nb.analysis.causes.laws import activations, dropout, elementwise, embedding
+from troubleshooter_nb.analysis.causes.laws import softmax as softmaxes
 from troubleshooter_nb.analysis.causes.operands import operands
-from troubleshooter_nb.analysis.causes.replayed import replay
+from troubleshooter_nb.analysis.causes.recomputed import recompute
+from troubleshooter_nb.analysis.causes.sampling import energies, is_seen, places
+from troubleshooter_nb.analysis.causes.searches import groups
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.metrics.operators.activations import gelu_tanh
 from troubleshooter_nb.metrics.operators.attention import probabilities as shares_of
@@ -38,17 +32,17 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def twin(left, right, name="", role="input"):
+def tensor(left, right, name="", role="input"):
     gap = np.linalg.norm((left.astype(np.float64) - right).ravel())
     error = float(gap / np.linalg.norm(right.astype(np.float64).ravel()))
     sources = ArrayInMemory(np.ascontiguousarray(left)), ArrayInMemory(np.ascontiguousarray(right))
-    return Twin(0, name, role, "forward", sources=sources, rel_l2=error, noise=1e-6)
+    return TensorPair(0, name, role, "forward", sources=sources, rel_l2=error, noise=1e-6)
 
 
 def call(word, inputs, parameters, left, right):
-    given = tuple(twin(x, x) for x in inputs)
-    known = {name: twin(v, v, name, "parameter") for name, v in parameters.items()}
-    return Call(word, word, "forward", given, (twin(left, right, role="output"),), known)
+    given = tuple(tensor(x, x) for x in inputs)
+    known = {name: tensor(v, v, name, "parameter") for name, v in parameters.items()}
+    return Call(word, word, "forward", given, (tensor(left, right, role="output"),), known)
 
 
 def dense():
@@ -160,8 +154,8 @@ def small_samples(monkeypatch):
         (softmaxes, "LAYER_SAMPLE", 800),
         (embedding, "EMBEDDING_IDS", 64),
         (groups, "GROUP_ROWS", 32),
-        (argument_order, "LAYER_SAMPLE", 256),
-        (dropouts, "DROPOUT_SAMPLE", 1 << 11),
+        (elementwise, "LAYER_SAMPLE", 256),
+        (dropout, "DROPOUT_SAMPLE", 1 << 11),
     ):
         # Some files take the numbers from their module, others by name.
         monkeypatch.setattr(module if hasattr(module, name) else thresholds, name, size)
@@ -174,9 +168,9 @@ def test_one_wrong_element_is_never_overlooked(word):
     inputs, parameters, made = make()
     right = made.astype(np.float32)
     left = right * (1 + np.float32(2e-8) * normal(*right.shape, seed=9))
-    assert replay(call(word, inputs, parameters, left, right), TYPICAL).outcome == "same"
+    assert recompute(call(word, inputs, parameters, left, right), TYPICAL).outcome == "same"
     left[place] = left[place] * 1.5 + np.abs(right).mean()
-    assert replay(call(word, inputs, parameters, left, right), TYPICAL).outcome != "same"
+    assert recompute(call(word, inputs, parameters, left, right), TYPICAL).outcome != "same"
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -189,7 +183,7 @@ def test_a_local_fault_convicts_the_call(part, side):
     inputs, parameters, right = dense()
     both = [right.copy(), right.copy()]
     both[side][part] *= 1.5
-    found = replay(call("linear", inputs, parameters, *both), TYPICAL)
+    found = recompute(call("linear", inputs, parameters, *both), TYPICAL)
     assert (found.outcome, found.suspicion) == ("one_side", None)
 
 
@@ -202,7 +196,7 @@ def test_a_local_fault_convicts_calls_that_are_no_products(make, word, part):
     right = made.astype(np.float32)
     left = right.copy()
     left[part] = 3.0
-    found = replay(call(word, inputs, parameters, left, right), TYPICAL)
+    found = recompute(call(word, inputs, parameters, left, right), TYPICAL)
     assert (found.outcome, found.suspicion) == ("one_side", None)
 
 
@@ -213,9 +207,9 @@ def test_a_wrong_input_row_is_carried_by_the_call():
     left = wrong @ parameters["weight"].T
     plain = call("linear", inputs, parameters, left, right)
     given = Call(
-        "linear", "", "forward", (twin(wrong, inputs[0]),), plain.outputs, plain.parameters
+        "linear", "", "forward", (tensor(wrong, inputs[0]),), plain.outputs, plain.parameters
     )
-    assert replay(given, TYPICAL).outcome == "same"
+    assert recompute(given, TYPICAL).outcome == "same"
 
 
 def test_a_bias_that_one_side_lacks_is_found_beside_the_loudest_places():
@@ -223,7 +217,7 @@ def test_a_bias_that_one_side_lacks_is_found_beside_the_loudest_places():
     bias = normal(300, seed=4)
     bias[7] = 40.0
     parameters |= {"bias": bias}
-    found = replay(call("linear", inputs, parameters, right, right + bias), TYPICAL)
+    found = recompute(call("linear", inputs, parameters, right, right + bias), TYPICAL)
     assert found.suspicion is not None
     assert found.suspicion.cause == "bias_missing"
 
@@ -233,7 +227,7 @@ def test_noise_of_which_some_is_loud_on_both_sides_is_no_local_fault():
     both = [right.copy(), right.copy()]
     for seed, one in enumerate(both):
         one[:, 7] *= 1 + 2e-5 * normal(300, seed=seed)
-    assert replay(call("linear", inputs, parameters, *both), TYPICAL).outcome == "same"
+    assert recompute(call("linear", inputs, parameters, *both), TYPICAL).outcome == "same"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 64])
@@ -261,8 +255,8 @@ def test_a_single_element_stands_out_among_long_noisy_rows():
     left[40, 9] += 1e-2
     both = operands(call("linear", [right], {}, left, right))
     assert both is not None
-    assert int(np.argmax(energies(both[0].apart, right.shape, 0))) == 40
-    assert int(np.argmax(energies(both[0].apart, right.shape, 1))) == 9
+    assert int(np.argmax(energies(both[0].distance4, right.shape, 0))) == 40
+    assert int(np.argmax(energies(both[0].distance4, right.shape, 1))) == 9
 
 
 def test_distances_that_are_no_numbers_count_as_none():
@@ -271,8 +265,8 @@ def test_distances_that_are_no_numbers_count_as_none():
     left[0, 0], left[1, 1], left[2, 2] = np.nan, np.inf, 9.0
     both = operands(call("linear", [right], {}, left, right))
     assert both is not None
-    assert np.flatnonzero(both[0].apart).tolist() == [18]
-    assert both[1].apart is both[0].apart
+    assert np.flatnonzero(both[0].distance4).tolist() == [18]
+    assert both[1].distance4 is both[0].distance4
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int64, np.float16, np.complex64])
@@ -281,23 +275,23 @@ def test_values_of_every_kind_have_a_distance(dtype):
     for one, other in ((left, right), (left[1], right[1])):
         both = operands(call("linear", [right], {}, np.asarray(one), np.asarray(other)))
         assert both is not None
-        assert np.asarray(both[0].apart).max() == 1.0
+        assert np.asarray(both[0].distance4).max() == 1.0
 
 
 def test_other_shapes_and_equal_values_have_no_distance():
     x = normal(4, 8)
     plain = call("linear", [x], {}, x, x)
-    other = twin(x, x)
+    other = tensor(x, x)
     other = replace(other, sources=(other.sources[0], ArrayInMemory(x[:2])))
     for one in (plain, replace(plain, outputs=(other,))):
         both = operands(one)
         assert both is not None
-        assert both[0].apart is None
+        assert both[0].distance4 is None
 
 
 def test_a_part_stands_for_the_whole_unless_the_sides_are_further_apart_elsewhere():
-    apart = np.ones((8, 4), np.float32)
-    assert is_seen(apart, (slice(2),))
+    distance4 = np.ones((8, 4), np.float32)
+    assert is_seen(distance4, (slice(2),))
     assert is_seen(None, (slice(2),))
-    apart[6] = 100.0
-    assert not is_seen(apart, (slice(2),))
+    distance4[6] = 100.0
+    assert not is_seen(distance4, (slice(2),))

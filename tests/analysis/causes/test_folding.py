@@ -3,17 +3,17 @@ import numpy as np
 import pytest
 
 from tests.analysis.runs import Counted
-from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.layers.folding import detect_folding
+from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
 from troubleshooter_nb.dump import ArrayInMemory
 
 EPS = 1e-5
 
 
-def twin(name, left, right):
+def tensor(name, left, right):
     sources = [None if one is None else ArrayInMemory(np.asarray(one)) for one in (left, right)]
-    return Twin(3, f"conv1.{name}", "parameter", "forward", name, tuple(sources))
+    return TensorPair(3, f"conv1.{name}", "parameter", "forward", name, tuple(sources))
 
 
 def norm_of(seed, channels=24, spread=0.5):
@@ -28,7 +28,7 @@ def norm_of(seed, channels=24, spread=0.5):
 
 def on(side, norm):
     """The norm on the side whose weights are plain; the other side has none."""
-    return {k: twin(k, *((None, v) if side == "left" else (v, None))) for k, v in norm.items()}
+    return {k: tensor(k, *((None, v) if side == "left" else (v, None))) for k, v in norm.items()}
 
 
 def folded(norm, weight, bias=0.0, axis=0):
@@ -41,7 +41,7 @@ def layer(side, plain, new, dtype=np.float32):
     parts = {}
     for name, values in zip(("weight", "bias"), zip(new, plain, strict=True), strict=True):
         stored = [None if one is None else one.astype(dtype) for one in values]
-        parts[name] = twin(name, *(stored if side == "left" else stored[::-1]))
+        parts[name] = tensor(name, *(stored if side == "left" else stored[::-1]))
     return parts
 
 
@@ -120,7 +120,10 @@ def test_layers_that_shapes_tell_to_be_no_norm_of_these_channels_are_not_read():
     norms = [
         (
             name,
-            {k: Twin(3, k, sources=(None, s)) for k, s in zip(parts, sources[name], strict=True)},
+            {
+                k: TensorPair(3, k, sources=(None, s))
+                for k, s in zip(parts, sources[name], strict=True)
+            },
         )
         for name, parts in read.items()
     ]

@@ -3,10 +3,9 @@ import pytest
 
 from tests.analysis.causes.decided import Tried, cause
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers import normalisation
-from troubleshooter_nb.analysis.causes.layers.normalisation import BACKWARD_FITTERS, CAUSES, FITTERS
-from troubleshooter_nb.analysis.causes.layers.ranking import settings_apart
-from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS, cause_of
+from troubleshooter_nb.analysis.causes.searches import normalisation
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.normalisation import normalise
 
@@ -185,9 +184,9 @@ def test_unknown_running_statistics_are_held_against_each_other():
             for one in (x, noisy)]  # fmt: skip
     assert settings_apart(*same) == []
     other = fit("batchnorm2d", x, stored(x, 2, weight), weight=weight)[0]
-    apart = settings_apart(same[0], other)
-    assert apart
-    assert cause_of("batchnorm2d", apart) is None
+    distance4 = settings_apart(same[0], other)
+    assert distance4
+    assert cause_of("batchnorm2d", distance4, (same[0], other)) is None
 
 
 @pytest.mark.parametrize("word", ["batchnorm2d", "layernorm"])
@@ -322,12 +321,21 @@ def test_a_new_batch_normalisation_of_mindspore_evaluates():
 
 
 def test_every_cause_is_of_a_setting_that_fits_have():
-    said = {key for _, key in CAUSES}
+    said = {name for search in normalisation.SEARCHES for name in search.causes}
     assert said == {
         *("constant_rows", "statistics", "axes", "centred", "groups", "weight", "weight_offset"),
         *("bias", "weight_cast", "through_statistics", "eps"),
     }
-    assert set(normalisation.BACKWARD_FITTERS) == set(FITTERS)
+    words = {
+        direction: {
+            word
+            for one in normalisation.SEARCHES
+            if one.direction == direction
+            for word in one.words
+        }
+        for direction in ("forward", "backward")
+    }
+    assert words["backward"] == words["forward"]
 
 
 @pytest.mark.parametrize("word", ["batchnorm2d", "layernorm", "groupnorm"])

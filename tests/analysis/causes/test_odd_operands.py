@@ -11,8 +11,8 @@ import pytest
 
 from tests.analysis.runs import Recorder
 from troubleshooter_nb import compare
-from troubleshooter_nb.analysis.causes.case import Operands, Twin
-from troubleshooter_nb.analysis.causes.layers.table import BACKWARD_FITTERS, FITTERS
+from troubleshooter_nb.analysis.causes.case import Operands, TensorPair
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.analysis.causes.tensors.detect import detect_root, detect_values
 from troubleshooter_nb.dump import ArrayInMemory, Dump
 
@@ -89,15 +89,15 @@ def test_detectors_of_tensors_take_any_pair(role):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for (left_name, left), (right_name, right) in pairs:
-            twin = Twin(
+            tensor = TensorPair(
                 0,
                 f"{left_name}/{right_name}",
                 role,
                 sources=(ArrayInMemory(left), ArrayInMemory(right)),
                 rel_l2=1.0,
             )
-            assert isinstance(detect_root(twin, [twin]), list)
-            assert isinstance(detect_values(twin), list)
+            assert isinstance(detect_root(tensor, [tensor]), list)
+            assert isinstance(detect_values(tensor), list)
 
 
 _LAYERS = ("Linear", "Conv2d", "LayerNorm", "BatchNorm2d", "GELU", "Softmax", "Embedding", "LSTM")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.analysis.runs import Counted, Recorder, chain, draws
 from troubleshooter_nb import compare
-from troubleshooter_nb.analysis.causes.case import Call, Twin
-from troubleshooter_nb.analysis.causes.histories import gradient_ratios
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
+from troubleshooter_nb.analysis.causes.gather_training import gradient_ratios
 from troubleshooter_nb.analysis.causes.operands import Operators, elements_of, operands
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.analysis.origin import find_origins
@@ -23,13 +23,15 @@ def operators_of(left: Dump, right: Dump) -> Operators:
     return Operators(comparison, flow, find_origins(flow))
 
 
-def counted(name: str, *shape: int) -> Twin:
+def counted(name: str, *shape: int) -> TensorPair:
     values = draws(len(name), x=shape)["x"]
-    return Twin(0, name, sources=(Counted(values), Counted(values)))
+    return TensorPair(0, name, sources=(Counted(values), Counted(values)))
 
 
-def elements_read(*twins: Twin) -> int:
-    return sum(source.elements for twin in twins for source in twin.sources if source is not None)
+def elements_read(*tensors: TensorPair) -> int:
+    return sum(
+        source.elements for tensor in tensors for source in tensor.sources if source is not None
+    )
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

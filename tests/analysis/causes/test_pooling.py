@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.pooling import (
-    fit_average_pool,
-    fit_average_pool_backward,
-    fit_max_pool,
-    fit_max_pool_backward,
+from troubleshooter_nb.analysis.causes.laws.pooling import (
+    AVERAGE_POOL,
+    AVERAGE_POOL_GRADIENT,
+    MAX_POOL,
+    MAX_POOL_GRADIENT,
 )
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -34,7 +34,7 @@ def test_windows_of_a_max_pool_are_found(arguments, padding, last, size):
     import torch
 
     x = torch.randn(2, 5, *size)
-    best = fit_max_pool(side([x.numpy()], torch.nn.MaxPool2d(**arguments)(x).numpy()))[0]
+    best = MAX_POOL.fit(side([x.numpy()], torch.nn.MaxPool2d(**arguments)(x).numpy()))[0]
     kernel, stride = arguments["kernel_size"], arguments.get("stride", arguments["kernel_size"])
     assert best.residual == 0
     assert best.settings == {
@@ -51,7 +51,7 @@ def test_a_last_window_beyond_the_end_is_seen():
 
     x = torch.randn(2, 5, 24, 24)
     output = torch.nn.MaxPool2d(3, 2, ceil_mode=True)(x).numpy()
-    assert fit_max_pool(side([x.numpy()], output))[0].settings["last_window"] == "beyond the end"
+    assert MAX_POOL.fit(side([x.numpy()], output))[0].settings["last_window"] == "beyond the end"
 
 
 @pytest.mark.torch
@@ -68,7 +68,7 @@ def test_divisors_of_an_average_pool_are_found(arguments, divisors):
 
     x = torch.randn(2, 5, 24, 24)
     output = torch.nn.AvgPool2d(3, 2, 1, **arguments)(x).numpy()
-    fits = fit_average_pool(side([x.numpy()], output))
+    fits = AVERAGE_POOL.fit(side([x.numpy()], output))
     good = {fit.settings["divisor"] for fit in fits if fit.residual < 1e-6}
     assert good == divisors
 
@@ -79,9 +79,9 @@ def test_adaptive_windows_are_told_from_even_ones():
 
     x = torch.randn(2, 5, 33, 34)
     output = torch.nn.AdaptiveAvgPool2d(7)(x).numpy()
-    assert fit_average_pool(side([x.numpy()], output))[0].settings == {"windows": "adaptive"}
+    assert AVERAGE_POOL.fit(side([x.numpy()], output))[0].settings == {"windows": "adaptive"}
     even = torch.nn.AdaptiveAvgPool2d(7)(x[:, :, :28, :28])
-    fits = fit_average_pool(side([x[:, :, :28, :28].numpy()], even.numpy()))
+    fits = AVERAGE_POOL.fit(side([x[:, :, :28, :28].numpy()], even.numpy()))
     # Both ways are the same computation here.
     assert {fit.settings["windows"] for fit in fits if fit.residual < 1e-6} > {"adaptive"}
 
@@ -92,8 +92,8 @@ def test_gradients_and_their_factor_are_found():
 
     x = torch.randn(2, 5, 24, 24).relu().requires_grad_()
     for layer, fit in (
-        (torch.nn.MaxPool2d(3, 2, 1), fit_max_pool_backward),
-        (torch.nn.AvgPool2d(3, 2, 1, count_include_pad=False), fit_average_pool_backward),
+        (torch.nn.MaxPool2d(3, 2, 1), MAX_POOL_GRADIENT.fit),
+        (torch.nn.AvgPool2d(3, 2, 1, count_include_pad=False), AVERAGE_POOL_GRADIENT.fit),
     ):
         output = layer(x)
         gradient = torch.randn_like(output)
@@ -108,9 +108,9 @@ def test_gradients_and_their_factor_are_found():
 
 def test_constant_and_unrelated_values_fit_nothing():
     flat = np.ones((2, 3, 8, 8), np.float32)
-    assert fit_max_pool(side([flat], flat[:, :, ::2, ::2])) == []
-    assert fit_max_pool(side([normal(2, 3, 8, 8)], normal(2, 3, 4, 4, seed=1))) == []
-    assert fit_average_pool(side([normal(2, 3, 8, 8)], normal(2, 3, 4, 4, seed=1))) == []
+    assert MAX_POOL.fit(side([flat], flat[:, :, ::2, ::2])) == []
+    assert MAX_POOL.fit(side([normal(2, 3, 8, 8)], normal(2, 3, 4, 4, seed=1))) == []
+    assert AVERAGE_POOL.fit(side([normal(2, 3, 8, 8)], normal(2, 3, 4, 4, seed=1))) == []
 
 
 @pytest.mark.mindspore
@@ -119,8 +119,8 @@ def test_mindspores_stride_and_same_padding_are_seen():
 
     x = normal(2, 5, 24, 24)
     output = mindspore.nn.MaxPool2d(2)(mindspore.Tensor(x)).asnumpy()
-    assert fit_max_pool(side([x], output))[0].settings["stride"] == "1, 1"
+    assert MAX_POOL.fit(side([x], output))[0].settings["stride"] == "1, 1"
     same = mindspore.nn.MaxPool2d(3, 2, pad_mode="same")(mindspore.Tensor(x)).asnumpy()
-    best = fit_max_pool(side([x], same))[0]
+    best = MAX_POOL.fit(side([x], same))[0]
     assert best.residual == 0
     assert best.settings["pool_padding"].startswith("0, 0")

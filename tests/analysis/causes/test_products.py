@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers import products
-from troubleshooter_nb.analysis.causes.layers.products import (
-    fit_addmm,
-    fit_linear,
-    fit_linear_backward,
-    fit_matmul,
-    fit_matmul_backward,
-    fit_weight_gradient,
+from troubleshooter_nb.analysis.causes.laws import products
+from troubleshooter_nb.analysis.causes.laws.products import (
+    ADDMM,
+    LINEAR,
+    LINEAR_GRADIENT,
+    MATMUL,
+    MATMUL_GRADIENT,
+    WEIGHT_GRADIENT,
 )
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.products import product
@@ -73,7 +73,7 @@ def rounded(values, name):
 )
 def test_a_dense_layer_says_what_it_did(formula, changed, seed):
     x, weight, bias = dense(seed=10 * seed)
-    fits = fit_linear(side([x], formula(x, weight, bias), {"weight": weight, "bias": bias}))
+    fits = LINEAR.fit(side([x], formula(x, weight, bias), {"weight": weight, "bias": bias}))
     assert fits[0].settings == {**STANDARD, **changed}
     assert fits[0].residual < 1e-6
     assert fits[1].residual > 50 * fits[0].residual
@@ -89,32 +89,32 @@ def test_tf32_shows_below_the_rounding_of_16_bits(dtype, unit, seed):
     x, weight, _ = dense(64, 256, 64, seed=seed)
     exact = in_format(x, unit) @ in_format(weight, unit).T
     output = in_format(exact, dtype).astype(np.float32)
-    best = fit_linear(side([x], output, {"weight": weight}, dtype))[0]
+    best = LINEAR.fit(side([x], output, {"weight": weight}, dtype))[0]
     assert best.settings["product_format"] == unit
 
 
 def test_a_bias_of_zero_is_as_good_as_none():
     x, weight, bias = dense()
-    fits = fit_linear(side([x], x @ weight.T, {"weight": weight, "bias": 0 * bias}))
+    fits = LINEAR.fit(side([x], x @ weight.T, {"weight": weight, "bias": 0 * bias}))
     assert {fit.settings["bias"] for fit in fits if fit.residual < 1e-6} == {True, False}
 
 
 @pytest.mark.parametrize("output", [normal(40, 96, seed=9), np.zeros((40, 96), np.float32)])
 def test_values_of_another_layer_or_zeros_fit_nothing(output):
     x, weight, bias = dense()
-    assert fit_linear(side([x], output, {"weight": weight, "bias": bias})) == []
+    assert LINEAR.fit(side([x], output, {"weight": weight, "bias": bias})) == []
 
 
 def test_shapes_that_are_not_a_dense_layers_fit_nothing():
     x, weight, bias = dense()
-    assert fit_linear(side([x], normal(40, 95), {"weight": weight, "bias": bias})) == []
-    assert fit_linear(side([x[:1, :]], normal(1, 4), {"weight": weight[:4]})) == []
-    assert fit_linear(side([None], x @ weight.T, {"weight": weight})) == []
+    assert LINEAR.fit(side([x], normal(40, 95), {"weight": weight, "bias": bias})) == []
+    assert LINEAR.fit(side([x[:1, :]], normal(1, 4), {"weight": weight[:4]})) == []
+    assert LINEAR.fit(side([None], x @ weight.T, {"weight": weight})) == []
 
 
 def test_addmm_takes_its_arguments_in_its_own_order():
     x, weight, bias = dense(outputs=64)
-    best = fit_addmm(side([bias, x, weight.T], x @ weight.T + bias))[0]
+    best = ADDMM.fit(side([bias, x, weight.T], x @ weight.T + bias))[0]
     assert best.settings == STANDARD
 
 
@@ -123,7 +123,7 @@ def test_addmm_takes_its_arguments_in_its_own_order():
 )
 def test_a_product_says_its_scale(factor, name):
     q, k = normal(2, 3, 20, 64), normal(2, 3, 64, 21, seed=1)
-    best = fit_matmul(side([q, k], np.float32(factor) * (q @ k)))[0]
+    best = MATMUL.fit(side([q, k], np.float32(factor) * (q @ k)))[0]
     assert best.settings["scale"] == pytest.approx(factor, rel=1e-5)
     assert best.settings["scale_name"] == name
 
@@ -143,13 +143,13 @@ def test_torchs_layer_is_the_standard_one_in_both_directions(dtype):
         for value in (x, output, gradient, x.grad, layer.weight.grad, layer.weight, layer.bias)
     )
     known = {"weight": weight, "bias": bias}
-    assert fit_linear(side([x_], output_, known, dtype))[0].settings == STANDARD
-    back = fit_linear_backward(side([gradient_, x_], to_x, known, dtype))[0]
+    assert LINEAR.fit(side([x_], output_, known, dtype))[0].settings == STANDARD
+    back = LINEAR_GRADIENT.fit(side([gradient_, x_], to_x, known, dtype))[0]
     assert back.settings["gradient_factor"] == 1
     assert back.residual < 4 * ROUNDOFF[dtype]
-    twice = fit_linear_backward(side([gradient_, x_], 2 * to_x, known, dtype))[0]
+    twice = LINEAR_GRADIENT.fit(side([gradient_, x_], 2 * to_x, known, dtype))[0]
     assert twice.settings["gradient_factor"] == 2
-    weights = fit_weight_gradient(side([gradient_, x_], to_weight, known, dtype))[0]
+    weights = WEIGHT_GRADIENT.fit(side([gradient_, x_], to_weight, known, dtype))[0]
     assert weights.settings["gradient_factor"] == 1
 
 
@@ -163,7 +163,7 @@ def test_both_gradients_of_a_product_are_found():
     output.backward(gradient)
     inputs = [value.detach().numpy() for value in (gradient, a, b)]
     for one in (a, b):
-        assert fit_matmul_backward(side(inputs, one.grad.numpy()))[0].residual < 1e-6
+        assert MATMUL_GRADIENT.fit(side(inputs, one.grad.numpy()))[0].residual < 1e-6
 
 
 @pytest.mark.mindspore
@@ -173,7 +173,7 @@ def test_mindspores_dense_without_bias_differs_from_torchs():
     x, weight, _ = dense()
     layer = mindspore.nn.Dense(96, 96, has_bias=False)
     layer.weight.set_data(mindspore.Tensor(weight))
-    best = fit_linear(side([x], layer(mindspore.Tensor(x)).asnumpy(), {"weight": weight}))[0]
+    best = LINEAR.fit(side([x], layer(mindspore.Tensor(x)).asnumpy(), {"weight": weight}))[0]
     assert best.settings == {**STANDARD, "bias": False}
 
 
@@ -184,12 +184,12 @@ def test_a_first_look_at_sums_tries_them_as_they_are_stored(monkeypatch):
         formats.append(operands)
         return product(left, right, operands=operands)
 
-    monkeypatch.setattr(products, "product", counted)
+    monkeypatch.setattr(products.formulas, "product", counted)
     x, weight, bias = dense()
     operands = side([x], x @ weight.T + bias, {"weight": weight, "bias": bias})
-    first = fit_linear(replace(operands, thorough=False))
+    first = LINEAR.fit(replace(operands, thorough=False))
     assert set(formats) == {"exact"}
     assert first[0].settings == STANDARD
     # The same as the best of all ways.
-    assert fit_linear(operands)[0].residual == first[0].residual
+    assert LINEAR.fit(operands)[0].residual == first[0].residual
     assert len(set(formats)) > 4

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.recurrent import fit_gru, fit_lstm
+from troubleshooter_nb.analysis.causes.laws.recurrent import GRU, LSTM
 from troubleshooter_nb.metrics.operators.recurrent import Gates, gru
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -28,7 +28,7 @@ def torch_case(kind, first=False):
 
 @pytest.mark.torch
 @pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize(("kind", "fit"), [("GRU", fit_gru), ("LSTM", fit_lstm)])
+@pytest.mark.parametrize(("kind", "fit"), [("GRU", GRU.fit), ("LSTM", LSTM.fit)])
 def test_torchs_layers_are_the_standard_ones(kind, fit, first):
     x, output, known = torch_case(kind, first)
     fits = fit(side([x], output, known))
@@ -45,7 +45,7 @@ def test_a_reset_before_the_product_is_seen(seed):
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     x = normal(9, 5, 12, seed=seed + 50)
     output = gru(x, np.zeros((5, 16)), Gates(*arrays), reset_after=False).astype(np.float32)
-    best = fit_gru(side([x], output, dict(zip(names, arrays, strict=True))))[0]
+    best = GRU.fit(side([x], output, dict(zip(names, arrays, strict=True))))[0]
     assert best.settings["reset"] == "before the product"
     assert best.residual < 1e-6
 
@@ -56,21 +56,21 @@ def test_another_order_of_gates_and_a_missing_bias_are_seen():
     blocks = {name: np.split(value, 4) for name, value in known.items()}
     # As Keras: i f g o is the same there; here o comes first.
     swapped = {name: np.concatenate([b[3], b[1], b[2], b[0]]) for name, b in blocks.items()}
-    assert fit_lstm(side([x], output, swapped))[0].settings["gates"] == "ofgi"
+    assert LSTM.fit(side([x], output, swapped))[0].settings["gates"] == "ofgi"
     import torch
 
     layer = torch.nn.LSTM(12, 16)
     layer.load_state_dict({n: torch.tensor(v) for n, v in known.items()})
     torch.nn.init.zeros_(layer.bias_hh_l0)
     less = layer(torch.tensor(x))[0].detach().numpy()
-    assert fit_lstm(side([x], less, known))[0].settings["biases"] == "input only"
+    assert LSTM.fit(side([x], less, known))[0].settings["biases"] == "input only"
 
 
 @pytest.mark.torch
 def test_several_layers_and_unrelated_values_fit_nothing():
     x, output, known = torch_case("GRU")
-    assert fit_gru(side([x], output, {**known, "weight_ih_l1": known["weight_hh_l0"]})) == []
-    assert fit_gru(side([x], normal(*output.shape), known)) == []
+    assert GRU.fit(side([x], output, {**known, "weight_ih_l1": known["weight_hh_l0"]})) == []
+    assert GRU.fit(side([x], normal(*output.shape), known)) == []
 
 
 def test_a_late_step_is_held_against_the_formula_as_well():
@@ -78,7 +78,7 @@ def test_a_late_step_is_held_against_the_formula_as_well():
     gates = Gates(*(v.astype(np.float64) for v in (given, seen, np.zeros(24), np.zeros(24))))
     right = gru(x.astype(np.float64), np.zeros((3, 8)), gates).astype(np.float32)
     known = {"weight_ih_l0": given, "weight_hh_l0": seen}
-    assert fit_gru(side([x], right, known))[0].residual < 1e-6
+    assert GRU.fit(side([x], right, known))[0].residual < 1e-6
     left = right.copy()
     left[70] = 0.0
-    assert fit_gru(side([x], left, known)) == []
+    assert GRU.fit(side([x], left, known)) == []

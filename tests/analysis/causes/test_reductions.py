@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.reductions import FITTERS
-from troubleshooter_nb.analysis.causes.layers.table import cause_of
+from troubleshooter_nb.analysis.causes.layers import FITTERS, cause_of
 
 SINGLE = 2.0**-24
 
@@ -35,20 +34,20 @@ def test_means_of_squares_along_other_axes_are_another_normalisation():
     left = fit("mean", squares, squares.mean((1, 2), keepdims=True))[0]
     right = fit("mean", squares, squares.mean(2, keepdims=True))[0]
     assert (left.settings, right.settings) == ({"norm_axes": [-2, -1]}, {"norm_axes": [-1]})
-    assert cause_of("mean", list(left.settings)) == ("normalised_axes", "norm_axes")
+    assert cause_of("mean", list(left.settings), (left, left)) == ("normalised_axes", "norm_axes")
 
 
 def test_plain_sums_along_other_axes_are_a_reduction_over_another_axis():
     found = fit("sum", X, X.sum(1))[0]
     assert found.settings == {"reduced_axes": [-2]}
-    assert cause_of("sum", list(found.settings)) == ("softmax_axis", "reduced_axes")
+    assert cause_of("sum", list(found.settings), (found, found)) == ("softmax_axis", "reduced_axes")
 
 
 def test_the_divisor_of_a_variance_is_no_axis():
     biased, unbiased = (fit("var", X, X.var(2, ddof=ddof))[0] for ddof in (0, 1))
     assert [one.settings["divisor"] for one in (biased, unbiased)] == ["n", "n - 1"]
     assert biased.settings["norm_axes"] == unbiased.settings["norm_axes"] == [-1]
-    assert cause_of("var", ["divisor"]) is None
+    assert cause_of("var", ["divisor"], (biased, unbiased)) is None
 
 
 def test_what_is_no_reduction_of_the_input_fits_nothing():

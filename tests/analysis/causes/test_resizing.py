@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.resizing import fit_resize
+from troubleshooter_nb.analysis.causes.laws.resizing import RESIZING
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
@@ -32,7 +32,7 @@ def test_conventions_of_torch_are_found(arguments, resize, coordinates, size):
 
     x = torch.randn(2, 3, 33, 34)
     output = torch.nn.functional.interpolate(x, size, **arguments).numpy()
-    fits = fit_resize(side([x.numpy()], output))
+    fits = RESIZING.fit(side([x.numpy()], output))
     assert (fits[0].settings["resize"], fits[0].settings["coordinates"]) == (resize, coordinates)
     # Coordinates are computed in float32 there.
     assert fits[0].residual < 1e-5
@@ -45,13 +45,13 @@ def test_antialias_and_the_nearest_rounding_are_seen():
 
     x = torch.randn(2, 3, 33, 34)
     smooth = torch.nn.functional.interpolate(x, (10, 11), mode="bilinear", antialias=True).numpy()
-    assert fit_resize(side([x.numpy()], smooth))[0].settings["antialias"] is True
+    assert RESIZING.fit(side([x.numpy()], smooth))[0].settings["antialias"] is True
     exact = torch.nn.functional.interpolate(x, (20, 21), mode="nearest-exact").numpy()
-    assert fit_resize(side([x.numpy()], exact))[0].settings["coordinates"] == "half_pixel"
+    assert RESIZING.fit(side([x.numpy()], exact))[0].settings["coordinates"] == "half_pixel"
 
 
 def test_constant_unrelated_and_unresized_values_fit_nothing():
     x = normal(2, 3, 8, 8)
-    assert fit_resize(side([np.ones_like(x)], np.ones((2, 3, 16, 16), np.float32))) == []
-    assert fit_resize(side([x], normal(2, 3, 16, 16, seed=1))) == []
-    assert fit_resize(side([x], x)) == []
+    assert RESIZING.fit(side([np.ones_like(x)], np.ones((2, 3, 16, 16), np.float32))) == []
+    assert RESIZING.fit(side([x], normal(2, 3, 16, 16, seed=1))) == []
+    assert RESIZING.fit(side([x], x)) == []

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb.analysis.causes.case import Operands
-from troubleshooter_nb.analysis.causes.layers.rotary import fit_rotary
+from troubleshooter_nb.analysis.causes.searches.rotary import fit_rotary
 from troubleshooter_nb.metrics.float_formats import in_format
 
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}

@@ -4,7 +4,7 @@ import pytest
 from tests.analysis.causes.decided import Tried, cause, decided
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.confidence import confidence
-from troubleshooter_nb.analysis.causes.layers.softmaxes import BACKWARD_FITTERS, FITTERS
+from troubleshooter_nb.analysis.causes.layers import BACKWARD_FITTERS, FITTERS
 from troubleshooter_nb.metrics.float_formats import in_format
 from troubleshooter_nb.metrics.operators.softmaxes import (
     narrow_softmax,
@@ -146,3 +146,38 @@ def test_the_softmax_of_the_two_frameworks_is_one():
     other = torch.softmax(torch.tensor(x), 1).numpy()
     assert cause(fit(x, left), fit(x, right)) is None
     assert cause(fit(x, left), fit(x, other)) == "softmax_axis"
+
+
+@pytest.mark.parametrize("roundoff", FORMATS)
+@pytest.mark.parametrize("scale", [0.5, 64**-0.5, 80**-0.5])
+def test_a_scale_that_acts_twice_is_told_from_another_scale(scale, roundoff):
+    x = normal(8, 16, 16, roundoff=roundoff)
+    scales = scale, scale**2, 0.7 * scale
+    once, twice, other = (fit(x, stored(softmax(x, -1, one), roundoff), roundoff) for one in scales)
+    assert cause(once, twice) == cause(twice, once) == "softmax_scale_twice"
+    assert cause(once, other) == cause(other, once) == "attention_scale"
+
+
+def test_a_scale_beside_none_is_no_scale_twice():
+    x = normal(8, 16, 16)
+    fits = [fit(x, stored(softmax(x, -1, scale))) for scale in (1.0, 0.125)]
+    assert cause(*fits) == "attention_scale"
+
+
+@pytest.mark.parametrize(
+    ("word", "shapes"),
+    [("matmul", ((4, 8, 16), (4, 16, 8))), ("scaleddotproductattention", ((2, 3, 12, 16),) * 3)],
+)
+def test_products_and_attention_know_a_scale_that_acts_twice(word, shapes):
+    given = [normal(*shape, seed=n) for n, shape in enumerate(shapes)]
+
+    def made(scale):
+        wide = [one.astype(np.float64) for one in given]
+        if word == "matmul":
+            return scale * (wide[0] @ wide[1])
+        return softmax(wide[0] @ wide[1].swapaxes(-1, -2), scale=scale) @ wide[2]
+
+    fits = [Tried(FITTERS, word, Operands(given, {}, stored(made(scale)), SINGLE))
+            for scale in (0.25, 0.0625, 0.125)]  # fmt: skip
+    assert cause(*fits[:2]) == "softmax_scale_twice"
+    assert cause(*fits[1:]) == "attention_scale"

@@ -10,7 +10,7 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.analysis.runs import Counted, Recorder
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Call, Twin
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.thinned import RowsOf, thinned
 from troubleshooter_nb.dump import Dump
 
@@ -18,14 +18,16 @@ ROWS, COLUMNS = 4096, 160  # more elements than a call is asked about whole
 Layer = Callable[..., np.ndarray]
 
 
-def twin(*shape: int, role: str = "input", worst: int = 0) -> Twin:
+def tensor(*shape: int, role: str = "input", worst: int = 0) -> TensorPair:
     """A pair of counted arrays."""
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     figures = {"max_abs_index": worst}
-    return Twin(0, "x", role, sources=(Counted(values), Counted(values + 1)), figures=figures)
+    return TensorPair(0, "x", role, sources=(Counted(values), Counted(values + 1)), figures=figures)
 
 
-def linear(*inputs: Twin, output: Twin, weight: Twin | None = None, word: str = "linear") -> Call:
+def linear(
+    *inputs: TensorPair, output: TensorPair, weight: TensorPair | None = None, word: str = "linear"
+) -> Call:
     """A forward call."""
     parameters = {"weight": weight} if weight is not None else {}
     return Call(word, "fc", "forward", inputs, (output,), parameters)
@@ -33,9 +35,9 @@ def linear(*inputs: Twin, output: Twin, weight: Twin | None = None, word: str = 
 
 def test_rows_are_spread_and_hold_the_largest_error() -> None:
     worst = 4001
-    output = twin(ROWS, COLUMNS, role="output", worst=worst * COLUMNS + 3)
-    weight = twin(COLUMNS, 64, role="parameter")
-    few = thinned(linear(twin(ROWS, 64), output=output, weight=weight))
+    output = tensor(ROWS, COLUMNS, role="output", worst=worst * COLUMNS + 3)
+    weight = tensor(COLUMNS, 64, role="parameter")
+    few = thinned(linear(tensor(ROWS, 64), output=output, weight=weight))
     assert few is not None
     (x,), (y,) = few.inputs, few.outputs
     whole, part = output.right, y.right
@@ -52,8 +54,8 @@ def test_rows_are_spread_and_hold_the_largest_error() -> None:
 
 
 def test_leading_axes_are_rows() -> None:
-    output = twin(4, 1024, COLUMNS, role="output")
-    few = thinned(linear(twin(4, 1024, 32), output=output))
+    output = tensor(4, 1024, COLUMNS, role="output")
+    few = thinned(linear(tensor(4, 1024, 32), output=output))
     assert few is not None
     assert few.inputs[0].shapes[0] == (few.outputs[0].shapes[0][0], 32)  # type: ignore[index]
 
@@ -61,11 +63,11 @@ def test_leading_axes_are_rows() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        linear(twin(64, 64), output=twin(64, COLUMNS)),  # small
-        linear(twin(ROWS, 64), output=twin(ROWS, COLUMNS), word="softmax"),  # any axis
-        linear(twin(ROWS, 64), output=twin(ROWS, COLUMNS), word="conv2d"),
-        linear(twin(ROWS, 64), twin(64, 64), output=twin(ROWS, COLUMNS)),  # of other rows
-        linear(twin(ROWS, 64), output=twin(ROWS * COLUMNS)),
+        linear(tensor(64, 64), output=tensor(64, COLUMNS)),  # small
+        linear(tensor(ROWS, 64), output=tensor(ROWS, COLUMNS), word="softmax"),  # any axis
+        linear(tensor(ROWS, 64), output=tensor(ROWS, COLUMNS), word="conv2d"),
+        linear(tensor(ROWS, 64), tensor(64, 64), output=tensor(ROWS, COLUMNS)),  # of other rows
+        linear(tensor(ROWS, 64), output=tensor(ROWS * COLUMNS)),
         Call("linear", "fc", "forward", (), ()),
     ],
 )

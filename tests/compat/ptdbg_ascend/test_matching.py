@@ -13,7 +13,7 @@ import troubleshooter_nb as tnb
 from tests.compat.ptdbg_ascend.dumps import line, param, run, table, written
 from tests.compat.search_by_rounds import searched
 from troubleshooter_nb.compat.ptdbg_ascend import compare
-from troubleshooter_nb.compat.ptdbg_ascend.calls import Call, calls_of_file, pairs_of_calls
+from troubleshooter_nb.compat.ptdbg_ascend.calls import CallLines, calls_of_file, pairs_of_calls
 from troubleshooter_nb.compat.ptdbg_ascend.releases import RELEASES
 from troubleshooter_nb.formats.hooks_lines import Line
 
@@ -142,14 +142,14 @@ def test_other_shapes_are_no_partners(tmp_path):
 # The search
 
 
-def call(op: str) -> Call:
+def call(op: str) -> CallLines:
     """`a`, `b`, `c` are float16, bfloat16, float32 of one name; others of another name."""
     dtypes = {"a": "torch.float16", "b": "torch.bfloat16", "c": "torch.float32"}
     name = "x" if op in dtypes else op
-    return Call((Line(1, name, 0, dtype=dtypes.get(op, "torch.int64"), shape=(2,)),), (name,))
+    return CallLines((Line(1, name, 0, dtype=dtypes.get(op, "torch.int64"), shape=(2,)),), (name,))
 
 
-def reference(left: list[Call], right: list[Call]) -> list[tuple[int, int]]:
+def reference(left: list[CallLines], right: list[CallLines]) -> list[tuple[int, int]]:
     def fit(p, q):
         one, other = (side[place].lines[0] for side, place in ((left, p), (right, q)))
         dtypes = {one.dtype, other.dtype}

@@ -17,7 +17,7 @@ from troubleshooter_nb.thresholds import LARGEST_READ
 
 
 @dataclass(frozen=True)
-class Twin:
+class TensorPair:
     """A pair of tensors, read when a detector asks for the values.
 
     Attributes
@@ -125,9 +125,9 @@ class Call:
         Place in the network, or the operator's name.
     direction : {"forward", "backward"}
         Backward: `inputs` are the gradients of the outputs, `outputs` those of the inputs.
-    inputs, outputs : tuple of Twin
+    inputs, outputs : tuple of TensorPair
         By position.
-    parameters : mapping of str to Twin
+    parameters : mapping of str to TensorPair
         By torch's name: ``weight``, ``bias``, ``running_mean``, ``running_var``.
     settings : tuple of mapping
         What each side recorded of the layer's settings: ``eps``, ``momentum``, ``training``.
@@ -138,9 +138,9 @@ class Call:
     word: str
     path: str
     direction: str
-    inputs: tuple[Twin, ...]
-    outputs: tuple[Twin, ...]
-    parameters: Mapping[str, Twin] = field(default_factory=dict)
+    inputs: tuple[TensorPair, ...]
+    outputs: tuple[TensorPair, ...]
+    parameters: Mapping[str, TensorPair] = field(default_factory=dict)
     settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
     forward: Call | None = None
 
@@ -187,7 +187,7 @@ class Operands:
 
     `inputs` and `output` are arrays of any real dtype numpy computes with, None where unknown;
     `parameters` by torch's names; `roundoff` is the unit roundoff of the stored output;
-    `known` the recorded settings. `apart`, of the output's shape and in [0, 1], grows with the
+    `known` the recorded settings. `distance4`, of the output's shape and in [0, 1], grows with the
     distance of the two sides' outputs: samples hold the places where it is largest; None where it
     is unknown. Where not `thorough`, only the plainest ways are asked for.
     """
@@ -197,7 +197,7 @@ class Operands:
     output: np.ndarray
     roundoff: float
     known: Mapping[str, Any] = field(default_factory=dict)
-    apart: np.ndarray | None = None
+    distance4: np.ndarray | None = None
     thorough: bool = True
 
 
@@ -213,12 +213,15 @@ class Fit:
         Norm of (output - formula) over the norm of the output, in float64.
     uncertainty : mapping of str to float
         Of fitted numbers: half width, in the setting's unit, within which the residual grows by
-        less than the rounding of the output.
+        less than the rounding of the output. Of choices, of the best fit: see `fits.ranked`.
+    open : mapping of str to tuple
+        Of choices, of the best fit: other values that the output does not tell from the chosen one.
     """
 
     settings: Mapping[str, Any]
     residual: float
     uncertainty: Mapping[str, float] = field(default_factory=dict)
+    open: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 # All ways that were tried, the best first; empty where the arrays are not this layer's.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
+from troubleshooter_nb import catalogue
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.thresholds import FEW_EXACT_VALUES, FEW_VALUES, MOST_SURE, ROUNDING_FLOORS
-
-# Proofs that say which side is off, and not that nothing else of that call could be.
-_AT_MOST = {"kernel_fault": 0.45}
 
 
 def confidence(suspicion: Suspicion) -> float:
@@ -29,7 +27,7 @@ def confidence(suspicion: Suspicion) -> float:
     few = FEW_EXACT_VALUES if suspicion.floor == 0 == suspicion.residual else FEW_VALUES
     enough = suspicion.independent / (suspicion.independent + few)
     sure = MOST_SURE * way * lead * enough * min(suspicion.share, 1.0)
-    return min(float(sure), _AT_MOST.get(suspicion.cause, 1.0))
+    return min(float(sure), catalogue.of(suspicion.cause).at_most)
 
 
 def _share(before: float, residual: float, floor: float) -> float:

@@ -16,7 +16,7 @@ from troubleshooter_nb.analysis.causes.case import (
     Call,
     Operands,
     Suspicion,
-    Twin,
+    TensorPair,
 )
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import Origins
@@ -41,7 +41,7 @@ _OF_TWIN = (
 
 
 class Operators:
-    """Makes `Call` and `Twin` of rows; keeps no values but in what it hands out."""
+    """Makes `Call` and `TensorPair` of rows; keeps no values but in what it hands out."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Operators:
         self.flow, self.origins, self.budget = flow, origins, budget
         self._dumps = comparison.pairing.left, comparison.pairing.right
         self._numbers = flow.result["order"]
-        self._roots: dict[int, Twin] = {}
+        self._roots: dict[int, TensorPair] = {}
 
     @cached_property
     def _cells(self) -> dict[str, list[Any]]:
-        """What twins are made of: cells of lists are read in a fifth of the time of arrays'."""
+        """What pairs of tensors are made of, as lists: those are read in a fifth of the time."""
         site, origins = self.flow.site, self.origins
         return {
             **self.flow.result.lists(*_OF_TWIN),
@@ -74,10 +74,10 @@ class Operators:
             self._dumps[1].sources[right] if right >= 0 else None,
         )
 
-    def twin(self, row: int, slot: str | None = None) -> Twin:
+    def tensor(self, row: int, slot: str | None = None) -> TensorPair:
         """The pair of tensors of a row."""
         cells = self._cells
-        return Twin(
+        return TensorPair(
             pair=cells["order"][row],
             name=str(cells["right_display"][row] or cells["left_display"][row]),
             role=cells["role"][row],
@@ -87,17 +87,17 @@ class Operators:
             bits=(cells["left_significand_bits"][row], cells["right_significand_bits"][row]),
             rel_l2=cells["error"][row],
             noise=cells["noise"][row],
-            figures=_Figures(self.flow.result, row),
+            figures=_RowFigures(self.flow.result, row),
             budget=self.budget,
         )
 
-    def root(self, row: int) -> Twin:
+    def root(self, row: int) -> TensorPair:
         """A parameter, buffer or input, made once; so is a parameter given as an argument."""
         if row not in self._roots:
             flow, node = self.flow, self.flow.node_of.get(row)
             name = flow.module_of(row)[1] if node is None else flow.argument_of(node, row) or None
-            twin = self.twin(row, name)
-            self._roots[row] = replace(twin, role="parameter") if node and name else twin
+            tensor = self.tensor(row, name)
+            self._roots[row] = replace(tensor, role="parameter") if node and name else tensor
         return self._roots[row]
 
     def arguments(self) -> list[int]:
@@ -110,10 +110,10 @@ class Operators:
             if self.flow.argument_of(node, row)
         ]
 
-    def layers(self) -> list[tuple[str, Mapping[str, Twin]]]:
+    def layers(self) -> list[tuple[str, Mapping[str, TensorPair]]]:
         """Parameters and buffers of the first step by torch's names, layer by layer, in order.
 
-        A `Twin` is made where it is asked for: that a layer has none of a name costs nothing.
+        A `TensorPair` is made where it is asked for: that a layer has none of a name costs nothing.
         """
         flow = self.flow
         found: dict[Any, tuple[str, dict[str, int]]] = {}
@@ -131,7 +131,7 @@ class Operators:
             found.setdefault(node, (node.path, {}))[1].setdefault(name, row)
         return [(path, _Parts(rows, self)) for path, rows in found.values()]
 
-    def cast(self, node: Node) -> Suspicion | None:
+    def narrowed(self, node: Node) -> Suspicion | None:
         """A call that gave values of a shorter format on one side, from operands of the longer."""
         result, row = self.flow.result, node.outputs[0]
         bits = [int(result[f"{side}_significand_bits"][row]) for side in ("left", "right")]
@@ -162,19 +162,19 @@ class Operators:
 
     def call(self, node: Node) -> Call:
         """A call with its operands; parameters that came as arguments among the parameters."""
-        inputs: list[Twin] = []
-        parameters: dict[str, Twin] = {}
+        inputs: list[TensorPair] = []
+        parameters: dict[str, TensorPair] = {}
         for row in node.inputs:
             name = self.flow.argument_of(node, row)
             if name:
-                parameters[name] = self.twin(row, name)
+                parameters[name] = self.tensor(row, name)
             elif self._has_values(row):
-                inputs.append(self.twin(row))
+                inputs.append(self.tensor(row))
         for row in node.parameters:
             leaf = self.flow.module_of(row)[1]
             name = parameter_leaf(leaf) or leaf
-            parameters.setdefault(name, self.twin(row, name))
-        outputs = tuple(self.twin(row) for row in node.outputs)
+            parameters.setdefault(name, self.tensor(row, name))
+        outputs = tuple(self.tensor(row) for row in node.outputs)
         return Call(
             word=node.word,
             path=node.path,
@@ -191,8 +191,8 @@ class Operators:
         _, leaf = self.flow.parameter_of(row)
         if leaf != "weight" or not node.inputs or node.forward is None:
             return None
-        call, twin = self.call(node), self.twin(row, leaf)
-        return replace(call, inputs=call.inputs[:1], outputs=(twin,))
+        call, tensor = self.call(node), self.tensor(row, leaf)
+        return replace(call, inputs=call.inputs[:1], outputs=(tensor,))
 
     def _has_values(self, row: int) -> bool:
         return all(source is not None for source in self.sources(row))
@@ -210,7 +210,7 @@ class Operators:
         return found
 
 
-class _Figures(Mapping[str, Any]):
+class _RowFigures(Mapping[str, Any]):
     """One row of the result, looked up when it is asked for."""
 
     __slots__ = ("_result", "_row")
@@ -228,13 +228,13 @@ class _Figures(Mapping[str, Any]):
         return len(self._result.columns)
 
 
-class _Parts(Mapping[str, Twin]):
+class _Parts(Mapping[str, TensorPair]):
     """Parameters and buffers of one layer by torch's names."""
 
     def __init__(self, rows: Mapping[str, int], operators: Operators) -> None:
         self._rows, self._operators = rows, operators
 
-    def __getitem__(self, name: str) -> Twin:
+    def __getitem__(self, name: str) -> TensorPair:
         return self._operators.root(self._rows[name])
 
     def __contains__(self, name: object) -> bool:
@@ -256,11 +256,11 @@ def operands(call: Call) -> tuple[Operands, Operands] | None:
     left, right = (_one_side(call, side) for side in (0, 1))
     if left is None or right is None:
         return None
-    apart = _apart(left.output, right.output)
-    return replace(left, apart=apart), replace(right, apart=apart)
+    distance4 = _distance4(left.output, right.output)
+    return replace(left, distance4=distance4), replace(right, distance4=distance4)
 
 
-def _apart(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+def _distance4(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     """Fourth power of the distance over the largest one: single elements stand out in sums of it.
 
     0 where one side is not finite, None where nothing differs or shapes do.
@@ -282,13 +282,13 @@ def elements_of(call: Call) -> int:
         return 0
     output, inputs, parameters = parts
     sources = [
-        source for twin in (output, *inputs, *parameters.values()) for source in twin.sources
+        source for tensor in (output, *inputs, *parameters.values()) for source in tensor.sources
     ]
     sizes = [math.prod(source.shape) for source in sources if source is not None]
     return sum(size for size in sizes if size <= LARGEST_READ)
 
 
-def _parts(call: Call) -> tuple[Twin, list[Twin], dict[str, Twin]] | None:
+def _parts(call: Call) -> tuple[TensorPair, list[TensorPair], dict[str, TensorPair]] | None:
     """The output, inputs and parameters that a call is computed again from."""
     inputs, parameters = [*call.inputs], dict(call.parameters)
     if call.direction == "backward":
@@ -307,10 +307,10 @@ def _one_side(call: Call, side: int) -> Operands | None:
     output = _side(result, side)
     if output is None or not output.size:
         return None
-    inputs = [_side(twin, side) for twin in given]
+    inputs = [_side(tensor, side) for tensor in given]
     if inputs[0] is None:
         return None
-    known = {name: _side(twin, side) for name, twin in parameters.items()}
+    known = {name: _side(tensor, side) for name, tensor in parameters.items()}
     dtype, bits = result.dtypes[side], result.bits[side]
     roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
     # Values may have passed through a shorter format than the one they are stored in.
@@ -325,5 +325,5 @@ def _one_side(call: Call, side: int) -> Operands | None:
     )
 
 
-def _side(twin: Twin, side: int) -> np.ndarray | None:
-    return twin.right if side else twin.left
+def _side(tensor: TensorPair, side: int) -> np.ndarray | None:
+    return tensor.right if side else tensor.left

@@ -9,23 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Call, Twin
-from troubleshooter_nb.analysis.causes.layers import activations, elementwise
-from troubleshooter_nb.analysis.causes.layers.trials import spread
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
+from troubleshooter_nb.analysis.causes.layers import ROWWISE
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in, reading
 from troubleshooter_nb.messages import Message
-
-# Whose output rows are each computed from the same row of every input, and from parameters.
-ROWWISE = frozenset(("linear", "dense", "layernorm", "rmsnorm")) | frozenset(
-    word
-    for table in (
-        activations.FITTERS,
-        activations.BACKWARD_FITTERS,
-        elementwise.FITTERS,
-        elementwise.BACKWARD_FITTERS,
-    )
-    for word in table
-)
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ def thinned(call: Call) -> Call | None:
     return replace(call, inputs=inputs, outputs=outputs, forward=forward)
 
 
-def _is_odd(output: Twin) -> bool:
+def _is_odd(output: TensorPair) -> bool:
     """Whether other rows tell than those of the largest finite error, or all are asked for."""
     counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
     is_endless = output.budget is not None and output.budget.is_endless
@@ -108,16 +96,16 @@ def rows_said(few: Call, whole: Call) -> Message:
     return Message("evidence.some_rows", count=count, n=whole.outputs[0].size // columns)
 
 
-def _is_of_rows(twin: Twin, shape: tuple[int, ...]) -> bool:
-    return all(one is not None and one[:-1] == shape[:-1] for one in twin.shapes)
+def _is_of_rows(tensor: TensorPair, shape: tuple[int, ...]) -> bool:
+    return all(one is not None and one[:-1] == shape[:-1] for one in tensor.shapes)
 
 
-def _fits(twin: Twin, shape: tuple[int, ...]) -> bool:
+def _fits(tensor: TensorPair, shape: tuple[int, ...]) -> bool:
     """Whether an operand has the rows of the output, or none at all."""
-    return _is_of_rows(twin, shape) or all(one is None or len(one) < 2 for one in twin.shapes)
+    return _is_of_rows(tensor, shape) or all(one is None or len(one) < 2 for one in tensor.shapes)
 
 
-def _rows(output: Twin, columns: int) -> list[int]:
+def _rows(output: TensorPair, columns: int) -> list[int]:
     rows, run = output.size // columns, thresholds.ROWS_IN_A_RUN
     count = max(thresholds.LAYER_SAMPLE // (columns * run), 1)
     firsts = spread(rows // run, count) * run
@@ -127,11 +115,11 @@ def _rows(output: Twin, columns: int) -> list[int]:
     return found
 
 
-def _of_rows(twin: Twin, rows: Sequence[int], shape: tuple[int, ...]) -> Twin:
-    if not _is_of_rows(twin, shape):
-        return twin
+def _of_rows(tensor: TensorPair, rows: Sequence[int], shape: tuple[int, ...]) -> TensorPair:
+    if not _is_of_rows(tensor, shape):
+        return tensor
     left, right = (
         source and RowsOf(source, tuple(row * source.shape[-1] for row in rows), source.shape[-1])
-        for source in twin.sources
+        for source in tensor.sources
     )
-    return replace(twin, sources=(left, right))
+    return replace(tensor, sources=(left, right))

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from troubleshooter_nb.analysis.declared.claims import Claims
-from troubleshooter_nb.analysis.declared.side import Place, Side
+from troubleshooter_nb.analysis.declared.side import DumpNames
+from troubleshooter_nb.dump import StepRank
 from troubleshooter_nb.formats.pairing_rules import ApiRule, Position
 from troubleshooter_nb.formats.yaml_nodes import shown
 from troubleshooter_nb.messages import Message, joined
@@ -62,30 +63,30 @@ def _apply(claims: Claims, rule: ApiRule, *, weak: bool) -> None:
             _pair_call(claims, rule, call, partners[turn], note, weak=weak)
 
 
-class _Call(dict[tuple[str, str], _Slots]):
+class _RowsOfCall(dict[tuple[str, str], _Slots]):
     """Rows of a call by section and position."""
 
 
 def _calls(
-    side: Side, paths: list[str], *, numbered: bool
-) -> Iterator[tuple[tuple[Place, int], _Call]]:
+    side: DumpNames, paths: list[str], *, numbered: bool
+) -> Iterator[tuple[tuple[StepRank, int], _RowsOfCall]]:
     """Each call with its place and its number: its own, or its turn among those of all paths."""
     columns = side.columns
-    calls: dict[tuple[Place, str, int], _Call] = defaultdict(_Call)
+    calls: dict[tuple[StepRank, str, int], _RowsOfCall] = defaultdict(_RowsOfCall)
     for row in sorted(row for path in paths for row in side.operators[path]):
         head, _, rest = columns["slot"][row].partition(".")
         call = calls[side.places[row], columns["path"][row], columns["call"][row]]
         if head.isascii() and head.isdigit():
             section = columns["direction"][row], columns["role"][row]
             call.setdefault(section, {})[int(head), rest] = row
-    turns: dict[Place, int] = defaultdict(int)
+    turns: dict[StepRank, int] = defaultdict(int)
     for (place, _, number), call in calls.items():
         yield (place, number if numbered else turns[place]), call
         turns[place] += 1
 
 
 def _check_positions(
-    claims: Claims, rule: ApiRule, calls: list[list[tuple[tuple[Place, int], _Call]]]
+    claims: Claims, rule: ApiRule, calls: list[list[tuple[tuple[StepRank, int], _RowsOfCall]]]
 ) -> None:
     """That no position is beyond what any call has."""
     for part, role in (("inputs", "input"), ("outputs", "output")):
@@ -103,7 +104,13 @@ def _check_positions(
 
 
 def _pair_call(
-    claims: Claims, rule: ApiRule, mine: _Call, theirs: _Call, note: Message, *, weak: bool
+    claims: Claims,
+    rule: ApiRule,
+    mine: _RowsOfCall,
+    theirs: _RowsOfCall,
+    note: Message,
+    *,
+    weak: bool,
 ) -> None:
     for direction, role, part in _SECTIONS:
         positions: tuple[Position, ...] | None = getattr(rule, part)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from troubleshooter_nb.analysis.declared.side import Side
+from troubleshooter_nb.analysis.declared.side import DumpNames
 from troubleshooter_nb.formats.pairing_rules import ApiRule, MappingFile, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
 from troubleshooter_nb.messages import Message, joined, message_of, parts_of
@@ -27,8 +27,8 @@ class Claims:
     """
 
     file: MappingFile
-    source: Side
-    target: Side
+    source: DumpNames
+    target: DumpNames
     unknown: Unknown
     notes: list[str]
     swapped: bool = False

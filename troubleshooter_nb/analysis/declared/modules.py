@@ -8,7 +8,8 @@ from functools import cache
 from typing import NamedTuple
 
 from troubleshooter_nb.analysis.declared.claims import Claims, with_closest
-from troubleshooter_nb.analysis.declared.side import InnerCall, Place, Side
+from troubleshooter_nb.analysis.declared.side import DumpNames, InnerCall
+from troubleshooter_nb.dump import StepRank
 from troubleshooter_nb.formats.layer_names import LayerNames
 from troubleshooter_nb.formats.pairing_rules import ROOTS, NameRule
 from troubleshooter_nb.formats.yaml_nodes import mapping_error, shown
@@ -131,8 +132,8 @@ def _pair_operators(
             fitting.update(rules)
             wanted[new].update((call.rows[0], (call, rules)) for call in calls)
     for new, found in wanted.items():
-        here: dict[Place, list[tuple[InnerCall, tuple[NameRule, ...]]]] = defaultdict(list)
-        there: dict[Place, list[InnerCall]] = defaultdict(list)
+        here: dict[StepRank, list[tuple[InnerCall, tuple[NameRule, ...]]]] = defaultdict(list)
+        there: dict[StepRank, list[InnerCall]] = defaultdict(list)
         for row in sorted(found):
             here[found[row][0].place].append(found[row])
         for other in claims.target.calls_inside[new]:
@@ -155,7 +156,7 @@ def _pair_call(
     """The values of a call with those of another one, by direction, role and slot."""
     note = claims.where(rules)
 
-    def key(side: Side, row: int) -> tuple[str, str, str]:
+    def key(side: DumpNames, row: int) -> tuple[str, str, str]:
         columns = side.columns
         return columns["direction"][row], columns["role"][row], columns["slot"][row]
 
@@ -219,7 +220,7 @@ def _unknown_attributes(
             yield _Lack(rule.line, left, text, "", ())
 
 
-def _children(side: Side, layers: LayerNames, parent: str) -> list[str]:
+def _children(side: DumpNames, layers: LayerNames, parent: str) -> list[str]:
     """Attributes below what a mapping calls so."""
     found = set()
     for prefix in [*side.prefixes, *side.calls_inside]:
@@ -262,7 +263,7 @@ def _same_parts(claims: Claims, mine: list[int], theirs: list[int]) -> list[tupl
     return list(found.items())
 
 
-def _by_key(side: Side, rows: list[int], spelling: _Spelling) -> dict[Hashable, int | None]:
+def _by_key(side: DumpNames, rows: list[int], spelling: _Spelling) -> dict[Hashable, int | None]:
     """Rows by what they are; None where two are the same."""
     found: dict[Hashable, int | None] = {}
     columns = side.columns

@@ -8,7 +8,7 @@ from os import PathLike
 from troubleshooter_nb.analysis.declared.apis import api_pairs
 from troubleshooter_nb.analysis.declared.claims import Claims, Unknown
 from troubleshooter_nb.analysis.declared.modules import cell_pairs, layer_pairs
-from troubleshooter_nb.analysis.declared.side import Side, site_of_row
+from troubleshooter_nb.analysis.declared.side import DumpNames, site_of_row
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.formats.pairing_files import read_mapping
 from troubleshooter_nb.formats.pairing_rules import MISSING, MappingFile, MappingKind, NameRule
@@ -67,7 +67,7 @@ def declared_pairs(
     """
     one = isinstance(mapping, str | PathLike | MappingFile)
     sources = [mapping] if one else list(mapping)  # type: ignore[arg-type]
-    sides = Side(left, "left"), Side(right, "right")
+    sides = DumpNames(left, "left"), DumpNames(right, "right")
     said = [] if notes is None else notes
     used: tuple[dict[int, str], dict[int, str]] = {}, {}
     matches: list[Match] = []
@@ -81,7 +81,7 @@ def declared_pairs(
     return sorted(matches, key=lambda m: (m.left < 0, m.left if m.left >= 0 else m.right))
 
 
-def _fit(file: MappingFile, source: Side, target: Side) -> int:
+def _fit(file: MappingFile, source: DumpNames, target: DumpNames) -> int:
     """How many names of the file are known where its sides would be these."""
     if file.kind == "api":
         return sum(
@@ -150,7 +150,7 @@ def _is_applied(claims: Claims, rule: NameRule) -> bool:
     return bool(places)
 
 
-def _lack(claims: Claims, rule: NameRule, lacking: list[tuple[Side, str]]) -> None:
+def _lack(claims: Claims, rule: NameRule, lacking: list[tuple[DumpNames, str]]) -> None:
     for side, name in lacking:
         site = site_of_row(name)
         if site and site.kind not in side.kinds:

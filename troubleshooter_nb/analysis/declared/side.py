@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
-from troubleshooter_nb.dump import Dump
+from troubleshooter_nb.dump import Dump, StepRank
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import Site, parse_msprobe_call, parse_row_name, site_of_msprobe
 
-Place = tuple[int, int]  # step, rank
 _SUFFIXES = (".npy", ".pt")
 _COLUMNS = (
     *("name", "kind", "path", "call", "direction", "role", "slot"),
@@ -22,12 +21,12 @@ _COLUMNS = (
 class InnerCall(NamedTuple):
     """A call of an operator: where it ran, the path of the module around it, and its rows."""
 
-    place: Place
+    place: StepRank
     inside: str
     rows: list[int]
 
 
-class Side:
+class DumpNames:
     """One dump, looked up by names of rows, modules and operators."""
 
     def __init__(self, dump: Dump, side: str) -> None:
@@ -35,25 +34,25 @@ class Side:
         self.where = Message(id, **({"label": dump.label} if dump.label else {}))
         self.columns = dump.columns.lists(*_COLUMNS)
         steps, ranks = self.columns["step"], self.columns["rank"]
-        self.places: list[Place] = list(zip(steps, ranks, strict=True))
+        self.places: list[StepRank] = list(zip(steps, ranks, strict=True))
         self.kinds = set(self.columns["kind"])
 
     @cached_property
-    def by_name(self) -> dict[str, dict[Place, int]]:
+    def by_name(self) -> dict[str, dict[StepRank, int]]:
         """Row of each name in each place."""
-        found: dict[str, dict[Place, int]] = defaultdict(dict)
+        found: dict[str, dict[StepRank, int]] = defaultdict(dict)
         for row, name in enumerate(self.columns["name"]):
             found[name][self.places[row]] = row
         return dict(found)
 
     @cached_property
-    def by_site(self) -> dict[Site, dict[Place, int]]:
+    def by_site(self) -> dict[Site, dict[StepRank, int]]:
         """Row of each site in each place, where there is one only."""
         names = ("kind", "path", "call", "direction", "role", "slot")
         return self._single(zip(*(self.columns[name] for name in names), strict=True), Site)
 
     @cached_property
-    def by_path(self) -> dict[str, dict[Place, int]]:
+    def by_path(self) -> dict[str, dict[StepRank, int]]:
         """Row of each path in each place, where there is one only."""
         return self._single(((path,) for path in self.columns["path"]), str)
 
@@ -67,7 +66,7 @@ class Side:
             found[key][self.places[row]] = row
         return {key: rows for key, rows in found.items() if key not in repeated}
 
-    def rows_of(self, name: str) -> dict[Place, int]:
+    def rows_of(self, name: str) -> dict[StepRank, int]:
         """The row in every place that a mapping may call so; nothing for unknown names.
 
         By its name, with or without the suffix of its file; as another release of msprobe calls
@@ -146,7 +145,7 @@ class Side:
         """
         found: dict[str, list[InnerCall]] = defaultdict(list)
         columns = self.columns
-        calls: dict[tuple[Place, str, str, int], InnerCall] = {}
+        calls: dict[tuple[StepRank, str, str, int], InnerCall] = {}
         for row in sorted(row for rows in self.operators.values() for row in rows):
             path, layer = columns["path"][row], columns["layer"][row]
             key = self.places[row], path, layer, columns["call"][row]

@@ -310,7 +310,7 @@ def _of_rank_0(dump: Dump, table: Table) -> Dump:
     )
 
 
-class _Place(NamedTuple):
+class _StageOrder(NamedTuple):
     """Sorts entries of several stages of a pipeline."""
 
     step: int
@@ -331,7 +331,7 @@ def _ordered(merged: Sequence[tuple[Entry, int]]) -> list[Entry]:
         if entry.step in several and origin >= 0 and entry.order >= 0:
             backward = entry.site.direction == "backward"
             stage = -origin if backward else origin
-            places.append((_Place(entry.step, backward, stage, entry.order), number))
+            places.append((_StageOrder(entry.step, backward, stage, entry.order), number))
     entries = [entry for entry, _ in merged]
     next_order: Counter[int] = Counter()
     for place, number in sorted(places):

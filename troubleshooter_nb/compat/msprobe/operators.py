@@ -29,7 +29,7 @@ _HOMES = {
 }
 
 
-class _Row(NamedTuple):
+class _ListedOperator(NamedTuple):
     home: str
     name: str
     category: str
@@ -38,9 +38,9 @@ class _Row(NamedTuple):
 
 
 @cache
-def _rows(framework: str) -> tuple[_Row, ...]:
+def _rows(framework: str) -> tuple[_ListedOperator, ...]:
     return tuple(
-        _Row(
+        _ListedOperator(
             _HOMES[framework, row["list"]],
             row["name"],
             row["category"],
@@ -80,7 +80,7 @@ def operators_of(framework: str, generation: Generation) -> tuple[NamedOperator,
     )
 
 
-def _spelled(row: _Row, generation: Generation) -> str:
+def _spelled(row: _ListedOperator, generation: Generation) -> str:
     whole = generation.whole_names and row.category == "Torch"
     return row.name if whole else row.name.rpartition(".")[2]
 

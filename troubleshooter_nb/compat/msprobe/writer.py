@@ -62,14 +62,14 @@ class Sought:
 
 
 @dataclass(eq=False)
-class _Call:
+class _OpenCall:
     """A call, and what has arrived for its entries."""
 
     number: int
     parts: MsprobeCall
     kind: str
     path: str
-    parent: _Call | None
+    parent: _OpenCall | None
     is_wanted: bool = True  # unless the configuration leaves it and its backward call out
     is_written: bool = True
     args: list[Any] = field(default_factory=list)
@@ -97,9 +97,9 @@ class _Call:
         places = [one for one in self.args if isinstance(one, Tensor)]
         return any(place.requires_grad is not False for place in places)
 
-    def within(self, other: _Call) -> bool:
+    def within(self, other: _OpenCall) -> bool:
         """Whether it is another call, or runs inside it."""
-        call: _Call | None = self
+        call: _OpenCall | None = self
         while call is not None and call is not other:
             call = call.parent
         return call is not None
@@ -130,17 +130,17 @@ class StepWriter:
         # Else tensors are stored of some calls, of which it is known when they end.
         chooses = sought.overflows or sought.wanted.stored
         self._stores_all = sought.facts.stores and not chooses
-        self._calls: dict[int, _Call] = {}
-        self._calls_of: dict[str, list[_Call]] = defaultdict(list)  # of modules, by path
-        self._made_by: dict[int, list[tuple[_Call, str]]] = defaultdict(list)
+        self._calls: dict[int, _OpenCall] = {}
+        self._calls_of: dict[str, list[_OpenCall]] = defaultdict(list)  # of modules, by path
+        self._made_by: dict[int, list[tuple[_OpenCall, str]]] = defaultdict(list)
         self._visits: Counter[tuple[str, str, str]] = Counter()
         self._owned: dict[str, dict[str, tuple[int, bool]]] = defaultdict(dict)
         self._stacks = stacks
         self._stack_of: dict[str, str] = {}
-        self._construct: dict[str, _Call] = {}
+        self._construct: dict[str, _OpenCall] = {}
         self._data: dict[str, Callable[[], Any]] = {}
         self._saved: dict[str, Callable[[], Any]] = {}
-        self._pending: list[_Call] = []
+        self._pending: list[_OpenCall] = []
         self._gradients: dict[str, dict[str, tuple[int, str]]] = {}
         self._overflows = 0
         self.has_backward = False
@@ -207,7 +207,7 @@ class StepWriter:
             self._store(call.name, "input", call.args, call.inputs)
             self._store(call.name, "kwargs", call.keywords, call.inputs)
 
-    def _call_of(self, event: Event) -> _Call | None:
+    def _call_of(self, event: Event) -> _OpenCall | None:
         """The call that an event begins; None for a network itself, and what is computed again."""
         kind, path = event["kind"], event["path"]
         if event.get("recompute") or (kind == "module" and path in self._roots):
@@ -223,9 +223,9 @@ class StepWriter:
             prefix, _, name = path.partition(".")
             parts = MsprobeCall(prefix, name, layer, "forward", visit)
         parent = self._calls.get(event["parent"]) if event.get("parent") is not None else None
-        return _Call(event["call"], parts, kind, path, parent)
+        return _OpenCall(event["call"], parts, kind, path, parent)
 
-    def _is_wanted(self, call: _Call) -> bool:
+    def _is_wanted(self, call: _OpenCall) -> bool:
         """Whether the level has such calls, and the list the operator."""
         if call.kind == "module" and self._sought.level == "L1":
             return False
@@ -233,7 +233,7 @@ class StepWriter:
         is_harmless = call.path in harmless_operators(self._sought.facts.framework)
         return has_own_choice or not (self._sought.leaves_out_harmless and is_harmless)
 
-    def _is_asked(self, call: _Call) -> bool:
+    def _is_asked(self, call: _OpenCall) -> bool:
         """Whether names and scope ask for a call that begins."""
         if call.kind == "debug":
             call.with_gradient = self.saves_gradient
@@ -245,7 +245,7 @@ class StepWriter:
             outer = outer.parent
         return self._selection.begins(call.name, around)
 
-    def _stores(self, call: _Call) -> bool:
+    def _stores(self, call: _OpenCall) -> bool:
         """Whether the tensors of a call are written now; of those that may overflow, later."""
         return self._stores_all or self._sought.wanted.stores(call.name)
 
@@ -291,7 +291,7 @@ class StepWriter:
             self._tensors.drop_unnamed()
             self._forget()
 
-    def _list(self, call: _Call) -> None:
+    def _list(self, call: _OpenCall) -> None:
         """Give a call its entry."""
         if self._stores(call):
             self._store(call.name, "output", _listed(call.output), call.outputs)
@@ -300,11 +300,11 @@ class StepWriter:
         if call.kind == "module" and not self._sought.facts.generation.counts_gradients:
             self._announce_gradients(call)
 
-    def _store_parameters(self, call: _Call) -> None:
+    def _store_parameters(self, call: _OpenCall) -> None:
         for leaf, (number, _) in call.parameters.items():
             self._tensors.store(number, _joined(call.name, "parameters", leaf))
 
-    def _forward_entry(self, call: _Call) -> dict[str, Any]:
+    def _forward_entry(self, call: _OpenCall) -> dict[str, Any]:
         sections, is_stored = self._sought.wanted.sections, self._is_stored(call)
         made: dict[str, Any] = {}
         if "input" in sections:
@@ -328,7 +328,7 @@ class StepWriter:
             made["is_recompute"] = False
         return made
 
-    def _is_stored(self, call: _Call) -> bool:
+    def _is_stored(self, call: _OpenCall) -> bool:
         return bool(self._sought.overflows) or self._stores(call)
 
     def _written(
@@ -368,11 +368,11 @@ class StepWriter:
         elif self._is_asked_backward(call):
             self._list_backward(call, sections)
 
-    def _is_asked_backward(self, call: _Call) -> bool:
+    def _is_asked_backward(self, call: _OpenCall) -> bool:
         is_named = self._selection.backward(call.backward, call.name)
         return call.is_wanted and is_named and "backward" in self._sought.wanted.directions
 
-    def _list_backward(self, call: _Call, sections: Mapping[str, list[int | None]]) -> None:
+    def _list_backward(self, call: _OpenCall, sections: Mapping[str, list[int | None]]) -> None:
         name, is_stored = call.backward, self._is_stored(call)
         kept = {key: each for key, each in sections.items() if key in self._sought.wanted.sections}
         if is_stored:
@@ -417,21 +417,21 @@ class StepWriter:
                 call, "output", self._given_places(call), event["slot"], event["value"]
             )
 
-    def _store_part(self, call: _Call, section: str, tree: Any, slot: str, number: int) -> None:
+    def _store_part(self, call: _OpenCall, section: str, tree: Any, slot: str, number: int) -> None:
         if self._is_asked_backward(call) and self._stores(call):
             self._store(call.backward, section, tree, {slot: number})
 
-    def _note_backward(self, call: _Call) -> None:
+    def _note_backward(self, call: _OpenCall) -> None:
         if call.backward not in self._construct:
             self._construct[call.backward] = call
             self._pending.append(call)
 
-    def _flush_pending(self, call: _Call | None) -> None:
+    def _flush_pending(self, call: _OpenCall | None) -> None:
         """Give their entries to modules that are left behind: the call now is not inside them."""
         for one in [p for p in reversed(self._pending) if call is None or not call.within(p)]:
             self._flush(one)
 
-    def _flush(self, call: _Call) -> None:
+    def _flush(self, call: _OpenCall) -> None:
         if call not in self._pending:
             return
         self._pending.remove(call)
@@ -445,7 +445,7 @@ class StepWriter:
         elif self._is_asked_backward(call):
             self._data[call.backward] = lambda: self._module_backward_entry(call)
 
-    def _module_backward_entry(self, call: _Call) -> dict[str, Any]:
+    def _module_backward_entry(self, call: _OpenCall) -> dict[str, Any]:
         name, is_stored = call.backward, self._is_stored(call)
         made: dict[str, Any] = {}
         if "input" in self._sought.wanted.sections:
@@ -456,7 +456,7 @@ class StepWriter:
             made["output"] = [] if self._leaves_out_given(call) else given
         return made
 
-    def _arrived_places(self, call: _Call) -> Any:
+    def _arrived_places(self, call: _OpenCall) -> Any:
         """Places of what a module's results get; those of torch are tensors alone, however nested.
 
         A table keeps its keys.
@@ -466,19 +466,19 @@ class StepWriter:
             return [Tensor(tensor.slot, False) for _, tensor in tensors]
         return _of_gradients(_listed(call.output))
 
-    def _given_places(self, call: _Call) -> list[Any]:
+    def _given_places(self, call: _OpenCall) -> list[Any]:
         """Places of what a call gives its arguments; those of MindSpore are tensors alone."""
         is_torch = self._sought.facts.is_torch
         tensors = [part for part in call.args if is_torch or isinstance(part, Tensor)]
         return [Tensor(p.slot, False) if isinstance(p, Tensor) else None for p in tensors]
 
-    def _leaves_out_given(self, call: _Call) -> bool:
+    def _leaves_out_given(self, call: _OpenCall) -> bool:
         """Whether no gradient of an argument is listed, not even that there is none."""
         return self._sought.facts.generation.empty_without_input_gradient and not call.waits
 
     # Gradients of parameters
 
-    def _announce_gradients(self, call: _Call) -> None:
+    def _announce_gradients(self, call: _OpenCall) -> None:
         """List the gradients of a layer's parameters behind its first call, before they come."""
         name = self._gradient_name(call.path, call.parts.layer, 0)
         leaves = [leaf for leaf, (_, needs) in call.parameters.items() if needs]
@@ -486,7 +486,7 @@ class StepWriter:
             self._gradients[name] = {}
             self._data[name] = lambda: self._gradient_entry(name, leaves)
 
-    def _is_gradient_asked(self, name: str, call: _Call) -> bool:
+    def _is_gradient_asked(self, name: str, call: _OpenCall) -> bool:
         is_named = self._selection.gradients(name, call.backward, call.name)
         return call.is_wanted and is_named and "backward" in self._sought.wanted.directions
 
@@ -527,7 +527,7 @@ class StepWriter:
 
     # Save points
 
-    def _save(self, call: _Call) -> None:
+    def _save(self, call: _OpenCall) -> None:
         """Give a save point its entries: the value, and the gradient that may come."""
         parts = call.parts
         while call.name in self._saved:  # by the gradient of another name
@@ -551,7 +551,7 @@ class StepWriter:
             gradient, "", _of_gradients(call.output), call.arrived, is_stored
         )
 
-    def _take_saved_gradient(self, call: _Call, slot: str, number: int) -> None:
+    def _take_saved_gradient(self, call: _OpenCall, slot: str, number: int) -> None:
         call.arrived[slot] = number
         if self._stores(call):
             self._store(call.gradient, "", call.output, {slot: number})
@@ -565,7 +565,7 @@ class StepWriter:
         self._overflows += hit
         return hit
 
-    def _check(self, call: _Call) -> None:
+    def _check(self, call: _OpenCall) -> None:
         """Write a call if what it gives is not finite."""
         if not self._may_overflow([*call.outputs.values()]):
             return
@@ -575,7 +575,7 @@ class StepWriter:
         self._store_parameters(call)
         self._data[call.name] = lambda: self._forward_entry(call)
 
-    def _check_backward(self, call: _Call, sections: Mapping[str, list[int | None]]) -> None:
+    def _check_backward(self, call: _OpenCall, sections: Mapping[str, list[int | None]]) -> None:
         if self._may_overflow(sections["output"]):
             self._list_backward(call, sections)
 
@@ -644,7 +644,7 @@ class StepWriter:
                 made[name] = self._parent_of(name, call)
         return made
 
-    def _parent_of(self, name: str, call: _Call) -> str | None:
+    def _parent_of(self, name: str, call: _OpenCall) -> str | None:
         """The call that one runs in, forward or backward."""
         parent = call.parent
         while parent is not None and parent.kind != "module":
@@ -689,7 +689,7 @@ def _numbers_of(slotted: Sequence[Sequence[Any]]) -> list[int | None]:
 
 
 def _as_mindspore(
-    call: _Call, arrived: Sequence[Sequence[Any]], given: Sequence[Sequence[Any]]
+    call: _OpenCall, arrived: Sequence[Sequence[Any]], given: Sequence[Sequence[Any]]
 ) -> tuple[list[Any], list[Any]]:
     """Gradients of a call as MindSpore's hooks list them.
 

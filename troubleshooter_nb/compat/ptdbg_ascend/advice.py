@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from troubleshooter_nb.compat.msprobe.compare.advice import Advice, advice_text
 from troubleshooter_nb.compat.msprobe.compare.verdicts import NO
-from troubleshooter_nb.compat.ptdbg_ascend.rows import Row
+from troubleshooter_nb.compat.ptdbg_ascend.rows import CsvRow
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.hooks import parse_hook_name
 
@@ -14,7 +14,7 @@ _NOTHING = "NA"
 _FIRST_LINE = 2  # of the csv, behind the headings
 
 
-def advice_on(rows: Sequence[Row]) -> Advice:
+def advice_on(rows: Sequence[CsvRow]) -> Advice:
     """The advice on the first row that is ``No``; ``NA`` twice where none is.
 
     Notes

@@ -20,7 +20,7 @@ _FLOATS = ("torch.float16", "torch.bfloat16", "torch.float32")
 
 
 @dataclass(frozen=True)
-class Call:
+class CallLines:
     """Lines that are matched as a whole.
 
     `names` are those of the lines, as they are matched; `stack` has one frame a line, and is empty
@@ -32,7 +32,7 @@ class Call:
     stack: str = ""
 
 
-def calls_of_file(path: Path, *, fuzzy: bool) -> list[Call]:
+def calls_of_file(path: Path, *, fuzzy: bool) -> list[CallLines]:
     """The calls of a text file; nothing is unpickled.
 
     A call ends behind its last output, and at its call stack. What has no output belongs to the
@@ -66,13 +66,13 @@ def calls_of_file(path: Path, *, fuzzy: bool) -> list[Call]:
         last = hooks[group[-1].number]
         stack = stacks.get((last.api, last.call, last.direction), "") if last else ""
         names = tuple(_matched_name(line, hooks[line.number], fuzzy=fuzzy) for line in group)
-        calls.append(Call(tuple(group), names, stack))
+        calls.append(CallLines(tuple(group), names, stack))
     return calls
 
 
 def pairs_of_calls(
-    left: Sequence[Call], right: Sequence[Call], release: Release
-) -> Iterator[tuple[Call, Call | None]]:
+    left: Sequence[CallLines], right: Sequence[CallLines], release: Release
+) -> Iterator[tuple[CallLines, CallLines | None]]:
     """Every call of the left side in its order, with its partner or None.
 
     Notes
@@ -82,10 +82,10 @@ def pairs_of_calls(
     """
     with_shapes = release.alike is not None
 
-    def key(call: Call) -> Hashable:
+    def key(call: CallLines) -> Hashable:
         return (call.names, _kind(call)) if with_shapes else call.names
 
-    def fit(one: Call, other: Call) -> bool:
+    def fit(one: CallLines, other: CallLines) -> bool:
         lines = zip(one.lines, other.lines, strict=True)
         return not with_shapes or all(_alike(a.dtype, b.dtype, release) for a, b in lines)
 
@@ -132,7 +132,7 @@ def _matched_name(line: Line, hook: HookName | None, *, fuzzy: bool) -> str:
     return format_hook_name(replace(hook, call=None)) if fuzzy and hook else line.name
 
 
-def _kind(call: Call) -> Hashable:
+def _kind(call: CallLines) -> Hashable:
     """Shapes and dtypes; of the floats that may pair with each other, one."""
     dtypes = ("float" if line.dtype in _FLOATS else line.dtype for line in call.lines)
     return tuple(dtypes), tuple(line.shape for line in call.lines)

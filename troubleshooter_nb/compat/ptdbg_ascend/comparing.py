@@ -15,7 +15,7 @@ from troubleshooter_nb.compat.msprobe.compare.advice import write_advice
 from troubleshooter_nb.compat.ptdbg_ascend.advice import advice_on
 from troubleshooter_nb.compat.ptdbg_ascend.calls import calls_of_file
 from troubleshooter_nb.compat.ptdbg_ascend.releases import RELEASES, Name, Release
-from troubleshooter_nb.compat.ptdbg_ascend.rows import Arrays, Row, rows_of
+from troubleshooter_nb.compat.ptdbg_ascend.rows import Arrays, CsvRow, rows_of
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -289,7 +289,7 @@ def _free_names(folder: Path, suffix: str) -> tuple[Path, Path]:
         now += 1
 
 
-def _csv_text(headings: Sequence[str], rows: Sequence[Row]) -> str:
+def _csv_text(headings: Sequence[str], rows: Sequence[CsvRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)
@@ -302,7 +302,7 @@ def _write(path: Path, text: str) -> None:
         file.write(text.encode("utf-8", errors="backslashreplace"))
 
 
-def _log_line(row: Row, headings: Sequence[str]) -> str:
+def _log_line(row: CsvRow, headings: Sequence[str]) -> str:
     """The figures of a row, its verdict and its message."""
     statistics = ("NPU ", "Bench ", "NPU_")
     shown = [

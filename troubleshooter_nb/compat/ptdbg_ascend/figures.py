@@ -27,19 +27,19 @@ _TROUBLES = {
 }
 
 
-class Figures(NamedTuple):
+class CsvFigures(NamedTuple):
     """For each of `FIGURES` a number, or the word in its place; `problem` is why it is a word."""
 
     cells: tuple[Figure, ...]
     problem: str = ""
 
 
-def not_measured(problem: str) -> Figures:
+def not_measured(problem: str) -> CsvFigures:
     """The figures where there is nothing to measure."""
-    return Figures((NAN,) * len(FIGURES), problem)
+    return CsvFigures((NAN,) * len(FIGURES), problem)
 
 
-def figures_of(left: ArraySource, right: ArraySource, release: Release) -> Figures:
+def figures_of(left: ArraySource, right: ArraySource, release: Release) -> CsvFigures:
     """The figures of two arrays, as a release rounds them.
 
     Parameters
@@ -79,7 +79,7 @@ def figures_of(left: ArraySource, right: ArraySource, release: Release) -> Figur
     if cosine == UNMATCHED:
         shapes = {"left": str([*left.shape]), "right": str([*right.shape])}
         problem = Message("ptdbg_ascend.shapes_differ", **shapes)
-    return Figures(tuple(_rounded(found[one], release.decimals) for one in FIGURES), problem)
+    return CsvFigures(tuple(_rounded(found[one], release.decimals) for one in FIGURES), problem)
 
 
 def _rounded(cell: Figure, decimals: int) -> Figure:

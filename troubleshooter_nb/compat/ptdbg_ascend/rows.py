@@ -9,10 +9,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from troubleshooter_nb.compat.ptdbg_ascend.calls import Call, pairs_of_calls
+from troubleshooter_nb.compat.ptdbg_ascend.calls import CallLines, pairs_of_calls
 from troubleshooter_nb.compat.ptdbg_ascend.figures import (
     FIGURES,
-    Figures,
+    CsvFigures,
     figures_of,
     not_measured,
 )
@@ -27,7 +27,7 @@ from troubleshooter_nb.messages import Message, joined, message_of, told
 _NO_STACK = "None"
 
 
-class Row(NamedTuple):
+class CsvRow(NamedTuple):
     """A line of the csv; `verdict` is empty where statistics alone are compared."""
 
     name: str
@@ -52,13 +52,13 @@ class Arrays:
 
 
 def rows_of(
-    left: Sequence[Call],
-    right: Sequence[Call],
+    left: Sequence[CallLines],
+    right: Sequence[CallLines],
     arrays: tuple[Arrays, Arrays] | None,
     release: Release,
     *,
     with_stacks: bool,
-) -> Iterator[Row]:
+) -> Iterator[CsvRow]:
     """The rows in the order of the left side.
 
     Parameters
@@ -82,7 +82,7 @@ def rows_of(
 
 def _row(
     line: Line, other: Line | None, arrays: tuple[Arrays, Arrays] | None, release: Release
-) -> Row:
+) -> CsvRow:
     names, dtypes, shapes = _heads(line, other)
     head = [*names, *dtypes, *shapes]
     count = len(release.statistics)
@@ -92,7 +92,7 @@ def _row(
         for cell in ([_shown(v, one) for v in _statistics(one, count)] if one else [NAN] * count)
     ]
     if arrays is None:
-        return Row(line.name, "", [*head, *_diffs(line, other, count), *sides])
+        return CsvRow(line.name, "", [*head, *_diffs(line, other, count), *sides])
     if other is None:
         figures = not_measured(Message("ptdbg_ascend.no_partner"))
     else:
@@ -100,7 +100,7 @@ def _row(
     found = dict(zip(FIGURES, figures.cells, strict=True))
     judged = verdict(found["Cosine"], found["MaxAbsErr"], release.rule)
     shown = [str(found[heading]) for heading in release.figures]
-    return Row(line.name, judged, [*head, *shown, *sides, judged, told(figures.problem)])
+    return CsvRow(line.name, judged, [*head, *shown, *sides, judged, told(figures.problem)])
 
 
 def _heads(line: Line, other: Line | None) -> tuple[list[str], list[str], list[str]]:
@@ -112,7 +112,9 @@ def _heads(line: Line, other: Line | None) -> tuple[list[str], list[str], list[s
     )
 
 
-def _measured(left: Line, right: Line, arrays: tuple[Arrays, Arrays], release: Release) -> Figures:
+def _measured(
+    left: Line, right: Line, arrays: tuple[Arrays, Arrays], release: Release
+) -> CsvFigures:
     """The figures; where an array cannot be read, why."""
     found = [_opened(*one) for one in zip(("NPU", "Bench"), (left, right), arrays, strict=True)]
     sources = [one for one in found if not isinstance(one, str)]

@@ -228,7 +228,7 @@ _Entries = dict[str, _Entry]
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _EntryPair:
     """Two entries that belong together, or one without partner."""
 
     orig: _Entry | None
@@ -363,7 +363,7 @@ def _headings(
 
 
 def _compare(
-    pairs: Sequence[_Pair],
+    pairs: Sequence[_EntryPair],
     sides: tuple[str, str],
     asked: _Asked,
     headings: _Headings,
@@ -381,7 +381,7 @@ def _compare(
     return text
 
 
-def _value_rows(pairs: Sequence[_Pair], asked: _Asked) -> list[list[object]]:
+def _value_rows(pairs: Sequence[_EntryPair], asked: _Asked) -> list[list[object]]:
     rows = []
     with reporter(None, sum(pair.size_bytes() for pair in pairs)) as advance:
         for pair in pairs:
@@ -390,43 +390,43 @@ def _value_rows(pairs: Sequence[_Pair], asked: _Asked) -> list[list[object]]:
     return rows
 
 
-def _pairs(orig: _Entries, target: _Entries, labels: Mapping[str, str | None]) -> list[_Pair]:
+def _pairs(orig: _Entries, target: _Entries, labels: Mapping[str, str | None]) -> list[_EntryPair]:
     """Each entry of the first file with its namesake, then what only the second has."""
     left_over = dict(target)
     pairs = [
-        _Pair(entry, left_over.pop(name, None), label=labels.get(name))
+        _EntryPair(entry, left_over.pop(name, None), label=labels.get(name))
         for name, entry in orig.items()
     ]
-    return pairs + [_Pair(None, entry) for entry in left_over.values()]
+    return pairs + [_EntryPair(None, entry) for entry in left_over.values()]
 
 
-def _mapped_pairs(orig: _Entries, target: _Entries, rows: Sequence[WeightRow]) -> list[_Pair]:
+def _mapped_pairs(orig: _Entries, target: _Entries, rows: Sequence[WeightRow]) -> list[_EntryPair]:
     """What the rows make of the first file with its partners, then what only the second has."""
     left_over = dict(target)
     pairs = [pair for row in rows for pair in _pairs_of_row(row, orig, left_over)]
-    return pairs + [_Pair(None, entry) for entry in left_over.values()]
+    return pairs + [_EntryPair(None, entry) for entry in left_over.values()]
 
 
-def _pairs_of_row(row: WeightRow, orig: _Entries, left_over: _Entries) -> list[_Pair]:
+def _pairs_of_row(row: WeightRow, orig: _Entries, left_over: _Entries) -> list[_EntryPair]:
     entries = [orig[name] for name in row.sources]
     if not row.targets:
-        return [_Pair(entry, None) for entry in entries]
+        return [_EntryPair(entry, None) for entry in entries]
     partners = [left_over.pop(name, None) for name in row.targets]
     if row.transform.keeps_order:
-        return [_Pair(entries[0], partners[0], row.transform)]
+        return [_EntryPair(entries[0], partners[0], row.transform)]
     name = plus(row.sources) or ""
     sources = [entry.source for entry in entries if entry.source is not None]
     if len(sources) < len(entries):
         problem = next(entry.problem for entry in entries if entry.source is None)
-        return [_Pair(_Entry(name, None, problem), partner) for partner in partners]
+        return [_EntryPair(_Entry(name, None, problem), partner) for partner in partners]
     before = plus([source.shape for source in sources])
     return [
-        _Pair(_Entry(name, source, ""), partner, before=before)
+        _EntryPair(_Entry(name, source, ""), partner, before=before)
         for source, partner in zip(transformed(sources, row.transform), partners, strict=True)
     ]
 
 
-def _warn(pairs: Sequence[_Pair], sides: tuple[str, str]) -> None:
+def _warn(pairs: Sequence[_EntryPair], sides: tuple[str, str]) -> None:
     for pair in pairs:
         for entry, side in zip((pair.orig, pair.target), sides, strict=True):
             if entry is not None and entry.source is None:

@@ -48,7 +48,7 @@ NamePairs = Iterable[tuple[str | None, str | None]]
 
 
 @dataclass(frozen=True)
-class _Side:
+class _ReadFile:
     """One file of a pair: its values, or why there are none."""
 
     values: np.ndarray | None = None
@@ -298,19 +298,19 @@ def _compare_all(
     return compared
 
 
-def _load(folder: Path, name: str | None) -> _Side:
+def _load(folder: Path, name: str | None) -> _ReadFile:
     """A file that does not exist is no problem: its row has None, as a file without partner."""
     file = _file(folder, name)
     if file is None:
-        return _Side()
+        return _ReadFile()
     shape = None
     try:
         source = open_file(file)
         shape = source.shape
         values = source.read(0, math.prod(shape)).reshape(shape)
     except (FormatError, OSError) as error:
-        return _Side(shape=shape, problem=message_of(error))
-    return _Side(values, shape)
+        return _ReadFile(shape=shape, problem=message_of(error))
+    return _ReadFile(values, shape)
 
 
 def _file(folder: Path, name: str | None) -> Path | None:

@@ -6,26 +6,26 @@ import math
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.dump import ArrayInMemory
 
 
-def twin(
+def tensor(
     left, right, name="fc.weight", role="parameter", slot="weight", noise=0.0, rel_l2=math.nan
 ):
     """A pair of arrays, None for a side without values."""
     sources = [None if one is None else ArrayInMemory(np.asarray(one)) for one in (left, right)]
-    return Twin(3, name, role, "forward", slot, tuple(sources), rel_l2, noise)
+    return TensorPair(3, name, role, "forward", slot, tuple(sources), rel_l2, noise)
 
 
 def data(left, right, name="x"):
     """A pair of inputs."""
-    return twin(left, right, name, "input", "0")
+    return tensor(left, right, name, "input", "0")
 
 
 def output(left, right, noise=0.0):
     """A pair of outputs."""
-    return twin(left, right, "fc", "output", "0", noise)
+    return tensor(left, right, "fc", "output", "0", noise)
 
 
 def weights(random, *shape):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from troubleshooter_nb.analysis.causes.tensors import named_factor
+from troubleshooter_nb.analysis.causes.factors import named_factor
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from troubleshooter_nb.analysis.causes.tensors import named_factor
         (65536.0, "2^16"),
         (math.sqrt(768), "sqrt(768)"),
         (1 / math.sqrt(64), "1/8"),
-        (1 / 0.9, "(1/(1-0.1))"),
-        (0.9, "1/(1/(1-0.1))"),
+        (1 / 0.9, "1/(1-0.1)"),
+        (0.9, "1-0.1"),
         (-2.0, "-2"),
         (1.0, ""),
         (1.00001, ""),

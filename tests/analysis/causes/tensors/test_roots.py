@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.analysis.causes.tensors.kit import causes, data, image, twin, weights
+from tests.analysis.causes.tensors.kit import causes, data, image, tensor, weights
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.tensors import detect_root
 from troubleshooter_nb.analysis.causes.tensors.scales import fit_affine
@@ -51,7 +51,7 @@ def applied(suspicion, values):
 def test_a_transposed_weight_is_found_whatever_its_shape_and_dtype(seed, shape, dtype):
     right = weights(np.random.default_rng(seed), *shape)
     left = right.T.astype(dtype)
-    found = only(detect_root(twin(left, right)), "linear_transposed")
+    found = only(detect_root(tensor(left, right)), "linear_transposed")
     np.testing.assert_array_equal(applied(found, left), right.astype(dtype))
     assert found.rival > 0.5
 
@@ -61,16 +61,16 @@ def test_a_transposed_weight_is_found_whatever_its_shape_and_dtype(seed, shape, 
 def test_kernel_axes_in_another_order_come_with_the_permute(seed, axes):
     right = weights(np.random.default_rng(seed), 8, 8, 3, 3)
     left = right.transpose(np.argsort(axes))
-    found = only(detect_root(twin(left, right, "conv.weight")), "conv_axes_permuted")
+    found = only(detect_root(tensor(left, right, "conv.weight")), "conv_axes_permuted")
     np.testing.assert_array_equal(applied(found, left), right)
 
 
 def test_a_flipped_kernel_is_a_kernel_and_reversed_channels_are_channels():
     random = np.random.default_rng(0)
     stem = weights(random, 32, 3, 7, 7)
-    flipped = detect_root(twin(stem[:, :, ::-1, ::-1], stem, "conv1.weight"))
+    flipped = detect_root(tensor(stem[:, :, ::-1, ::-1], stem, "conv1.weight"))
     assert only(flipped, "conv_axes_permuted").evidence["flipped"] == [2, 3]
-    reversed_ = detect_root(twin(stem[:, ::-1], stem, "conv1.weight"))
+    reversed_ = detect_root(tensor(stem[:, ::-1], stem, "conv1.weight"))
     assert only(reversed_, "channel_order_bgr").evidence["axis"] == 1
 
 
@@ -97,7 +97,7 @@ def test_the_extra_axis_of_a_conv1d(two_dimensional):
     left = right[:, :, None]
     if two_dimensional == "right":
         left, right = right, left
-    found = only(detect_root(twin(left, right, "conv.weight")), "conv1d_extra_axis")
+    found = only(detect_root(tensor(left, right, "conv.weight")), "conv1d_extra_axis")
     np.testing.assert_array_equal(applied(found, left), right)
 
 
@@ -105,7 +105,7 @@ def test_the_extra_axis_of_a_conv1d(two_dimensional):
 def test_columns_of_a_dense_layer_behind_another_flatten(seed):
     right = weights(np.random.default_rng(seed), 10, 8 * 25)
     left = right.reshape(10, 8, 25).transpose(0, 2, 1).reshape(10, -1)
-    found = only(detect_root(twin(left, right, "fc1.weight")), "flatten_order")
+    found = only(detect_root(tensor(left, right, "fc1.weight")), "flatten_order")
     assert {found.evidence["first"], found.evidence["second"]} == {8, 25}
 
 
@@ -116,9 +116,9 @@ def test_rotary_rows_interleaved_inside_each_head(seed, heads, size, shape):
     right = weights(np.random.default_rng(seed), heads * size, *shape)
     left = right.reshape(heads, 2, size // 2, -1).swapaxes(1, 2).reshape(right.shape)
     name = "layers.0.attn.q_proj." + ("weight" if shape else "bias")
-    found = only(detect_root(twin(left, right, name)), "rope_interleave")
+    found = only(detect_root(tensor(left, right, name)), "rope_interleave")
     assert (found.evidence["heads"], found.evidence["head_size"]) == (heads, size)
-    assert causes(detect_root(twin(right, left, name))) == ["rope_interleave"]
+    assert causes(detect_root(tensor(right, left, name))) == ["rope_interleave"]
 
 
 @SEEDS
@@ -128,11 +128,11 @@ def test_query_key_and_value_packed_in_other_ways(seed):
     q, k, v = np.split(right, 3)
     per_head = right.reshape(3, 4, 8, 32).swapaxes(0, 1).reshape(96, 32)
     for left in (np.concatenate([k, q, v]), per_head):
-        only(detect_root(twin(left, right, "attn.qkv.weight")), "qkv_packing")
+        only(detect_root(tensor(left, right, "attn.qkv.weight")), "qkv_packing")
     q, k, v = (weights(random, rows, 32) for rows in (64, 16, 16))
     grouped = np.concatenate([np.split(part, 2)[group] for group in range(2) for part in (q, k, v)])
     joined = np.concatenate([q, k, v])
-    only(detect_root(twin(grouped, joined, "attn.qkv_proj.weight")), "qkv_packing")
+    only(detect_root(tensor(grouped, joined, "attn.qkv_proj.weight")), "qkv_packing")
 
 
 @pytest.mark.parametrize("expanded", ["left", "right"])
@@ -140,7 +140,7 @@ def test_grouped_heads_expanded_on_one_side(expanded):
     few = weights(np.random.default_rng(0), 16, 32)
     many = few.reshape(2, 1, 8, 32).repeat(4, 1).reshape(64, 32)
     sides = (many, few) if expanded == "left" else (few, many)
-    found = only(detect_root(twin(*sides, "attn.k_proj.weight")), "grouped_heads")
+    found = only(detect_root(tensor(*sides, "attn.k_proj.weight")), "grouped_heads")
     assert [found.evidence[key] for key in ("heads", "block", "times")] == [2, 8, 4]
 
 
@@ -150,7 +150,7 @@ def test_gate_and_up_swapped_or_interleaved():
     swapped = np.concatenate([right[32:], right[:32]])
     interleaved = right.reshape(2, 32, 32).swapaxes(0, 1).reshape(64, 32)
     for left in (swapped, interleaved):
-        only(detect_root(twin(left, right, name)), "gate_up_order")
+        only(detect_root(tensor(left, right, name)), "gate_up_order")
 
 
 @SEEDS
@@ -159,7 +159,7 @@ def test_gates_of_recurrent_layers(seed, gates, order):
     right = weights(np.random.default_rng(seed), len(gates) * 16, 24)
     blocks = np.split(right, len(gates))
     left = np.concatenate([blocks[order.index(place)] for place in range(len(gates))])
-    found = only(detect_root(twin(left, right, "rnn.weight_ih_l0")), "lstm_gate_order")
+    found = only(detect_root(tensor(left, right, "rnn.weight_ih_l0")), "lstm_gate_order")
     assert found.evidence["gates"] == [gates[place] for place in order]
 
 
@@ -170,19 +170,19 @@ def test_one_bias_that_is_the_sum_of_two(one):
     sides = [(first + second, first), (np.zeros(64, np.float32), second)]
     if one == "right":
         sides = [pair[::-1] for pair in sides]
-    other = twin(*sides[1], "lstm.bias_hh_l0", slot="bias_hh_l0")
-    found = detect_root(twin(*sides[0], "lstm.bias_ih_l0", slot="bias_ih_l0"), [other])
+    other = tensor(*sides[1], "lstm.bias_hh_l0", slot="bias_hh_l0")
+    found = detect_root(tensor(*sides[0], "lstm.bias_ih_l0", slot="bias_ih_l0"), [other])
     assert only(found, "lstm_gate_order").evidence["side"] == one
 
 
 @SEEDS
 def test_the_values_of_another_layer(seed):
     random = np.random.default_rng(seed)
-    others = [twin(*(weights(random, 2, 64, 64)), f"layers.{n}.weight") for n in range(5)]
-    pair = twin(others[2].right, weights(random, 64, 64), "layers.7.weight")
+    others = [tensor(*(weights(random, 2, 64, 64)), f"layers.{n}.weight") for n in range(5)]
+    pair = tensor(others[2].right, weights(random, 64, 64), "layers.7.weight")
     found = only(detect_root(pair, [*others, pair]), "wrong_layer_loaded")
     assert found.evidence["other"] == "layers.2.weight"
-    assert detect_root(twin(weights(random, 64, 64), pair.right), others) == []
+    assert detect_root(tensor(weights(random, 64, 64), pair.right), others) == []
 
 
 @pytest.mark.parametrize("tied", ["left", "right"])
@@ -190,15 +190,15 @@ def test_a_head_that_equals_the_embedding_on_one_side_only(tied):
     random = np.random.default_rng(0)
     table, head = weights(random, 100, 32), weights(random, 100, 32)
     sides = (table, head) if tied == "left" else (head, table)
-    other = twin(table, table, "model.embed_tokens.weight")
-    found = only(detect_root(twin(*sides, "lm_head.weight"), [other]), "tied_weights_broken")
+    other = tensor(table, table, "model.embed_tokens.weight")
+    found = only(detect_root(tensor(*sides, "lm_head.weight"), [other]), "tied_weights_broken")
     assert found.evidence["tied"] == tied
     # Of operators no name says which layer they are.
-    other = twin(table, table, "Functional.embedding.0.forward.input.1")
-    call = twin(*sides, "Functional.linear.12.forward.input.1")
+    other = tensor(table, table, "Functional.embedding.0.forward.input.1")
+    call = tensor(*sides, "Functional.linear.12.forward.input.1")
     assert only(detect_root(call, [other]), "tied_weights_broken").evidence["tied"] == tied
     # Both sides of a pair may be apart from the embedding without any tie.
-    apart = twin(head, weights(random, 100, 32), "lm_head.weight")
+    apart = tensor(head, weights(random, 100, 32), "lm_head.weight")
     assert detect_root(apart, [other]) == []
 
 
@@ -218,7 +218,7 @@ def test_an_initialisers_draw_beside_trained_values_was_never_loaded(seed, side)
     ]
     for name, drawn, trained in pairs:
         sides = (drawn, trained) if side == "left" else (trained, drawn)
-        found = only(detect_root(twin(*sides, name)), "tensor_not_loaded")
+        found = only(detect_root(tensor(*sides, name)), "tensor_not_loaded")
         assert found.evidence["side"] == side
 
 
@@ -227,11 +227,11 @@ def test_two_draws_are_told_by_their_distributions(seed):
     random = np.random.default_rng(seed)
     first, second = uniform(random, 200, 200), uniform(random, 200, 200)
     normal = (0.01 * random.standard_normal((200, 200))).astype(np.float32)
-    only(detect_root(twin(first, second)), "rng_differs")
-    found = only(detect_root(twin(normal, second)), "initialiser_differs")
+    only(detect_root(tensor(first, second)), "rng_differs")
+    found = only(detect_root(tensor(normal, second)), "initialiser_differs")
     assert found.evidence["left"].startswith("normal")
     # Training moves values a little: the same draw is no other draw.
-    assert detect_root(twin(first + 0.01 * weights(random, 200, 200), first)) == []
+    assert detect_root(tensor(first + 0.01 * weights(random, 200, 200), first)) == []
 
 
 SHAPES = [(40, 32), (96, 32), (32, 64), (16, 8, 3, 3), (32, 32)]
@@ -241,7 +241,7 @@ def drawn_alike(random, rights, std=0.01):
     """Twins whose left is one normal distribution's in all shapes."""
     lefts = [(std * random.standard_normal(one.shape)).astype(np.float32) for one in rights]
     pairs = zip(lefts, rights, strict=True)
-    return [twin(*pair, f"fc{n}.weight", rel_l2=1.0) for n, pair in enumerate(pairs)]
+    return [tensor(*pair, f"fc{n}.weight", rel_l2=1.0) for n, pair in enumerate(pairs)]
 
 
 @SEEDS
@@ -255,7 +255,7 @@ def test_small_weights_of_one_deviation_are_an_initialiser_together(seed):
     only(detect_root(first), "tensor_not_loaded")
     for number, other in enumerate(others):
         own = other.left * (1 + 0.3 * number)
-        others[number] = twin(own, other.right, other.name, rel_l2=1.0)
+        others[number] = tensor(own, other.right, other.name, rel_l2=1.0)
     only(detect_root(first, others), "tensor_not_loaded")
 
 
@@ -263,17 +263,19 @@ def test_small_weights_of_one_deviation_are_an_initialiser_together(seed):
 def test_a_draw_without_a_name_is_one_where_the_rest_of_its_side_is_untrained(seed):
     random = np.random.default_rng(seed)
     rest = [uniform(random, *shape) for shape in SHAPES]
-    same = [twin(one, one, f"fc{n}.weight", rel_l2=0.0) for n, one in enumerate(rest)]
-    pair = twin(0.3 * weights(random, 64, 32), uniform(random, 64, 32), "mid.weight", rel_l2=1.0)
+    same = [tensor(one, one, f"fc{n}.weight", rel_l2=0.0) for n, one in enumerate(rest)]
+    pair = tensor(0.3 * weights(random, 64, 32), uniform(random, 64, 32), "mid.weight", rel_l2=1.0)
     only(detect_root(pair, same), "initialiser_differs")
     trained = [weights(random, *shape) for shape in SHAPES]
-    same = [twin(one, one, f"fc{n}.weight", rel_l2=0.0) for n, one in enumerate(trained)]
+    same = [tensor(one, one, f"fc{n}.weight", rel_l2=0.0) for n, one in enumerate(trained)]
     only(detect_root(pair, same), "tensor_not_loaded")
 
 
 def test_a_norm_of_few_channels_that_was_never_loaded():
     trained = np.random.default_rng(0).uniform(0.7, 1.3, 16).astype(np.float32)
-    found = only(detect_root(twin(np.ones(16, "f4"), trained, "norm.weight")), "tensor_not_loaded")
+    found = only(
+        detect_root(tensor(np.ones(16, "f4"), trained, "norm.weight")), "tensor_not_loaded"
+    )
     assert confidence(found) > 0.5
 
 
@@ -285,11 +287,11 @@ def test_default_initialisers_of_both_frameworks():
     torch.manual_seed(0)
     ours = torch.nn.Linear(200, 300)
     theirs = mindspore.nn.Dense(200, 300)
-    weight = twin(theirs.weight.asnumpy(), ours.weight.detach().numpy())
+    weight = tensor(theirs.weight.asnumpy(), ours.weight.detach().numpy())
     only(detect_root(weight), "rng_differs")
-    bias = twin(theirs.bias.asnumpy(), ours.bias.detach().numpy(), "fc.bias", slot="bias")
+    bias = tensor(theirs.bias.asnumpy(), ours.bias.detach().numpy(), "fc.bias", slot="bias")
     only(detect_root(bias, [weight]), "rng_differs")
-    table = twin(
+    table = tensor(
         mindspore.nn.Embedding(500, 64).embedding_table.asnumpy(),
         torch.nn.Embedding(500, 64).weight.detach().numpy(),
     )
@@ -316,9 +318,9 @@ def test_a_buffer_of_memory(odd):
     right = (1 / 10000 ** (np.arange(32) / 32)).astype(np.float32)
     left = np.full(32, odd, np.float32)
     left[::3] = 0.0
-    pair = twin(left, right, "rotary.inv_freq", "buffer", "inv_freq")
+    pair = tensor(left, right, "rotary.inv_freq", "buffer", "inv_freq")
     assert only(detect_root(pair), "buffer_uninitialised").evidence["side"] == "left"
-    ordinary = twin(2 * right, right, "rotary.inv_freq", "buffer", "inv_freq")
+    ordinary = tensor(2 * right, right, "rotary.inv_freq", "buffer", "inv_freq")
     assert detect_root(ordinary) == []
 
 
@@ -328,17 +330,17 @@ WAVES = np.cos(np.arange(32)[:, None] * FREQUENCIES).astype(np.float32)
 
 @pytest.mark.parametrize("computed", [FREQUENCIES, WAVES, np.arange(8)])
 def test_a_buffer_of_zeros_that_should_have_been_computed(computed):
-    pair = twin(0 * computed, computed, "rope.table", "buffer", "table")
+    pair = tensor(0 * computed, computed, "rope.table", "buffer", "table")
     only(detect_root(pair), "buffer_uninitialised")
     # A buffer that is loaded may begin at zero.
     loaded = weights(np.random.default_rng(0), *computed.shape)
-    found = detect_root(twin(0 * loaded, loaded, "gate.correction", "buffer", "correction"))
+    found = detect_root(tensor(0 * loaded, loaded, "gate.correction", "buffer", "correction"))
     assert "buffer_uninitialised" not in causes(found)
 
 
 def test_a_mask_of_minus_infinity_is_no_memory():
     mask = np.triu(np.full((8, 8), -np.inf, "f4"), 1)
-    pair = twin(mask, np.triu(np.full((8, 8), -1e4, "f4"), 1), "mask", "buffer", "mask")
+    pair = tensor(mask, np.triu(np.full((8, 8), -1e4, "f4"), 1), "mask", "buffer", "mask")
     assert "buffer_uninitialised" not in causes(detect_root(pair))
 
 
@@ -348,12 +350,12 @@ def test_a_padded_vocabulary(longer, filler):
     table = weights(np.random.default_rng(0), 100, 32)
     padded = np.concatenate([table, np.full((28, 32), filler, np.float32)])
     sides = (padded, table) if longer == "left" else (table, padded)
-    found = only(detect_root(twin(*sides, "wte.weight")), "vocab_padding")
+    found = only(detect_root(tensor(*sides, "wte.weight")), "vocab_padding")
     assert (found.evidence["longer"], found.evidence["multiple"]) == (longer, 128)
     if longer == "left":
         np.testing.assert_array_equal(applied(found, padded)[0], table)
     other = weights(np.random.default_rng(1), *sides[0].shape)
-    assert detect_root(twin(other, sides[1], "wte.weight")) == []
+    assert detect_root(tensor(other, sides[1], "wte.weight")) == []
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -362,7 +364,7 @@ def test_weights_rounded_to_a_shorter_format(name, side):
     wide = weights(np.random.default_rng(0), 64, 64)
     narrow = wide.astype(dtype_from_token(name)).astype(np.float32)
     sides = (narrow, wide) if side == "left" else (wide, narrow)
-    found = only(detect_root(twin(*sides)), "low_precision_cast")
+    found = only(detect_root(tensor(*sides)), "low_precision_cast")
     assert (found.evidence["format"], found.evidence["side"]) == (name, side)
     assert found.residual == 0.0
 
@@ -444,9 +446,9 @@ def test_a_norms_weight_that_is_one_more(dtype):
     weight = weights(np.random.default_rng(0), 64).astype(dtype)
     left = weight.astype(np.float32)
     more = (left + 1).astype(dtype)
-    assert causes(detect_root(twin(weight, more, "norm.weight"))) == ["norm_weight_plus_one"]
-    assert causes(detect_root(twin(more, weight, "norm.weight"))) == ["norm_weight_plus_one"]
-    assert detect_root(twin(left + 0.9, left, "norm.weight")) == []
+    assert causes(detect_root(tensor(weight, more, "norm.weight"))) == ["norm_weight_plus_one"]
+    assert causes(detect_root(tensor(more, weight, "norm.weight"))) == ["norm_weight_plus_one"]
+    assert detect_root(tensor(left + 0.9, left, "norm.weight")) == []
 
 
 def photographs(random, *shape):
@@ -491,11 +493,13 @@ def test_unrelated_and_slightly_different_weights_have_no_cause(seed):
     random = np.random.default_rng(seed)
     for shape in [(64, 64), (8, 8, 3, 3), (64,), (8,), (16, 8, 5)]:
         left, right = weights(random, *shape), weights(random, *shape)
-        assert detect_root(twin(left, right)) == []
-        assert detect_root(twin(right * (1 + 0.01 * left), right)) == []
-        assert detect_root(twin(right, right)) == []
-    assert detect_root(twin(1 + weights(random, 64), 1 + weights(random, 64), "norm.weight")) == []
-    assert detect_root(twin(None, right)) == []
+        assert detect_root(tensor(left, right)) == []
+        assert detect_root(tensor(right * (1 + 0.01 * left), right)) == []
+        assert detect_root(tensor(right, right)) == []
+    assert (
+        detect_root(tensor(1 + weights(random, 64), 1 + weights(random, 64), "norm.weight")) == []
+    )
+    assert detect_root(tensor(None, right)) == []
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, np.nan])
@@ -504,7 +508,7 @@ def test_degenerate_tensors_have_no_cause_but_a_name(value, shape):
     constant = np.full(shape, value, np.float32)
     other = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     for pair in [(constant, other), (other, constant), (constant, constant)]:
-        for one in (twin(*pair), data(*pair)):
+        for one in (tensor(*pair), data(*pair)):
             assert {*causes(detect_root(one))} <= {"nan_swallowed"}
 
 
@@ -528,11 +532,11 @@ def test_a_mask_that_equals_that_of_another_call_is_a_coincidence():
 def test_a_tie_is_seen_without_the_usual_name_of_an_embedding(table):
     random = np.random.default_rng(0)
     values, head = weights(random, 100, 32), weights(random, 100, 32)
-    other = twin(values, values, table)
-    only(detect_root(twin(values, head, "head.weight"), [other]), "tied_weights_broken")
+    other = tensor(values, values, table)
+    only(detect_root(tensor(values, head, "head.weight"), [other]), "tied_weights_broken")
     # Layers of one list are filled twice by a wrong map.
-    layer = twin(values, values, "layers.2.weight")
-    found = detect_root(twin(values, head, "layers.7.weight"), [layer])
+    layer = tensor(values, values, "layers.2.weight")
+    found = detect_root(tensor(values, head, "layers.7.weight"), [layer])
     assert only(found, "wrong_layer_loaded").evidence["duplicates"] == ["layers.2.weight"]
 
 
@@ -540,11 +544,11 @@ def test_the_same_values_in_another_order_were_not_drawn_anew():
     random = np.random.default_rng(0)
     right = uniform(random, 64, 32)
     left = right[:, random.permutation(32)]
-    assert "rng_differs" not in causes(detect_root(twin(left, right)))
-    assert causes(detect_root(twin(uniform(random, 64, 32), right))) == ["rng_differs"]
+    assert "rng_differs" not in causes(detect_root(tensor(left, right)))
+    assert causes(detect_root(tensor(uniform(random, 64, 32), right))) == ["rng_differs"]
 
 
 def test_blocks_of_heads_are_no_gates():
     right = weights(np.random.default_rng(0), 32, 24)
     left = right.reshape(4, 8, 24)[::-1].reshape(32, 24)
-    assert "lstm_gate_order" not in causes(detect_root(twin(left, right, "cross.k.weight")))
+    assert "lstm_gate_order" not in causes(detect_root(tensor(left, right, "cross.k.weight")))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.analysis.causes.tensors.kit import causes, twin
+from tests.analysis.causes.tensors.kit import causes, tensor
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.tensors.frequencies import detect_frequencies
 from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
@@ -25,7 +25,7 @@ def without(values, *rows):
 def test_the_row_that_is_zero_on_one_side_is_the_padding_row(row, side):
     pair = (without(table(), row), table())
     pair = pair if side == "left" else pair[::-1]
-    (found,) = detect_padding_row(sides_of(twin(*pair, name="tok_emb.weight")))
+    (found,) = detect_padding_row(sides_of(tensor(*pair, name="tok_emb.weight")))
     assert found.cause == "padding_idx_row"
     assert (found.evidence["row"], found.evidence["side"]) == (row, side)
     assert found.residual == 0.0
@@ -43,7 +43,7 @@ def test_the_row_that_is_zero_on_one_side_is_the_padding_row(row, side):
     ],
 )
 def test_other_rows_are_no_padding_row(left, right, name):
-    assert detect_padding_row(sides_of(twin(left, right, name=name))) == []
+    assert detect_padding_row(sides_of(tensor(left, right, name=name))) == []
 
 
 def powers(theta, size=16, factor=1.0):
@@ -53,7 +53,7 @@ def powers(theta, size=16, factor=1.0):
 @pytest.mark.parametrize(("one", "other"), [(1e4, 5e5), (1e6, 1e4), (1e4, 10050.0)])
 @pytest.mark.parametrize("size", [3, 16, 64])
 def test_two_bases_are_told(one, other, size):
-    pair = twin(powers(one, size), powers(other, size), "rope.inv_freq", "buffer")
+    pair = tensor(powers(one, size), powers(other, size), "rope.inv_freq", "buffer")
     (found,) = detect_frequencies(sides_of(pair))
     assert found.cause == "rope_theta"
     assert found.evidence["left"] == pytest.approx(one, rel=1e-4)
@@ -72,5 +72,5 @@ def test_two_bases_are_told(one, other, size):
     ],
 )
 def test_no_other_base_is_said_of(left, right):
-    pair = sides_of(twin(left, right, "rope.inv_freq", "buffer"))
+    pair = sides_of(tensor(left, right, "rope.inv_freq", "buffer"))
     assert causes(detect_frequencies(pair)) == []

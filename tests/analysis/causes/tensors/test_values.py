@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.analysis.causes.tensors.kit import causes, output, twin, weights
+from tests.analysis.causes.tensors.kit import causes, output, tensor, weights
 from troubleshooter_nb.analysis.causes.tensors import (
     detect_root,
     detect_values,
@@ -51,7 +51,7 @@ def test_overflow_is_said_before_the_rounding_that_comes_with_it(seed):
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float16).astype(np.float32)
     only(detect_values(output(narrow, wide)), "fp16_overflow")
-    only(detect_root(twin(narrow, wide)), "fp16_overflow")
+    only(detect_root(tensor(narrow, wide)), "fp16_overflow")
 
 
 @SEEDS

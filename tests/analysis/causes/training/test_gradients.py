@@ -11,7 +11,7 @@ import pytest
 from tests.analysis.runs import Recorder, draws
 from troubleshooter_nb import compare
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio, detect_gradients
-from troubleshooter_nb.render.causes.training import WORDS
+from troubleshooter_nb.catalogue import CAUSES
 
 NAMES = ["embed.weight", "a.fc.weight", "a.fc.bias", "b.fc.weight", "b.fc.bias", "head.weight"]
 SHAPES = [(40, 16), (16, 16), (16,), (16, 16), (16,), (40, 16)]
@@ -164,7 +164,7 @@ def test_the_words_are_filled_by_the_evidence():
     ]
     for case in cases:
         for one in detect_gradients(case, {"world_size": 8}):
-            for text in WORDS[one.cause].proof:
+            for text in CAUSES[one.cause].proof:
                 said = text.format(
                     before=one.before, residual=one.residual, rival=one.rival, **one.evidence
                 )

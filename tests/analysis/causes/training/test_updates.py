@@ -14,8 +14,8 @@ from troubleshooter_nb.analysis.causes.training.history import (
     sample,
 )
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
+from troubleshooter_nb.catalogue import CAUSES
 from troubleshooter_nb.dump import ArrayInMemory
-from troubleshooter_nb.render.causes.training import WORDS
 
 STEPS = 5
 SHAPES = {"a.weight": (24, 12), "a.bias": (24,), "norm.weight": (24,), "b.weight": (8, 24)}
@@ -171,7 +171,7 @@ def test_the_setting_that_differs_is_named_alone(case, swapped):
     assert one.residual < 20 * one.floor
     assert one.rival > 3 * one.residual
     assert one.independent > 100
-    for text in (*WORDS[cause].proof, *WORDS[cause].repair):
+    for text in (*CAUSES[cause].proof, *CAUSES[cause].repair):
         assert "{" not in text.format(
             before=one.before, residual=one.residual, rival=one.rival, **one.evidence
         )
@@ -607,7 +607,7 @@ def test_first_updates_of_adam_without_gradients(case, swapped):
     found = detect_updates(history(*runs, gradients=False))
     assert sure(found) == expected
     for one in found if expected else ():
-        for text in (*WORDS[one.cause].proof, *WORDS[one.cause].repair):
+        for text in (*CAUSES[one.cause].proof, *CAUSES[one.cause].repair):
             assert "{" not in text.format(
                 before=one.before, residual=one.residual, rival=one.rival, **one.evidence
             )

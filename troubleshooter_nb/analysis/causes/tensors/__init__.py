@@ -7,11 +7,5 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
     detect_values,
     observations,
 )
-from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
 
-__all__ = [
-    "detect_root",
-    "detect_values",
-    "named_factor",
-    "observations",
-]
+__all__ = ["detect_root", "detect_values", "observations"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin, plain
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair, plain
 from troubleshooter_nb.analysis.causes.tensors.distributions import (
     detect_initial,
     detect_random,
@@ -110,18 +110,18 @@ _INPUTS: tuple[Detector, ...] = (
 
 
 def detect_root(
-    twin: Twin, others: Sequence[Twin] = (), near: Sequence[Twin] | None = None
+    tensor: TensorPair, others: Sequence[TensorPair] = (), near: Sequence[TensorPair] | None = None
 ) -> list[Suspicion]:
     """Causes of a root tensor that differs: an input, a parameter or a buffer.
 
     Parameters
     ----------
-    twin : Twin
+    tensor : TensorPair
         Shapes may differ.
-    others : sequence of Twin
+    others : sequence of TensorPair
         The other root tensors of both sides, with sources on one side only where the other lacks
-        them; `twin` itself is passed over.
-    near : sequence of Twin, optional
+        them; `tensor` itself is passed over.
+    near : sequence of TensorPair, optional
         Those of them that may hold the same values, see `Peers.near`; default all.
 
     Returns
@@ -129,23 +129,23 @@ def detect_root(
     list of Suspicion
         Most specific first; empty where nothing differs beyond rounding or nothing explains it.
     """
-    sample = sample_of(twin)
+    sample = sample_of(tensor)
     if sample is not None and _holds_no_cause(sample, others, others if near is None else near):
         return []
-    sides = sides_of(twin)
+    sides = sides_of(tensor)
     if sides is None or not _differs(sides):
         return []
     found = _first(_ALONE, sides)
     if found:
         return found
-    if twin.role == "input":
+    if tensor.role == "input":
         return detect_wrong_layer(sides, others, near) or _first(_INPUTS, sides)
     found = detect_tied(sides, others) or detect_wrong_layer(sides, others, near)
     found = found or detect_summed_bias(sides, others)
     return found or detect_layout(sides) or detect_initial(sides, others)
 
 
-def detect_values(twin: Twin) -> list[Suspicion]:
+def detect_values(tensor: TensorPair) -> list[Suspicion]:
     """Causes that the values of any pair give away, of outputs and gradients too.
 
     Returns
@@ -153,10 +153,10 @@ def detect_values(twin: Twin) -> list[Suspicion]:
     list of Suspicion
         `reduction_order` is for informing only: what is left is within rounding.
     """
-    sample = sample_of(twin)
+    sample = sample_of(tensor)
     if sample is not None and not _first(_SAMPLED, sample):
         return detect_reduction(sample)
-    sides = sides_of(twin)
+    sides = sides_of(tensor)
     if sides is None or sides.before == 0.0 or not sides.same_shape:
         return []
     found = _first(_LIMITS, sides)
@@ -165,12 +165,12 @@ def detect_values(twin: Twin) -> list[Suspicion]:
     return _first(_VALUES, sides) or detect_reduction(sides)
 
 
-def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
+def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
     """What the values of a pair show that is no cause by itself, JSON-able.
 
     Parameters
     ----------
-    twin : Twin
+    tensor : TensorPair
     hints : mapping of str to float, optional
         Numbers that a factor may be made of; see `factors.named_factor`.
 
@@ -182,10 +182,10 @@ def observations(twin: Twin, hints: Mapping[str, float] | None = None) -> dict[s
         (kind, axis, start, stop or width, and share), ``shift`` (axis, lag, residual), ``moments``
         (equal mean, norm, smallest and largest value while the values differ: an order fault).
     """
-    sample = sample_of(twin)
+    sample = sample_of(tensor)
     if sample is not None and _shows_nothing(sample, hints):
         return {}
-    sides = sides_of(twin)
+    sides = sides_of(tensor)
     if sides is None or not sides.same_shape or not _differs(sides):
         return {}
     seen = {
@@ -239,14 +239,16 @@ def observed_moments(sides: Sides) -> dict[str, Any]:
     return {key: other for key, (_, other) in figures.items()}
 
 
-def _holds_no_cause(sample: Sides, others: Sequence[Twin], near: Sequence[Twin]) -> bool:
+def _holds_no_cause(
+    sample: Sides, others: Sequence[TensorPair], near: Sequence[TensorPair]
+) -> bool:
     """Whether a root that differs little everywhere need not be read whole."""
-    twin = sample.twin
+    tensor = sample.tensor
     return (
         not _first(_SAMPLED, sample)
         and not observed_place(sample)
-        and not may_be_tied(twin, others)
-        and not alike_elsewhere(twin, near)
+        and not may_be_tied(tensor, others)
+        and not alike_elsewhere(tensor, near)
     )
 
 
@@ -269,6 +271,6 @@ def _differs(sides: Sides) -> bool:
     """Whether the sides are further apart than rounding to what they are stored in explains."""
     if sides.integers:
         return sides.before > 0.0
-    if math.isfinite(sides.twin.rel_l2) and math.isfinite(sides.before):
-        return sides.twin.differs
+    if math.isfinite(sides.tensor.rel_l2) and math.isfinite(sides.before):
+        return sides.tensor.differs
     return sides.before > sides.floor

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.tensors.draws import is_untrained, normal_weights, stored_in
 from troubleshooter_nb.analysis.causes.tensors.frequencies import is_angles, is_computed
 from troubleshooter_nb.analysis.causes.tensors.measure import (
@@ -34,13 +34,17 @@ from troubleshooter_nb.thresholds import (
 _CONSTANTS = ("zeros", "ones", "constant")
 
 
-def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]:
+def detect_initial(sides: Sides, others: Sequence[TensorPair] = ()) -> list[Suspicion]:
     """tensor_not_loaded, initialiser_differs or rng_differs, of parameters and buffers.
 
     A side is untouched where its values are an initialiser's draw or constant and have nothing in
     common with the other side.
     """
-    if not sides.same_shape or sides.left.size < FEWEST_OF_STATISTICS or sides.twin.role == "input":
+    if (
+        not sides.same_shape
+        or sides.left.size < FEWEST_OF_STATISTICS
+        or sides.tensor.role == "input"
+    ):
         return []
     common = abs(_cosine(sides.left, sides.right))
     chance = CHANCE_SIGMAS / math.sqrt(sides.left.size)
@@ -67,15 +71,15 @@ def detect_initial(sides: Sides, others: Sequence[Twin] = ()) -> list[Suspicion]
     return [_by_chance(sides, cause, common, 1.0 / math.sqrt(sides.left.size), evidence)]
 
 
-def _drawn(sides: Sides, others: Sequence[Twin]) -> list[str | None]:
+def _drawn(sides: Sides, others: Sequence[TensorPair]) -> list[str | None]:
     """What each side was drawn by, told by itself or, for want of values, by all weights."""
-    fan_in = _fan_in(sides.twin, others)
-    both = zip((sides.left, sides.right), sides.twin.bits, strict=True)
+    fan_in = _fan_in(sides.tensor, others)
+    both = zip((sides.left, sides.right), sides.tensor.bits, strict=True)
     drawn = [initialiser_of(stored_in(one, bits), fan_in=fan_in) for one, bits in both]
     if None not in drawn or any(one in _CONSTANTS for one in drawn):
         # Trained values that an untouched constant is set beside are trained away from it.
         return drawn
-    whole = [normal_weights(sides.twin, others, side) for side in (0, 1)]
+    whole = [normal_weights(sides.tensor, others, side) for side in (0, 1)]
     drawn = [one or other for one, other in zip(drawn, whole, strict=True)]
     if drawn.count(None) == 1 and is_untrained(others, side := drawn.index(None)):
         # Nothing of that side was trained: this is a draw of an initialiser without a name.
@@ -93,7 +97,7 @@ def _cause(drawn: Sequence[str | None], constant: Sequence[bool]) -> str:
 
 def detect_random(sides: Sides) -> list[Suspicion]:
     """rng_differs: inputs drawn from one distribution that have nothing in common."""
-    if not sides.same_shape or sides.left.size < FEWEST_DRAWN or sides.twin.role == "parameter":
+    if not sides.same_shape or sides.left.size < FEWEST_DRAWN or sides.tensor.role == "parameter":
         return []
     flat = [one.reshape(-1)[:DRAWS_SAMPLE].astype(np.float64) for one in (sides.left, sides.right)]
     if not all(np.isfinite(one).all() for one in flat) or any(map(is_constant, flat)):
@@ -120,7 +124,7 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
     Zeros as well where the other side holds what is computed and never loaded: frequencies,
     waves, numbers that count up. Of an input or output: angles made of such frequencies.
     """
-    if not sides.same_shape or sides.twin.role == "parameter":
+    if not sides.same_shape or sides.tensor.role == "parameter":
         return []
     for side, one, other in (
         ("left", sides.left, sides.right),
@@ -130,7 +134,7 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
         if _odd(other, sides.integers).any():
             continue
         ordinary = ~odd & (one != 0.0)
-        if sides.twin.role == "buffer":
+        if sides.tensor.role == "buffer":
             found = odd.any() or (not one.any() and is_computed(other))
         else:
             found = odd.any() and not ordinary.any() and is_angles(other)
@@ -183,11 +187,11 @@ def _by_chance(
     )
 
 
-def _fan_in(twin: Twin, others: Sequence[Twin]) -> int | None:
+def _fan_in(tensor: TensorPair, others: Sequence[TensorPair]) -> int | None:
     """Inputs of the layer of a bias, from its weight."""
-    if not twin.name.endswith("bias"):
+    if not tensor.name.endswith("bias"):
         return None
-    wanted = twin.name[: -len("bias")] + "weight"
+    wanted = tensor.name[: -len("bias")] + "weight"
     for other in others:
         source = other.sources[0] or other.sources[1]
         if other.name == wanted and source is not None and len(source.shape) > 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Twin
+from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS
 from troubleshooter_nb.metrics.floats import dtype_from_token
@@ -30,7 +30,7 @@ def stored_in(values: np.ndarray, bits: int) -> np.ndarray:
     return values.astype(dtype_from_token(name)) if name else values
 
 
-def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:
+def normal_weights(tensor: TensorPair, others: Sequence[TensorPair], side: int) -> str | None:
     """The normal distribution that drew a weight and most others of a side, None for none.
 
     One small tensor fits many distributions. A rule that holds in all of them does not: one
@@ -40,9 +40,9 @@ def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:
     """
     weights = [one for one in others if _is_weight(one)]
     drawn = [one for one in weights if one.rel_l2 > UNRELATED_WEIGHTS]
-    if not _is_weight(twin) or len(drawn) < 0.75 * len(weights):
+    if not _is_weight(tensor) or len(drawn) < 0.75 * len(weights):
         return None
-    read = list(_read([twin, *drawn], side))
+    read = list(_read([tensor, *drawn], side))
     if (
         len(read) <= FEWEST_DRAWN_TENSORS
         or sum(len(one) for one, _ in read) < FEWEST_DRAWN_TOGETHER
@@ -56,7 +56,7 @@ def normal_weights(twin: Twin, others: Sequence[Twin], side: int) -> str | None:
     return None
 
 
-def is_untrained(others: Sequence[Twin], side: int) -> bool:
+def is_untrained(others: Sequence[TensorPair], side: int) -> bool:
     """Whether most weights of a side, of those that tell, are still what initialisers draw."""
     found = []
     for other in others:
@@ -73,16 +73,16 @@ def is_untrained(others: Sequence[Twin], side: int) -> bool:
     return len(found) >= FEWEST_DRAWN_TENSORS and sum(found) > len(found) / 2
 
 
-def _is_weight(twin: Twin) -> bool:
-    source = twin.sources[0]
-    return twin.role == "parameter" and source is not None and len(source.shape) > 1
+def _is_weight(tensor: TensorPair) -> bool:
+    source = tensor.sources[0]
+    return tensor.role == "parameter" and source is not None and len(source.shape) > 1
 
 
-def _read(twins: Sequence[Twin], side: int) -> Iterator[tuple[np.ndarray, int]]:
+def _read(tensors: Sequence[TensorPair], side: int) -> Iterator[tuple[np.ndarray, int]]:
     """First values of each tensor that is large enough, and its number of inputs."""
-    step = max(1, len(twins) // DRAW_TENSORS)
-    for twin in [twins[0], *twins[1::step]]:
-        source = twin.sources[side]
+    step = max(1, len(tensors) // DRAW_TENSORS)
+    for tensor in [tensors[0], *tensors[1::step]]:
+        source = tensor.sources[side]
         if source is None or source.dtype.kind == "c" or math.prod(source.shape) < FEWEST_DRAWN:
             continue
         values = values_of(source.read(0, min(math.prod(source.shape), DRAW_VALUES)))

@@ -22,7 +22,7 @@ _EDGE = 2  # pixels that a filter which turns one resize into another reaches to
 
 def detect_data_order(sides: Sides) -> list[Suspicion]:
     """data_order: the same rows in another order, a flip, or another padding value."""
-    if not sides.same_shape or sides.left.ndim < 1 or sides.twin.role not in ("", "input"):
+    if not sides.same_shape or sides.left.ndim < 1 or sides.tensor.role not in ("", "input"):
         return []
     found = _permuted_rows(sides) or _flipped(sides)
     return found or (_padding_value(sides) if sides.integers else [])
@@ -62,7 +62,7 @@ def detect_resize(sides: Sides) -> list[Suspicion]:
     brightness or another compression by no symmetric filter. The confidence stays low.
     """
     shape = sides.right.shape
-    if not sides.same_shape or len(shape) < 3 or sides.twin.role not in ("", "input"):
+    if not sides.same_shape or len(shape) < 3 or sides.tensor.role not in ("", "input"):
         return []
     left, right = (_planes(one) for one in (sides.left, sides.right))
     if min(left.shape[1:]) < LEAST_IMAGE or is_constant(sides.right):

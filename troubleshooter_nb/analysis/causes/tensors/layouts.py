@@ -92,7 +92,7 @@ def _cause_of(sides: Sides, relation: Relation) -> Found | None:
 
 
 def _is_weight(sides: Sides) -> bool:
-    return sides.twin.role in ("parameter", "buffer")
+    return sides.tensor.role in ("parameter", "buffer")
 
 
 def _of_reshape(sides: Sides, given: Mapping[str, Any]) -> Found | None:
@@ -119,7 +119,7 @@ def _of_axes(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     if len(axes) == 2:
         return "linear_transposed", {"axes": axes, "transform": transform("transpose")}
     step = transform("permute", *axes)
-    if len(axes) == 3 and axes == (0, 2, 1) and is_expert(sides.twin.name):
+    if len(axes) == 3 and axes == (0, 2, 1) and is_expert(sides.tensor.name):
         return "linear_transposed", {"axes": axes, "transform": step}
     return "conv_axes_permuted", {"axes": axes, "transform": step}
 
@@ -137,7 +137,7 @@ def _of_flip(sides: Sides, given: Mapping[str, Any]) -> Found | None:
 
 
 def _of_blocks(sides: Sides, given: Mapping[str, Any]) -> Found | None:
-    count, name = given["blocks"], sides.twin.name
+    count, name = given["blocks"], sides.tensor.name
     if not _is_weight(sides):
         return None
     rows = sides.right.shape[given["axis"]]
@@ -157,7 +157,7 @@ def _of_rows(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     if "order" in given:
         return _of_order(sides, given)
     axis, factors, inner = given["axis"], tuple(given["factors"]), given["inner"]
-    shape, name = sides.right.shape, sides.twin.name
+    shape, name = sides.right.shape, sides.tensor.name
     if not _is_weight(sides):
         full = given["period"] == shape[axis] and axis == len(shape) - 1 and axis > 0
         if not full or inner > 1:
@@ -192,7 +192,7 @@ def _of_order(sides: Sides, given: Mapping[str, Any]) -> Found | None:
             return None
         moved = int((order != np.arange(len(order))).sum())
         return "data_order", {"moved": moved, "rows": len(order), "what": "rows permuted"}
-    if axis == 0 and is_packed_attention(sides.twin.name):
+    if axis == 0 and is_packed_attention(sides.tensor.name):
         jumps = np.flatnonzero(np.diff(order) != 1) + 1
         piece = int(np.gcd.reduce(jumps)) if len(jumps) else 1
         # Heads move whole.
@@ -215,8 +215,8 @@ def _of_slice(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     start, size, whole = given["starts"][0], right[0], left[0]
     sizes = [n for n in (start, size, whole - start - size) if n]
     more = {"rows": size, "start": start, "transform": transform("split", 0, *sizes)}
-    if is_packed_attention(sides.twin.name):
+    if is_packed_attention(sides.tensor.name):
         return "qkv_packing", more
-    if whole == 2 * size and start % size == 0 and is_gate(sides.twin.name):
+    if whole == 2 * size and start % size == 0 and is_gate(sides.tensor.name):
         return "gate_up_order", more
     return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin, plain
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair, plain
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.signatures import remainder_norm, values_of
 from troubleshooter_nb.thresholds import EXPLAINED, TENSOR_SAMPLE
@@ -22,12 +22,12 @@ class Sides:
 
     Attributes
     ----------
-    twin : Twin
+    tensor : TensorPair
     left, right : ndarray of float32 or float64
         Integers and bool as float64, exact up to ``2**53``.
     """
 
-    twin: Twin
+    tensor: TensorPair
     left: np.ndarray
     right: np.ndarray
 
@@ -41,7 +41,7 @@ class Sides:
     @cached_property
     def floor(self) -> float:
         """What rounding to the stored dtypes leaves, or what the pair's noise allows."""
-        return self.twin.floor
+        return self.tensor.floor
 
     @cached_property
     def integers(self) -> bool:
@@ -56,7 +56,7 @@ class Sides:
     @property
     def reversed(self) -> Sides:
         """The sides exchanged; `before` of the two differs in its norm alone."""
-        return Sides(self.twin, self.right, self.left)
+        return Sides(self.tensor, self.right, self.left)
 
     def suspicion(
         self,
@@ -77,7 +77,7 @@ class Sides:
             best_other,
             self.floor,
             plain(evidence),
-            self.twin.pair,
+            self.tensor.pair,
             independent,
         )
 
@@ -88,17 +88,17 @@ class Sides:
         return near and residual <= EXPLAINED * self.before and size >= 4 * fitted + 8
 
 
-def sides_of(twin: Twin) -> Sides | None:
+def sides_of(tensor: TensorPair) -> Sides | None:
     """Both sides, or None where values are missing, complex or no numbers."""
     arrays = []
-    for source, stored in zip(twin.sources, (0, 1), strict=True):
+    for source, stored in zip(tensor.sources, (0, 1), strict=True):
         if source is None or arithmetic_of(source.dtype) not in ("float", "integer"):
             return None
-        values = (twin.left, twin.right)[stored]
+        values = (tensor.left, tensor.right)[stored]
         if values is None or not values.size:
             return None
         arrays.append(values_of(values))
-    return Sides(twin, arrays[0], arrays[1])
+    return Sides(tensor, arrays[0], arrays[1])
 
 
 def error_of(actual: np.ndarray, benchmark: np.ndarray) -> float:

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Suspicion, Twin
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
     error_of,
@@ -36,13 +36,13 @@ _SIDES = ("left", "right")
 _SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
 
 
-def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
+def detect_tied(sides: Sides, others: Sequence[TensorPair]) -> list[Suspicion]:
     """tied_weights_broken: a head that equals the embedding on one side only."""
-    name = sides.twin.name
+    name = sides.tensor.name
     if sides.left.ndim != 2 or sides.left.size < FEWEST_MOVED or not sides.same_shape:
         return []
     for other in others if _has_tied_name(name) else ():
-        if other is sides.twin or not _are_named_tied(sides.left.shape, name, other.name):
+        if other is sides.tensor or not _are_named_tied(sides.left.shape, name, other.name):
             continue
         partner = sides_of(other)
         if partner is None or partner.left.shape != sides.left.shape or not partner.same_shape:
@@ -63,7 +63,7 @@ def detect_tied(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
 
 
 def detect_wrong_layer(
-    sides: Sides, others: Sequence[Twin], near: Sequence[Twin] | None = None
+    sides: Sides, others: Sequence[TensorPair], near: Sequence[TensorPair] | None = None
 ) -> list[Suspicion]:
     """wrong_layer_loaded: left holds what another name holds on the right.
 
@@ -76,7 +76,7 @@ def detect_wrong_layer(
     if sides.integers and len(np.unique(sides.left)) < FEWEST_WHOLE:
         return []
     matches = []
-    for other, side in alike_elsewhere(sides.twin, others if near is None else near):
+    for other, side in alike_elsewhere(sides.tensor, others if near is None else near):
         values, theirs = (sides.left, other.right) if side == "left" else (sides.right, other.left)
         if theirs is not None:
             matches.append((error_of(values, values_of(theirs)), side, other.name))
@@ -86,7 +86,7 @@ def detect_wrong_layer(
         return []
     residual, side, name = matches[0]
     held = {one[2] for one in matches if one[0] <= limit}
-    cause = "data_order" if sides.twin.role == "input" else "wrong_layer_loaded"
+    cause = "data_order" if sides.tensor.role == "input" else "wrong_layer_loaded"
     evidence = {
         "other": name,
         "side": side,
@@ -97,11 +97,11 @@ def detect_wrong_layer(
     return [sides.suspicion(cause, residual, evidence)]
 
 
-def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
+def detect_summed_bias(sides: Sides, others: Sequence[TensorPair]) -> list[Suspicion]:
     """lstm_gate_order: one bias on one side that is the sum of two on the other."""
-    if not sides.same_shape or "bias_ih" not in sides.twin.name or sides.left.size < FEWEST_MOVED:
+    if not sides.same_shape or "bias_ih" not in sides.tensor.name or sides.left.size < FEWEST_MOVED:
         return []
-    wanted = sides.twin.name.replace("bias_ih", "bias_hh")
+    wanted = sides.tensor.name.replace("bias_ih", "bias_hh")
     for other in others:
         if other.name != wanted:
             continue
@@ -122,30 +122,32 @@ def detect_summed_bias(sides: Sides, others: Sequence[Twin]) -> list[Suspicion]:
     return []
 
 
-def may_be_tied(twin: Twin, others: Sequence[Twin]) -> bool:
+def may_be_tied(tensor: TensorPair, others: Sequence[TensorPair]) -> bool:
     """Whether another tensor's name and shape say that the two may be one."""
-    shape = twin.shapes[0]
-    if shape is None or not _has_tied_name(twin.name):
+    shape = tensor.shapes[0]
+    if shape is None or not _has_tied_name(tensor.name):
         return False
     return any(
-        other is not twin
+        other is not tensor
         and other.shapes[0] == shape
-        and _are_named_tied(shape, twin.name, other.name)
+        and _are_named_tied(shape, tensor.name, other.name)
         for other in others
     )
 
 
-def alike_elsewhere(twin: Twin, others: Sequence[Twin]) -> list[tuple[Twin, str]]:
+def alike_elsewhere(
+    tensor: TensorPair, others: Sequence[TensorPair]
+) -> list[tuple[TensorPair, str]]:
     """Other tensors one side of which may hold what this one holds on the side that is named.
 
     A few values decide; a tensor that is left out holds something else.
     """
-    own = [_Probed(source) for source in twin.sources]
+    own = [_Probed(source) for source in tensor.sources]
     found = []
     for other in others:
         for side in (0, 1):
             source = other.sources[1 - side]
-            if other is not twin and source is not None and own[side].is_like(source):
+            if other is not tensor and source is not None and own[side].is_like(source):
                 found.append((other, _SIDES[side]))
     return found
 
@@ -159,30 +161,32 @@ class Peers:
         Their rows in the result.
     result : Table
     made : callable
-        Makes the `Twin` of a row: most are never asked for.
+        Makes the `TensorPair` of a row: most are never asked for.
     """
 
-    def __init__(self, rows: Sequence[int], result: Table, made: Callable[[int], Twin]) -> None:
+    def __init__(
+        self, rows: Sequence[int], result: Table, made: Callable[[int], TensorPair]
+    ) -> None:
         self._rows, self._result, self._made = np.array(rows, np.int64), result, made
         self._figures = _bounding(result, self._rows)
 
-    def but(self, row: int) -> Sequence[Twin]:
+    def but(self, row: int) -> Sequence[TensorPair]:
         """All but that of one row."""
         return _Made(self._rows[self._rows != row].tolist(), self._made)
 
-    def near(self, row: int, twin: Twin) -> Sequence[Twin]:
+    def near(self, row: int, tensor: TensorPair) -> Sequence[TensorPair]:
         """Those whose figures allow that they hold what the other side of a tensor holds.
 
         Norms, means and ends of two tensors are no further apart than the tensors: what is left
         out is none that `detect_wrong_layer` would take.
         """
         own = _bounding(self._result, row)
-        scales = np.array([1.0, 1.0, 1.0, 1.0 / math.sqrt(max(twin.size, 1))])[:, None]
+        scales = np.array([1.0, 1.0, 1.0, 1.0 / math.sqrt(max(tensor.size, 1))])[:, None]
         near = np.zeros(len(self._rows), bool)
         for side in (0, 1):
             theirs = self._figures[:, 1 - side]
             norms = np.maximum(theirs[0], own[0, side])
-            reach = max(4.0 * twin.floor, EQUAL_LAYERS) * norms * scales
+            reach = max(4.0 * tensor.floor, EQUAL_LAYERS) * norms * scales
             # An unknown figure compares false.
             near |= ~(np.abs(theirs - own[:, side, None]) > reach).any(0)
         return _Made(self._rows[near & (self._rows != row)].tolist(), self._made)
@@ -194,20 +198,20 @@ def _bounding(result: Table, rows: Any) -> np.ndarray:
     return np.stack([np.stack([result[name][rows] for name in both]) for both in names])
 
 
-class _Made(Sequence[Twin]):
+class _Made(Sequence[TensorPair]):
     """Tensors that are made when they are looked at."""
 
-    def __init__(self, rows: list[int], made: Callable[[int], Twin]) -> None:
+    def __init__(self, rows: list[int], made: Callable[[int], TensorPair]) -> None:
         self._rows, self._made = rows, made
 
     def __len__(self) -> int:
         return len(self._rows)
 
     @overload
-    def __getitem__(self, place: int) -> Twin: ...
+    def __getitem__(self, place: int) -> TensorPair: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Twin]: ...
-    def __getitem__(self, place: int | slice) -> Twin | Sequence[Twin]:
+    def __getitem__(self, place: slice) -> Sequence[TensorPair]: ...
+    def __getitem__(self, place: int | slice) -> TensorPair | Sequence[TensorPair]:
         if isinstance(place, slice):
             return _Made(self._rows[place], self._made)
         return self._made(self._rows[place])
@@ -278,11 +282,11 @@ def _values_at(source: ArraySource, start: int, size: int) -> np.ndarray:
     return values_of(computable(source.read(start, min(start + TIED_PROBE, size))))
 
 
-def _duplicates(sides: Sides, others: Sequence[Twin]) -> list[str]:
+def _duplicates(sides: Sides, others: Sequence[TensorPair]) -> list[str]:
     """Names that hold the same values on the left: two were filled from one."""
-    own, found = _Probed(sides.twin.sources[0]), []
+    own, found = _Probed(sides.tensor.sources[0]), []
     for other in others:
         source = other.sources[0]
-        if other is not sides.twin and source is not None and own.is_like(source):
+        if other is not sides.tensor and source is not None and own.is_like(source):
             found.append(other.name)
     return found[:8]

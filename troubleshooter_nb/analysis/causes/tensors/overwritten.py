@@ -57,7 +57,7 @@ def detect_inplace(sides: Sides) -> list[Suspicion]:
     """
     if not sides.same_shape or sides.left.size < thresholds.FEWEST_OVERWRITTEN or sides.integers:
         return []
-    if sides.twin.role == "parameter":
+    if sides.tensor.role == "parameter":
         return []  # no layer activates a weight, or its gradient
     if is_constant(sides.left) or is_constant(sides.right) or not math.isfinite(sides.before):
         return []

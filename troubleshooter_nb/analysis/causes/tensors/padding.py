@@ -15,7 +15,7 @@ def detect_padding_row(sides: Sides) -> list[Suspicion]:
     left, right = sides.left, sides.right
     if not sides.same_shape or left.ndim != 2 or len(left) < FEWEST_TABLE_ROWS:
         return []
-    if not is_embedding(sides.twin.name) or sides.twin.role not in ("", "parameter"):
+    if not is_embedding(sides.tensor.name) or sides.tensor.role not in ("", "parameter"):
         return []
     zero = [~np.any(one != 0, axis=1) for one in (left, right)]
     rows = np.flatnonzero(zero[0] != zero[1])

@@ -74,7 +74,7 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
     others. Zeros for a channel or a position in the middle of one sample are told as well, half
     sure: of rules only those that draw, as dropout of channels does, pick such.
     """
-    twin = sides.twin
+    tensor = sides.tensor
     if not sides.same_shape or sides.left.size < 64:
         return []
     left, right = sides.left.reshape(-1), sides.right.reshape(-1)
@@ -87,7 +87,7 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
     if sides.holds(error_of(np.sort(left[unequal]), np.sort(right[unequal]))):
         return []  # the same values in another order
     # Of two precisions, the shorter one's pieces are whole ones of the longer one as well.
-    itemsize = min((dtype.itemsize for dtype in twin.dtypes if dtype), default=4)
+    itemsize = min((dtype.itemsize for dtype in tensor.dtypes if dtype), default=4)
     blocks = [(a, min(b, left.size)) for a, b in _aligned_blocks(unequal, itemsize)]
     rest = np.ones(left.size, bool)
     for start, stop in blocks:
@@ -117,9 +117,9 @@ def detect_vocabulary(sides: Sides) -> list[Suspicion]:
     """vocab_padding: tables of other lengths whose common rows are equal."""
     left, right = sides.left, sides.right
     fits = left.ndim == right.ndim and left.ndim in (1, 2) and left.shape[1:] == right.shape[1:]
-    if not fits or len(left) == len(right) or sides.twin.role not in ("", "parameter"):
+    if not fits or len(left) == len(right) or sides.tensor.role not in ("", "parameter"):
         return []
-    if not is_vocabulary(sides.twin.name):
+    if not is_vocabulary(sides.tensor.name):
         return []
     rows = min(len(left), len(right))
     residual = error_of(left[:rows], right[:rows])
@@ -217,7 +217,7 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
     places = np.flatnonzero(unequal)
     if len(places) != 1:
         return []
-    place, stored = int(places[0]), (sides.twin.left, sides.twin.right)
+    place, stored = int(places[0]), (sides.tensor.left, sides.tensor.right)
     elements = [one.reshape(-1)[place : place + 1] for one in stored if one is not None]
     if elements[0].dtype.kind != "f":
         return []
@@ -229,7 +229,7 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
     named = bit == 8 * width - 1 or 0.0 in values or values[0] / values[1] in (2.0, 0.5)
     if one ^ other != 1 << bit or named or not abs(values[0] / values[1] - 1.0) > NO_ROUNDING:
         return []
-    itemsize = sides.twin.dtypes[0].itemsize if sides.twin.dtypes[0] else width
+    itemsize = sides.tensor.dtypes[0].itemsize if sides.tensor.dtypes[0] else width
     evidence = {
         "blocks": [(place, place + 1)],
         "start": place,

@@ -57,24 +57,24 @@ def _cast(
     residual = min(errors)
     best, truncated = ways[errors.index(residual)]
     exact = residual <= thresholds.CAST_UNDONE * sides.before and residual <= 2.0**-bits
-    known = sides.twin.dtypes[0 if side == "left" else 1]
+    known = sides.tensor.dtypes[0 if side == "left" else 1]
     stored = known is not None and 0 < significand_bits(known) <= bits
     if not exact and (stored or not sides.before <= thresholds.ROUNDED_BEFORE * 2.0**-bits):
         return []
     held = _share_held(narrow, name), _share_held(wide, name)
     evidence: dict[str, Any] = {"format": best, "formats": names, "side": side}
     evidence |= {"truncated": truncated, "held": held[0], "held_other": held[1], "exact": exact}
-    if sides.twin.role in ("parameter", "buffer") and side == "right" and best != "tf32":
+    if sides.tensor.role in ("parameter", "buffer") and side == "right" and best != "tf32":
         evidence["transform"] = transform("cast", best)
     return [sides.suspicion("low_precision_cast", residual, evidence)]
 
 
 def detect_narrowing(sides: Sides) -> list[Suspicion]:
     """int_narrowing: integers wrapped or clipped to fewer bits, or rounded by a float."""
-    twin = sides.twin
-    if not sides.same_shape or not sides.integers or twin.left is None or twin.right is None:
+    tensor = sides.tensor
+    if not sides.same_shape or not sides.integers or tensor.left is None or tensor.right is None:
         return []
-    raw = {"left": twin.left, "right": twin.right}
+    raw = {"left": tensor.left, "right": tensor.right}
     for side, other in (("left", "right"), ("right", "left")):
         for how, values in _narrowings(raw[other]):
             if np.array_equal(values, raw[side]) and not np.array_equal(raw[side], raw[other]):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.factors import named_factor
+from troubleshooter_nb.analysis.causes.factors import named_factor
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, is_constant
 from troubleshooter_nb.thresholds import BITS_SAMPLE, IMAGE_TOLERANCE, MOST_IMAGE_CHANNELS
 
@@ -87,7 +87,7 @@ def detect_input_scale(sides: Sides) -> list[Suspicion]:
     """input_scale_or_normalisation: an input times one factor, or an affine map per channel."""
     if not sides.same_shape or is_constant(sides.left) or is_constant(sides.right):
         return []
-    if sides.twin.role not in ("", "input") or min(sides.left.size, 64) < 16:
+    if sides.tensor.role not in ("", "input") or min(sides.left.size, 64) < 16:
         return []
     return _scaled(sides) or _scaled_and_reversed(sides)
 
@@ -111,7 +111,7 @@ def _scaled_and_reversed(sides: Sides) -> list[Suspicion]:
     for axis in {1, len(shape) - 1, len(shape) - 3} if len(shape) >= 3 else ():
         if shape[axis] != 3:
             continue
-        reversed_ = Sides(sides.twin, np.flip(sides.left, axis), sides.right)
+        reversed_ = Sides(sides.tensor, np.flip(sides.left, axis), sides.right)
         for one in _scaled(reversed_):
             evidence = {"axis": axis, "channels": 3, "scaled": True}
             both = sides.suspicion("channel_order_bgr", one.residual, evidence, rival=one.before)
@@ -123,7 +123,7 @@ def detect_plus_one(sides: Sides) -> list[Suspicion]:
     """norm_weight_plus_one: a norm's weight that differs by exactly one everywhere."""
     if not sides.same_shape or sides.left.ndim != 1 or sides.left.size < 8:
         return []
-    if is_constant(sides.left) or sides.twin.slot not in ("", "weight"):
+    if is_constant(sides.left) or sides.tensor.slot not in ("", "weight"):
         return []
     for step in (1.0, -1.0):
         error = (sides.left + step - sides.right).astype(np.float64)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Twin
-from troubleshooter_nb.analysis.causes.layers.trials import spread
+from troubleshooter_nb.analysis.causes.case import TensorPair
+from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_whole
 from troubleshooter_nb.dump import read_rows
@@ -21,12 +21,12 @@ from troubleshooter_nb.thresholds import EXPLAINED, FEWEST_ZEROS
 _SIDES = ("left", "right")
 
 
-def sample_of(twin: Twin) -> Sides | None:
+def sample_of(tensor: TensorPair) -> Sides | None:
     """The same rows of both sides of a large pair, where what is not in them is ordinary.
 
     Parameters
     ----------
-    twin : Twin
+    tensor : TensorPair
 
     Returns
     -------
@@ -37,21 +37,21 @@ def sample_of(twin: Twin) -> Sides | None:
         belong. A sample of the same rows cannot see another order of the rows, nor what a few
         elements hold.
     """
-    left, right = twin.sources
+    left, right = tensor.sources
     if left is None or right is None or left.shape != right.shape:
         return None
-    if twin.budget is not None and twin.budget.is_endless:
+    if tensor.budget is not None and tensor.budget.is_endless:
         return None
     size = math.prod(left.shape)
-    if not size > thresholds.SCREENED_FROM or not _is_ordinary(twin, size):
+    if not size > thresholds.SCREENED_FROM or not _is_ordinary(tensor, size):
         return None
     axis, slab = _slab(left.shape)
-    starts = _starts(size, slab, int(twin.figures["max_abs_index"]))
-    if twin.budget is not None:
-        twin.budget.charge(2 * len(starts) * slab)
+    starts = _starts(size, slab, int(tensor.figures["max_abs_index"]))
+    if tensor.budget is not None:
+        tensor.budget.charge(2 * len(starts) * slab)
     shape = (len(starts), *left.shape[axis:]) if axis < len(left.shape) else (-1,)
     rows = [read_rows(source, starts.tolist(), slab) for source in (left, right)]
-    sides = Sides(twin, *(values_of(computable(one)).reshape(shape) for one in rows))
+    sides = Sides(tensor, *(values_of(computable(one)).reshape(shape) for one in rows))
     # Whole numbers have causes of their own, whatever their dtype.
     if is_whole(sides.left) or is_whole(sides.right) or _is_turned(sides, starts // slab):
         return None
@@ -64,17 +64,17 @@ def _is_turned(sides: Sides, places: np.ndarray) -> bool:
     One that is nearly symmetric differs little from itself transposed.
     """
     left, right = sides.left, sides.right
-    source = sides.twin.shapes[1] or ()
+    source = sides.tensor.shapes[1] or ()
     if len(source) != 2 or source[0] != source[1] or left.shape[1:] != source[1:]:
         return False
     ours, theirs = left[:, places], right[:, places]
     return error_of(ours, theirs.T) <= EXPLAINED * error_of(ours, theirs)
 
 
-def _is_ordinary(twin: Twin, size: int) -> bool:
+def _is_ordinary(tensor: TensorPair, size: int) -> bool:
     """Whether the figures show small errors everywhere, and nothing else."""
-    figures, images = twin.figures, twin.role == "input" and len(twin.shapes[0] or ()) > 2
-    kinds = [arithmetic_of(dtype) for dtype in twin.dtypes if dtype is not None]
+    figures, images = tensor.figures, tensor.role == "input" and len(tensor.shapes[0] or ()) > 2
+    kinds = [arithmetic_of(dtype) for dtype in tensor.dtypes if dtype is not None]
     if not figures or images or kinds != ["float", "float"]:
         return False
     if any(figures[f"{side}_{name}"] for side in _SIDES for name in ("nan_count", "inf_count")):
@@ -116,6 +116,6 @@ def _starts(size: int, slab: int, worst: int) -> np.ndarray:
     """Where the runs begin: evenly spread, with that of the largest error, in order."""
     count = max(thresholds.SCREEN_SAMPLE // slab, 1)
     slabs = size // slab
-    loud = min(max(worst, 0) // slab, slabs - 1)
-    starts: np.ndarray = np.union1d(spread(slabs, count), loud) * slab
+    outliers = min(max(worst, 0) // slab, slabs - 1)
+    starts: np.ndarray = np.union1d(spread(slabs, count), outliers) * slab
     return starts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from troubleshooter_nb import catalogue
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.training.fitting import material_of
 from troubleshooter_nb.analysis.causes.training.history import History, sample
@@ -36,19 +37,12 @@ def detect_updates(history: History) -> list[Suspicion]:
         return found
     copied = detect_trajectory(parameters)
     found += copied
-    if any(_is_copy(one) for one in copied):
+    # What was made of the other side's values was made by no optimizer.
+    excluding = [one for one in copied if catalogue.of(one.cause).excludes]
+    if any(one.rival > one.residual for one in excluding):
         return found
     sides = material_of(parameters, 0), material_of(parameters, 1)
     if history.fresh and sides[0] is not None and sides[1] is not None:
         return found + detect_rules((sides[0], sides[1]))
     # What says as much as a copy does is no better an explanation.
-    if any(one.cause == "stale_weights" for one in copied):
-        return found
-    return found + detect_without_gradients(parameters)
-
-
-def _is_copy(one: Suspicion) -> bool:
-    """Whether values were made from the other side's, and by no optimizer."""
-    if one.cause == "stale_weights":
-        return one.rival > one.residual
-    return one.cause in ("ema_weights", "low_precision_master")
+    return found if excluding else found + detect_without_gradients(parameters)

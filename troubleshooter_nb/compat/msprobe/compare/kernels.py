@@ -41,7 +41,7 @@ _STATISTICS_FILE = "statistic.csv"
 _PROBLEM = "problem"  # no column: why a tensor could not be read
 _ROW_FIGURES = ("Max Value", "Min Value", "Avg Value", "L2Norm Value")
 _RELATIVE = 0.5  # of the largest value, where only statistics are known
-_Place = tuple[int, int]  # rank, step
+_RankStep = tuple[int, int]  # rank, step
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class KernelTables:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _KernelTensor:
     """What is known of one tensor."""
 
     value: Value
@@ -111,10 +111,10 @@ def kernel_tables(
     return KernelTables(tables, alone)
 
 
-def _by_place(path: Path) -> dict[_Place, list[KernelTensor]]:
+def _by_place(path: Path) -> dict[_RankStep, list[KernelTensor]]:
     if not path.exists():
         raise PathNotFoundError(Message("msprobe_compare.no_json", why=not_there(path)))
-    found: dict[_Place, list[KernelTensor]] = {}
+    found: dict[_RankStep, list[KernelTensor]] = {}
     for one in kernel_tensors(path, []):
         found.setdefault((one.place.rank, one.place.step), []).append(one)
     if not found:
@@ -123,8 +123,8 @@ def _by_place(path: Path) -> dict[_Place, list[KernelTensor]]:
 
 
 def _chosen(
-    sides: Sequence[dict[_Place, list[KernelTensor]]], ranks: Sequence[int], steps: Sequence[int]
-) -> list[_Place]:
+    sides: Sequence[dict[_RankStep, list[KernelTensor]]], ranks: Sequence[int], steps: Sequence[int]
+) -> list[_RankStep]:
     """The places that both sides have, of those asked for."""
     for name, asked, at in (("rank_id", ranks, 0), ("step_id", steps, 1)):
         for side, which in zip(sides, ("npu_path", "bench_path"), strict=True):
@@ -140,7 +140,7 @@ def _chosen(
 
 
 def _table(
-    place: _Place,
+    place: _RankStep,
     target: Sequence[KernelTensor],
     golden: Sequence[KernelTensor],
     release: Release,
@@ -209,7 +209,7 @@ def _row(
     return cells | _told_by_statistics(here.value, there.value)
 
 
-def _read(one: KernelTensor, release: Release) -> _Side:
+def _read(one: KernelTensor, release: Release) -> _KernelTensor:
     if one.file is not None:
         return _of_file(one, one.file, release)
     row, parts = one.row or {}, one.parts
@@ -220,10 +220,10 @@ def _read(one: KernelTensor, release: Release) -> _Side:
     figures = tuple(_number(row.get(name, "")) for name in _ROW_FIGURES)
     shape = _shape(row.get("Shape", ""), release)
     value = Value(name, name, None, parts.io, "", row.get("Data Type", ""), shape, figures)
-    return _Side(value, None, file)
+    return _KernelTensor(value, None, file)
 
 
-def _of_file(one: KernelTensor, file: Path, release: Release) -> _Side:
+def _of_file(one: KernelTensor, file: Path, release: Release) -> _KernelTensor:
     name = str(file)
     try:
         source = open_npy(file)
@@ -233,16 +233,16 @@ def _of_file(one: KernelTensor, file: Path, release: Release) -> _Side:
         found, _ = summarise(source.read, size)
     except (FormatError, ReadError, OSError) as error:
         value = Value(name, name, None, one.parts.io, "", NOTHING, NOTHING, (NOTHING,) * 4)
-        return _Side(value, None, name, message_of(error))
+        return _KernelTensor(value, None, name, message_of(error))
     figures: tuple[Any, ...] = tuple(found[key] for key in ("max", "min", "mean", "l2"))
     if source.dtype == bool:
         figures = (bool(figures[0]), bool(figures[1]), *figures[2:])
     shape = _shape(str(tuple(source.shape)), release)
     value = Value(name, name, None, one.parts.io, "", str(source.dtype), shape, figures)
-    return _Side(value, source, name)
+    return _KernelTensor(value, source, name)
 
 
-def _measured(target: _Side, golden: _Side, release: Release) -> dict[str, Any]:
+def _measured(target: _KernelTensor, golden: _KernelTensor, release: Release) -> dict[str, Any]:
     problem = target.problem or golden.problem
     if target.source is None or golden.source is None:
         return {MESSAGE: told(problem)} | dict.fromkeys(METRICS, UNSUPPORTED)

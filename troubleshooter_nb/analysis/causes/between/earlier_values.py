@@ -1,0 +1,194 @@
+"""What unrecorded work may have made a value from: the values that were there before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.analysis.causes.case import TensorPair
+from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.analysis.flow import Flow, Node
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import unit_roundoff
+from troubleshooter_nb.thresholds import CALLS_BEFORE, EARLIER_PROBES, MOST_SOURCES
+
+
+@dataclass(frozen=True)
+class Source:
+    """One earlier value of a side.
+
+    Attributes
+    ----------
+    name : str
+        The same on both sides.
+    row : int
+    word : str
+        What made it, in torch's word; empty for inputs and for classes of the user's own.
+    values : ndarray
+    """
+
+    name: str
+    row: int
+    word: str
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class EarlierValues:
+    """One side of a value that no recorded call made.
+
+    Attributes
+    ----------
+    target : ndarray
+    sources : tuple of Source
+        Real numbers, the latest first.
+    masks : tuple of Source
+        Booleans and whole numbers that containers were given, now and at the first step.
+    word : str
+        What the call does that uses the target, or made it.
+    floor : float
+        Relative error that rounding leaves.
+    roundoff : float
+        Unit roundoff of the stored target.
+    """
+
+    target: np.ndarray
+    sources: tuple[Source, ...]
+    masks: tuple[Source, ...]
+    floor: float
+    roundoff: float
+    word: str = ""
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of the target."""
+        return self.target.shape
+
+
+def earlier_values(
+    operators: Operators, row: int
+) -> tuple[TensorPair, EarlierValues, EarlierValues] | None:
+    """Both sides of a row with the same sources; None where values are not there."""
+    flow = operators.flow
+    tensor = operators.tensor(row)
+    targets = tensor.left, tensor.right
+    if any(t is None or t.dtype.kind != "f" or not t.size for t in targets):
+        return None
+    rows, masks = _earlier(flow, row)
+    pairs = _read(operators, rows, "f")
+    hidden = _read(operators, masks, "biu")
+    if (first := at_first_step(flow, row)) is not None:
+        hidden += _of_first_step(_read(operators, _earlier(flow, first)[1], "biu"))
+    typical = float(operators.origins.typical[row])
+    sides = []
+    for side, target in enumerate(targets):
+        if target is None:
+            return None
+        dtype = tensor.dtypes[side]
+        roundoff = unit_roundoff(dtype) if dtype is not None else 0.0
+        sides.append(
+            EarlierValues(
+                target,
+                tuple(pair[side] for pair in pairs),
+                tuple(pair[side] for pair in hidden),
+                max(roundoff, typical, 2.0**-23),
+                roundoff,
+                flow.node_of[row].word,
+            )
+        )
+    return tensor, sides[0], sides[1]
+
+
+def at_first_step(flow: Flow, row: int) -> int | None:
+    """The row of the same value at the first step; None for a row of that step."""
+    step, rank = flow.place(row)
+    if step == flow.first_step:
+        return None
+    same = (flow.result["step"] == flow.first_step) & (flow.result["rank"] == rank)
+    for column in ("kind", "path", "call", "direction", "role", "slot"):
+        same &= flow.site[column] == flow.site[column][row]
+    found = np.flatnonzero(same)
+    return int(found[0]) if len(found) else None
+
+
+def _of_first_step(pairs: list[tuple[Source, Source]]) -> list[tuple[Source, Source]]:
+    def named(source: Source) -> Source:
+        return replace(source, name=Message("evidence.of_first_step", name=source.name))
+
+    return [(named(left), named(right)) for left, right in pairs]
+
+
+def _earlier(flow: Flow, row: int) -> tuple[list[int], list[int]]:
+    """Rows that were there before, the latest first, and inputs of the containers."""
+    node = flow.node_of[row]
+    is_inside = row in node.outputs and bool(node.children)
+    around = node if is_inside else node.parent
+    found: list[int] = []
+    calls = sorted(_calls(flow, node, around), key=lambda c: c.finished, reverse=True)
+    for call in calls[:CALLS_BEFORE]:
+        found += [*call.outputs, *call.inputs]
+    if not is_inside:
+        found = [*node.inputs, *found]
+    given: list[int] = []
+    while around is not None:
+        given += around.inputs
+        around = around.parent
+    found += given
+    return list(dict.fromkeys(r for r in found if r != row and not flow.is_value[r])), given
+
+
+def _calls(flow: Flow, node: Node, around: Node | None) -> Iterator[Node]:
+    """Calls that had finished: in the same container, or all where there are none."""
+    start = _start(node)
+    if around is not None:
+        for child in around.children:
+            if node is around or (child is not node and child.finished < start):
+                yield child
+        return
+    for other in flow.nodes:
+        alike = other.place == node.place and other.direction == node.direction
+        if alike and other is not node and other.finished < start and not other.children:
+            yield other
+
+
+def _start(node: Node) -> tuple[int, int]:
+    """When the first call inside was done."""
+    return min((_start(child) for child in node.children), default=node.finished)
+
+
+def _read(operators: Operators, rows: list[int], kinds: str) -> list[tuple[Source, Source]]:
+    """Both sides of rows of these kinds of numbers; a value that occurs again by its maker."""
+    flow = operators.flow
+    found: dict[Any, tuple[Source, Source]] = {}
+    for row in rows:
+        tensor = operators.tensor(row)
+        if any(dtype is None for dtype in tensor.dtypes):
+            continue
+        left, right = tensor.left, tensor.right
+        if left is None or right is None or not left.size:
+            continue
+        if left.dtype.kind not in kinds or right.dtype.kind not in kinds:
+            continue
+        key = _probe(left), _probe(right)
+        node = flow.node_of.get(row)
+        made = node is not None and row in node.outputs and not node.children
+        if key in found and not made:
+            continue
+        if key not in found and len(found) >= MOST_SOURCES:
+            break
+        word = node.word if node is not None and made else ""
+        found[key] = Source(tensor.name, row, word, left), Source(tensor.name, row, word, right)
+    return list(found.values())
+
+
+def _probe(values: np.ndarray) -> tuple[tuple[int, ...], bytes]:
+    """Equal for equal values, whatever their axes of size 1."""
+    places = spread(math.prod(values.shape), EARLIER_PROBES)
+    shape = tuple(size for size in values.shape if size != 1)
+    return shape, values.reshape(-1)[places].astype(np.float64).tobytes()

@@ -1,0 +1,1 @@
+"""What layers compute, as declarations: one file per family."""

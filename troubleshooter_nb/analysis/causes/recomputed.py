@@ -1,0 +1,291 @@
+"""Whether a call computed the same on both sides, by fitting each side to its own operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.argument_order import argument_order
+from troubleshooter_nb.analysis.causes.case import (
+    Call,
+    Fit,
+    Fitter,
+    Operands,
+    Suspicion,
+    evidence_of,
+)
+from troubleshooter_nb.analysis.causes.fits import settings_apart
+from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
+from troubleshooter_nb.analysis.causes.layers import (
+    BACKWARD_FITTERS,
+    FITTERS,
+    PLAIN_FIRST,
+    cause_of,
+)
+from troubleshooter_nb.analysis.causes.operands import elements_of, operands
+from troubleshooter_nb.analysis.causes.searches.normalisation import cancellation
+from troubleshooter_nb.analysis.causes.thinned import rows_said, thinned
+
+Outcome = Literal["same", "different", "one_side", "unknown"]
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """What fitting both sides of a call showed.
+
+    Attributes
+    ----------
+    outcome : {"same", "different", "one_side", "unknown"}
+        One formula with the same settings explains both sides; settings differ; only one side is
+        explained at all; neither is.
+    suspicion : Suspicion or None
+        The cause, where the differing settings have one.
+    left_over : tuple of float
+        Residual of the best fit of each side, in what rounding leaves; inf where none is a fit.
+    """
+
+    outcome: Outcome
+    suspicion: Suspicion | None = None
+    left_over: tuple[float, float] = (math.inf, math.inf)
+
+
+def recompute(
+    call: Call, typical: float, fitters: Mapping[str, Fitter] | None = None
+) -> Recomputation:
+    """Fit both sides of a call.
+
+    Parameters
+    ----------
+    call : Call
+    typical : float
+        Relative L2 error that is usual of the operator between two right implementations.
+    fitters : mapping of str to Fitter, optional
+        By word; default those of its direction.
+
+    Notes
+    -----
+    A large call of rows is asked about in some of them first; only where these are not explained on
+    both sides, the whole is.
+    """
+    few = thinned(call) if fitters is None else None
+    if few is not None:
+        found = _recomputed(few, typical, None)
+        if found.outcome == "same":
+            return found
+        if found.outcome == "different" and found.suspicion is not None:
+            said = {**found.suspicion.evidence, "sampled": rows_said(few, call)}
+            return replace(found, suspicion=replace(found.suspicion, evidence=said))
+    return _recomputed(call, typical, fitters)
+
+
+def _recomputed(call: Call, typical: float, fitters: Mapping[str, Fitter] | None) -> Recomputation:
+    fitters = fitters or (BACKWARD_FITTERS if call.direction == "backward" else FITTERS)
+    fitter = fitters.get(call.word)
+    if fitter is not None and call.outputs and (budget := call.outputs[0].budget) is not None:
+        budget.require(elements_of(call))
+    sides = operands(call) if fitter is not None else None
+    if fitter is None or sides is None:
+        return Recomputation("unknown")
+    floors = [_floor(one.roundoff, typical) for one in sides]
+    if call.direction == "forward":
+        floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
+    found = _fitted(call, fitter, sides, floors)
+    worse, better = max(found.left_over), max(min(found.left_over), 1.0)
+    if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, fitter, sides, floors, worse):
+        return Recomputation("one_side", None, found.left_over)
+    return found
+
+
+def _fitted(
+    call: Call, fitter: Fitter, sides: Sequence[Operands], floors: Sequence[float]
+) -> Recomputation:
+    """Both sides by their fits: the plainest ways first, which most calls went."""
+    if call.word in PLAIN_FIRST:
+        plain = [_fits(fitter, replace(one, thorough=False)) for one in sides]
+        # As good as any other way can make it: trying them would change nothing.
+        if all(plain) and _common(plain, floors) <= thresholds.CLEARLY_WORSE:
+            return _compared(call, sides, plain, floors)
+    fits = [_fits(fitter, one) for one in sides]
+    return _compared(call, sides, fits, floors)
+
+
+def _is_local(
+    call: Call,
+    fitter: Fitter,
+    sides: Sequence[Operands],
+    floors: Sequence[float],
+    worse: float,
+) -> bool:
+    """Whether one formula explains both sides but for few elements, where they are far apart.
+
+    `worse` is what all elements leave over on the side that is explained worse.
+    """
+    outliers = _outliers(sides[0].distance4)
+    if outliers is None:
+        return False
+    rest = [_without(one, outliers) for one in sides]
+    found = _fitted(call, fitter, rest, floors)
+    return found.outcome == "same" and max(found.left_over) <= worse / thresholds.CLEARLY_WORSE
+
+
+def _outliers(distance4: np.ndarray | None) -> np.ndarray | None:
+    """Mask of the elements that are much further apart than most; None where many are or none."""
+    if distance4 is None or distance4.size < thresholds.FEWEST_TO_BE_LOCAL:
+        return None
+    usual = float(
+        np.quantile(
+            distance4.ravel()[:: -(-distance4.size // thresholds.LAYER_SAMPLE)],
+            1.0 - thresholds.LOCAL_SHARE,
+        )
+    )
+    mask = distance4 > max(thresholds.LOCAL_TIMES**4 * usual, np.finfo(np.float32).tiny)
+    if not mask.any():
+        return None
+    # All of a block, a row or a channel, with the elements in it that happen to be alike.
+    touched = [
+        mask.any(tuple(other for other in range(mask.ndim) if other != axis))
+        for axis in range(mask.ndim)
+    ]
+    if math.prod(float(one.mean()) for one in touched) <= thresholds.LOCAL_SHARE:
+        mask[np.ix_(*touched)] = True
+    return mask if mask.mean() <= thresholds.LOCAL_SHARE else None
+
+
+def _without(one: Operands, outliers: np.ndarray) -> Operands:
+    """The side without some elements of its output: fitters pass over what is not finite."""
+    output = np.where(outliers, np.nan, one.output.astype(np.result_type(one.output, np.float32)))
+    distance4 = None if one.distance4 is None else np.where(outliers, np.float32(0), one.distance4)
+    return replace(one, output=output, distance4=distance4)
+
+
+def _floor(roundoff: float, typical: float = 0.0) -> float:
+    """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
+    # Formulas are float64, so that even integers are not reproduced more exactly than that.
+    return (
+        thresholds.LEFT_OF_SHORT * roundoff
+        if roundoff > thresholds.SHORT_ROUNDOFF
+        else max(roundoff, typical, 2.0**-53)
+    )
+
+
+def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
+    found = [fit for fit in fitter(one) if not math.isnan(fit.residual)]
+    return sorted(found, key=lambda fit: fit.residual)
+
+
+def _compared(
+    call: Call,
+    sides: Sequence[Operands],
+    fits: Sequence[Sequence[Fit]],
+    floors: Sequence[float],
+) -> Recomputation:
+    left, right = (
+        found[0].residual / floor if found else math.inf
+        for found, floor in zip(fits, floors, strict=True)
+    )
+    units = left, right
+    if not all(fits):
+        return Recomputation("unknown", None, units)
+    best = fits[0][0], fits[1][0]
+    own, together = max(units), _common(fits, floors)
+    explained = [residual <= thresholds.FORMULA_FLOORS for residual in units]
+    differing = settings_apart(best[0], best[1])
+    # Rounding may make one side look better with other settings: only a clear lead counts.
+    if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
+        if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
+            return Recomputation("different", _random(call, best, max(floors)), units)
+        # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
+        if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
+            related = max(f.residual for f in best) < thresholds.UNRELATED_FIT
+            return Recomputation("same" if related else "unknown", None, units)
+    if (
+        differing
+        and together > thresholds.CLEARLY_WORSE * own
+        and max(f.residual for f in best) < thresholds.UNRELATED_FIT
+    ):
+        floor = _reached(best, floors, sides)
+        given = argument_order(best, call.settings, call.outputs[0].rel_l2, floor)
+        found = given or _suspicion(call, best, differing, together * max(floors), floor)
+        return Recomputation("different", found, units)
+    if explained[0] != explained[1]:
+        found = None
+        if not differing:
+            found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
+        return Recomputation("one_side", found, units)
+    return Recomputation("unknown", None, units)
+
+
+def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Operands]) -> float:
+    """What rounding leaves on either side: no more than the right formula is seen to leave."""
+    reached = []
+    for fit, floor, one in zip(best, floors, sides, strict=True):
+        # Whole numbers are not rounded at all.
+        least = _floor(one.roundoff) if one.roundoff else 0.0
+        reached.append(min(floor, max(fit.residual, least)))
+    return max(reached)
+
+
+def _is_random(call: Call, floors: Sequence[float]) -> bool:
+    """Whether outputs differ although the inputs agree and both sides do the same."""
+    given = max((tensor.rel_l2 for tensor in call.inputs), default=math.inf)
+    return given <= thresholds.FORMULA_FLOORS * max(floors) and call.outputs[0].differs
+
+
+def _random(call: Call, best: tuple[Fit, Fit], floor: float) -> Suspicion:
+    """Masks that were drawn apart: the same rule, other elements."""
+    output = call.outputs[0]
+    evidence = evidence_of(best, "p", call.word)
+    return Suspicion(
+        "rng_differs",
+        output.rel_l2,
+        floor,
+        output.rel_l2,
+        floor,
+        evidence,
+        output.pair,
+        output.size,
+    )
+
+
+def _common(fits: Sequence[Sequence[Fit]], floors: Sequence[float]) -> float:
+    """The worse residual, in floors, of the best settings that both sides share."""
+    return min(
+        (
+            max(left.residual / floors[0], right.residual / floors[1])
+            for left in fits[0]
+            for right in fits[1]
+            if not settings_apart(left, right)
+        ),
+        default=math.inf,
+    )
+
+
+def _suspicion(
+    call: Call, best: tuple[Fit, Fit], differing: Sequence[str], rival: float, floor: float
+) -> Suspicion | None:
+    found = cause_of(call.word, differing, best)
+    if found is None:
+        return None
+    cause, setting = found
+    evidence = evidence_of(best, setting, call.word)
+    output = call.outputs[0]
+    if cause == "nan_swallowed":
+        side = "left" if best[1].settings[setting] == "nan" else "right"
+        other = output.right if side == "left" else output.left
+        count = int(np.isnan(other).sum()) if other is not None else 0
+        evidence |= {"side": side, "value": evidence[side], "count": count}
+    return Suspicion(
+        cause=cause,
+        before=output.rel_l2,
+        residual=max(fit.residual for fit in best),
+        rival=min(rival, output.rel_l2),
+        floor=floor,
+        evidence=evidence,
+        pair=output.pair,
+        independent=output.size,
+    )

@@ -1,0 +1,1 @@
+"""What layers compute where no list holds the ways: searched, one file per family."""

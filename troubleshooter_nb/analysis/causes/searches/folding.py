@@ -1,0 +1,178 @@
+"""A batch norm that is part of the weights of the layer before it on one side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, norm_of, sides_of
+from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.signatures import values_of
+
+Parts = Mapping[str, TensorPair]  # by torch's names
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """Parameters and statistics of a norm on one side, shape (channels,), float64."""
+
+    gamma: np.ndarray
+    beta: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
+
+    def factor(self, eps: float) -> np.ndarray:
+        """What the norm multiplies each channel by."""
+        return np.asarray(self.gamma / np.sqrt(np.maximum(self.variance + eps, 1e-30)))
+
+
+def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicion | None:
+    """bn_folded: a weight that is the other side's, times gamma / sqrt(var + eps) per channel.
+
+    Parameters
+    ----------
+    layer : mapping of str to TensorPair
+        Parameters of a convolution or dense layer: ``weight``, and ``bias`` where a side has one.
+    norms : sequence of (str, mapping of str to TensorPair)
+        Paths and ``running_mean``, ``running_var``, ``weight`` and ``bias`` of the norms that may
+        follow it, the likeliest first; other layers among them are passed over. The side with
+        plain weights is read, or the only one there.
+
+    Returns
+    -------
+    Suspicion or None
+        About the weight's pair. Evidence: ``norm``, ``side`` (the one with folded weights),
+        ``eps`` as fitted and its ``eps_uncertainty``, ``channels``, ``smallest_ratio``,
+        ``largest_ratio``, and ``bias``: "folded" where it is ``beta + (b - mean) * factor``,
+        "other" where it is not, "missing" where that is not zero and the side has none, "" where
+        that is zero.
+
+    Notes
+    -----
+    The rival is one factor for all channels: a norm that multiplies all alike proves nothing.
+    """
+    weight = layer.get("weight")
+    sides = sides_of(weight) if weight is not None else None
+    if sides is None or not sides.same_shape or sides.left.ndim < 2:
+        return None
+    for axis in (0, 1):
+        channels = sides.left.shape[axis]
+        if channels < thresholds.FEWEST_CHANNELS or sides.left.size < 4 * channels:
+            continue
+        if _ratios(sides, axis, thresholds.FOLDING_PROBE)[
+            1
+        ] > thresholds.NO_MULTIPLE or not sides.holds(_ratios(sides, axis)[1]):
+            continue
+        for name, norm in norms:
+            for side in ("left", "right"):
+                if found := _folded(sides, axis, side, name, norm, layer.get("bias")):
+                    return found
+    return None
+
+
+def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.ndarray, float]:
+    """Left over right per channel, and the error that is left once they are applied."""
+    left, right = (
+        np.moveaxis(one, axis, 0).reshape(one.shape[axis], -1)[:, :columns].astype(np.float64)
+        for one in (sides.left, sides.right)
+    )
+    square = np.einsum("ij,ij->i", right, right)
+    ratio = np.einsum("ij,ij->i", left, right) / np.where(square, square, 1.0)
+    return ratio, error_of(ratio[:, None] * right, left)
+
+
+def _folded(
+    sides: Sides, axis: int, side: str, name: str, parts: Parts, bias: TensorPair | None
+) -> Suspicion | None:
+    """What the weights say of one norm, `side` being the one that holds it."""
+    plain = 1 if side == "left" else 0
+    norm = _norm(parts, plain, sides.left.shape[axis])
+    if norm is None:
+        return None
+    whole = sides if side == "left" else sides.reversed
+    ratio, _ = _ratios(whole, axis)
+    good = (ratio != 0.0) & (norm.gamma != 0.0)
+    if good.sum() < thresholds.FEWEST_CHANNELS:
+        return None
+    # Channels of small variance tell eps best: the error of the ratio counts relative to it.
+    wanted = np.square(norm.gamma[good] / ratio[good])
+    information = 1.0 / np.square(np.maximum(wanted, 1e-30))
+    eps = float((information * (wanted - norm.variance[good])).sum() / information.sum())
+    # Rounding of the weights moves what was fitted.
+    precision = 2.0 * sides.floor / float(np.sqrt(information.sum()))
+    if not -1e-6 - 4.0 * precision <= eps <= thresholds.LARGEST_FOLDED_EPS:
+        return None
+    eps = max(eps, 0.0)
+    factor = norm.factor(eps)
+    shape = [1] * sides.left.ndim
+    shape[axis] = len(factor)
+    residual = error_of(whole.left, whole.right * factor.reshape(shape))
+    if not whole.holds(residual, fitted=1):
+        return None
+    evidence: dict[str, Any] = {
+        "norm": name,
+        "side": side,
+        "eps": eps,
+        "eps_uncertainty": precision,
+        "channels": len(ratio),
+        "smallest_ratio": float(ratio[good].min()),
+        "largest_ratio": float(ratio[good].max()),
+        "bias": _bias(bias, norm, plain, factor, sides.floor),
+    }
+    return whole.suspicion("bn_folded", residual, evidence, rival=_one_factor(whole), fitted=1)
+
+
+def _one_factor(sides: Sides) -> float:
+    """What the best factor for all channels leaves."""
+    left, right = sides.left.astype(np.float64), sides.right.astype(np.float64)
+    return error_of(left, right * float(np.vdot(right, left) / np.vdot(right, right)))
+
+
+def _norm(parts: Parts, side: int, channels: int) -> _Norm | None:
+    """The norm as the side with plain weights has it, else the other; None of another size."""
+    sources = {name: _source(parts[name], side) for name in parts}
+    shapes = {source.shape for source in sources.values() if source is not None}
+    # Of most layers shapes tell that they are no norm of these channels: nothing is read.
+    if sources.get("running_var") is None or shapes != {(channels,)}:
+        return None
+    known = {name: _values(source) for name, source in sources.items() if source is not None}
+    zeros = np.zeros(channels)
+    gamma, beta = known.get("weight", zeros + 1.0), known.get("bias", zeros)
+    mean, variance = known.get("running_mean", zeros), known["running_var"]
+    return _Norm(gamma, beta, mean, variance) if (variance >= 0).all() else None
+
+
+def _source(tensor: TensorPair, side: int) -> ArraySource | None:
+    """One side of a pair, the other where that has none."""
+    both = [source for source in tensor.sources[:: -1 if side else 1] if source is not None]
+    return both[0] if both else None
+
+
+def _values(source: ArraySource) -> np.ndarray:
+    values = computable(np.array(source.read(0, math.prod(source.shape))))
+    return values_of(values).astype(np.float64)
+
+
+def _bias(
+    bias: TensorPair | None, norm: _Norm, plain: int, factor: np.ndarray, floor: float
+) -> str:
+    """Whether the bias of the side that holds the norm is what folding makes of it."""
+    values = (bias.left, bias.right) if bias is not None else (None, None)
+    own, folded = (
+        np.zeros(0) if one is None else values_of(one).astype(np.float64)
+        for one in (values[plain], values[1 - plain])
+    )
+    terms = norm.beta, ((own if own.size else 0.0) - norm.mean) * factor
+    limit = thresholds.FOLDED_BIAS_ROUNDINGS * floor * sum(norm_of(term) for term in terms)
+    wanted = terms[0] + terms[1]
+    if not folded.size:
+        return "missing" if norm_of(wanted) > limit else ""
+    near = folded.shape == wanted.shape and norm_of(folded - wanted) <= limit
+    return "folded" if near else "other"

@@ -1,0 +1,27 @@
+"""Causes that any call may have."""
+
+from troubleshooter_nb.catalogue.entry import Cause
+from troubleshooter_nb.catalogue.proofs import alike
+
+# fmt: off
+CAUSES: dict[str, Cause] = {
+    "argument_order": Cause(
+        ("An argument with another value or in another place", "参数取值或顺序不同"),
+        proof=alike("Fitted from each side's own values, {setting}: left {left}, right {right}",
+            "由每侧各自的数值拟合，{setting}：左侧 {left}，右侧 {right}", "with the same argument",
+            "统一该参数后"),
+        repair=("Pass these arguments by name on both sides.", "在两侧按名称传递这些参数。"),
+        words={"in order": "顺序正常", "swapped": "顺序互换"}),
+    "kernel_fault": Cause(("One side's kernel is not exact", "一侧的算子实现不精确"),
+        proof=("Against the formula in float64, from each side's own input: left {left}, right "
+            "{right}. Relative error of the two outputs {before}.",
+            "以每侧各自的输入与 float64 公式比较：左侧 {left}，右侧 {right}。两侧输出的相对误差 "
+            "{before}。"),
+        repair=("Nothing is wrong with the network. Compose the operator of others on that side, "
+            "or allow it this error; report the kernel.",
+            "网络本身没有问题。可在该侧用其他算子组合实现，或放宽此处的容差；并报告该算子。"),
+        # It says which side is off, and not that nothing else of that call could be.
+        at_most=0.45,
+        words={"at the input": "取自输入", "at the output": "取自输出",
+            "with alpha 1": "按 alpha 1"}),
+}
