@@ -1,0 +1,230 @@
+"""What there is to say of one kind of transform; `transforms.table` has all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.shapes import Shape
+from troubleshooter_nb.transforms.spec import Spec
+
+Value = int | float | str
+Arguments = tuple[Value, ...]
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+class MisfitError(Exception):
+    """Why sources do not fit a transform, raised by `Kind.specs`; it holds a message."""
+
+
+def whole_number(word: str) -> int:
+    """The number that a word of a transform is; ValueError where it is none."""
+    if not _WHOLE.fullmatch(word):
+        raise ValueError(word)
+    return int(word)
+
+
+def dtype_name(word: str) -> str:
+    """The word, if it names a dtype; ValueError where it is no name at all."""
+    if not word[:1].isalpha():
+        raise ValueError(word)
+    try:
+        dtype_from_token(word)
+    except ValueError:
+        raise WeightMapError(Message("transforms.no_dtype", dtype=word)) from None
+    return word
+
+
+class Argument(NamedTuple):
+    """One argument of a transform.
+
+    Attributes
+    ----------
+    name : str
+    read : callable
+        The value that a word means; raises ValueError for what is no such value.
+    several : bool
+        Whether it takes all the values that the others leave over, as a tuple; one of a kind may.
+    optional : bool
+        Whether it may be missing, and is None then; such arguments are the last ones.
+    """
+
+    name: str
+    read: Callable[[str], Value] = whole_number
+    several: bool = False
+    optional: bool = False
+
+
+class Sources(NamedTuple):
+    """How many sources a transform takes; `names` where each is another thing."""
+
+    least: int = 1
+    most: int | None = 1
+    names: tuple[str, ...] = ()
+
+    def refused(self, transform: object, count: int) -> str:
+        """Why so many are too few or too many, or nothing."""
+        if self.least <= count <= (count if self.most is None else self.most):
+            return ""
+        said = {"transform": transform, "count": count}
+        if self.names:
+            return Message("transforms.takes_these_sources", **said, names=[*self.names])
+        if self.most == 1:
+            return Message("transforms.takes_one_source", **said)
+        return Message("transforms.takes_several_sources", **said)
+
+
+ONE = Sources()
+SEVERAL = Sources(2, None)
+
+
+class Example(NamedTuple):
+    """A transform as it is written, and shapes of sources that it takes."""
+
+    text: str
+    shapes: tuple[Shape, ...]
+
+
+def _nothing(*_: Any) -> Iterable[Arguments]:
+    return ()
+
+
+def _no_loss(*_: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Everything that the package knows of one kind of transform.
+
+    The functions take what is named here, and then each argument of the transform: one value, a
+    tuple of them where the argument takes several, None where it is missing.
+
+    Attributes
+    ----------
+    name : str
+    words : callable
+        ``(*arguments)``: what it does, a message.
+    examples : tuple of Example
+        The first one shows how it is written where somebody wrote it wrongly; the tests try all.
+    specs : callable
+        ``(sources, *arguments)``: shapes and dtypes of the targets; raises `MisfitError`.
+    forward : callable
+        ``(arrays, *arguments)``: the target arrays, views where possible. The arrays fit `specs`.
+    arguments : tuple of Argument
+    sources : Sources
+    targets : int or callable
+        How many there are; ``(*arguments)`` where the arguments say.
+    inverse : callable, optional
+        ``(sources, *arguments)``: name and arguments of what turns the targets back into these
+        sources, bit for bit; None where nothing does.
+    proposals : callable
+        ``(sources, targets)``: arguments that may make targets of these shapes, the likeliest
+        first; a shape is None where it is not known. Those that do not are left out afterwards.
+    blind : tuple, optional
+        The arguments that are proposed where no shape of the sources is known.
+    relations : mapping of str to callable
+        For each kind of relation (`metrics.relations`, `metrics.compositions`; "split" for a
+        whole that is parted) that it may be: ``(relation's arguments, source)`` gives the
+        arguments, or None.
+    keeps_order : bool
+        Whether values stay in their flat order, so that only the shape changes.
+    takes_parts : bool
+        Whether its sources are the parts of a weight that is stored reparametrized.
+    loss : callable
+        ``(sources, *arguments)``: what is lost on the way, a message, or nothing.
+    troubleshooter : mapping of tuple to str
+        For each arguments that TroubleShooter's json can say the function that it names for them,
+        empty where it names none.
+    """
+
+    name: str
+    words: Callable[..., Message]
+    examples: tuple[Example, ...]
+    specs: Callable[..., Sequence[Spec]]
+    forward: Callable[..., Sequence[np.ndarray]]
+    arguments: tuple[Argument, ...] = ()
+    sources: Sources = ONE
+    targets: int | Callable[..., int] = 1
+    inverse: Callable[..., tuple[str, Arguments]] | None = None
+    proposals: Callable[[tuple[Spec, ...], tuple[Shape | None, ...]], Iterable[Arguments]] = (
+        _nothing
+    )
+    blind: Arguments | None = None
+    relations: Mapping[str, Callable[[Mapping[str, Any], Spec], Arguments | None]] = field(
+        default_factory=dict
+    )
+    keeps_order: bool = False
+    takes_parts: bool = False
+    loss: Callable[..., str] = _no_loss
+    troubleshooter: Mapping[Arguments, str] = field(default_factory=dict)
+
+    def read(self, words: Sequence[object]) -> Arguments:
+        """The arguments that values or the words of a text are.
+
+        Raises
+        ------
+        WeightMapError
+            If they are too few, too many or of another kind.
+        """
+        try:
+            if (readers := self._readers(len(words))) is None:
+                raise ValueError(words)
+            return tuple(
+                argument.read(str(word)) for argument, word in zip(readers, words, strict=True)
+            )
+        except WeightMapError:
+            raise
+        except ValueError:
+            given = f"{self.name}({', '.join(map(str, words))})" if words else self.name
+            said = {"kind": self.name, "given": given, "example": self.examples[0].text}
+            count = "no" if not self.arguments else "one" if self._takes_one else "these"
+            raise WeightMapError(Message(f"transforms.takes_{count}", **said)) from None
+
+    def bound(self, arguments: Arguments) -> tuple[Any, ...]:
+        """A value for each argument, as the functions take them."""
+        left = list(arguments)
+        spare = len(left) - sum(not one.several for one in self.arguments)
+        return tuple(
+            tuple(left.pop(0) for _ in range(spare))
+            if argument.several
+            else left.pop(0)
+            if left
+            else None
+            for argument in self.arguments
+        )
+
+    @property
+    def _takes_one(self) -> bool:
+        return len(self.arguments) == 1 and not self.arguments[0].several
+
+    def _readers(self, count: int) -> list[Argument] | None:
+        """The argument that each of so many values is for; None where there are no such many."""
+        fixed = [argument for argument in self.arguments if not argument.several]
+        several = len(fixed) < len(self.arguments)
+        least = sum(not argument.optional for argument in fixed)
+        if count < least or (count > len(fixed) and not several):
+            return None
+        readers: list[Argument] = []
+        for argument in self.arguments:
+            readers += [argument] * (count - len(fixed) if argument.several else 1)
+        return readers[:count]
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front; raises `MisfitError` where there is none."""
+    if not -rank <= axis < rank:
+        raise MisfitError(Message("transforms.axis_beyond", axis=axis, rank=rank))
+    return axis % rank
+
+
+def without(shape: Shape, axis: int, *instead: int) -> Shape:
+    """A shape with other lengths in the place of one axis, or none."""
+    return (*shape[:axis], *instead, *shape[axis + 1 :])
