@@ -341,6 +341,7 @@ class Editor {
       message.places.length ? names.map((name, n) => name + this.place_text(this.place[side][n])) : names);
     this.lower = this.names.map((names) => names.map((name) => name.toLowerCase()));
     this.shape = [message.left_shapes, message.right_shapes];
+    this.absent = message.absent.map((numbers) => new Set(numbers));
     this.rows = new Map(message.rows.map((row) => [row[0], row]));
     this.joints = new Map(); // several names of both sides -> what would come of them
     this.before = this.joints; // the same before the last change
@@ -364,6 +365,7 @@ class Editor {
 
   changed(message) {
     if (!this.state) return;
+    for (const name of message.names) this.know(...name);
     for (const key of message.gone) this.rows.delete(key);
     for (const row of message.put) this.rows.set(row[0], row);
     this.history = message;
@@ -378,6 +380,16 @@ class Editor {
       this.fits[side] = null;
       if (this.chosen[side] !== null) this.chose(side);
     }
+  }
+
+  // A name that is typed or was replaced: numbers stay, so that only these are told.
+  know(side, number, name, shape, is_there) {
+    const { shapes } = this.state;
+    if (!shapes.includes(shape)) shapes.push(shape);
+    this.names[side][number] = name;
+    this.lower[side][number] = name.toLowerCase();
+    this.shape[side][number] = shapes.indexOf(shape);
+    this.absent[side][is_there ? "delete" : "add"](number);
   }
 
   failed(message) {
@@ -724,7 +736,7 @@ class Editor {
       const used = new Uint8Array(this.names[side].length);
       for (const row of rows) for (const number of row[1 + side]) used[number] = 1;
       const open = new Set();
-      used.forEach((one, number) => { if (!one) open.add(number); });
+      used.forEach((one, number) => { if (!one && !this.absent[side].has(number)) open.add(number); });
       return open;
     });
   }
@@ -979,6 +991,7 @@ class Editor {
           make("span", {}, words.by_transform),
           ...answer.transforms.map((one) => make("button", {
             type: "button", class: "tsnb-w-choice", "data-do": "t" + one, onclick: send(one),
+            title: answer.words[one],
             "aria-label": `${words.pair_with}: ${one} ${text}`,
           }, one)));
       actions.append(make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, (answer.ok ? "✓ " : "✗ ") + text));
@@ -1025,7 +1038,7 @@ class Editor {
       for (const one of about ? about.transforms : [])
         if (one !== row[3])
           actions.append(make("button", {
-            type: "button", class: "tsnb-w-choice", "data-do": "t" + one,
+            type: "button", class: "tsnb-w-choice", "data-do": "t" + one, title: about.words[one],
             onmouseenter: (event) => this.point(event, key, one),
             onmousemove: (event) => this.point(event, key, one),
             onmouseleave: () => this.settle(key),
