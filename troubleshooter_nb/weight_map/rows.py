@@ -67,7 +67,9 @@ def positions(rows: Sequence[WeightRow], side: Side) -> dict[str, list[int]]:
 
 def used_names(rows: Sequence[WeightRow], side: Side) -> list[str]:
     """The names of a side, in the order of the rows, as often as they stand there."""
-    return [name for row in rows for name in row.names(side)]
+    if side == "source":  # written out: an editor asks for all of them after every edit
+        return [name for row in rows for name in row.sources]
+    return [name for row in rows for name in row.targets]
 
 
 def position_of(rows: Sequence[WeightRow], name: str | int, target: str | None = None) -> int:

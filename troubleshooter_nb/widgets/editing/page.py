@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-Listed = Sequence[tuple[str, str]]  # names and shapes of one side
+Names = Sequence[str]
 
 
 class Cells(NamedTuple):
@@ -25,13 +25,24 @@ class Cells(NamedTuple):
 
 
 class NumberedNames:
-    """The names of one side; a number stays with its name, whether that is still there or not."""
+    """The names of one side; a number stays with its name, whether that is still there or not.
 
-    def __init__(self, listed: Listed) -> None:
-        self.names = [name for name, _ in listed]
-        self.shapes = [shape for _, shape in listed]
-        self.number_of = {name: number for number, name in enumerate(self.names)}
+    `shape_of` takes a number and its name.
+    """
+
+    def __init__(self, names: Names, shape_of: Callable[[int, str], str]) -> None:
+        self._shape_of = shape_of
+        self.names: list[str] = []
+        self.shapes: list[str] = []
+        self.number_of: dict[str, int] = {}
         self.absent: set[int] = set()
+        for name in names:
+            self._add(name)
+
+    def _add(self, name: str) -> None:
+        self.shapes.append(self._shape_of(len(self.names), name))
+        self.number_of[name] = len(self.names)
+        self.names.append(name)
 
     def __len__(self) -> int:
         """How many names are there."""
@@ -42,17 +53,14 @@ class NumberedNames:
         """The names that are there."""
         return [name for number, name in enumerate(self.names) if number not in self.absent]
 
-    def update(self, listed: Listed) -> list[int]:
+    def update(self, names: Names) -> list[int]:
         """The numbers of names that came or went when these are there, and no others."""
         before = len(self.names)
-        for name, shape in listed:
+        for name in names:
             if name not in self.number_of:
-                self.number_of[name] = len(self.names)
-                self.names.append(name)
-                self.shapes.append(shape)
-        there = {self.number_of[name] for name, _ in listed}
-        absent = set(range(len(self.names))) - there
-        changed = (absent ^ self.absent) | set(range(before, len(self.names)))
+                self._add(name)
+        absent = set(range(len(self.names))).difference(map(self.number_of.__getitem__, names))
+        changed = (absent ^ self.absent).union(range(before, len(self.names)))
         self.absent = absent
         return sorted(changed)
 
@@ -60,8 +68,8 @@ class NumberedNames:
 class Page:
     """Names by number, their shapes, and rows, as they were sent last."""
 
-    def __init__(self, left: Listed, right: Listed) -> None:
-        self.sides = NumberedNames(left), NumberedNames(right)
+    def __init__(self, left: NumberedNames, right: NumberedNames) -> None:
+        self.sides = left, right
         self.shapes = list(dict.fromkeys(shape for side in self.sides for shape in side.shapes))
         self.rows: Mapping[str, Cells] = {}
 
@@ -80,10 +88,10 @@ class Page:
             "rows": list(rows.values()),
         }
 
-    def update_names(self, listed: Iterable[Listed]) -> list[list[Any]]:
+    def update_names(self, names_there: Iterable[Names]) -> list[list[Any]]:
         """Side, number, name, shape and whether it is there, of each name that came or went."""
         told: list[list[Any]] = []
-        for at, (side, names) in enumerate(zip(self.sides, listed, strict=True)):
+        for at, (side, names) in enumerate(zip(self.sides, names_there, strict=True)):
             for number in side.update(names):
                 shape = side.shapes[number]
                 if shape not in self.shapes:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.convert.row_evidence import values_said
+from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import PairingError, TroubleshooterError
 from troubleshooter_nb.formats.pairing_writer import unsaid_in_mapping, write_mapping
 from troubleshooter_nb.messages import Message, joined, parts_of
@@ -16,7 +17,7 @@ from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.pairing import Pairing, of_shape, places_of
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.thresholds import LARGEST_LOOK
-from troubleshooter_nb.widgets.editing.page import Cells, Listed
+from troubleshooter_nb.widgets.editing.page import Cells, NumberedNames
 from troubleshooter_nb.widgets.editing.saving import from_home
 from troubleshooter_nb.widgets.editing.session import (
     SIDES,
@@ -56,16 +57,14 @@ class PairingSession(Session[Pairing]):
         self._drawn: dict[tuple[Any, ...], Cells] = {}
         super().number_names()
 
-    def listed(self) -> tuple[Listed, Listed]:
+    def numbered_names(self) -> tuple[NumberedNames, NumberedNames]:
         """Names and shapes of the entries of both dumps."""
-        left, right = (
-            [
-                (str(name), shape_text(shape) or UNKNOWN)
-                for name, shape in dump.columns.rows("name", "shape")
-            ]
-            for dump in (self.value.left, self.value.right)
-        )
-        return left, right
+
+        def of(dump: Dump) -> NumberedNames:
+            shapes = dump.columns["shape"]
+            return NumberedNames(dump.names, lambda k, _: shape_text(shapes[k]) or UNKNOWN)
+
+        return of(self.value.left), of(self.value.right)
 
     def labels(self) -> tuple[str, str]:
         """What the two dumps are called."""

@@ -12,7 +12,7 @@ from troubleshooter_nb.errors import ArgumentError, TroubleshooterError
 from troubleshooter_nb.history import History
 from troubleshooter_nb.messages import Message, ids_of, message_of, told
 from troubleshooter_nb.naming.closeness import Candidate
-from troubleshooter_nb.widgets.editing.page import Cells, Listed, Page
+from troubleshooter_nb.widgets.editing.page import Cells, NumberedNames, Page
 from troubleshooter_nb.widgets.editing.saving import Saver, not_saved
 from troubleshooter_nb.widgets.editing.versions import Value, Version
 from troubleshooter_nb.widgets.words import editor_word
@@ -127,7 +127,7 @@ class Session(ABC, Generic[Value]):
     def number_names(self) -> None:
         """Number the names of both sides from 0; the page has to be told all then."""
         self._numbered_for = self.labels(), self.known_sides()
-        self.page = Page(*self.listed())
+        self.page = Page(*self.numbered_names())
 
     def changes(self) -> Answer:
         """Names that came or went, and rows that are not as they were when they were sent last."""
@@ -306,8 +306,8 @@ class Session(ABC, Generic[Value]):
         """What is known of both sides; another object is another side."""
 
     @abstractmethod
-    def listed(self) -> tuple[Listed, Listed]:
-        """Names and shapes of both sides; their places are the numbers that messages use."""
+    def numbered_names(self) -> tuple[NumberedNames, NumberedNames]:
+        """Names and shapes of both sides by the numbers that messages use."""
 
     @abstractmethod
     def drawn_rows(self) -> dict[str, Cells]:

@@ -42,21 +42,27 @@ def next_version(before: Version[WeightMap], value: WeightMap) -> Version[Weight
     A target that a source went to is forgotten when the source gets a new name instead, one that
     was not there before: it was the name that changed.
     """
-    kept = {id(row) for row in value.rows}
-    names = {(row.sources, row.targets) for row in value.rows}
     parted = dict(before.parted)
-    for row in before.value.rows:
-        if id(row) not in kept and (key := (row.sources, row.targets)) not in names:
-            parted.pop(key, None)
-            parted[key] = row
+    for row in _without(before.value.rows, value.rows):
+        parted.pop((row.sources, row.targets), None)
+        parted[row.sources, row.targets] = row
     known = {*used_names(before.value.rows, "target"), *before.loose("target")}
     known.update(value.target or ())
-    renamed = _sources_of([row for row in value.rows if not known.issuperset(row.targets)])
-    paired = _sources_of(value.rows)
-    for sources, targets in [*parted] if renamed else ():
+    new = _without(value.rows, before.value.rows)
+    renamed = _sources_of([row for row in new if not known.issuperset(row.targets)])
+    paired = _sources_of(value.rows) if renamed else set()
+    for sources, targets in [*parted]:
         if not renamed.isdisjoint(sources) and paired.issuperset(sources):
             del parted[sources, targets]
     return Version(value, parted)
+
+
+def _without(rows: Sequence[WeightRow], others: Sequence[WeightRow]) -> list[WeightRow]:
+    """The rows whose names no other row has."""
+    same = set(map(id, others))
+    changed = [row for row in rows if id(row) not in same]
+    names = {(row.sources, row.targets) for row in others} if changed else set()
+    return [row for row in changed if (row.sources, row.targets) not in names]
 
 
 def _sources_of(rows: Sequence[WeightRow]) -> set[str]:

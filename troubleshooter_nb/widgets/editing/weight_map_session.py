@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.weight_map.rows import SIDES, used_names
-from troubleshooter_nb.widgets.editing.page import Cells, Listed
+from troubleshooter_nb.widgets.editing.page import Cells, Names, NumberedNames
 from troubleshooter_nb.widgets.editing.session import UNKNOWN, Answer, Asked, Numbers, Session, Side
 from troubleshooter_nb.widgets.editing.versions import Version, next_version
 
@@ -75,22 +76,19 @@ class WeightMapSession(Session[WeightMap]):
         """What is known of both sides; another object is another side."""
         return self.value.source, self.value.target
 
-    def listed(self) -> tuple[Listed, Listed]:
-        """Names and shapes of both sides: those that are known, and those that rows have or had."""
+    def numbered_names(self) -> tuple[NumberedNames, NumberedNames]:
+        """Names and shapes of source and target."""
         left, right = (
-            [
-                (name, shape_text(known[name].shape) if known and name in known else "")
-                for name in dict.fromkeys(
-                    (
-                        *(known or ()),
-                        *used_names(self.value.rows, side),
-                        *self.history.value.loose(side),
-                    )
-                )
-            ]
-            for side, known in zip(SIDES, _known(self.value), strict=True)
+            NumberedNames(self._there(side), functools.partial(_shape_text, known or {}))
+            for side, known in enumerate(_known(self.value))
         )
         return left, right
+
+    def _there(self, side: int) -> Names:
+        """The names of a side: those that are known, and those that rows have or had."""
+        known, name = _known(self.value)[side] or (), SIDES[side]
+        used, loose = used_names(self.value.rows, name), self.history.value.loose(name)
+        return list(dict.fromkeys((*known, *used, *loose)))
 
     def number_names(self) -> None:
         """Number the names of both sides from 0; see `Session.number_names`."""
@@ -99,7 +97,7 @@ class WeightMapSession(Session[WeightMap]):
 
     def changed_names(self) -> list[list[Any]]:
         """Names that are typed, or that rows lost; see `Page.update_names`."""
-        return self.page.update_names(self.listed())
+        return self.page.update_names([self._there(0), self._there(1)])
 
     def _state(self) -> Answer:
         return super()._state() | {"open_target": self.value.target is None}
@@ -365,6 +363,10 @@ class WeightMapSession(Session[WeightMap]):
 def _known(value: WeightMap) -> tuple[Any, Any]:
     """The tensors of source and target; None for a side of which nothing is known."""
     return value.source or None, value.target
+
+
+def _shape_text(known: Mapping[str, Spec], _: int, name: str) -> str:
+    return shape_text(known[name].shape) if name in known else ""
 
 
 def _specs_of(dump: Dump) -> dict[str, Spec]:
