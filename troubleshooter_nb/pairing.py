@@ -265,7 +265,7 @@ class Pairing:
             taken: str = ""
             if columns[f"{side}_entry"][k] >= 0:
                 taken = Message("pairings.paired_with", name=str(columns[side][k]))
-            return Judged(why, taken, same or not known)
+            return Judged(why, same or not known, taken)
 
         names = tuple(str(columns[other][k]) for k in rows)
         return closest_partners(str(columns[side][row]), names, judge, free=free, most=most)

@@ -65,13 +65,13 @@ class Candidate(NamedTuple):
 class Judged(NamedTuple):
     """What else than its name speaks for or against a candidate.
 
-    `taken` says what it is paired with already, empty where it is free; `proven` whether values
-    prove that it is the one.
+    `fits` says whether shapes let it be one, `taken` what it is paired with already, empty where it
+    is free, `proven` whether values prove that it is the one.
     """
 
     why: str
-    taken: str = ""
     fits: bool = True
+    taken: str = ""
     proven: bool = False
 
 
@@ -158,7 +158,7 @@ def closest_partners(
         near |= dict.fromkeys([*itertools.islice(more, 8 * most)], 0.0)
     found = []
     for position, closeness in (dict.fromkeys(proven, 0.0) | near).items():
-        why, taken, fits, is_proven = judge(position)
+        why, fits, taken, is_proven = judge(position)
         rank = -1 if is_proven else bool(taken) + 2 * (not fits)
         candidate = Candidate(others[position], joined([why, taken]), fits and not taken)
         found.append((rank, -closeness, position, candidate))

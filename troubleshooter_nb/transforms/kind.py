@@ -128,7 +128,7 @@ class Kind:
     proposals : callable
         ``(sources, targets)``: arguments that may make targets of these shapes, the likeliest
         first; a shape is None where it is not known. Those that do not are left out afterwards.
-    blind : tuple, optional
+    blind : tuple of tuple
         The arguments that are proposed where no shape of the sources is known.
     relations : mapping of str to callable
         For each kind of relation (`metrics.relations`, `metrics.compositions`; "split" for a
@@ -157,7 +157,7 @@ class Kind:
     proposals: Callable[[tuple[Spec, ...], tuple[Shape | None, ...]], Iterable[Arguments]] = (
         _nothing
     )
-    blind: Arguments | None = None
+    blind: tuple[Arguments, ...] = ()
     relations: Mapping[str, Callable[[Mapping[str, Any], Spec], Arguments | None]] = field(
         default_factory=dict
     )
@@ -187,6 +187,12 @@ class Kind:
             said = {"kind": self.name, "given": given, "example": self.examples[0].text}
             count = "no" if not self.arguments else "one" if self._takes_one else "these"
             raise WeightMapError(Message(f"transforms.takes_{count}", **said)) from None
+
+    def may_be(self, sources: int, targets: int) -> bool:
+        """Whether it takes so many sources, and may give so many targets."""
+        if self.sources.refused(self.name, sources):
+            return False
+        return not isinstance(self.targets, int) or self.targets == targets
 
     def bound(self, arguments: Arguments) -> tuple[Any, ...]:
         """A value for each argument, as the functions take them."""

@@ -45,7 +45,7 @@ COPY = Kind(
     forward=lambda arrays: arrays,
     inverse=lambda _: ("copy", ()),
     proposals=_copied,
-    blind=(),
+    blind=((),),
     # Values that were rounded and stored wide again need two steps, but loading needs neither.
     relations={
         "identical": lambda given, source: (),

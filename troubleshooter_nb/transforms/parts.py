@@ -110,7 +110,7 @@ CONCAT = Kind(
     forward=lambda arrays, axis: [np.concatenate(arrays, axis)],
     inverse=_parts,
     proposals=_along_each_axis,
-    blind=(0,),
+    blind=((0,),),
     relations={"concat": _of_joining},
 )
 

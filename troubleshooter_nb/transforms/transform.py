@@ -171,27 +171,25 @@ def _fitting(
 ) -> Iterator[Transform]:
     known = tuple(spec for spec in sources if spec is not None)
     for kind in KINDS.values():
-        if kind.sources.refused("", len(sources)):
+        if not kind.may_be(len(sources), len(targets)):
             continue
-        if isinstance(kind.targets, int) and kind.targets != len(targets):
-            continue
-        blind = () if kind.blind is None else (kind.blind,)
-        for arguments in kind.proposals(known, targets) if known else blind:
+        for arguments in kind.proposals(known, targets) if known else kind.blind:
             transform = Transform(kind.name, arguments)
-            if not transform.miscounted(len(sources), len(targets)) and (
-                not known or _makes(transform, known, targets)
-            ):
+            if _makes(transform, len(sources), known, targets):
                 yield transform
 
 
 def _makes(
-    transform: Transform, sources: tuple[Spec, ...], targets: tuple[Shape | None, ...]
+    transform: Transform, count: int, known: tuple[Spec, ...], targets: tuple[Shape | None, ...]
 ) -> bool:
+    """Whether a transform of so many sources gives these targets, as far as shapes are known."""
+    if transform.miscounted(count, len(targets)):
+        return False
     try:
-        made = _made(transform, sources)
+        made = _made(transform, known) if known else ()
     except WeightMapError:
         return False
-    return all(shape in (None, spec.shape) for spec, shape in zip(made, targets, strict=True))
+    return all(shape in (None, spec.shape) for spec, shape in zip(made, targets, strict=False))
 
 
 def of_relation(kind: str, given: Mapping[str, Any], sources: Sequence[Spec]) -> Transform | None:

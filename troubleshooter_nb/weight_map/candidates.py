@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Candidate, Judged, closest_partners, rest_pairs
 from troubleshooter_nb.transforms import Transform
-from troubleshooter_nb.weight_map.rows import SIDES, Side, WeightRow, used_names
+from troubleshooter_nb.weight_map.rows import SIDES, Side, WeightRow, other, used_names
 from troubleshooter_nb.weight_map.suggestions import suggested_for
 from troubleshooter_nb.weight_map.tensors import Tensors, check_names
 
@@ -27,41 +27,38 @@ def candidates(
     names = [tensors.names(one, rows, more[at]) for at, one in enumerate(SIDES)]
     if side is None:
         side = "source" if name in names[0] else "target"
-    other_side: Side = "target" if side == "source" else "source"
-    if side == "source":
-        check_names([name], names[0], tensors.source_label)
-    else:
-        check_names([name], names[1] or names[0], tensors.target_label)
-    others = tuple(names[side == "source"])
-    owners = {other: row for row in rows for other in row.names(other_side)}
+    mine, theirs = names if side == "source" else names[::-1]
+    check_names([name], mine or theirs, tensors.label(side))
+    others, other_side = tuple(theirs), other(side)
+    owners = {one: row for row in rows for one in row.names(other_side)}
     suggested = None
-    if suggestions and not any(name in row.names(side) for row in rows):
+    if name not in used_names(rows, side):
         suggested = suggested_for(suggestions, name, side)
     proven = suggested.names(other_side) if suggested is not None else ()
 
     def judge(position: int) -> Judged:
-        other = others[position]
-        pair = (name, other) if side == "source" else (other, name)
-        how = suggested.transform if suggested is not None and other in proven else None
-        why, fits = _verdict(tensors, *pair, how)
-        goes: str = ""
-        if (owner := owners.get(other)) is not None:
-            partners = list(owner.names(side))
-            id = f"weight_maps.{'paired_with' if partners else 'dropped'}"
-            goes = Message(id, names=partners)
-        return Judged(why, goes, fits, how is not None)
+        one = others[position]
+        owner = owners.get(one)
+        taken = "" if owner is None else _taken(owner.names(side))
+        if suggested is not None and one in proven:
+            why = Message("weight_maps.suggested_by", transform=suggested.transform)
+            return Judged(why, taken=taken, proven=True)
+        return Judged(*_fit(tensors, *((name, one) if side == "source" else (one, name))), taken)
 
-    at = [others.index(one) for one in proven if one in names[side == "source"]]
+    at = [others.index(one) for one in proven if one in theirs]
     free = (position for position, one in enumerate(others) if one not in owners)
     return closest_partners(name, others, judge, free=free, proven=at, most=most)
 
 
-def _verdict(
-    tensors: Tensors, source: str, target: str, proven: Transform | None
-) -> tuple[str, bool]:
-    """What speaks for or against a pair, and whether shapes or values let it be."""
-    if proven is not None:
-        return Message("weight_maps.suggested_by", transform=proven), True
+def _taken(partners: Names) -> Message:
+    """What a name is paired with already, or that it is dropped."""
+    if not partners:
+        return Message("weight_maps.dropped")
+    return Message("weight_maps.paired_with", names=list(partners))
+
+
+def _fit(tensors: Tensors, source: str, target: str) -> tuple[str, bool]:
+    """What shapes say for or against a pair, and whether they let it be."""
     if tensors.target is None or not tensors.source:
         return Message("pairings.unknown_shape"), True
     transforms = tensors.fitting([source], [target])

@@ -27,12 +27,7 @@ def renamed(
         front = prefix.rstrip(".")
         names = [_each(joined, lambda name: f"{front}.{name}") for joined in names]
     if pattern is not None:
-        try:
-            search = re.compile(pattern[0])
-            names = [_each(joined, lambda name: search.sub(pattern[1], name)) for joined in names]
-        except (re.error, IndexError) as error:
-            said = Message("weight_maps.no_pattern", pattern=pattern, error=error)
-            raise WeightMapError(said) from error
+        names = _by_pattern(names, pattern)
     if func is not None:
         names = _by_func(rows, func, names)
     made = tuple(_named(row, name) for row, name in zip(rows, names, strict=True))
@@ -44,6 +39,15 @@ def renamed(
 
 def _each(joined: str, change: Callable[[str], str]) -> str:
     return JOIN.join(change(name) for name in joined.split(JOIN)) if joined else ""
+
+
+def _by_pattern(names: Sequence[str], pattern: tuple[str, str]) -> list[str]:
+    try:
+        search = re.compile(pattern[0])
+        return [_each(joined, lambda name: search.sub(pattern[1], name)) for joined in names]
+    except (re.error, IndexError) as error:
+        said = Message("weight_maps.no_pattern", pattern=pattern, error=error)
+        raise WeightMapError(said) from error
 
 
 def _by_func(rows: Sequence[WeightRow], func: Renaming, names: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ _CURE = {
     "spectral_norm": "torch.nn.utils.remove_spectral_norm(layer)",
     "pruned": "torch.nn.utils.prune.remove(layer, 'weight')",
 }
+Form = Literal["weight_norm", "spectral_norm", "pruned", "parametrized"]
 _NEW_CURE = "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')"
 
 
@@ -29,7 +30,7 @@ class Parts:
     `names` has the tensors, for a weight norm g and v; `axis` is that of the norm.
     """
 
-    form: Literal["weight_norm", "spectral_norm", "pruned", "parametrized"]
+    form: Form
     names: tuple[str, ...]
     axis: int = -1
 
@@ -52,34 +53,40 @@ def is_part(name: str) -> Literal["new", "old", ""]:
 def reparametrized(specs: Mapping[str, Spec]) -> dict[str, Parts]:
     """Weights of torch that are stored as parts, such as those of a weight norm, by their name."""
     found: dict[str, Parts] = {}
-    lists: dict[str, list[str]] = {}
+    new: dict[str, dict[str, str]] = {}  # weight -> what its parts are called -> their names
     for name in specs:
         if match := _NEW_PART.fullmatch(name):
-            lists.setdefault(f"{match[1]}.{match[2]}" if match[1] else match[2], []).append(name)
-        elif (match := _OLD_PART.fullmatch(name)) and match[1] not in specs:
-            whole, mark = match[1], match[2]
-            others = [part for end in ("u", "v", "mask") if (part := f"{whole}_{end}") in specs]
-            if mark == "orig" and f"{whole}_mask" in specs:
-                found[whole] = Parts("pruned", (name, *others))
-            elif mark == "orig" and f"{whole}_u" in specs:
-                found[whole] = Parts("spectral_norm", (name, *others))
-            elif mark == "g" and f"{whole}_v" in specs:
-                axes = norm_axes(specs[name].shape, specs[f"{whole}_v"].shape)
-                if axes:
-                    found[whole] = Parts("weight_norm", (name, f"{whole}_v"), axes[0])
-    for whole, names in lists.items():
-        ends = {
-            name.rpartition(f"parametrizations.{whole.rpartition('.')[2]}.")[2]: name
-            for name in names
-        }
-        axes = []
-        if set(ends) == {"original0", "original1"}:
-            axes = norm_axes(specs[ends["original0"]].shape, specs[ends["original1"]].shape)
-        first = sorted(names, key=lambda name: "original" not in name.rpartition(".")[2])
-        if axes:
-            found[whole] = Parts("weight_norm", (ends["original0"], ends["original1"]), axes[0])
-        elif "original" in ends and "0._u" in ends:
-            found[whole] = Parts("spectral_norm", tuple(first))
-        else:
-            found[whole] = Parts("parametrized", tuple(first))
-    return found
+            whole = f"{match[1]}.{match[2]}" if match[1] else match[2]
+            new.setdefault(whole, {})[match[3]] = name
+        elif (match := _OLD_PART.fullmatch(name)) and (parts := _old_parts(match, specs)):
+            found[match[1]] = parts
+    return found | {whole: _new_parts(ends, specs) for whole, ends in new.items()}
+
+
+def _old_parts(match: re.Match[str], specs: Mapping[str, Spec]) -> Parts | None:
+    """The parts that ``torch.nn.utils`` made of a weight, found by the first of them."""
+    whole, mark = match[1], match[2]
+    if whole in specs:
+        return None
+    ends = ("g", "v", "orig", "u", "mask")
+    names = {end: f"{whole}_{end}" for end in ends if f"{whole}_{end}" in specs}
+    if mark == "orig" and names.keys() & {"mask", "u"}:
+        others = [names[end] for end in ("u", "v", "mask") if end in names]
+        return Parts("pruned" if "mask" in names else "spectral_norm", (names["orig"], *others))
+    return _norm(names["g"], names["v"], specs) if mark == "g" and "v" in names else None
+
+
+def _new_parts(ends: Mapping[str, str], specs: Mapping[str, Spec]) -> Parts:
+    """The parts that ``torch.nn.utils.parametrize`` made of a weight."""
+    norm = None
+    if set(ends) == {"original0", "original1"}:
+        norm = _norm(ends["original0"], ends["original1"], specs)
+    first = sorted(ends, key=lambda end: "original" not in end.rpartition(".")[2])
+    is_spectral = {"original", "0._u"} <= set(ends)
+    form: Form = "spectral_norm" if is_spectral else "parametrized"
+    return norm or Parts(form, tuple(ends[end] for end in first))
+
+
+def _norm(g: str, v: str, specs: Mapping[str, Spec]) -> Parts | None:
+    axes = norm_axes(specs[g].shape, specs[v].shape)
+    return Parts("weight_norm", (g, v), axes[0]) if axes else None

@@ -16,6 +16,11 @@ SIDES: tuple[Side, Side] = ("source", "target")
 JOIN = " + "
 
 
+def other(side: Side) -> Side:
+    """The side that is not this one."""
+    return "target" if side == "source" else "source"
+
+
 @dataclass(frozen=True)
 class WeightRow:
     """One row: what becomes what.
@@ -97,9 +102,9 @@ def position_of(rows: Sequence[WeightRow], name: str | int, target: str | None =
         raise EntryNotFoundError(Message("weight_maps.no_row_number", **counts))
     if target is not None:
         return _position_of_both(rows, name, target)
-    for side, other in ((SIDES[0], SIDES[1]), (SIDES[1], SIDES[0])):
+    for side in SIDES:
         found = [at for at, row in enumerate(rows) if name in row.names(side)]
-        partners = list(dict.fromkeys(rows[at].names(other) for at in found))
+        partners = list(dict.fromkeys(rows[at].names(other(side)) for at in found))
         if len(partners) == 1:
             return found[0]
         if partners:

@@ -23,6 +23,10 @@ class Tensors:
     source_label: str
     target_label: str
 
+    def label(self, side: Side) -> str:
+        """What a side is called."""
+        return self.source_label if side == "source" else self.target_label
+
     def check_sources(self, names: Sequence[str]) -> None:
         """Raise EntryNotFoundError unless the source has these names, where it is known."""
         check_names(names, self.source, self.source_label)
