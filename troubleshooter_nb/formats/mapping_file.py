@@ -252,7 +252,7 @@ def _row(number: int, row: Any) -> WeightRow:
     if "to" not in row:
         wrong = Message("mappings.row_without_to", **where)
         raise FormatError(joined([wrong, Message("mappings.write_to_null")]))
-    text = row.get("transform", "copy" if targets else "drop")
+    text = row.get("transform", _unsaid_transform(targets))
     try:
         note = _said(row.get("said"), whole(str(row.get("note", ""))))
         transform = Transform.parse(str(text))
@@ -260,6 +260,11 @@ def _row(number: int, row: Any) -> WeightRow:
     except WeightMapError as error:
         why = message_of(error)
         raise FormatError(Message("mappings.wrong_row", **where, why=why)) from None
+
+
+def _unsaid_transform(targets: Sequence[str]) -> Transform:
+    """What a row goes through that says nothing of it."""
+    return Transform() if targets else Transform("drop")
 
 
 def _said(stored: object, note: str) -> str:
@@ -294,7 +299,7 @@ def _plain(row: WeightRow) -> dict[str, Any]:
         return listed[0] if len(listed) == 1 else list(listed) or None
 
     kept: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
-    if row.transform.kind not in (("copy",) if row.targets else ("copy", "drop")):
+    if row.transform != _unsaid_transform(row.targets):
         kept["transform"] = str(row.transform)
     if row.note:
         kept["note"] = row.note
