@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,7 +142,7 @@ class Kind:
     loss : callable
         ``(sources, *arguments)``: what is lost on the way, a message, or nothing.
     troubleshooter : mapping of tuple to str
-        For each arguments that TroubleShooter's json can say the function that it names for them,
+        By the arguments that TroubleShooter's json can say the function that it names for them;
         empty where it names none.
     """
 
@@ -175,17 +176,16 @@ class Kind:
             If they are too few, too many or of another kind.
         """
         try:
-            if (readers := self._readers(len(words))) is None:
-                raise ValueError(words)
-            return tuple(
-                argument.read(str(word)) for argument, word in zip(readers, words, strict=True)
-            )
+            counts = zip(self.arguments, self._counts(len(words)), strict=True)
+            readers = [argument.read for argument, count in counts for _ in range(count)]
+            return tuple(read(str(word)) for read, word in zip(readers, words, strict=True))
         except WeightMapError:
             raise
         except ValueError:
             given = f"{self.name}({', '.join(map(str, words))})" if words else self.name
             said = {"kind": self.name, "given": given, "example": self.examples[0].text}
-            count = "no" if not self.arguments else "one" if self._takes_one else "these"
+            takes_one = len(self.arguments) == 1 and not self.arguments[0].several
+            count = "no" if not self.arguments else "one" if takes_one else "these"
             raise WeightMapError(Message(f"transforms.takes_{count}", **said)) from None
 
     def may_be(self, sources: int, targets: int) -> bool:
@@ -196,32 +196,24 @@ class Kind:
 
     def bound(self, arguments: Arguments) -> tuple[Any, ...]:
         """A value for each argument, as the functions take them."""
-        left = list(arguments)
-        spare = len(left) - sum(not one.several for one in self.arguments)
-        return tuple(
-            tuple(left.pop(0) for _ in range(spare))
-            if argument.several
-            else left.pop(0)
-            if left
-            else None
-            for argument in self.arguments
-        )
+        left, bound = iter(arguments), []
+        for argument, count in zip(self.arguments, self._counts(len(arguments)), strict=True):
+            taken = tuple(itertools.islice(left, count))
+            bound.append(taken if argument.several else taken[0] if taken else None)
+        return tuple(bound)
 
-    @property
-    def _takes_one(self) -> bool:
-        return len(self.arguments) == 1 and not self.arguments[0].several
-
-    def _readers(self, count: int) -> list[Argument] | None:
-        """The argument that each of so many values is for; None where there are no such many."""
-        fixed = [argument for argument in self.arguments if not argument.several]
-        several = len(fixed) < len(self.arguments)
-        least = sum(not argument.optional for argument in fixed)
-        if count < least or (count > len(fixed) and not several):
-            return None
-        readers: list[Argument] = []
-        for argument in self.arguments:
-            readers += [argument] * (count - len(fixed) if argument.several else 1)
-        return readers[:count]
+    def _counts(self, given: int) -> list[int]:
+        """How many of so many values each argument takes; ValueError unless all are taken."""
+        counts = [int(not argument.several) for argument in self.arguments]
+        spare = given - sum(counts)
+        for at, argument in reversed([*enumerate(self.arguments)]):
+            if argument.several and spare > 0:
+                counts[at], spare = spare, 0
+            elif argument.optional and spare < 0:
+                counts[at], spare = 0, spare + 1
+        if spare:
+            raise ValueError(given)
+        return counts
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class Transform:
         """The function that TroubleShooter's json names for it; None where it cannot say it."""
         return self.entry.troubleshooter.get(self.arguments)
 
-    @property
+    @cached_property
     def _bound(self) -> tuple[Any, ...]:
         return self.entry.bound(self.arguments)
 
