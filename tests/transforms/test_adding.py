@@ -9,7 +9,7 @@ import troubleshooter_nb as tnb
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.transforms import KINDS, Spec, Transform, fitting
-from troubleshooter_nb.transforms.kind import Argument, Example, Kind, Sources
+from troubleshooter_nb.transforms.kind import Argument, Kind, Sources
 from troubleshooter_nb.weight_map import WeightMap, WeightRow
 from troubleshooter_nb.widgets.editing import open_session
 
@@ -25,7 +25,7 @@ def scaled(arrays, scale, axis):
 LOW_RANK = Kind(
     name="low_rank",
     words=lambda scale, axis: Message("transforms.cast", dtype=str(scale)),
-    examples=(Example("low_rank(0.5)", ((4, 6), (2, 6), (4, 2))),),
+    examples={"low_rank(0.5)": [(4, 6), (2, 6), (4, 2)]},
     arguments=(Argument("scale", float), Argument("axis", optional=True)),
     sources=Sources(3, 3, ("weight", "A", "B")),
     specs=lambda sources, scale, axis: [
@@ -45,7 +45,7 @@ def folded(arrays, eps):
 FOLD = Kind(
     name="fold",
     words=lambda eps: Message("transforms.cast", dtype=str(eps)),
-    examples=(Example("fold(1e-05)", ((4, 6), (4,), (4,))),),
+    examples={"fold(1e-05)": [(4, 6), (4,), (4,)]},
     arguments=(Argument("eps", float),),
     sources=Sources(3, 3, ("weight", "mean", "variance")),
     targets=2,
@@ -64,7 +64,7 @@ def kind(request, monkeypatch):
 
 
 def test_a_new_kind_is_typed_stored_proposed_edited_and_converted(kind, tmp_path):
-    (text, shapes) = kind.examples[0]
+    ((text, shapes),) = kind.examples.items()
     random = np.random.default_rng(0)
     arrays = {f"s{k}": random.random(shape).astype(F4) for k, shape in enumerate(shapes)}
     transform = Transform.parse(text)
@@ -97,7 +97,7 @@ def test_a_new_kind_is_typed_stored_proposed_edited_and_converted(kind, tmp_path
 def test_what_a_new_kind_does_not_take_is_said(kind):
     with pytest.raises(WeightMapError, match=rf"{kind.name} takes .*write it like {kind.name}\("):
         Transform.parse(f"{kind.name}(a)")
-    transform = Transform.parse(kind.examples[0].text)
+    transform = Transform.parse(next(iter(kind.examples)))
     row, names = WeightRow(("a",), ("b",), transform), " and ".join(kind.sources.names)
     said = f"{transform} takes the sources {names} in this order, got 1 source"
     assert row.miscounted() == said

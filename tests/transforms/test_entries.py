@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -23,9 +24,9 @@ from troubleshooter_nb.weight_map import WeightMap, WeightRow
 
 F4 = np.dtype("f4")
 EXAMPLES = [
-    pytest.param(Transform.parse(example.text), example.shapes, id=example.text)
+    pytest.param(Transform.parse(text), shapes, id=text)
     for kind in KINDS.values()
-    for example in kind.examples
+    for text, shapes in kind.examples.items()
 ]
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 each_example = pytest.mark.parametrize(("transform", "shapes"), EXAMPLES)
@@ -53,7 +54,7 @@ def row_of(transform, shapes):
 def test_an_entry_stands_under_its_name_and_shows_how_it_is_written(kind):
     assert KINDS[kind.name] is kind
     assert kind.examples
-    assert {Transform.parse(example.text).kind for example in kind.examples} == {kind.name}
+    assert {Transform.parse(text).kind for text in kind.examples} == {kind.name}
 
 
 @each_example
@@ -71,7 +72,7 @@ def test_arguments_of_another_kind_are_refused_with_an_example(kind, words):
     with pytest.raises(WeightMapError, match=rf"^(unknown dtype|{kind.name} takes)") as refused:
         Transform.parse(kind.name + words)
     if "dtype" not in str(refused.value):
-        assert kind.examples[0].text in str(refused.value)
+        assert next(iter(kind.examples)) in str(refused.value)
     assert not english_in(refused.value.args[0].told("zh"))
 
 
@@ -148,9 +149,9 @@ def test_proposals_make_what_they_are_proposed_for(transform, shapes):
 def test_a_kind_is_proposed_for_some_of_its_examples_or_never(kind):
     """One that proposes nothing is only ever typed, or proved by values."""
     proposed = set()
-    for example in kind.examples:
-        specs = specs_of(example.shapes)
-        made = Transform.parse(example.text).specs(specs)
+    for text, given in kind.examples.items():
+        specs = specs_of(given)
+        made = Transform.parse(text).specs(specs)
         shapes = tuple(spec.shape for spec in made)
         proposed |= {one.kind for one in fitting(specs, shapes)}
         proposed |= {one.kind for one in fitting(specs, (None,) * len(made))}
@@ -167,28 +168,33 @@ def test_what_is_proposed_blindly_takes_and_gives_the_counts_asked_for(kind):
 @each_kind
 def test_what_it_does_is_said_in_both_languages(kind):
     said = set()
-    for example in kind.examples:
-        words = Transform.parse(example.text).words
+    for text in kind.examples:
+        words = Transform.parse(text).words
         assert isinstance(words, Message)
         assert told(words, "zh") != told(words, "en")
         assert not english_in(told(words, "zh"))
         said.add(words)
-    texts = {example.text for example in kind.examples}
-    assert len(said) == len(texts)  # other arguments, other words
+    assert len(said) == len(kind.examples)  # other arguments, other words
 
 
-@each_example
-def test_a_relation_of_values_gives_a_transform_that_fits(transform, shapes):
-    specs = specs_of(shapes)
-    axes = tuple(transform.arguments)
-    given = {"axes": axes, "shape": axes, "axis": 0, "sizes": (1,), "transposed": False}
-    given |= {"side": "right", "dtype": "float16"}
-    for relation in transform.entry.relations:
-        only = {"axes": axes} if relation in ("transpose", "permute") else given
-        found = of_relation(relation, only, specs)
-        if found is not None:
-            assert relation in found.entry.relations
-            found.specs(specs)
+@each_kind
+def test_relations_of_values_that_it_is_give_it(kind):
+    found = set()
+    for text, shapes in kind.examples.items():
+        arguments, specs = Transform.parse(text).arguments, specs_of(shapes)
+        axis, *sizes = arguments or (0,)
+        reverse = tuple(range(len(shapes[0])))[::-1]
+        given = {"shape": arguments, "axis": axis, "sizes": sizes, "transposed": False}
+        for relation, side in itertools.product(kind.relations, ("left", "right")):
+            said = given | {"side": side, "dtype": "float16"}
+            if relation in ("transpose", "permute"):
+                said = {"axes": arguments or reverse}
+            one = of_relation(relation, said, specs)
+            if one is not None and one.kind == kind.name:
+                one.specs(specs)
+                found.add(relation)
+    assert found == set(kind.relations)
+    assert of_relation("no such relation", {}, [Spec((2,), F4)]) is None
 
 
 @each_example

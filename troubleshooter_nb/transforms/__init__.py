@@ -6,7 +6,6 @@ files of other tools call it. Nothing else knows a kind by its name, but for the
 that says nothing and the "drop" of one without a target.
 """
 
-from troubleshooter_nb.transforms.kind import Argument, Arguments, Example, Kind, Sources
 from troubleshooter_nb.transforms.parts import norm_axes
 from troubleshooter_nb.transforms.spec import Spec, shapes_said
 from troubleshooter_nb.transforms.table import KINDS, RELATIONS
@@ -20,11 +19,6 @@ from troubleshooter_nb.transforms.transform import (
 __all__ = [
     "KINDS",
     "RELATIONS",
-    "Argument",
-    "Arguments",
-    "Example",
-    "Kind",
-    "Sources",
     "Spec",
     "Transform",
     "fitting",

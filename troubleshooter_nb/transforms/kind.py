@@ -18,6 +18,8 @@ from troubleshooter_nb.transforms.spec import Spec
 
 Value = int | float | str
 Arguments = tuple[Value, ...]
+Targets = Sequence[Shape | None]  # shapes; None where one is not known
+Proposals = Iterable[Arguments]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -86,14 +88,7 @@ ONE = Sources()
 SEVERAL = Sources(2, None)
 
 
-class Example(NamedTuple):
-    """A transform as it is written, and shapes of sources that it takes."""
-
-    text: str
-    shapes: tuple[Shape, ...]
-
-
-def _nothing(*_: Any) -> Iterable[Arguments]:
+def _nothing(*_: Any) -> Proposals:
     return ()
 
 
@@ -113,8 +108,9 @@ class Kind:
     name : str
     words : callable
         ``(*arguments)``: what it does, a message.
-    examples : tuple of Example
-        The first one shows how it is written where somebody wrote it wrongly; the tests try all.
+    examples : mapping of str to list of tuple
+        Transforms as they are written, and shapes of sources that they take. The first one is shown
+        to whoever wrote one wrongly; the tests try all.
     specs : callable
         ``(sources, *arguments)``: shapes and dtypes of the targets; raises `MisfitError`.
     forward : callable
@@ -148,16 +144,14 @@ class Kind:
 
     name: str
     words: Callable[..., Message]
-    examples: tuple[Example, ...]
+    examples: Mapping[str, Sequence[Shape]]
     specs: Callable[..., Sequence[Spec]]
     forward: Callable[..., Sequence[np.ndarray]]
     arguments: tuple[Argument, ...] = ()
     sources: Sources = ONE
     targets: int | Callable[..., int] = 1
     inverse: Callable[..., tuple[str, Arguments]] | None = None
-    proposals: Callable[[tuple[Spec, ...], tuple[Shape | None, ...]], Iterable[Arguments]] = (
-        _nothing
-    )
+    proposals: Callable[[Sequence[Spec], Targets], Proposals] = _nothing
     blind: tuple[Arguments, ...] = ()
     relations: Mapping[str, Callable[[Mapping[str, Any], Spec], Arguments | None]] = field(
         default_factory=dict
@@ -183,7 +177,7 @@ class Kind:
             raise
         except ValueError:
             given = f"{self.name}({', '.join(map(str, words))})" if words else self.name
-            said = {"kind": self.name, "given": given, "example": self.examples[0].text}
+            said = {"kind": self.name, "given": given, "example": next(iter(self.examples))}
             takes_one = len(self.arguments) == 1 and not self.arguments[0].several
             count = "no" if not self.arguments else "one" if takes_one else "these"
             raise WeightMapError(Message(f"transforms.takes_{count}", **said)) from None

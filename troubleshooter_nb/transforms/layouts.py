@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.shapes import Shape
 from troubleshooter_nb.transforms.kind import (
     Argument,
     Arguments,
-    Example,
     Kind,
     MisfitError,
+    Proposals,
+    Targets,
     axis_of,
     without,
 )
@@ -28,8 +28,6 @@ _MOST_PERMUTED = 5  # axes; all their orders are tried
 # What TroubleShooter's maps name for the weight of a Conv1d. Its own reader imported and called
 # whatever function a map named.
 _CONV1D = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
-Proposals = Iterator[Arguments]
-Targets = Sequence[Shape | None]
 
 
 def _copied(sources: Sequence[Spec], targets: Targets) -> Proposals:
@@ -40,7 +38,7 @@ def _copied(sources: Sequence[Spec], targets: Targets) -> Proposals:
 COPY = Kind(
     name="copy",
     words=lambda: Message("transforms.copy"),
-    examples=(Example("copy", ((2, 3),)), Example("copy", ((),))),
+    examples={"copy": [(2, 3)]},
     specs=lambda sources: sources,
     forward=lambda arrays: arrays,
     inverse=lambda _: ("copy", ()),
@@ -76,7 +74,7 @@ def _reverse_of_relation(given: Mapping[str, Any], source: Spec) -> Arguments | 
 TRANSPOSE = Kind(
     name="transpose",
     words=lambda: Message("transforms.transpose"),
-    examples=(Example("transpose", ((2, 3),)), Example("transpose", ((2, 3, 4),))),
+    examples={"transpose": [(2, 3, 4)]},
     specs=lambda sources: [Spec(sources[0].shape[::-1], sources[0].dtype)],
     forward=lambda arrays: [arrays[0].T],
     inverse=lambda _: ("transpose", ()),
@@ -108,10 +106,7 @@ def _orders(sources: Sequence[Spec], targets: Targets) -> Proposals:
 PERMUTE = Kind(
     name="permute",
     words=lambda axes: Message("transforms.permute", axes=axes),
-    examples=(
-        Example("permute(2, 0, 1)", ((2, 3, 4),)),
-        Example("permute(0, -1, 1)", ((2, 3, 4),)),
-    ),
+    examples={"permute(2, 0, 1)": [(2, 3, 4)], "permute(0, -1, 1)": [(2, 3, 4)]},
     arguments=(Argument("axes", several=True),),
     specs=_permuted,
     forward=lambda arrays, axes: [arrays[0].transpose(axes)],
@@ -141,7 +136,7 @@ def _ones_more(sources: Sequence[Spec], targets: Targets) -> Proposals:
 EXPAND_DIMS = Kind(
     name="expand_dims",
     words=lambda axis: Message("transforms.expand_dims", axis=axis),
-    examples=(Example("expand_dims(2)", ((2, 3, 4),)), Example("expand_dims(-1)", ((2, 3),))),
+    examples={"expand_dims(2)": [(2, 3, 4)], "expand_dims(-1)": [(2, 3)]},
     arguments=(Argument("axis"),),
     specs=_with_axis,
     forward=lambda arrays, axis: [np.expand_dims(arrays[0], axis)],
@@ -170,7 +165,7 @@ def _ones_less(sources: Sequence[Spec], targets: Targets) -> Proposals:
 SQUEEZE = Kind(
     name="squeeze",
     words=lambda axis: Message("transforms.squeeze", axis=axis),
-    examples=(Example("squeeze(1)", ((2, 1, 4),)), Example("squeeze(-1)", ((2, 1),))),
+    examples={"squeeze(1)": [(2, 1, 4)], "squeeze(-1)": [(2, 1)]},
     arguments=(Argument("axis"),),
     specs=_without_axis,
     forward=lambda arrays, axis: [np.squeeze(arrays[0], axis)],
@@ -199,11 +194,7 @@ def _of_size(sources: Sequence[Spec], targets: Targets) -> Proposals:
 RESHAPE = Kind(
     name="reshape",
     words=lambda shape: Message("transforms.reshape", shape=shape),
-    examples=(
-        Example("reshape(3, 2)", ((2, 3),)),
-        Example("reshape(-1)", ((2, 3),)),
-        Example("reshape", ((1,),)),
-    ),
+    examples={"reshape(3, 2)": [(2, 3)], "reshape(-1)": [(2, 3)], "reshape": [(1,)]},
     arguments=(Argument("shape", several=True),),
     specs=_reshaped,
     forward=lambda arrays, shape: [arrays[0].reshape(shape)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,15 @@ from troubleshooter_nb.transforms.kind import (
     SEVERAL,
     Argument,
     Arguments,
-    Example,
     Kind,
     MisfitError,
+    Proposals,
     Sources,
+    Targets,
     axis_of,
     without,
 )
 from troubleshooter_nb.transforms.spec import Spec
-
-Proposals = Iterator[Arguments]
-Targets = Sequence[Shape | None]
 
 
 def _split(sources: Sequence[Spec], axis: int, sizes: tuple[int, ...]) -> list[Spec]:
@@ -52,11 +50,7 @@ def _of_parting(given: Mapping[str, Any], _: Spec) -> Arguments | None:
 SPLIT = Kind(
     name="split",
     words=lambda axis, sizes: Message("transforms.split", axis=axis, sizes=[*sizes]),
-    examples=(
-        Example("split(0, 2, 3, 1)", ((6, 2),)),
-        Example("split(1, 1, 1)", ((6, 2),)),
-        Example("split(-1, 2)", ((6, 2),)),
-    ),
+    examples={"split(0, 2, 3, 1)": [(6, 2)], "split(1, 1, 1)": [(6, 2)], "split(-1, 2)": [(6, 2)]},
     arguments=(Argument("axis"), Argument("sizes", several=True)),
     targets=lambda axis, sizes: len(sizes),
     specs=_split,
@@ -100,10 +94,7 @@ def _of_joining(given: Mapping[str, Any], _: Spec) -> Arguments | None:
 CONCAT = Kind(
     name="concat",
     words=lambda axis: Message("transforms.concat", axis=axis),
-    examples=(
-        Example("concat(0)", ((2, 3), (4, 3))),
-        Example("concat(-1)", ((2, 3), (2, 1), (2, 2))),
-    ),
+    examples={"concat(0)": [(2, 3), (4, 3)], "concat(-1)": [(2, 3), (2, 1), (2, 2)]},
     arguments=(Argument("axis"),),
     sources=SEVERAL,
     specs=_concatenated,
@@ -140,7 +131,7 @@ def _of_one_dtype(sources: Sequence[Spec], _: Targets) -> Proposals:
 ADD = Kind(
     name="add",
     words=lambda: Message("transforms.add"),
-    examples=(Example("add", ((2, 3), (2, 3))), Example("add", ((4,), (4,), (4,)))),
+    examples={"add": [(4,), (4,), (4,)]},
     sources=SEVERAL,
     specs=_added,
     forward=_sum,
@@ -203,11 +194,11 @@ def _norm_words(dim: int, axis: int | None) -> Message:
 WEIGHT_NORM = Kind(
     name="weight_norm",
     words=_norm_words,
-    examples=(
-        Example("weight_norm(0)", ((4, 1, 1), (4, 2, 3))),
-        Example("weight_norm(-1)", ((), (4, 2))),
-        Example("weight_norm(0, 2)", ((4, 1, 1), (4, 2, 3))),
-    ),
+    examples={
+        "weight_norm(0)": [(4, 1, 1), (4, 2, 3)],
+        "weight_norm(-1)": [(), (4, 2)],
+        "weight_norm(0, 2)": [(4, 1, 1), (4, 2, 3)],
+    },
     arguments=(Argument("dim"), Argument("axis", optional=True)),
     sources=Sources(2, 2, ("g", "v")),
     specs=_normed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import dtype_from_token
-from troubleshooter_nb.transforms.kind import Argument, Arguments, Example, Kind, dtype_name
+from troubleshooter_nb.transforms.kind import Argument, Kind, dtype_name
 from troubleshooter_nb.transforms.spec import Spec
 
 
@@ -29,7 +29,7 @@ def _loss(sources: Sequence[Spec], dtype: str) -> str:
 CAST = Kind(
     name="cast",
     words=lambda dtype: Message("transforms.cast", dtype=dtype),
-    examples=(Example("cast(float16)", ((2, 3),)), Example("cast(bfloat16)", ((2,),))),
+    examples={"cast(float16)": [(2, 3)], "cast(bfloat16)": [(2,)]},
     arguments=(Argument("dtype", dtype_name),),
     specs=lambda sources, dtype: [Spec(sources[0].shape, dtype_from_token(dtype))],
     forward=lambda arrays, dtype: [stored_as(arrays[0], dtype_from_token(dtype))],
@@ -40,17 +40,13 @@ CAST = Kind(
 )
 
 
-def _nowhere(_: Sequence[Spec], __: Sequence[object]) -> Iterator[Arguments]:
-    yield ()
-
-
 DROP = Kind(
     name="drop",
     words=lambda: Message("transforms.drop"),
-    examples=(Example("drop", ((2, 3),)),),
+    examples={"drop": [(2, 3)]},
     targets=0,
     specs=lambda _: [],
     forward=lambda _: [],
-    proposals=_nowhere,
+    proposals=lambda sources, targets: [()],
     takes_parts=True,
 )
