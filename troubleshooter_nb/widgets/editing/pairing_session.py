@@ -132,16 +132,13 @@ class PairingSession(Session[Pairing]):
     def summary(self) -> list[str]:
         """What is matched and what is not, in a few words each."""
         value = self.value
-        counts = [
-            ("open_left", len(value.unmatched_left)),
-            ("open_right", len(value.unmatched_right)),
-            ("different", sum(cells.tone == "bad" for cells in self.rows().values())),
-            ("expected_count", sum(map(len, self.expected()))),
-        ]
-        return [
-            self.word("pair_count", count=f"{value.matched:,}"),
-            *(self.word(key, count=f"{count:,}") for key, count in counts if count),
-        ]
+        counts = {
+            "open_left": len(value.unmatched_left),
+            "open_right": len(value.unmatched_right),
+            "different": sum(cells.tone == "bad" for cells in self.rows().values()),
+            "expected_count": sum(map(len, self.expected())),
+        }
+        return [self.word("pair_count", count=f"{value.matched:,}"), *self.counted(counts)]
 
     def left_over(self) -> tuple[int, int]:
         """How many entries of both sides have no partner, but for those expected to have none."""

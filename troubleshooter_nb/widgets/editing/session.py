@@ -57,6 +57,10 @@ class Session(ABC, Generic[Value]):
         """A message in the session's language, any other text as it is."""
         return told(text, self.language)
 
+    def counted(self, counts: Mapping[str, int]) -> list[str]:
+        """Counts in words, by the ids of these; nothing of those that are 0."""
+        return [self.word(key, count=f"{count:,}") for key, count in counts.items() if count]
+
     def refuse(self, key: str, **values: object) -> NoReturn:
         """Raise the words of this key."""
         raise ArgumentError(Message(f"editor.{key}", **values))

@@ -155,17 +155,17 @@ class WeightMapSession(Session[WeightMap]):
         open_left, open_right = self.left_over()
         transforms, tones = Counter(c.how for c in rows), Counter(c.tone for c in rows)
         changed = transforms.total() - transforms["copy"] - transforms["drop"]
-        counts = [
-            ("open_left", open_left),
-            ("open_right", open_right),
-            ("broken", tones["bad"]),
-            ("transformed", changed),
-            ("dropped_count", transforms["drop"]),
-            ("by_values", len(self.value.suggestions)),
-        ]
+        counts = {
+            "open_left": open_left,
+            "open_right": open_right,
+            "broken": tones["bad"],
+            "transformed": changed,
+            "dropped_count": transforms["drop"],
+            "by_values": len(self.value.suggestions),
+        }
         return [
             self.word("matched", count=f"{total - open_left:,}", total=f"{total:,}"),
-            *(self.word(key, count=f"{count:,}") for key, count in counts if count),
+            *self.counted(counts),
         ]
 
     def left_over(self) -> tuple[int, int]:
