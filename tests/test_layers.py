@@ -26,7 +26,7 @@ ROWS = [
     ["metrics"],  # layer 1
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered
-    ["dump"],
+    ["dump", "transforms"],
     ["pairing", "weight_map"],
     ["comparison"],
     ["checkpoint_diff"],

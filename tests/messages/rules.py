@@ -59,6 +59,10 @@ COMPLETED = {
     "formats/mapping_file.py": ("", ("formats/pairing_writer.py",)),
     "metrics/relations.py": ("", ("metrics/arrangements.py", "metrics/explanations.py")),
     "metrics/verdict.py": ("verdicts.", ()),
+    "widgets/editing/session.py": (
+        "",
+        ("widgets/editing/pairing_session.py", "widgets/editing/weight_map_session.py"),
+    ),
     "render/explanation.py": (
         "explanations.",
         ("analysis/origin.py", "analysis/preflight.py", "analysis/causes/tensors/places.py"),
