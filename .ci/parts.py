@@ -27,7 +27,7 @@ CHECKED = """
     tests/test_notebooks.py tests/messages
     tests/metrics/test_pairwise.py tests/metrics/test_summary.py tests/metrics/test_verdict.py
     tests/test_naming.py tests/test_dump.py tests/test_pairing.py tests/test_comparison.py
-    tests/test_weight_map.py tests/test_run_card.py tests/test_report.py
+    tests/test_weight_map.py tests/transforms tests/test_run_card.py tests/test_report.py
     tests/formats/test_open_dump.py tests/formats/test_pairing_files.py
     tests/analysis/test_align.py tests/analysis/test_diagnosis.py
     tests/analysis/causes/test_normalisation.py tests/analysis/causes/training/test_gradients.py

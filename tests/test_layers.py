@@ -27,7 +27,7 @@ ROWS = [
     ["columns"],  # whose meanings name the verdicts
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
     ["run_card"],  # layer 2, ordered
-    ["dump"],
+    ["dump", "transforms"],
     ["pairing", "weight_map"],
     ["comparison"],
     ["checkpoint_diff"],

@@ -19,6 +19,7 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.formats.mapping_file import unsaid_in_weight_map
 from troubleshooter_nb.messages import Message, ids_of, joined, told
+from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.options import option_context
 from troubleshooter_nb.weight_map import (
     WEIGHT_MAP_COLUMNS,
@@ -484,7 +485,9 @@ def test_of_several_names_it_is_said_why_nothing_fits_and_what_would_be():
     assert "choose one on either side" in QKV.misfit(["sq", "sk"], ["tq", "tk"])
     names = ["tq", "tk", "tv"]
     assert QKV.preview_pair("qkv", names, "split(0, 16, 16, 16)") == "48x4 -> 16x4 + 16x4 + 16x4"
-    with pytest.raises(WeightMapError, match=r"along axis 0, got 4x1x1, 4x2x3"):
+    with pytest.raises(
+        WeightMapError, match=r"^concat\(0\) does not fit 4x1x1, 4x2x3: .* in other axes than 0"
+    ):
         QKV.preview_pair(["g", "v"], "conv", "concat(0)")
     with pytest.raises(EntryNotFoundError, match="no 'strange' in target"):
         QKV.preview_pair("qkv", "strange", "copy")
@@ -515,6 +518,8 @@ def test_several_names_of_a_target_that_is_not_known_are_parts_of_equal_size():
         ("copy", ["a"], ["x", "y"], "copy gives 1 tensor for 2 names"),
         ("drop", ["a"], ["x"], "drop needs no target"),
         ("transpose", ["a"], [], "transpose needs a target"),
+        ("copy", ["a"], [], "copy needs a target"),
+        ("weight_norm(0)", ["a"], ["x"], "takes the sources g and v in this order, got 1 source"),
     ],
 )
 def test_tensors_are_counted_before_their_shapes_are_known(
@@ -532,6 +537,17 @@ def test_tensors_are_counted_before_their_shapes_are_known(
     # What is refused here is what a file with it could not be read for.
     with pytest.raises(FormatError, match=reason.removesuffix("$")):
         read_weight_map(write_weight_map(counted, tmp_path / "map.yaml"))
+
+
+def test_a_sum_has_the_dtype_that_its_values_have():
+    arrays = [np.ones(2, "f2"), np.full(2, 1e6, F4)]
+    add = Transform.parse("add")
+    (spec,) = add.specs([Spec(array.shape, array.dtype) for array in arrays])
+    (total,) = add.apply(arrays)
+    assert (spec.dtype, total.dtype, float(total[0])) == (F4, F4, 1000001.0)
+    mixed = [Spec((2,), dtype_from_token(name)) for name in ("float16", "bfloat16")]
+    with pytest.raises(WeightMapError, match="only one dtype is joined, not float16, bfloat16"):
+        add.specs(mixed)
 
 
 def test_a_cast_rounds_once():
@@ -593,6 +609,7 @@ def test_tensors_in_each_others_place_are_taken_together():
     assert put_right.unmatched_sources == put_right.unmatched_targets == []
     assert [row.sources for row in put_right.suggestions] == [("own",)]
     assert len(ring.accept("own", together=True).suggestions) == 3
+    assert ring.accept(together=True).suggestions == ()  # all, as without it
 
 
 def test_what_values_suggest_of_an_unmatched_name_is_its_first_candidate():

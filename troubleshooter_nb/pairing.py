@@ -15,12 +15,13 @@ from troubleshooter_nb.columns.column import described
 from troubleshooter_nb.columns.pairings import PAIRING_COLUMNS
 from troubleshooter_nb.dump import Dump, object_array
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, PairingError
-from troubleshooter_nb.messages import Message, joined, of_one_class
+from troubleshooter_nb.messages import Message, of_one_class
 from troubleshooter_nb.naming.closeness import (
     Candidate,
+    Judged,
     close_names,
     closest,
-    name_index,
+    closest_partners,
     rest_pairs,
 )
 from troubleshooter_nb.options import get_options
@@ -230,30 +231,24 @@ class Pairing:
         row = self._row(side, name, step, rank)
         other = "right" if side == "left" else "left"
         columns = self.columns
-        shape, place = (
-            columns[f"{side}_shape"][row],
-            (columns["step"][row], columns["rank"][row]),
-        )
-        here = (columns["step"] == place[0]) & (columns["rank"] == place[1])
-        rows = np.flatnonzero(here & (columns[f"{other}_entry"] >= 0))
-        names = tuple(str(columns[other][k]) for k in rows)
-        near = name_index(names).closest(str(columns[side][row]), 8 * most)
-        if len(near) < most:  # none is called alike: whatever is left over
-            free = np.flatnonzero(columns[f"{side}_entry"][rows] < 0)[: 8 * most]
-            near += [(int(k), 0.0) for k in free if int(k) not in dict(near)]
-        found = []
-        for position, score in near:
+        here = columns[f"{other}_entry"] >= 0
+        for key in ("step", "rank"):
+            here &= columns[key] == columns[key][row]
+        rows = np.flatnonzero(here)
+        free = np.flatnonzero(columns[f"{side}_entry"][rows] < 0).tolist()
+
+        def judge(position: int) -> Judged:
             k = rows[position]
-            other_shape = columns[f"{other}_shape"][k]
-            known = other_shape is not None and shape is not None
-            same = known and other_shape == shape
-            taken = str(columns[side][k]) if columns[f"{side}_entry"][k] >= 0 else ""
-            why = of_shape(other_shape if known else None, same=same)
-            goes = Message("pairings.paired_with", name=taken) if taken else ""
-            fits = (same or not known) and not taken
-            candidate = Candidate(names[position], joined([why, goes]), fits)
-            found.append((bool(taken) + 2 * (known and not same), -score, position, candidate))
-        return [one[3] for one in sorted(found, key=lambda one: one[:3])[:most]]
+            shapes = columns[f"{side}_shape"][row], columns[f"{other}_shape"][k]
+            known, same = None not in shapes, shapes[0] == shapes[1]
+            why = of_shape(shapes[1] if known else None, same=known and same)
+            taken: str = ""
+            if columns[f"{side}_entry"][k] >= 0:
+                taken = Message("pairings.paired_with", name=str(columns[side][k]))
+            return Judged(why, same or not known, taken)
+
+        names = tuple(str(columns[other][k]) for k in rows)
+        return closest_partners(str(columns[side][row]), names, judge, free=free, most=most)
 
     def match_rest(self) -> Pairing:
         """A pairing in which what is left on both sides is paired where names and shapes say how.
@@ -262,27 +257,27 @@ class Pairing:
         the only ones of their shape; only equal shapes of the same step and rank. What was declared
         expected to be missing stays so. The note of each new pair says why.
         """
-        rows = self.matches()
-        names = {side: self.table[side].values for side in ("left", "right")}
-        shapes = {side: self.table[f"{side}_shape"].values for side in ("left", "right")}
-        places = [*self.columns.rows("step", "rank")]
-        open_: dict[str, list[int]] = {"left": [], "right": []}
+        rows, columns = self.matches(), self.columns
+        open_: dict[Side, list[int]] = {"left": [], "right": []}
         for number, row in enumerate(rows):
             if not row.expected and (row.left < 0) != (row.right < 0):
                 open_["left" if row.right < 0 else "right"].append(number)
-        kinds = tuple(
-            [(places[k], shapes[side][k]) for k in open_[side]] for side in ("left", "right")
+        left, right = (
+            [
+                (columns["step"][k], columns["rank"][k], columns[f"{side}_shape"][k])
+                for k in open_[side]
+            ]
+            for side in _SIDES
         )
         pairs = rest_pairs(
-            [str(names["left"][k]) for k in open_["left"]],
-            [str(names["right"][k]) for k in open_["right"]],
-            (kinds[0], kinds[1]),
-            lambda i, j: kinds[0][i] == kinds[1][j],
+            [str(columns["left"][k]) for k in open_["left"]],
+            [str(columns["right"][k]) for k in open_["right"]],
+            (left, right),
+            lambda i, j: bool(left[i] == right[j]),
         )
         changes: dict[int, list[Match]] = {}
-        for i, j, why in pairs:
+        for i, j, note in pairs:
             first, second = open_["left"][i], open_["right"][j]
-            note = Message("pairings.auto_matched", why=why)
             new = Match(rows[first].left, rows[second].right, "user", 1.0, note)
             changes |= {first: [new], second: []}
         return self._replaced(rows, changes) if changes else self

@@ -39,6 +39,14 @@ def attention_scale(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     return attention_glue(path, "attention_scale")
 
 
+@fault("softmax_scale_twice", TEXT)
+def softmax_scale_twice(left: Side, rng: np.random.Generator, small: bool) -> Truth:
+    path = pick(rng, attentions(left))
+    m: Any = left.module(path)
+    m.scale = m.scale**2
+    return attention_glue(path, "softmax_scale_twice")
+
+
 @fault("mask_missing", TEXT)
 def mask_missing(left: Side, rng: np.random.Generator, small: bool) -> Truth:
     path = pick(rng, attentions(left))

@@ -747,6 +747,8 @@ def test_a_name_is_split_by_mouse_and_keyboard_in_the_order_of_choice(server, pa
             f"attn.{name}.bias" for name in "vqk"
         ]
         assert panel.locator(".tsnb-w-ok").inner_text() == "✓ 48 → 16 + 16 + 16"
+        said = panel.locator(".tsnb-w-choice").first.get_attribute("title")
+        assert said == "splits axis 0 into parts of 16, 16, 16"
         assert right.locator(".tsnb-w-nth").all_inner_texts() == ["2", "3", "1", ""]
         assert root.locator("ul[aria-multiselectable=true]").count() == 2
         assert harness.unnamed(root) == []
@@ -826,6 +828,15 @@ def test_a_file_is_overwritten_by_a_second_press_and_a_lost_name_is_typed(server
         harness.settled(root)
         assert root.locator(".tsnb-w-to").input_value() == "m6.weight"
         notebook.screenshot("editor_unknown_target", root)
+        # Another name takes its place; it is unmatched again when that is undone.
+        root.locator(".tsnb-w-to").fill("m6.other")
+        root.locator(".tsnb-w-to").press("Enter")
+        rows.filter(has_text="m6.other").wait_for()
+        assert "unmatched right" not in root.locator(".tsnb-w-sum").inner_text()
+        assert scenes.pool(root, 1).count() == 0
+        root.locator(".tsnb-w-undo").click()
+        scenes.pool(root, 1).filter(has_text="m6.weight").wait_for()
+        harness.settled(root)
         root.locator(".tsnb-w-path").fill("precious.yaml")
         save = root.locator(".tsnb-w-save")
         save.dblclick()

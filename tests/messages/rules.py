@@ -60,6 +60,10 @@ COMPLETED = {
     "metrics/relations.py": ("", ("metrics/arrangements.py", "metrics/explanations.py")),
     "metrics/verdict.py": ("verdicts.", ()),
     "render/cells.py": ("", ("columns/checkpoints.py",)),
+    "widgets/editing/session.py": (
+        "",
+        ("widgets/editing/pairing_session.py", "widgets/editing/weight_map_session.py"),
+    ),
     "render/explanation.py": (
         "explanations.",
         ("analysis/origin.py", "analysis/preflight.py", "analysis/causes/tensors/places.py"),

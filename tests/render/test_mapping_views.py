@@ -129,5 +129,5 @@ def test_rows_that_values_made_or_prove_bear_no_warning_in_the_editor():
     for value, wrong in ((drafted, ["l.q.weight"]), (taken, [])):
         session = open_session(value)
         rows = session.answer({"op": "ready"})["rows"]
-        assert [session.names("left", row[1][0]) for row in rows if row[6]] == wrong
+        assert [session.name("left", row[1][0]) for row in rows if row[6]] == wrong
     assert taken["l.q.weight"].note.startswith("by values: ")

@@ -215,7 +215,7 @@ def test_whatever_a_page_sends_is_answered(session, message):
 
 def test_fits_are_told_before_a_drop(session):
     answer = session.answer({"op": "fits", "side": "left", "number": 0})
-    said = dict(zip(session._all_shapes, answer["fits"], strict=True))
+    said = dict(zip(session.page.shapes, answer["fits"], strict=True))
     assert (said["2x4"], said["4"], said["3x3"]) == ("transpose", "!8 ≠ 4 values", "!8 ≠ 9 values")
     assert answer["candidates"][0] == [0, "fits by transpose", "fits"]
     back = session.answer({"op": "fits", "side": "right", "number": 1})
@@ -340,10 +340,11 @@ def test_a_pairing_is_saved_as_the_kind_that_is_meant(
 ):
     written = []
     monkeypatch.setattr(
-        "troubleshooter_nb.widgets.editing.write_mapping",
+        "troubleshooter_nb.widgets.editing.pairing_session.write_mapping",
         lambda value, path, *, kind: written.append((path, kind)) or path,
     )
-    monkeypatch.setattr("troubleshooter_nb.widgets.editing.unsaid_in_mapping", lambda *_: [])
+    session = "troubleshooter_nb.widgets.editing.pairing_session"
+    monkeypatch.setattr(f"{session}.unsaid_in_mapping", lambda *_: [])
     monkeypatch.setenv("HOME", str(tmp_path))
     answer = open_session(pairing).answer({"op": "save", "path": f"~/{stem}.yaml", "kind": kind})
     assert answer["text"] == f"saved {stem}.yaml"
@@ -352,7 +353,7 @@ def test_a_pairing_is_saved_as_the_kind_that_is_meant(
 
 def test_a_weight_map_has_no_kinds(session, tmp_path):
     with pytest.raises(ValueError, match="a weight map has no kinds"):
-        session.save(str(tmp_path / "map.yaml"), "cell")
+        session.write(tmp_path / "map.yaml", "cell")
 
 
 def test_saving_writes_what_can_be_read_again(session, pairing, tmp_path):
@@ -484,7 +485,7 @@ def test_large_and_lost_values_of_a_pair_are_a_sentence(tmp_path, monkeypatch):
     asked = {"op": "row", "key": "0>0"}
     assert session.answer(asked)["evidence"].startswith("values are equal")
     with monkeypatch.context() as patch:
-        patch.setattr("troubleshooter_nb.widgets.editing.LARGEST_LOOK", 1 << 10)
+        patch.setattr("troubleshooter_nb.widgets.editing.pairing_session.LARGEST_LOOK", 1 << 10)
         assert session.answer(asked)["evidence"].startswith("no values compared: the tensors are")
     (tmp_path / "l" / "w.npy").unlink()
     answer = session.answer(asked)
@@ -601,7 +602,7 @@ def test_what_is_asked_of_an_older_numbering_does_nothing_and_says_so(session):
     before = session.answer({"op": "ready"})["numbering"]
     pair = {"op": "pair", "left": 0, "right": 0}
     assert session.answer(pair | {"numbering": before})["type"] == "rows"
-    key = next(iter(session._rows()))
+    key = next(iter(session.rows()))
     turned = dict(reversed(SOURCE.items()))
     told = session.replace(WeightMap(session.value.rows, turned, TARGET), "set")
     assert told["numbering"] > before
@@ -642,7 +643,7 @@ def test_a_file_of_somebody_else_is_overwritten_when_it_is_asked_for_twice(sessi
     assert session.answer(ask)["type"] == "saved"  # ours by now
     path.write_text("precious: again\n")
     assert session.answer(ask)["type"] == "exists"
-    assert session.save(str(path)) == path  # whoever writes code means it
+    assert session.write(path) == path  # whoever writes code means it
 
 
 def test_what_cannot_be_saved_is_said_of_the_path_that_was_given(session, pairing, tmp_path):
@@ -680,8 +681,8 @@ def test_a_target_that_is_not_known_can_be_named():
     assert fits["former"] == ""
     assert other.answer({"op": "name", "left": 0, "name": " "})["type"] == "error"
     named = other.answer({"op": "name", "left": 0, "name": " bn.gamma "})
-    assert (named["type"], named.get("first")) == ("state", None)
-    assert named["right"] == ["bn.beta", "fc", "bn.gamma"]
+    assert named["type"] == "rows"
+    assert named["names"] == [[1, 2, "bn.gamma", "", True]]
     assert other.value["bn.weight"].targets == ("bn.gamma",)
     assert other.value.problems() == []
     undone = other.answer({"op": "undo"})
@@ -701,7 +702,7 @@ def test_what_was_parted_of_a_target_that_is_not_known_goes_together_as_it_was()
     session.answer({"op": "pair", "left": 2, "right": 2})
     assert str(session.value["fc"].transform) == "expand_dims(2)"
     named = session.answer({"op": "name", "left": 0, "name": "other.gamma"})
-    assert named["right"] == ["bn.gamma", "bn.beta", "fc", "other.gamma"]
+    assert named["names"] == [[1, 0, "bn.gamma", "", False], [1, 3, "other.gamma", "", True]]
     # Another map has names of its own.
     assert session.replace(of_unknown_target(), "")["right"] == ["bn.gamma", "bn.beta", "fc"]
 
@@ -777,6 +778,7 @@ def test_one_name_is_split_into_several():
         "type": "together",
         **asked,
         "transforms": ["split(0, 16, 16, 16)"],
+        "words": {"split(0, 16, 16, 16)": "splits axis 0 into parts of 16, 16, 16"},
         "ok": True,
         "text": "48 -> 16 + 16 + 16",
         "evidence": "",

@@ -10,16 +10,17 @@ import numpy as np
 
 from troubleshooter_nb.convert.draft import GUESSED
 from troubleshooter_nb.dump import ArraySource, Dump
-from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, ids_of
 from troubleshooter_nb.metrics.compositions import Composition, find_composition
 from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
 from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_said
 from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
 from troubleshooter_nb.thresholds import FEWEST_RELATED, LARGEST_BY_VALUES, MOST_JOINED
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, reparametrized
+from troubleshooter_nb.transforms import RELATIONS, Spec, Transform, of_relation
+from troubleshooter_nb.weight_map import WeightMap, WeightRow, reparametrized
 
-NOT_SAME = ("slice", "pad", "repeat")  # one side has values that the other lacks
+# Relations in which one side has values that the other lacks, as no transform makes them.
+NOT_SAME = frozenset(("slice", "pad", "repeat")) - RELATIONS
 _EQUAL = ("identical", "close")
 # What the blocks of packed tensors are called, in the order of torch.
 _GATES: tuple[tuple[str, ...], ...] = (("i", "f", "g", "o"), ("r", "z", "n"))  # LSTM, GRU
@@ -47,7 +48,7 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     left, right = _Values(source, ours), _Values(target, [n for n in theirs if n in target])
     rows, notes = _pairs(left, right, drafted)
     for joined in (True, False):
-        more, said_ = _composed(left, right, joined=joined)
+        more, said_ = _composed(left, right, drafted, joined=joined)
         rows += more
         notes += said_
     proved = {name for row in rows for name in (*row.sources, *row.targets)}
@@ -153,30 +154,15 @@ def transform_of(relation: Relation, spec: Spec, base: Transform) -> list[Transf
         Of the source.
     base : Transform
     """
-    given = relation.arguments
     if relation.kind in _EQUAL:
         return list(dict.fromkeys([base, Transform()]))
-    if base.kind != "copy":
-        return []
-    if relation.kind == "cast":
-        # Values that were rounded and stored wide again need two steps, but loading needs neither.
-        rounded = given["side"] == "right" and given["dtype"] != spec.dtype.name
-        return [Transform("cast", (given["dtype"],)) if rounded else base]
-    if relation.kind == "reshape":
-        transform = Transform("reshape", tuple(given["shape"]))
-    elif relation.kind in ("transpose", "permute") and set(given) == {"axes"}:
-        transform = Transform("permute", tuple(given["axes"]))
-    else:
-        return []
-    try:
-        transform.specs([spec])
-    except WeightMapError:
-        return []
-    reverse = tuple(reversed(range(len(spec.shape))))
-    return [Transform("transpose") if transform.arguments == reverse else transform]
+    found = of_relation(relation.kind, relation.arguments, [spec])
+    return [found] if found is not None and base.kind == "copy" else []
 
 
-def _composed(left: _Values, right: _Values, *, joined: bool) -> tuple[list[WeightRow], list[str]]:
+def _composed(
+    left: _Values, right: _Values, drafted: WeightMap, *, joined: bool
+) -> tuple[list[WeightRow], list[str]]:
     """Targets that several sources make, or else sources that several targets make."""
     rows: list[WeightRow] = []
     notes: list[str] = []
@@ -185,7 +171,10 @@ def _composed(left: _Values, right: _Values, *, joined: bool) -> tuple[list[Weig
         found = _composition(parts, wholes.array(name))
         if found is None:
             continue
-        transform = _transform_of_parts(found, joined=joined)
+        # A whole is never split into parts that add up to it, nor into turns.
+        kind = found.kind if joined else "split" if found.kind == "concat" else ""
+        first = [drafted.source[one] for one in (found.parts if joined else [name])]
+        transform = of_relation(kind, found.arguments, first)
         said = {"relation": found.text, "residual": found.residual}
         text = Message("weight_maps.by_values", **said)
         if transform is None:
@@ -205,15 +194,3 @@ def _composition(side: _Values, whole: np.ndarray) -> Composition | None:
     if len(fitting) < 2:
         return None
     return find_composition({name: side.array(name) for name in fitting[:MOST_JOINED]}, whole)
-
-
-def _transform_of_parts(found: Composition, *, joined: bool) -> Transform | None:
-    given = found.arguments
-    if found.kind == "sum":
-        return Transform("add") if joined else None
-    if found.kind != "concat" or given["transposed"]:
-        return None
-    axis = int(given["axis"])
-    if joined:
-        return Transform("concat", (axis,))
-    return Transform("split", (axis, *(int(size) for size in given["sizes"])))

@@ -357,7 +357,7 @@ def _by_rules(
             continue
         kind = side.kinds[path]
         note = _guess_of(side, path, flavour)
-        if rule.transform == "unsupported":
+        if rule.transform is None:
             why = Message("weight_maps.no_counterpart", kind=kind, flavour=flavour)
             if rule.note:
                 why = Message("weight_maps.in_brackets", said=why, note=rule.note)
@@ -366,9 +366,7 @@ def _by_rules(
             rows.append(WeightRow((name,), (), Transform("drop"), kind, note=note))
         else:
             wanted = f"{path}.{rule.target_leaf}" if path else rule.target_leaf
-            axis = () if rule.axis is None else (rule.axis,)
-            transform = Transform(rule.transform, axis)
-            rows.append(WeightRow((name,), (wanted,), transform, kind, note=note))
+            rows.append(WeightRow((name,), (wanted,), rule.transform, kind, note=note))
     return rows, [
         Message("weight_maps.unsupported", why=why, names=names)
         for why, names in unsupported.items()
@@ -399,14 +397,14 @@ def _of_parts(
     path, rule = _rule_of(side, whole, flavour, target)
     kind = side.kinds.get(path, "")
     note = _guess_of(side, path, flavour)
-    to, axis = whole, None
-    if rule is not None and rule.target_leaf is not None:
-        to, axis = f"{path}.{rule.target_leaf}" if path else rule.target_leaf, rule.axis
+    to, transform = whole, Transform()
+    if rule is not None and rule.target_leaf is not None and rule.transform is not None:
+        to = f"{path}.{rule.target_leaf}" if path else rule.target_leaf
+        transform = rule.transform
     if stored.form == "weight_norm":
-        axes = (stored.axis,) if axis is None else (stored.axis, axis)
+        axes = (stored.axis, *transform.arguments)  # with the axis that is put in, if any
         yield WeightRow(stored.names, (to,), Transform("weight_norm", axes), kind, note=note)
         return
-    transform = Transform() if axis is None else Transform("expand_dims", (axis,))
     yield WeightRow(stored.names[:1], (to,), transform, kind, note=note)
     part_of = Message("weight_maps.part_of", name=whole)
     for name in stored.names[1:]:
@@ -436,8 +434,7 @@ def _other_ways(
             if to in filled or (target is not None and to not in target.specs):
                 continue
             filled.add(to)
-            axis = () if rule is None or rule.axis is None else (rule.axis,)
-            transform = Transform(rule.transform if rule else "copy", axis)
+            transform = rule.transform if rule is not None and rule.transform else Transform()
             note = Message("weight_maps.one_in_source", name=ways[0])
             yield WeightRow((name,), (to,), transform, side.kinds.get(path, ""), note=note)
 

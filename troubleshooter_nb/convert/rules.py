@@ -17,19 +17,18 @@ import numpy as np
 from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.tables import rows_of
+from troubleshooter_nb.transforms import Transform
 
 Target = Literal["mindspore.nn", "mindspore.mint", "torch"]
 _TARGETS = [*get_args(Target)]
-Transform = Literal["copy", "expand_dims", "squeeze", "drop", "unsupported"]
 
 # Transforms as the table writes them, towards MindSpore; other words name no single tensor.
-_TO_MINDSPORE: dict[str, tuple[Transform, int | None]] = {
-    "identity": ("copy", None),
-    "expand_dims_axis2": ("expand_dims", 2),
-    "drop": ("drop", None),
-    "unsupported": ("unsupported", None),
+_TO_MINDSPORE: dict[str, Transform | None] = {
+    "identity": Transform(),
+    "expand_dims_axis2": Transform("expand_dims", (2,)),
+    "drop": Transform("drop"),
+    "unsupported": None,
 }
-_INVERSE: dict[str, Transform] = {"copy": "copy", "expand_dims": "squeeze"}
 _FLAVOURS: dict[str, Target] = {"mint.nn.": "mindspore.mint", "nn.": "mindspore.nn"}
 # The table tried running statistics of only one of the three; their names are the same in all.
 _SIBLINGS = {"InstanceNorm1d": "InstanceNorm2d", "InstanceNorm3d": "InstanceNorm2d"}
@@ -44,16 +43,14 @@ _RECURRENT_LAYER = re.compile(r"_l[0-9]+(_reverse)?$")
 class Rule:
     """How one tensor of a layer gets to the other framework.
 
-    `target_leaf` is None where the tensor has no place there: ``drop`` says that nothing is lost
-    (a counter of batches), ``unsupported`` that the layer has no counterpart. `axis` is that of
-    ``expand_dims`` and ``squeeze``. `verified` says that the outputs of both layers were compared,
-    not only names and shapes.
+    `target_leaf` is None where the tensor has no place there: the transform ``drop`` says that
+    nothing is lost (a counter of batches), None that the layer has no counterpart. `verified` says
+    that the outputs of both layers were compared, not only names and shapes.
     """
 
     source_leaf: str
     target_leaf: str | None
-    transform: Transform
-    axis: int | None
+    transform: Transform | None
     verified: bool
     note: str
 
@@ -65,13 +62,10 @@ class Rule:
         ValueError
             If the target has no place for them, or the axis to remove is not of size 1.
         """
-        if self.target_leaf is None:
-            said = {"name": self.source_leaf, "transform": self.transform}
+        if self.target_leaf is None or self.transform is None:
+            said = {"name": self.source_leaf, "transform": self.transform or "unsupported"}
             raise ArgumentError(Message("weight_maps.no_place_for", **said))
-        if self.axis is None:
-            return values
-        change = np.expand_dims if self.transform == "expand_dims" else np.squeeze
-        return change(values, self.axis)
+        return self.transform.apply([values])[0]
 
 
 @dataclass(frozen=True)
@@ -277,18 +271,18 @@ def _rules(kind: str, target: Target) -> LayerRules | None:
 def _forward(row: _Row) -> Rule | None:
     if row.transform not in _TO_MINDSPORE:
         return None
-    transform, axis = _TO_MINDSPORE[row.transform]
+    transform = _TO_MINDSPORE[row.transform]
     target = row.mindspore_leaf or None
-    return Rule(row.torch_leaf, target, transform, axis, row.verified, row.note)
+    return Rule(row.torch_leaf, target, transform, row.verified, row.note)
 
 
 def _backward(row: _Row) -> Rule | None:
     forward = _forward(row)
-    if forward is None or forward.target_leaf is None:
+    if forward is None or forward.target_leaf is None or forward.transform is None:
         return None
-    transform = _INVERSE[forward.transform]
+    back = forward.transform.inverse([])  # of these no shape is needed
     return replace(
-        forward, source_leaf=row.mindspore_leaf, target_leaf=row.torch_leaf, transform=transform
+        forward, source_leaf=row.mindspore_leaf, target_leaf=row.torch_leaf, transform=back
     )
 
 

@@ -31,13 +31,10 @@ from troubleshooter_nb.messages import (
     restored,
     told,
 )
-from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow, miscounted
+from troubleshooter_nb.transforms import Spec, Transform, of_troubleshooter
+from troubleshooter_nb.weight_map import WeightMap, WeightRow
 
 _LARGEST = 64 * 1024**2  # bytes
-# The function that TroubleShooter's maps name for values, and what it does. Its own reader
-# imported and called whatever function a map named.
-_PEER_FUNCTION = "troubleshooter.migrator.mapping_relation.weight_adapter.trans_conv1d_weight_value"
-_PEER_TRANSFORM = Transform("expand_dims", (2,))
 _KEYS = ("from", "to", "transform", "note", "said")
 
 
@@ -168,20 +165,19 @@ def peer_parts(rows: Sequence[WeightRow]) -> list[dict[str, str]]:
     functions: dict[str, str] = {}
     for row in rows:
         if len(row.sources) != 1 or len(row.targets) != 1:
-            id = "json_no_norm" if row.transform.kind == "weight_norm" else "json_one_name"
+            id = "json_no_norm" if row.transform.entry.takes_parts else "json_one_name"
             raise WeightMapError(Message(f"mappings.{id}", names=list(row.sources)))
         source, target = row.sources[0], row.targets[0]
         if source in names:
             said = {"source": source, "first": names[source], "second": target}
             raise WeightMapError(Message("mappings.json_one_target", **said))
         names[source] = target
-        if row.transform == _PEER_TRANSFORM:
-            functions[source] = _PEER_FUNCTION
-        elif row.transform.kind != "copy":
-            how = row.transform
-            raise WeightMapError(
-                Message("mappings.json_no_transform", source=source, transform=how)
-            )
+        function = row.transform.troubleshooter
+        if function is None:
+            how = {"source": source, "transform": row.transform}
+            raise WeightMapError(Message("mappings.json_no_transform", **how))
+        if function:
+            functions[source] = function
     return [names, functions]
 
 
@@ -192,16 +188,17 @@ def peer_rows(parts: object) -> list[WeightRow]:
     names, functions = (_texts(part) for part in parts)
     if strangers := sorted(set(functions) - set(names)):
         raise FormatError(Message("mappings.strange_functions", names=strangers[:4]))
+    known = of_troubleshooter()
     for source, function in functions.items():
-        if function != _PEER_FUNCTION:
+        if function not in known:
             said = {"source": source, "function": function[:120]}
-            known = Message("mappings.called", known=_PEER_FUNCTION)
-            raise FormatError(joined([Message("mappings.not_called", **said), known]))
+            called = Message("mappings.called", known=list(known))
+            raise FormatError(joined([Message("mappings.not_called", **said), called]))
     return [
         WeightRow(
             (source,),
             (target,),
-            _PEER_TRANSFORM if source in functions else Transform(),
+            known[functions[source]] if source in functions else Transform(),
             how="imported",
         )
         for source, target in names.items()
@@ -255,15 +252,19 @@ def _row(number: int, row: Any) -> WeightRow:
     if "to" not in row:
         wrong = Message("mappings.row_without_to", **where)
         raise FormatError(joined([wrong, Message("mappings.write_to_null")]))
-    text = row.get("transform", "copy" if targets else "drop")
+    text = row.get("transform", _unsaid_transform(targets))
     try:
-        transform = Transform.parse(str(text))
-        _counted(transform, sources, targets)
         note = _said(row.get("said"), whole(str(row.get("note", ""))))
-        return WeightRow(sources, targets, transform, how="imported", note=note)
+        transform = Transform.parse(str(text))
+        return _counted(WeightRow(sources, targets, transform, how="imported", note=note))
     except WeightMapError as error:
         why = message_of(error)
         raise FormatError(Message("mappings.wrong_row", **where, why=why)) from None
+
+
+def _unsaid_transform(targets: Sequence[str]) -> Transform:
+    """What a row goes through that says nothing of it."""
+    return Transform() if targets else Transform("drop")
 
 
 def _said(stored: object, note: str) -> str:
@@ -275,12 +276,14 @@ def _said(stored: object, note: str) -> str:
     return message if message == note else note
 
 
-def _counted(transform: Transform, sources: Sequence[str], targets: Sequence[str]) -> None:
-    """Raise unless a transform takes and gives as many tensors as there are names."""
-    if not all(name.strip() for name in (*sources, *targets)):
-        raise WeightMapError(Message("mappings.empty_name", names=[*sources, *targets]))
-    if wrong := miscounted(transform, len(sources), targets):
+def _counted(row: WeightRow) -> WeightRow:
+    """The row, if its transform takes and gives as many tensors as there are names."""
+    names = [*row.sources, *row.targets]
+    if not all(name.strip() for name in names):
+        raise WeightMapError(Message("mappings.empty_name", names=names))
+    if wrong := row.miscounted():
         raise WeightMapError(wrong)
+    return row
 
 
 def _listed(number: int, names: Any) -> tuple[str, ...]:
@@ -296,7 +299,7 @@ def _plain(row: WeightRow) -> dict[str, Any]:
         return listed[0] if len(listed) == 1 else list(listed) or None
 
     kept: dict[str, Any] = {"from": names(row.sources), "to": names(row.targets)}
-    if row.transform.kind not in (("copy",) if row.targets else ("copy", "drop")):
+    if row.transform != _unsaid_transform(row.targets):
         kept["transform"] = str(row.transform)
     if row.note:
         kept["note"] = row.note

@@ -1,38 +1,9 @@
-"""Rows, transforms, drafts and conversions of weights."""
+"""Rows, drafts and conversions of weights."""
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
-    # What a transform takes and gives.
-    "no_transform": ("no transform {kind!r}; there are {kinds}{closest}", "没有名为 {kind!r} 的变换；可用：{kinds}{closest}"),
-    "not_one": ("{text!r} is no transform; write one like expand_dims(2) of {kinds}", "{text!r} 不是变换；写法如 expand_dims(2)，可用：{kinds}"),
-    "takes_whole_numbers": ("{kind} takes whole numbers, got {arguments}", "{kind} 需要整数，得到 {arguments}"),
-    "takes_no_arguments": ("{kind} takes no arguments, got {arguments}", "{kind} 不带参数，得到 {arguments}"),
-    "takes_one_argument": ("{kind} takes one argument, got {arguments}", "{kind} 需要一个参数，得到 {arguments}"),
-    "takes_norm_axis": ("{kind} takes the axis that keeps its norm, got {arguments}", "{kind} 需要保持范数的轴，得到 {arguments}"),
-    "no_dtype": ("unknown dtype {dtype!r}", "未知的 dtype {dtype!r}"),
-    "takes_several_sources": ("{transform} takes several sources, got {count}", "{transform} 需要多个来源，得到 {count} 个"),
-    "takes_one_source": ("{transform} takes one source, got {count}", "{transform} 只能有一个来源，得到 {count} 个"),
-    "takes_parts": ("{transform} takes the two parts g and v of a weight norm, got {count} sources", "{transform} 需要权重归一化的 g 和 v 两部分，得到 {count} 个来源"),
-    "no_parts": ("{transform} takes the two parts g and v of a weight norm, got shapes {shapes}", "{transform} 需要权重归一化的 g 和 v 两部分，得到形状 {shapes}"),
-    "no_place": ("{transform}: {shape} has no place for an axis {axis}", "{transform}：形状 {shape} 放不下轴 {axis}"),
-    "no_axis": ("{transform}: {shape} has no axis {axis}", "{transform}：形状 {shape} 没有轴 {axis}"),
-    "needs_a_target": ("{transform} needs a target", "{transform} 需要目标"),
-    "needs_no_target": ("{transform} needs no target", "{transform} 不能有目标"),
-    "gives_others": ("{transform} gives {made} {made:tensor|tensors} for {count} {count:name|names}", "{transform} 得到 {made} 个张量，名称有 {count} 个"),
+    # What a row takes and gives.
     "target_twice": ("a target stands twice: {names}", "目标重复：{names}"),
-    "concat_unlike": ("concat needs several sources alike but along axis {axis}, got {given}", "concat 需要除轴 {axis} 外都相同的多个来源，得到 {given}"),
-    "add_unlike": ("add needs equal shapes, got {shapes}", "add 需要相同的形状，得到 {shapes}"),
-    "does_not_fit": ("{transform} does not fit {shape}: {why}", "{transform} 不适用于 {shape}：{why}"),
-    "axes_miscounted": ("axes don't match array", "轴的个数与数组不符"),
-    "axis_beyond": ("axis {axis} is out of bounds for array of dimension {rank}", "轴 {axis} 超出 {rank} 维数组的范围"),
-    "axis_twice": ("repeated axis in transpose", "轴重复"),
-    "axis_is_longer": ("cannot select an axis to squeeze out which has size not equal to one", "只能去掉长度为 1 的轴"),
-    "no_sizes": ("it takes the axis and the sizes along it", "需要给出轴和沿该轴的各段长度"),
-    "sizes_differ": ("sizes {sizes} are not those of axis {axis}", "各段长度 {sizes} 与轴 {axis} 不符"),
-    "not_reshaped": ("cannot reshape array of size {size} into shape {shape}", "{size} 个值无法排成形状 {shape}"),
-    "two_unknown": ("can only specify one unknown dimension", "只能有一个未知的长度"),
-    "too_many_axes": ("an array has at most {most} axes", "数组最多有 {most} 个轴"),
-    "lossy_cast": ("{given} as {made} loses precision or range", "由 {given} 转为 {made} 会损失精度或范围"),
     # Weights that are stored as parts.
     "part_weight_norm": ("one part of a weight norm; give both, g first, with the transform weight_norm(dim), or call {call} first", "权重归一化的一部分；请用变换 weight_norm(dim) 给出两部分（g 在前），或先调用 {call}"),
     "part_spectral_norm": ("a weight before its spectral norm; call {call} first", "谱归一化之前的权重；请先调用 {call}"),
@@ -61,10 +32,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "several_of_several": ("no transform makes several of several; choose one on either side", "没有变换能由多个得到多个；请在某一侧只选一个"),
     "no_axis_joins": ("no axis joins {shapes}", "没有可拼接 {shapes} 的轴"),
     "no_equal_parts": ("no axis of {shape} has {count} equal parts", "{shape} 没有可等分为 {count} 份的轴"),
-    "one_dtype": ("only one dtype is joined, not {dtypes}", "只能拼接同一种 dtype，得到 {dtypes}"),
     "other_sizes": ("{ours:+} against {theirs:+}", "{ours:+} ≠ {theirs:+}"),
     "values": ("{count:,} {count:value|values}", "{count:,} 个值"),
-    "values_of_shape": ("{count:,} {count:value|values} ({shape})", "{count:,} 个值（{shape}）"), "scalar": ("scalar", "标量"),
+    "values_of_shape": ("{count:,} {count:value|values} ({shape})", "{count:,} 个值（{shape}）"),
     "suggested_by": ("values suggest it by {transform}", "数值建议，经 {transform}"),
     "shapes_not_known": ("the shapes of the source are not known", "源的形状未知"),
     "fits_by": ("fits by {transform}", "经 {transform} 后匹配"), "paired_with": ("paired with {names:+}", "已与 {names:+} 配对"),

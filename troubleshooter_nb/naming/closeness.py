@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import heapq
+import itertools
 import math
 import re
 from collections import Counter, defaultdict
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from troubleshooter_nb.messages import Message
+from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.naming.parameters import canonical_parameter
 from troubleshooter_nb.thresholds import (
     CLEARLY_CLOSER,
@@ -39,8 +40,6 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NUMBER = re.compile(r"([0-9]+)")
 # How many names a hint shows.
 _HINTS = 2
-# The id of what `rest_pairs` says of pairs that nothing but their kind speaks for.
-BY_SHAPE_ALONE = "pairings.only_of_shape"
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -61,6 +60,19 @@ class Candidate(NamedTuple):
     name: str
     why: str
     fits: bool
+
+
+class Judged(NamedTuple):
+    """What else than its name speaks for or against a candidate.
+
+    `fits` says whether shapes let it be one, `taken` what it is paired with already, empty where it
+    is free, `proven` whether values prove that it is the one.
+    """
+
+    why: str
+    fits: bool = True
+    taken: str = ""
+    proven: bool = False
 
 
 class NameIndex:
@@ -114,6 +126,45 @@ def name_index(names: tuple[str, ...]) -> NameIndex:
     return NameIndex(names)
 
 
+def closest_partners(
+    name: str,
+    others: tuple[str, ...],
+    judge: Callable[[int], Judged],
+    *,
+    free: Iterable[int],
+    proven: Iterable[int] = (),
+    most: int,
+) -> list[Candidate]:
+    """The names of the other side that a name may belong to, the best first.
+
+    What is proven comes first, then what fits and is free, then what is taken, then what does not
+    fit; among these the closest names.
+
+    Parameters
+    ----------
+    name : str
+    others : tuple of str
+    judge : callable
+        Takes the position of one of them.
+    free : iterable of int
+        Positions of those that are left over, for where too few are called alike.
+    proven : iterable of int
+        Positions of those that are listed whatever they are called.
+    most : int
+    """
+    near = dict(name_index(others).closest(name, 8 * most))
+    if len(near) < most:
+        more = (position for position in free if position not in near)
+        near |= dict.fromkeys([*itertools.islice(more, 8 * most)], 0.0)
+    found = []
+    for position, closeness in (dict.fromkeys(proven, 0.0) | near).items():
+        why, fits, taken, is_proven = judge(position)
+        rank = -1 if is_proven else bool(taken) + 2 * (not fits)
+        candidate = Candidate(others[position], joined([why, taken]), fits and not taken)
+        found.append((rank, -closeness, position, candidate))
+    return [candidate for *_, candidate in sorted(found, key=lambda one: one[:3])[:most]]
+
+
 @lru_cache(maxsize=1 << 16)
 def words(name: str) -> tuple[str, ...]:
     """The words of a name, lower case, in torch's spelling where it is that of a parameter."""
@@ -152,11 +203,14 @@ def rest_pairs(
     right: Sequence[str],
     kinds: tuple[Sequence[Hashable], Sequence[Hashable]],
     fits: Callable[[int, int], bool],
+    *,
+    alone: bool = True,
 ) -> list[tuple[int, int, Message]]:
     """Pairs of what is left over on both sides.
 
     First equal names (in torch's spelling), then names that are each other's closest among those
-    of one kind and with the same numbers, then the only one of a kind with the only one.
+    of one kind and with the same numbers, then the only one of a kind with the only one. The note
+    of a pair says which.
 
     Parameters
     ----------
@@ -165,17 +219,19 @@ def rest_pairs(
         Of each name, such as its number of elements: only equal kinds are paired.
     fits : callable
         Takes a left and a right position.
+    alone : bool
+        Whether it says anything that two are the only ones of their kind.
 
     Returns
     -------
     list of (int, int, Message)
-        Positions and why; no position twice.
+        Positions and the note; no position twice.
     """
     found: list[tuple[int, int, Message]] = []
     open_left, open_right = set(range(len(left))), set(range(len(right)))
 
     def take(i: int, j: int, why: Message) -> None:
-        found.append((i, j, why))
+        found.append((i, j, Message("pairings.auto_matched", why=why)))
         open_left.discard(i)
         open_right.discard(j)
 
@@ -194,9 +250,10 @@ def rest_pairs(
             if fits(mine[i], theirs[j]):
                 why = Message("pairings.closest_names", closeness=min(score / 1.5, 1))
                 take(mine[i], theirs[j], why)
-    for mine, theirs in _groups(left, right, kinds, open_left, open_right, by_number=False):
+    lonely = _groups(left, right, kinds, open_left, open_right, by_number=False) if alone else []
+    for mine, theirs in lonely:
         if len(mine) == len(theirs) == 1 and fits(mine[0], theirs[0]):
-            take(mine[0], theirs[0], Message(BY_SHAPE_ALONE))
+            take(mine[0], theirs[0], Message("pairings.only_of_shape"))
     return found
 
 

@@ -16,9 +16,11 @@ test("rows come in the order of their left names, and the given ones stay", () =
   assert.equal(ROWS[0][0], "k2");
 });
 
-test("names that no row has are unmatched", () => {
-  assert.deepEqual([...unmatched(ROWS, 0, 4)], [3]);
-  assert.deepEqual([...unmatched(ROWS, 1, 3)], [1]);
+test("names that are there and that no row has are unmatched", () => {
+  const none = new Set();
+  assert.deepEqual([...unmatched(ROWS, 0, 4, none)], [3]);
+  assert.deepEqual([...unmatched(ROWS, 1, 3, none)], [1]);
+  assert.deepEqual([...unmatched(ROWS, 0, 5, new Set([3]))], [4]);
 });
 
 test("a row is changed by another name, by several, by none, and in a weight map by a transform", () => {

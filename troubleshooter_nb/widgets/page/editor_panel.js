@@ -149,7 +149,7 @@ export class EditorPanel {
       actions.append(editor.button("pair_with", send(), { class: "tsnb-w-pair", "data-do": "pair" }),
         make("span", {}, words.by_transform),
         ...answer.transforms.map((one) =>
-          choice(one, { onclick: send(one), "aria-label": `${words.pair_with}: ${one} ${text}` })));
+          choice(one, { onclick: send(one), title: answer.words[one], "aria-label": `${words.pair_with}: ${one} ${text}` })));
     const said = (answer.ok ? "✓ " : "✗ ") + text;
     actions.append(make("span", { class: answer.ok ? "tsnb-w-ok" : "tsnb-w-bad" }, said));
     return actions;
@@ -208,7 +208,7 @@ export class EditorPanel {
       make("label", {}, ` ${word} `, this.how),
       editor.button("apply", apply, { class: "tsnb-w-apply", "data-do": "apply" }),
       ...others.map((one) => choice(one, {
-        onclick: () => this.apply(key, one),
+        onclick: () => this.apply(key, one), title: about.words[one],
         onmouseenter: (event) => this.point(event, key, one),
         onmousemove: (event) => this.point(event, key, one),
         onmouseleave: () => this.settle(key),

@@ -121,6 +121,7 @@ class Editor {
       names.map((name, n) => visible(name) + (message.places.length ? this.placeText(this.place[side][n]) : "")));
     this.lower = this.names.map((names) => names.map((name) => name.toLowerCase()));
     this.shape = [message.left_shapes, message.right_shapes];
+    this.absent = message.absent.map((numbers) => new Set(numbers));
     this.rows = new Map(message.rows.map((row) => [row[0], row]));
     this.joints = new Map(); // several names of both sides -> what would come of them
     this.before = this.joints; // the same before the last change
@@ -144,6 +145,7 @@ class Editor {
 
   changed(message) {
     if (!this.state) return;
+    for (const name of message.names) this.know(...name);
     for (const key of message.gone) this.rows.delete(key);
     for (const row of message.put) this.rows.set(row[0], row);
     this.history = message;
@@ -158,6 +160,16 @@ class Editor {
       this.fits[side] = null;
       if (this.chosen[side] !== null) this.chose(side);
     }
+  }
+
+  /** A name that is typed or was replaced: numbers stay, so that only these are told. */
+  know(side, number, name, shape, isThere) {
+    const { shapes } = this.state;
+    if (!shapes.includes(shape)) shapes.push(shape);
+    this.names[side][number] = visible(name);
+    this.lower[side][number] = this.names[side][number].toLowerCase();
+    this.shape[side][number] = shapes.indexOf(shape);
+    this.absent[side][isThere ? "delete" : "add"](number);
   }
 
   failed(message) {
@@ -283,7 +295,7 @@ class Editor {
   arrange() {
     const rows = inOrder(this.rows.values());
     this.ordered = rows.map((row) => row[0]);
-    this.open = this.names.map((names, side) => unmatched(rows, side, names.length));
+    this.open = this.names.map((names, side) => unmatched(rows, side, names.length, this.absent[side]));
   }
 
   refresh() {

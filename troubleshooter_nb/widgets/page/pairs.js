@@ -19,13 +19,13 @@ export function inOrder(rows) {
   return [...rows].sort((one, other) => one[1][0] - other[1][0]);
 }
 
-/** The names of a side, 0 or 1, of which no row has any. */
-export function unmatched(rows, side, count) {
+/** The names of a side, 0 or 1, that are there and of which no row has any. */
+export function unmatched(rows, side, count, absent) {
   const used = new Uint8Array(count);
   for (const row of rows) for (const number of row[1 + side]) used[number] = 1;
   const open = new Set();
   used.forEach((one, number) => {
-    if (!one) open.add(number);
+    if (!one && !absent.has(number)) open.add(number);
   });
   return open;
 }

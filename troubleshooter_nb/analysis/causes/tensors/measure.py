@@ -138,7 +138,7 @@ def correlation(left: np.ndarray, right: np.ndarray) -> float:
 
 
 def transform(kind: str, *arguments: int | str) -> dict[str, Any]:
-    """A transform of the closed list of `troubleshooter_nb.weight_map`, as evidence."""
+    """A transform of the closed list of `troubleshooter_nb.transforms`, as evidence."""
     return {"kind": kind, "arguments": list(arguments)}
 
 

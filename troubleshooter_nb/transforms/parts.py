@@ -1,0 +1,208 @@
+"""Transforms that make one tensor of several, or several of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.float_formats import stored_as
+from troubleshooter_nb.shapes import Shape
+from troubleshooter_nb.transforms.kind import (
+    SEVERAL,
+    Argument,
+    Arguments,
+    Kind,
+    MisfitError,
+    Proposals,
+    Sources,
+    Targets,
+    axis_of,
+    without,
+)
+from troubleshooter_nb.transforms.spec import Spec
+
+
+def _split(sources: Sequence[Spec], axis: int, sizes: tuple[int, ...]) -> list[Spec]:
+    shape, dtype = sources[0]
+    at = axis_of(axis, len(shape))
+    if sum(sizes) != shape[at] or min(sizes, default=0) < 1:
+        raise MisfitError(Message("transforms.sizes_differ", sizes=str([*sizes]), axis=axis))
+    return [Spec(without(shape, at, size), dtype) for size in sizes]
+
+
+def _divided(sources: Sequence[Spec], targets: Targets) -> Proposals:
+    """The lengths of the targets along each axis, equal ones where they are not known."""
+    shape, known = sources[0].shape, [target for target in targets if target is not None]
+    for axis, length in enumerate(shape) if len(targets) > 1 else ():
+        sizes = [length // len(targets)] * len(targets)
+        if known:
+            sizes = [target[axis] for target in known if len(target) == len(shape)]
+        yield (axis, *sizes)
+
+
+def _of_parting(given: Mapping[str, Any], _: Spec) -> Arguments | None:
+    return None if given["transposed"] else (int(given["axis"]), *map(int, given["sizes"]))
+
+
+SPLIT = Kind(
+    name="split",
+    words=lambda axis, sizes: Message("transforms.split", axis=axis, sizes=[*sizes]),
+    examples={"split(0, 2, 3, 1)": [(6, 2)], "split(1, 1, 1)": [(6, 2)], "split(-1, 2)": [(6, 2)]},
+    arguments=(Argument("axis"), Argument("sizes", several=True)),
+    targets=lambda axis, sizes: len(sizes),
+    specs=_split,
+    forward=lambda arrays, axis, sizes: np.split(arrays[0], np.cumsum(sizes)[:-1], axis),
+    inverse=lambda _, axis, sizes: ("concat", (axis,)) if len(sizes) > 1 else ("copy", ()),
+    proposals=_divided,
+    relations={"split": _of_parting},
+)
+
+
+def _concatenated(sources: Sequence[Spec], axis: int) -> list[Spec]:
+    shape, dtype = sources[0]
+    at = axis_of(axis, len(shape))
+    if len({source.dtype for source in sources}) > 1:
+        raise MisfitError(_several_dtypes(sources))
+    rest = {without(source.shape, at) for source in sources}
+    if len(rest) > 1 or len({len(source.shape) for source in sources}) > 1:
+        raise MisfitError(Message("transforms.concat_unlike", axis=axis))
+    return [Spec(without(shape, at, sum(source.shape[at] for source in sources)), dtype)]
+
+
+def _several_dtypes(sources: Sequence[Spec]) -> Message:
+    dtypes = list(dict.fromkeys(source.dtype.name for source in sources))
+    return Message("transforms.one_dtype", dtypes=dtypes)
+
+
+def _parts(sources: Sequence[Spec], axis: int) -> tuple[str, Arguments]:
+    at = axis_of(axis, len(sources[0].shape))
+    return "split", (at, *(source.shape[at] for source in sources))
+
+
+def _along_each_axis(sources: Sequence[Spec], _: Targets) -> Proposals:
+    for axis in range(len(sources[0].shape)):
+        yield (axis,)
+
+
+def _of_joining(given: Mapping[str, Any], _: Spec) -> Arguments | None:
+    return None if given["transposed"] else (int(given["axis"]),)
+
+
+CONCAT = Kind(
+    name="concat",
+    words=lambda axis: Message("transforms.concat", axis=axis),
+    examples={"concat(0)": [(2, 3), (4, 3)], "concat(-1)": [(2, 3), (2, 1), (2, 2)]},
+    arguments=(Argument("axis"),),
+    sources=SEVERAL,
+    specs=_concatenated,
+    forward=lambda arrays, axis: [np.concatenate(arrays, axis)],
+    inverse=_parts,
+    proposals=_along_each_axis,
+    blind=((0,),),
+    relations={"concat": _of_joining},
+)
+
+
+def _added(sources: Sequence[Spec]) -> list[Spec]:
+    if len({source.shape for source in sources}) > 1:
+        raise MisfitError(Message("transforms.add_unlike"))
+    try:
+        dtype = np.result_type(*(source.dtype for source in sources))
+    except TypeError:  # as of float16 and bfloat16
+        raise MisfitError(_several_dtypes(sources)) from None
+    return [Spec(sources[0].shape, dtype)]
+
+
+def _sum(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    total = arrays[0]
+    for array in arrays[1:]:
+        total = total + array
+    return [np.asarray(total)]
+
+
+def _of_one_dtype(sources: Sequence[Spec], _: Targets) -> Proposals:
+    if len({source.dtype for source in sources}) == 1:
+        yield ()
+
+
+ADD = Kind(
+    name="add",
+    words=lambda: Message("transforms.add"),
+    examples={"add": [(4,), (4,), (4,)]},
+    sources=SEVERAL,
+    specs=_added,
+    forward=_sum,
+    proposals=_of_one_dtype,
+    relations={"sum": lambda given, source: ()},
+)
+
+
+def norm_axes(g: Shape, v: Shape) -> list[int]:
+    """The axes of v that keep their norm where g has it, as torch counts them: -1 for none."""
+    if not g:
+        return [-1]
+    if len(g) != len(v):
+        return []
+    return [d for d in range(len(v)) if g == tuple(n if i == d else 1 for i, n in enumerate(v))]
+
+
+def _normed(sources: Sequence[Spec], dim: int, axis: int | None) -> list[Spec]:
+    g, v = sources
+    if dim not in norm_axes(g.shape, v.shape):
+        raise MisfitError(Message("transforms.no_norm", dim=dim))
+    if axis is None:
+        return [v]
+    if not 0 <= axis <= len(v.shape):
+        raise MisfitError(Message("transforms.axis_beyond", axis=axis, rank=len(v.shape) + 1))
+    return [Spec((*v.shape[:axis], 1, *v.shape[axis:]), v.dtype)]
+
+
+def _weight(arrays: Sequence[np.ndarray], dim: int, axis: int | None) -> list[np.ndarray]:
+    """A weight of the parts of its norm, computed in float64 and rounded once."""
+    g, v = (array.astype(np.float64) for array in arrays)
+    others = tuple(at for at in range(v.ndim) if at != dim)
+    with np.errstate(all="ignore"):
+        norm = np.sqrt(np.square(v).sum(axis=others, keepdims=True))
+        weight = stored_as(g * v / norm, arrays[1].dtype)
+    return [weight if axis is None else np.expand_dims(weight, axis)]
+
+
+def _norms(sources: Sequence[Spec], targets: Targets) -> Proposals:
+    g, v = sources
+    # One axis alone has no norm but that of each value.
+    for dim in norm_axes(g.shape, v.shape) if len(v.shape) > 1 else ():
+        yield (dim,)
+        for axis, length in enumerate(targets[0] or ()):
+            if length == 1:
+                yield (dim, axis)
+
+
+def _norm_words(dim: int, axis: int | None) -> Message:
+    over = Message("transforms.all_axes")
+    if dim != -1:
+        over = Message("transforms.all_axes_but", dim=dim)
+    weight = Message("transforms.weight_norm", over=over)
+    if axis is None:
+        return weight
+    expanded = Message("transforms.expand_dims", axis=axis)
+    return Message("transforms.and_then", first=weight, second=expanded)
+
+
+WEIGHT_NORM = Kind(
+    name="weight_norm",
+    words=_norm_words,
+    examples={
+        "weight_norm(0)": [(4, 1, 1), (4, 2, 3)],
+        "weight_norm(-1)": [(), (4, 2)],
+        "weight_norm(0, 2)": [(4, 1, 1), (4, 2, 3)],
+    },
+    arguments=(Argument("dim"), Argument("axis", optional=True)),
+    sources=Sources(2, 2, ("g", "v")),
+    specs=_normed,
+    forward=_weight,
+    proposals=_norms,
+    takes_parts=True,
+)
