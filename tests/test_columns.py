@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import troubleshooter_nb as tnb
-from troubleshooter_nb import weight_map
 from troubleshooter_nb.columns.checkpoints import BLOCK_COLUMNS, DIFF_COLUMNS, MADE_OF_DIFF
 from troubleshooter_nb.columns.column import Column, at, by_name, shown_columns
 from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
@@ -182,8 +181,3 @@ def test_growth_says_what_is_new_where_no_number_can(values, english, chinese):
 def test_columns_by_name_keep_their_order():
     columns = [Column(name, "str", "") for name in ("b", "a")]
     assert list(by_name(*columns)) == ["b", "a"]
-
-
-def test_a_weight_map_has_the_declared_columns():
-    said = {c.name: (c.dtype, c.meaning) for c in WEIGHT_MAP_COLUMNS.values()}
-    assert said == weight_map.WEIGHT_MAP_COLUMNS

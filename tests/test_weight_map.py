@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from troubleshooter_nb import read_weight_map, write_weight_map
+from troubleshooter_nb.columns.weight_maps import WEIGHT_MAP_COLUMNS
 from troubleshooter_nb.errors import (
     AmbiguousEntryError,
     EntryNotFoundError,
@@ -22,7 +23,6 @@ from troubleshooter_nb.messages import Message, ids_of, joined, told
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.options import option_context
 from troubleshooter_nb.weight_map import (
-    WEIGHT_MAP_COLUMNS,
     Spec,
     Transform,
     WeightMap,

@@ -4,11 +4,9 @@ from troubleshooter_nb.transforms import KINDS, Spec, Transform
 from troubleshooter_nb.weight_map.map import WeightMap, WeightMapHistory
 from troubleshooter_nb.weight_map.reparametrized import Parts, is_part, reparametrized
 from troubleshooter_nb.weight_map.rows import WeightRow
-from troubleshooter_nb.weight_map.table import WEIGHT_MAP_COLUMNS
 
 __all__ = [
     "KINDS",
-    "WEIGHT_MAP_COLUMNS",
     "Parts",
     "Spec",
     "Transform",

@@ -444,7 +444,7 @@ class WeightMap:
 
     @property
     def table(self) -> xr.Dataset:
-        """The rows as a Dataset along ``row`` with the variables of `WEIGHT_MAP_COLUMNS`."""
+        """The rows as a Dataset along ``row`` with the declared ``WEIGHT_MAP_COLUMNS``."""
         return table_of_rows(self.tensors, self.rows, self.suggestions)
 
     def to_dataset(self) -> xr.Dataset:
