@@ -327,7 +327,7 @@ class Run:
     keys: list = field(default_factory=list)
     values: list = field(default_factory=list)
     calls: Counter = field(default_factory=Counter)
-    visits: Counter = field(default_factory=Counter)
+    run_calls: Counter = field(default_factory=Counter)
     plan: Plan | None = None
 
     def call(self, kind, path, layer, key, name, parts):
@@ -335,8 +335,8 @@ class Run:
         number = self.calls[name]
         self.calls[name] += 1
         # The visit of the layer, additional ones apart.
-        visit = "added" if self.plan.is_adding else self.visits[name]
-        self.visits[name] += not self.plan.is_adding
+        run_call = "added" if self.plan.is_adding else self.run_calls[name]
+        self.run_calls[name] += not self.plan.is_adding
         for direction, role, section, slot, value in parts:
             if value is None:
                 continue
@@ -352,7 +352,7 @@ class Run:
                     layer=layer,
                 )
             )
-            self.keys.append((key, visit if kind == "module" else -1, direction, role, slot))
+            self.keys.append((key, run_call if kind == "module" else -1, direction, role, slot))
             self.values.append(array)
 
     def dump(self, label):

@@ -541,10 +541,10 @@ def dumps(draw):
     for k, (path, shape, step, rank, direction, numbered) in enumerate(
         draw(st.lists(ENTRIES, max_size=10))
     ):
-        visit = (path, step, rank, direction)
-        name = f"{path}_float32_{k}" if numbered else f"{path}~{calls[visit]}{direction}"
-        site = Site("file", path, calls[visit], direction)
-        calls[visit] += 1
+        run_call = (path, step, rank, direction)
+        name = f"{path}_float32_{k}" if numbered else f"{path}~{calls[run_call]}{direction}"
+        site = Site("file", path, calls[run_call], direction)
+        calls[run_call] += 1
         source = None if shape is None else Hollow(shape)
         entries.append(
             Entry(name, site, source, step=step, rank=rank, order=k, reason="" if source else "bad")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from troubleshooter_nb import Dump, open_dump
+from troubleshooter_nb.analysis.pair_by_calls import by_sites
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts
-from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.dump import Entry
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.hooks import sampled_name

@@ -112,8 +112,8 @@ def test_each_visit_of_a_module_is_a_call_of_its_own(tmp_path):
         folder.mkdir()
         arrays = [hooked(), hooked(eps)]
         number = 0
-        for visit in arrays:
-            for name, array in visit.items():
+        for run_call in arrays:
+            for name, array in run_call.items():
                 if name.endswith("put"):
                     np.save(folder / f"{name}_float32_{number}.npy", array)
                     number += 1

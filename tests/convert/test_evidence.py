@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import convert_weights, draft_weight_map, open_dump
-from troubleshooter_nb.convert.samples import key_of, likeness
+from troubleshooter_nb.convert.likeness import key_of, likeness
 from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.errors import EntryNotFoundError
 from troubleshooter_nb.messages import Message

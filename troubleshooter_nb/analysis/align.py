@@ -22,9 +22,9 @@ from troubleshooter_nb.analysis.matchers import (
     by_shape,
 )
 from troubleshooter_nb.analysis.near_misses import from_elsewhere, near_misses
-from troubleshooter_nb.analysis.samples import with_first_values
+from troubleshooter_nb.analysis.pair_by_calls import by_sites
+from troubleshooter_nb.analysis.recorded_samples import with_first_values
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts, are_of_two_frameworks
-from troubleshooter_nb.analysis.sites import by_sites
 from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
 from troubleshooter_nb.analysis.value_ties import settle_by_values
 from troubleshooter_nb.collector import uncollected
@@ -303,8 +303,8 @@ class _Entries:
         items = []
         for position, row in enumerate(self.groups.get(group, ())):
             name, path, call, direction, role, slot, *facts = (column[row] for column in columns)
-            visit = (role if role in ("input", "output") else "", slot)
-            place = path, call, direction, visit
+            run_call = (role if role in ("input", "output") else "", slot)
+            place = path, call, direction, run_call
             items.append(Item(row, position, row in self._ordered, name, *place, *facts))
         return items
 

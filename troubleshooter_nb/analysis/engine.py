@@ -25,8 +25,8 @@ from troubleshooter_nb.analysis.measuring import (
 )
 from troubleshooter_nb.analysis.pair_table import pair_table
 from troubleshooter_nb.analysis.progress import Watch, watched
+from troubleshooter_nb.analysis.recorded_samples import without_views
 from troubleshooter_nb.analysis.rows import Rows, Walk, rows_of
-from troubleshooter_nb.analysis.samples import without_views
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import Comparison, evidence_dataset, value_range

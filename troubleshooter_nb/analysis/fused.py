@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from troubleshooter_nb.analysis.api_names import FORM_ONLY
-from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.thresholds import MOST_BETWEEN_FUSED
 
 _MATMUL = frozenset(("matmul", "mm", "bmm", "batchmatmul"))
@@ -67,7 +67,7 @@ _CHAINS = (
 )
 
 
-def with_fused(visits: Sequence[Visit], others: Sequence[Visit]) -> list[Visit]:
+def with_fused(run_calls: Sequence[RunCall], others: Sequence[RunCall]) -> list[RunCall]:
     """The calls with those drawn together whose work the other side does in one.
 
     Only where the other side has more of the fused operator than this one, and the shapes of all
@@ -75,20 +75,20 @@ def with_fused(visits: Sequence[Visit], others: Sequence[Visit]) -> list[Visit]:
 
     Parameters
     ----------
-    visits, others : sequence of Visit
+    visits, others : sequence of RunCall
         Of both sides, in order.
 
     Returns
     -------
-    list of Visit
+    list of RunCall
         In order; what is drawn together has `members`.
     """
-    return _sides_by_side(_reshaped(_chained(list(visits), others), others), others)
+    return _sides_by_side(_reshaped(_chained(list(run_calls), others), others), others)
 
 
-def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
-    mine = Counter(visit.bare for visit in visits if not visit.is_module)
-    theirs = Counter(visit.bare for visit in others if not visit.is_module)
+def _chained(run_calls: list[RunCall], others: Sequence[RunCall]) -> list[RunCall]:
+    mine = Counter(run_call.bare for run_call in run_calls if not run_call.is_module)
+    theirs = Counter(run_call.bare for run_call in others if not run_call.is_module)
     for chain in _CHAINS:
         # A convolution with its bias bears the name of the one without.
         names = [
@@ -101,44 +101,44 @@ def _chained(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
         # How many there are is not asked: those that find no partner are taken apart again.
         wanted = {_outside(v) for v in others if v.bare in names}
         op = next(v.op for v in others if v.bare in names)
-        found: list[Visit] = []
+        found: list[RunCall] = []
         i = 0
-        while i < len(visits):
-            end, members = _chain_at(visits, i, chain)
+        while i < len(run_calls):
+            end, members = _chain_at(run_calls, i, chain)
             if members:
                 fused = drawn_together(members, op, "chain")
                 if _outside(fused) in wanted:
                     inside = set(map(id, members))
-                    found += [fused, *(v for v in visits[i:end] if id(v) not in inside)]
+                    found += [fused, *(v for v in run_calls[i:end] if id(v) not in inside)]
                     i = end
                     continue
-            found.append(visits[i])
+            found.append(run_calls[i])
             i += 1
-        visits = found
-    return visits
+        run_calls = found
+    return run_calls
 
 
-def _outside(visit: Visit) -> tuple[int, int]:
+def _outside(run_call: RunCall) -> tuple[int, int]:
     """What a change of form outside of a fused operator leaves as it is."""
-    return len(visit.inputs), visit.size
+    return len(run_call.inputs), run_call.size
 
 
-def _reshaped(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
+def _reshaped(run_calls: list[RunCall], others: Sequence[RunCall]) -> list[RunCall]:
     """The calls with the changes of form around them, where the other side needs none."""
-    known = {_form(visit) for visit in others if not visit.is_module}
-    mine = {_form(visit) for visit in visits}
+    known = {_form(run_call) for run_call in others if not run_call.is_module}
+    mine = {_form(run_call) for run_call in run_calls}
     if known <= mine:
-        return visits
-    found: list[Visit] = []
+        return run_calls
+    found: list[RunCall] = []
     at = 0
-    while at < len(visits):
+    while at < len(run_calls):
         for first, last in ((0, 3), (0, 2), (1, 3)):
             # With a change of form in front, behind, or both.
             core = at + (first == 0)
-            part = visits[at : at + last - first]
-            if len(part) < last - first or core >= len(visits):
+            part = run_calls[at : at + last - first]
+            if len(part) < last - first or core >= len(run_calls):
                 continue
-            kernel = visits[core]
+            kernel = run_calls[core]
             around = [v for v in part if v is not kernel]
             if kernel.is_module or kernel.bare in FORM_ONLY or kernel.bundle == "split":
                 continue
@@ -151,34 +151,36 @@ def _reshaped(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
                 at += len(part)
                 break
         else:
-            found.append(visits[at])
+            found.append(run_calls[at])
             at += 1
     return found
 
 
-def _form(visit: Visit) -> tuple[object, ...]:
-    return visit.word, tuple(sorted(visit.inputs)), visit.outputs
+def _form(run_call: RunCall) -> tuple[object, ...]:
+    return run_call.word, tuple(sorted(run_call.inputs)), run_call.outputs
 
 
-def _linked(visits: Sequence[Visit]) -> bool:
-    return all(set(a.outputs) & set(b.inputs) for a, b in pairwise(visits))
+def _linked(run_calls: Sequence[RunCall]) -> bool:
+    return all(set(a.outputs) & set(b.inputs) for a, b in pairwise(run_calls))
 
 
-def _chain_at(visits: Sequence[Visit], start: int, chain: _Chain) -> tuple[int, list[Visit]]:
+def _chain_at(run_calls: Sequence[RunCall], start: int, chain: _Chain) -> tuple[int, list[RunCall]]:
     """The members of the chain that begins here, and the position behind; none if it does not."""
-    members: list[Visit] = []
+    members: list[RunCall] = []
     at, part, between = start, 0, 0
-    while part < len(chain.parts) and at < len(visits):
-        visit = visits[at]
+    while part < len(chain.parts) and at < len(run_calls):
+        run_call = run_calls[at]
         ways = [part]
         while ways[-1] in chain.optional:
             ways.append(ways[-1] + 1)
-        hit = next((k for k in ways if visit.bare in chain.parts[k] and not visit.members), None)
-        linked = not members or bool(set(members[-1].outputs) & set(visit.inputs))
+        hit = next(
+            (k for k in ways if run_call.bare in chain.parts[k] and not run_call.members), None
+        )
+        linked = not members or bool(set(members[-1].outputs) & set(run_call.inputs))
         if hit is not None and linked:
-            members.append(visit)
+            members.append(run_call)
             part, between = hit + 1, 0
-        elif members and visit.bare in FORM_ONLY and between < MOST_BETWEEN_FUSED:
+        elif members and run_call.bare in FORM_ONLY and between < MOST_BETWEEN_FUSED:
             between += 1
         else:
             break
@@ -188,19 +190,19 @@ def _chain_at(visits: Sequence[Visit], start: int, chain: _Chain) -> tuple[int, 
     return start, []
 
 
-def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
+def _sides_by_side(run_calls: list[RunCall], others: Sequence[RunCall]) -> list[RunCall]:
     """Linear layers of one input drawn together, where the other side has one as wide as all."""
-    widest = Counter(key for visit in others if (key := _width(visit)))
-    widest.subtract(key for visit in visits if (key := _width(visit)))
+    widest = Counter(key for run_call in others if (key := _width(run_call)))
+    widest.subtract(key for run_call in run_calls if (key := _width(run_call)))
     wanted = Counter({key: count for key, count in widest.items() if count > 0})
     if not wanted:
-        return visits
-    example = {key: visit for visit in others if (key := _width(visit))}
-    counts = Counter(map(_width, visits)), Counter(map(_width, others))
-    found: list[Visit] = []
+        return run_calls
+    example = {key: run_call for run_call in others if (key := _width(run_call))}
+    counts = Counter(map(_width, run_calls)), Counter(map(_width, others))
+    found: list[RunCall] = []
     i = 0
-    while i < len(visits):
-        for members in _runs_at(visits, i):
+    while i < len(run_calls):
+        for members in _runs_at(run_calls, i):
             own = members[0].layer if members[0].is_module else members[0].op
             key = _width(drawn_together(members, own, "split"))
             # The other side has the wide one instead of these, not beside them.
@@ -213,18 +215,18 @@ def _sides_by_side(visits: list[Visit], others: Sequence[Visit]) -> list[Visit]:
                 i += len(members)
                 break
         else:
-            found.append(visits[i])
+            found.append(run_calls[i])
             i += 1
     return found
 
 
-def _runs_at(visits: Sequence[Visit], start: int) -> Iterator[list[Visit]]:
+def _runs_at(run_calls: Sequence[RunCall], start: int) -> Iterator[list[RunCall]]:
     """Three or two linear layers in a row from here on, all with the same input."""
-    first = visits[start]
+    first = run_calls[start]
     if not _is_linear(first) or first.bundle == "split":
         return
     for length in (3, 2):
-        run = list(visits[start : start + length])
+        run = list(run_calls[start : start + length])
         same = all(
             v.word == first.word
             and v.inputs[:1] == first.inputs[:1]
@@ -237,7 +239,7 @@ def _runs_at(visits: Sequence[Visit], start: int) -> Iterator[list[Visit]]:
             yield run
 
 
-def _figures_agree(left: Visit, right: Visit) -> bool:
+def _figures_agree(left: RunCall, right: RunCall) -> bool:
     """Whether the first inputs may be one tensor by what is known of their values."""
     first = [v.leaves("forward", "input")[:1] for v in (left, right)]
     sites = [items[0].site for items in first if items]
@@ -249,22 +251,24 @@ def _figures_agree(left: Visit, right: Visit) -> bool:
     return all(abs(a - b) <= 1e-6 * max(abs(a), abs(b)) for a, b in zip(*figures, strict=True))
 
 
-def _is_linear(visit: Visit) -> bool:
+def _is_linear(run_call: RunCall) -> bool:
     """Whether it is a linear layer or the operator of one."""
-    return visit.word == "linear" if visit.is_module else visit.bare in _LINEAR | _MATMUL
+    return run_call.word == "linear" if run_call.is_module else run_call.bare in _LINEAR | _MATMUL
 
 
-def _width(visit: Visit) -> tuple[object, ...]:
+def _width(run_call: RunCall) -> tuple[object, ...]:
     """What a linear layer takes and gives; nothing for any other call."""
-    if not _is_linear(visit) or len(visit.outputs) != 1:
+    if not _is_linear(run_call) or len(run_call.outputs) != 1:
         return ()
     # Of operators the weight is an input; only the first is the same for all side by side.
-    if not visit.inputs or visit.outputs[0] is None:
+    if not run_call.inputs or run_call.outputs[0] is None:
         return ()
-    return *visit.inputs[:1], visit.outputs[0]
+    return *run_call.inputs[:1], run_call.outputs[0]
 
 
-def drawn_together(members: Sequence[Visit], op: str, bundle: Literal["chain", "split"]) -> Visit:
+def drawn_together(
+    members: Sequence[RunCall], op: str, bundle: Literal["chain", "split"]
+) -> RunCall:
     """The calls as one that does the work of operator `op`, one after the other or side by side."""
     items = tuple(item for member in members for item in member.items)
     return replace(

@@ -6,26 +6,26 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.fused import drawn_together
 from troubleshooter_nb.analysis.search import Item
-from troubleshooter_nb.analysis.visit_pairs import VisitPair
-from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.analysis.visit_pairs import RunCallPair
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import FITTING, NAMED
 
 # Insertion keeps the order of the mapping.
-_Partners = dict[Visit, dict[Visit, None]]
+_Partners = dict[RunCall, dict[RunCall, None]]
 _Given = Sequence[tuple[Item, Item]]
 
 
 def forced_pairs(
-    left: Sequence[Visit], right: Sequence[Visit], given: _Given, found: Iterable[VisitPair]
-) -> list[VisitPair]:
+    left: Sequence[RunCall], right: Sequence[RunCall], given: _Given, found: Iterable[RunCallPair]
+) -> list[RunCallPair]:
     """The calls that given pairs put together, where those that were found do not.
 
     Parameters
     ----------
-    left, right : sequence of Visit
+    left, right : sequence of RunCall
         All calls, with the entries of given pairs.
     given : sequence of (Item, Item)
         One of an input and one of an output say that a value goes on, not that the calls are the
@@ -57,10 +57,10 @@ def forced_pairs(
 
 
 def with_notes(
-    left: Sequence[Visit], right: Sequence[Visit], given: _Given, pairs: Iterable[VisitPair]
-) -> list[VisitPair]:
+    left: Sequence[RunCall], right: Sequence[RunCall], given: _Given, pairs: Iterable[RunCallPair]
+) -> list[RunCallPair]:
     """The pairs of calls; those of which a pair is given are surer and say so."""
-    named: dict[tuple[Visit, Visit], str] = {}
+    named: dict[tuple[RunCall, RunCall], str] = {}
     for (a, b), (mine, theirs) in zip(_linked(left, right, given), given, strict=True):
         if a is not None and b is not None:
             said = Message("calls.follows", left=mine.name, right=theirs.name)
@@ -78,11 +78,14 @@ def with_notes(
 
 
 def _linked(
-    left: Sequence[Visit], right: Sequence[Visit], given: _Given
-) -> list[tuple[Visit | None, Visit | None]]:
+    left: Sequence[RunCall], right: Sequence[RunCall], given: _Given
+) -> list[tuple[RunCall | None, RunCall | None]]:
     """The calls that each given pair puts together, None for one that does not."""
-    of = [{item.row: visit for visit in side for item in visit.items} for side in (left, right)]
-    found: list[tuple[Visit | None, Visit | None]] = []
+    of = [
+        {item.row: run_call for run_call in side for item in run_call.items}
+        for side in (left, right)
+    ]
+    found: list[tuple[RunCall | None, RunCall | None]] = []
     for mine, theirs in given:
         a, b = of[0].get(mine.row), of[1].get(theirs.row)
         same = _part(mine) == _part(theirs) and a and b and a.is_module == b.is_module
@@ -95,7 +98,7 @@ def _part(item: Item) -> tuple[bool, str]:
 
 
 def _partners(
-    left: Sequence[Visit], right: Sequence[Visit], given: _Given
+    left: Sequence[RunCall], right: Sequence[RunCall], given: _Given
 ) -> tuple[_Partners, _Partners]:
     mine: _Partners = defaultdict(dict)
     theirs: _Partners = defaultdict(dict)
@@ -105,12 +108,12 @@ def _partners(
     return mine, theirs
 
 
-def _forced(left: list[Visit], right: list[Visit]) -> VisitPair:
+def _forced(left: list[RunCall], right: list[RunCall]) -> RunCallPair:
     if len(left) == len(right) == 1:
-        return VisitPair(left[0], right[0], "site", NAMED)
-    sides = [sorted(side, key=lambda visit: visit.position) for side in (left, right)]
+        return RunCallPair(left[0], right[0], "site", NAMED)
+    sides = [sorted(side, key=lambda run_call: run_call.position) for side in (left, right)]
     wholes = [
         side[0] if len(side) == 1 else drawn_together(side, other[0].op, "chain")
         for side, other in (sides, sides[::-1])
     ]
-    return VisitPair(wholes[0], wholes[1], "api", FITTING)
+    return RunCallPair(wholes[0], wholes[1], "api", FITTING)

@@ -13,9 +13,9 @@ from troubleshooter_nb.analysis.api_names import (
     backward_note,
     rows_between,
 )
+from troubleshooter_nb.analysis.calls_of_run import RunCall, torch_leaf
 from troubleshooter_nb.analysis.search import Item, shapes_differ
-from troubleshooter_nb.analysis.visit_pairs import VisitPair
-from troubleshooter_nb.analysis.visits import Visit, torch_leaf
+from troubleshooter_nb.analysis.visit_pairs import RunCallPair
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.shapes import Shape
@@ -34,7 +34,7 @@ class Leaves:
 
 
 def pair_leaves(
-    pair: VisitPair, *, is_cross: bool, given: tuple[set[int], set[int]] = (set(), set())
+    pair: RunCallPair, *, is_cross: bool, given: tuple[set[int], set[int]] = (set(), set())
 ) -> Leaves:
     """The entries of two calls that belong together.
 
@@ -59,7 +59,7 @@ def pair_leaves(
     return Leaves(free, _alone(pair, free))
 
 
-def _of_calls(pair: VisitPair, *, is_cross: bool) -> Iterator[_Found]:
+def _of_calls(pair: RunCallPair, *, is_cross: bool) -> Iterator[_Found]:
     left, right = pair.left, pair.right
     note = ""
     if is_cross and not left.is_module:
@@ -76,7 +76,7 @@ def _of_calls(pair: VisitPair, *, is_cross: bool) -> Iterator[_Found]:
 
 
 def _by_place(
-    pair: VisitPair,
+    pair: RunCallPair,
     left: Sequence[Item],
     right: Sequence[Item],
     places: Callable[[Item, int], Hashable],
@@ -101,7 +101,7 @@ def _by_place(
     yield from _by_shape(pair, *rest)
 
 
-def _by_shape(pair: VisitPair, left: Sequence[Item], right: Sequence[Item]) -> Iterator[_Found]:
+def _by_shape(pair: RunCallPair, left: Sequence[Item], right: Sequence[Item]) -> Iterator[_Found]:
     """Equal shapes in their order."""
     waiting: dict[Shape | None, list[Item]] = defaultdict(list)
     for item in right:
@@ -116,7 +116,7 @@ def _by_shape(pair: VisitPair, left: Sequence[Item], right: Sequence[Item]) -> I
 
 
 def _displaced(
-    pair: VisitPair, found: Iterable[_Found], given: tuple[set[int], set[int]]
+    pair: RunCallPair, found: Iterable[_Found], given: tuple[set[int], set[int]]
 ) -> Iterator[_Found]:
     """What lost its partner to a given pair, by shape; gradients that leave are no guess."""
     taken = set(given[0]), set(given[1])
@@ -128,14 +128,14 @@ def _displaced(
             if (direction, role) == ("backward", "output"):
                 continue
             rest = [
-                [i for i in visit.leaves(direction, role) if i.row not in rows]
-                for visit, rows in zip((pair.left, pair.right), taken, strict=True)
+                [i for i in run_call.leaves(direction, role) if i.row not in rows]
+                for run_call, rows in zip((pair.left, pair.right), taken, strict=True)
             ]
             yield from _by_shape(pair, *([i for i in s if _nature(i) == "tensor"] for s in rest))
 
 
 def _argument_names(
-    left: Visit, right: Visit, direction: str, role: str
+    left: RunCall, right: RunCall, direction: str, role: str
 ) -> Callable[[Item, int], Hashable]:
     """How to call the places of both sides so that equal ones belong together."""
     if role == "parameter":
@@ -171,14 +171,14 @@ def _arguments(row: ApiRow, is_forth: bool) -> tuple[tuple[str, ...], tuple[str,
     return row.mindspore_arguments, row.torch_arguments
 
 
-def _of_split(pair: VisitPair) -> Iterator[_Found]:
+def _of_split(pair: RunCallPair) -> Iterator[_Found]:
     """What goes into layers side by side goes into the one as wide as all of them."""
     mine, theirs = pair.left.outer_inputs[:1], pair.right.outer_inputs[:1]
     for a, b in zip(mine, theirs, strict=False):
         yield _found(pair, a, b, sure=SUREST, note=_fused_note(pair))
 
 
-def _of_chain(pair: VisitPair) -> Iterator[_Found]:
+def _of_chain(pair: RunCallPair) -> Iterator[_Found]:
     """What goes into and comes out of a fused operator and the chain it stands for."""
     left, right = pair.left, pair.right
     note = _fused_note(pair)
@@ -190,21 +190,24 @@ def _of_chain(pair: VisitPair) -> Iterator[_Found]:
         found = list(_by_place(pair, mine, theirs, lambda item, side: (side, item.row)))
         yield from found
         yield from _turned(pair, mine, theirs, found)
-    last = [visit.members[-1] if visit.members else visit for visit in (left, right)]
+    last = [run_call.members[-1] if run_call.members else run_call for run_call in (left, right)]
     for direction, role in (("forward", "output"), ("backward", "input")):
-        ends = [[i for i in visit.leaves(direction, role) if i.shape is not None] for visit in last]
+        ends = [
+            [i for i in run_call.leaves(direction, role) if i.shape is not None]
+            for run_call in last
+        ]
         for a, b in zip(*ends, strict=False):
             if not shapes_differ(a, b):
                 yield _found(pair, a, b, note=note)
     said = backward_note(left.op, right.op) or Message(
         "calls.defined_differently", what=Message("calls.fused_gradients")
     )
-    labels = [_labelled(visit.members or [visit]) for visit in (left, right)]
+    labels = [_labelled(run_call.members or [run_call]) for run_call in (left, right)]
     yield from _by_meaning(pair, labels[0], labels[1], said)
 
 
 def _turned(
-    pair: VisitPair, left: Sequence[Item], right: Sequence[Item], found: Iterable[_Found]
+    pair: RunCallPair, left: Sequence[Item], right: Sequence[Item], found: Iterable[_Found]
 ) -> Iterator[_Found]:
     """The weight, where one side's operator takes it transposed."""
     taken = {a.row for a, _, _ in found}, {b.row for _, b, _ in found}
@@ -218,14 +221,16 @@ def _turned(
         yield _found(pair, a, b, sure=DOUBTFUL, note=note)
 
 
-def _labelled(visits: Sequence[Visit]) -> list[tuple[str, Item]]:
+def _labelled(run_calls: Sequence[RunCall]) -> list[tuple[str, Item]]:
     """Gradients that leave these calls, with what each is the gradient of where that is known."""
     found = []
-    made = [item.shape for visit in visits[:-1] for item in visit.leaves("forward", "output")]
-    for k, visit in enumerate(visits):
-        items = visit.leaves("backward", "output")
-        labels = NODE_ORDER.get(visit.bare, ())
-        if visit.bare == "matmul" and len(visits) > 1:
+    made = [
+        item.shape for run_call in run_calls[:-1] for item in run_call.leaves("forward", "output")
+    ]
+    for k, run_call in enumerate(run_calls):
+        items = run_call.leaves("backward", "output")
+        labels = NODE_ORDER.get(run_call.bare, ())
+        if run_call.bare == "matmul" and len(run_calls) > 1:
             labels = NODE_ORDER["matmul of a layer"]
         if len(items) != len(labels):
             labels = ("",) * len(items)
@@ -237,7 +242,7 @@ def _labelled(visits: Sequence[Visit]) -> list[tuple[str, Item]]:
 
 
 def _by_meaning(
-    pair: VisitPair,
+    pair: RunCallPair,
     left: Sequence[tuple[str, Item]],
     right: Sequence[tuple[str, Item]],
     note: str,
@@ -264,7 +269,7 @@ def _by_meaning(
 
 
 def _found(
-    pair: VisitPair,
+    pair: RunCallPair,
     left: Item,
     right: Item,
     method: str = "",
@@ -287,7 +292,7 @@ def _found(
     return left, right, match
 
 
-def _alone(pair: VisitPair, found: Iterable[_Found]) -> tuple[dict[int, str], dict[int, str]]:
+def _alone(pair: RunCallPair, found: Iterable[_Found]) -> tuple[dict[int, str], dict[int, str]]:
     """A word about every entry of both calls that found no partner."""
     taken: tuple[set[int], set[int]] = set(), set()
     for left, right, _ in found:
@@ -295,12 +300,12 @@ def _alone(pair: VisitPair, found: Iterable[_Found]) -> tuple[dict[int, str], di
         taken[1].add(right.row)
     notes: tuple[dict[int, str], dict[int, str]] = {}, {}
     sides = (pair.left, pair.right), (pair.right, pair.left)
-    for k, (visit, other) in enumerate(sides):
-        for item in visit.items:
+    for k, (run_call, other) in enumerate(sides):
+        for item in run_call.items:
             if item.row in taken[k]:
                 continue
-            if visit.members:
-                id = "calls.beside_fused" if visit.bundle == "split" else "calls.inside_fused"
+            if run_call.members:
+                id = "calls.beside_fused" if run_call.bundle == "split" else "calls.inside_fused"
                 notes[k][item.row] = Message(id, call=_title(other))
             elif other.members:
                 notes[k][item.row] = Message("calls.work_of", count=len(other.members))
@@ -310,15 +315,15 @@ def _alone(pair: VisitPair, found: Iterable[_Found]) -> tuple[dict[int, str], di
     return notes
 
 
-def _fused_note(pair: VisitPair) -> Message:
+def _fused_note(pair: RunCallPair) -> Message:
     fused, parts = (pair.right, pair.left) if pair.left.members else (pair.left, pair.right)
     names = [_title(member) for member in parts.members]
     return Message("calls.fused_of", call=_title(fused), parts=names)
 
 
-def _title(visit: Visit) -> str:
-    text = visit.path if visit.is_module else visit.op
-    return f"{text}.{visit.call}" if not visit.is_module or visit.call else text
+def _title(run_call: RunCall) -> str:
+    text = run_call.path if run_call.is_module else run_call.op
+    return f"{text}.{run_call.call}" if not run_call.is_module or run_call.call else text
 
 
 def _slot(item: Item) -> str:

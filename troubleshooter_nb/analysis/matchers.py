@@ -83,9 +83,9 @@ def _unordered_by_name(search: Search) -> None:
 
 def _by_equal_paths(search: Search) -> None:
     confidence = _sure(search, lambda item: item.path, lambda item: item.path, 1.0)
-    visits = equal(search, lambda item: (item.path, item.call, item.direction, item.slot))
+    run_calls = equal(search, lambda item: (item.path, item.call, item.direction, item.slot))
     # A position in a list is a weaker name than a shape: one side's list may have one more item.
-    named = [(a, b) for a, b in visits if not (shapes_differ(a, b) and a.is_listed)]
+    named = [(a, b) for a, b in run_calls if not (shapes_differ(a, b) and a.is_listed)]
     search.add(named, "name", confidence)
     search.add(equal(search, lambda item: item.name), "name", confidence)
 

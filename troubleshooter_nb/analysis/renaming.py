@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.fused import with_fused
 from troubleshooter_nb.analysis.layer_kinds import kinds_differ, one_may_replace
 from troubleshooter_nb.analysis.visit_order import in_order
-from troubleshooter_nb.analysis.visit_pairs import VisitPair, order_confidence, unpaired
-from troubleshooter_nb.analysis.visits import Visit
+from troubleshooter_nb.analysis.visit_pairs import RunCallPair, order_confidence, unpaired
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import (
     APART,
@@ -32,12 +32,12 @@ _NUMBER = re.compile(r"[0-9]+")
 _Key = tuple[str, int]
 
 
-def pair_modules(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
+def pair_modules(left: Sequence[RunCall], right: Sequence[RunCall]) -> list[RunCallPair]:
     """The calls of modules that belong together.
 
     Parameters
     ----------
-    left, right : sequence of Visit
+    left, right : sequence of RunCall
         Calls of modules, in the order in which they began.
 
     Returns
@@ -66,7 +66,7 @@ def pair_modules(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPai
     return [*pairs, *_same_path_at_least(*unpaired(left, right, pairs))]
 
 
-def _equal_paths(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
+def _equal_paths(left: Sequence[RunCall], right: Sequence[RunCall]) -> list[RunCallPair]:
     calls = Counter(v.path for v in left), Counter(v.path for v in right)
     theirs = {(v.path, v.call): v for v in right}
     numbers = _numbers(left), _numbers(right)
@@ -84,16 +84,16 @@ def _equal_paths(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPai
         sure = sure_of[_NUMBER.sub("#", a.path)]
         if a.layer != b.layer or a.signature != b.signature:
             sure = min(sure, NAMED)
-        pairs.append(VisitPair(a, b, "name", sure))
+        pairs.append(RunCallPair(a, b, "name", sure))
     return pairs
 
 
-def _doubting_crossed(pairs: list[VisitPair]) -> list[VisitPair]:
+def _doubting_crossed(pairs: list[RunCallPair]) -> list[RunCallPair]:
     """The pairs, less sure where layers of one kind ran in another order than their names say.
 
     ``ln1`` and ``ln2`` may have changed their names, or their places.
     """
-    groups: dict[Hashable, list[VisitPair]] = defaultdict(list)
+    groups: dict[Hashable, list[RunCallPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.left.core].append(pair)
     crossed: set[int] = set()
@@ -113,30 +113,30 @@ def _doubting_crossed(pairs: list[VisitPair]) -> list[VisitPair]:
     ]
 
 
-def _same_path_at_least(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
+def _same_path_at_least(left: Sequence[RunCall], right: Sequence[RunCall]) -> list[RunCallPair]:
     """Leftovers of equal paths: a layer of another size, one visited less often, one replaced."""
     theirs = {(v.path, v.call): v for v in right}
     pairs = []
-    for visit in left:
-        other = theirs.get((visit.path, visit.call))
+    for run_call in left:
+        other = theirs.get((run_call.path, run_call.call))
         if other is None:
             continue
-        if not kinds_differ(visit.layer, other.layer):
-            pairs.append(VisitPair(visit, other, "name", DOUBTFUL))
-        elif visit.outputs == other.outputs and one_may_replace(visit.layer, other.layer):
-            note = Message("calls.other_class", left=visit.layer, right=other.layer)
-            pairs.append(VisitPair(visit, other, "name", DOUBTFUL, note))
+        if not kinds_differ(run_call.layer, other.layer):
+            pairs.append(RunCallPair(run_call, other, "name", DOUBTFUL))
+        elif run_call.outputs == other.outputs and one_may_replace(run_call.layer, other.layer):
+            note = Message("calls.other_class", left=run_call.layer, right=other.layer)
+            pairs.append(RunCallPair(run_call, other, "name", DOUBTFUL, note))
     return pairs
 
 
-def _numbers(visits: Iterable[Visit]) -> dict[str, set[tuple[str, ...]]]:
+def _numbers(run_calls: Iterable[RunCall]) -> dict[str, set[tuple[str, ...]]]:
     found: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for visit in visits:
-        found[_NUMBER.sub("#", visit.path)].add(tuple(_NUMBER.findall(visit.path)))
+    for run_call in run_calls:
+        found[_NUMBER.sub("#", run_call.path)].add(tuple(_NUMBER.findall(run_call.path)))
     return found
 
 
-def _contradict(left: Visit, right: Visit) -> bool:
+def _contradict(left: RunCall, right: RunCall) -> bool:
     """Whether they cannot be the same layer: known classes or shapes of parameters differ."""
     if kinds_differ(left.layer, right.layer):
         return True
@@ -145,9 +145,9 @@ def _contradict(left: Visit, right: Visit) -> bool:
     return any(mine[leaf] != theirs[leaf] for leaf in shared if mine[leaf] and theirs[leaf])
 
 
-def _inner_paths(visits: Iterable[Visit]) -> set[str]:
+def _inner_paths(run_calls: Iterable[RunCall]) -> set[str]:
     """Paths of modules that have others inside."""
-    return {prefix for visit in visits for prefix in _around(visit.path)}
+    return {prefix for run_call in run_calls for prefix in _around(run_call.path)}
 
 
 def _around(path: str) -> list[str]:
@@ -157,23 +157,23 @@ def _around(path: str) -> list[str]:
 
 
 def _leaves_in_order(
-    left: Sequence[Visit], right: Sequence[Visit], known: Sequence[VisitPair]
-) -> list[VisitPair]:
+    left: Sequence[RunCall], right: Sequence[RunCall], known: Sequence[RunCallPair]
+) -> list[RunCallPair]:
     """Leaves by order, inside the stretches between the pairs already known."""
-    found: list[VisitPair] = []
+    found: list[RunCallPair] = []
     for mine, theirs in _stretches(left, right, known):
         pairs = in_order(mine, theirs)
         sure = order_confidence(mine, theirs, pairs)
         found += [
-            VisitPair(mine[i], theirs[j], "site", confidence)
+            RunCallPair(mine[i], theirs[j], "site", confidence)
             for (i, j, _), confidence in zip(pairs, sure, strict=True)
         ]
     return found
 
 
 def _stretches(
-    left: Sequence[Visit], right: Sequence[Visit], known: Sequence[VisitPair]
-) -> list[tuple[list[Visit], list[Visit]]]:
+    left: Sequence[RunCall], right: Sequence[RunCall], known: Sequence[RunCallPair]
+) -> list[tuple[list[RunCall], list[RunCall]]]:
     """Calls between the same known pairs, of those that ran in the same order."""
     ordered = sorted(known, key=lambda pair: pair.left.position)
     bounds: list[tuple[int, int]] = []
@@ -196,8 +196,8 @@ def _stretches(
 
 
 def _by_renaming(
-    found: list[VisitPair], leaves: Sequence[Sequence[Visit]], known: Sequence[VisitPair]
-) -> list[VisitPair]:
+    found: list[RunCallPair], leaves: Sequence[Sequence[RunCall]], known: Sequence[RunCallPair]
+) -> list[RunCallPair]:
     """The pairs with what the renaming they make says of each: surer, doubtful, or another one."""
     steady = [pair for pair in found if pair.confidence > DOUBTFUL]
     layers = _partner_layers([*known, *steady])
@@ -237,34 +237,36 @@ def _by_renaming(
     rest = unpaired(leaves[0], leaves[1], checked)
     theirs = {(v.path, v.call): v for v in rest[1]}
     taken: set[_Key] = set()
-    for visit in rest[0]:
-        path, count = renamed(visit.path)
-        other = theirs.get((path, visit.call))
-        if other and (path, visit.call) not in taken and not _contradict(visit, other):
-            same = visit.signature == other.signature and count > 1
-            checked.append(VisitPair(visit, other, "renamed", SUREST if same else LOOSE))
-            taken.add((path, visit.call))
+    for run_call in rest[0]:
+        path, count = renamed(run_call.path)
+        other = theirs.get((path, run_call.call))
+        if other and (path, run_call.call) not in taken and not _contradict(run_call, other):
+            same = run_call.signature == other.signature and count > 1
+            checked.append(RunCallPair(run_call, other, "renamed", SUREST if same else LOOSE))
+            taken.add((path, run_call.call))
     rest = unpaired(rest[0], rest[1], checked)
     mine, theirs_left = set(map(id, rest[0])), set(map(id, rest[1]))
     checked += [p for p in dropped if id(p.left) in mine and id(p.right) in theirs_left]
     return [*checked, *_only_ones(unpaired(*rest, checked), layers)]
 
 
-def _only_ones(rest: tuple[list[Visit], list[Visit]], layers: dict[str, str]) -> list[VisitPair]:
+def _only_ones(
+    rest: tuple[list[RunCall], list[RunCall]], layers: dict[str, str]
+) -> list[RunCallPair]:
     """Leftovers that are the only ones of their signature in layers that belong together."""
 
-    def key(visit: Visit, parent: str) -> tuple[object, ...]:
-        return parent, visit.signature
+    def key(run_call: RunCall, parent: str) -> tuple[object, ...]:
+        return parent, run_call.signature
 
-    sides: list[dict[tuple[object, ...], list[Visit]]] = [defaultdict(list), defaultdict(list)]
-    for visit in rest[0]:
-        parent = visit.path.rpartition(".")[0]
+    sides: list[dict[tuple[object, ...], list[RunCall]]] = [defaultdict(list), defaultdict(list)]
+    for run_call in rest[0]:
+        parent = run_call.path.rpartition(".")[0]
         if parent in layers or not parent:
-            sides[0][key(visit, layers.get(parent, ""))].append(visit)
-    for visit in rest[1]:
-        sides[1][key(visit, visit.path.rpartition(".")[0])].append(visit)
+            sides[0][key(run_call, layers.get(parent, ""))].append(run_call)
+    for run_call in rest[1]:
+        sides[1][key(run_call, run_call.path.rpartition(".")[0])].append(run_call)
     return [
-        VisitPair(mine[0], sides[1][k][0], "site", LOOSE, Message("calls.only_ones"))
+        RunCallPair(mine[0], sides[1][k][0], "site", LOOSE, Message("calls.only_ones"))
         for k, mine in sides[0].items()
         if len(mine) == 1 and len(sides[1].get(k, ())) == 1
     ]
@@ -276,7 +278,7 @@ def _generic(path: str) -> tuple[str, str]:
     return _NUMBER.sub("#", parent), name
 
 
-def _partner_layers(pairs: Iterable[VisitPair]) -> dict[str, str]:
+def _partner_layers(pairs: Iterable[RunCallPair]) -> dict[str, str]:
     """For each layer on the left the one on the right that nearly all pairs in both lie in."""
     mine, theirs = Counter[str](), Counter[str]()
     both = Counter[tuple[str, str]]()
@@ -296,10 +298,10 @@ def _partner_layers(pairs: Iterable[VisitPair]) -> dict[str, str]:
 
 
 def _containers(
-    rest: tuple[list[Visit], list[Visit]],
+    rest: tuple[list[RunCall], list[RunCall]],
     inner: tuple[set[str], set[str]],
-    pairs: Sequence[VisitPair],
-) -> list[VisitPair]:
+    pairs: Sequence[RunCallPair],
+) -> list[RunCallPair]:
     """Modules around others: those around the same pairs belong together."""
     layers = _partner_layers(pairs)
     mirrored = _partner_layers([replace(p, left=p.right, right=p.left) for p in pairs])
@@ -310,14 +312,16 @@ def _containers(
     theirs = {(v.path, v.call): v for v in rest[1] if v.path in inner[1]}
     counts = [Counter(v.path for v in side) for side in rest]
     found = []
-    for visit in rest[0]:
-        path = layers.get(visit.path, "")
-        other = theirs.get((path, visit.call)) if visit.path in inner[0] else None
-        if other is None or id(other) in taken or _contradict(visit, other):
+    for run_call in rest[0]:
+        path = layers.get(run_call.path, "")
+        other = theirs.get((path, run_call.call)) if run_call.path in inner[0] else None
+        if other is None or id(other) in taken or _contradict(run_call, other):
             continue
-        agrees = mirrored.get(path) == visit.path and counts[0][visit.path] == counts[1][path]
-        same = visit.outputs == other.outputs
+        agrees = mirrored.get(path) == run_call.path and counts[0][run_call.path] == counts[1][path]
+        same = run_call.outputs == other.outputs
         sure = RENAMED if agrees and same else LOOSE
-        found.append(VisitPair(visit, other, "renamed", DOUBTFUL if visit.path in shaky else sure))
+        found.append(
+            RunCallPair(run_call, other, "renamed", DOUBTFUL if run_call.path in shaky else sure)
+        )
         taken.add(id(other))
     return found

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from troubleshooter_nb.analysis.calls_of_run import RunCall, run_calls_of
 from troubleshooter_nb.analysis.leaves import pair_leaves
-from troubleshooter_nb.analysis.samples import ALONE, following, samples_of
+from troubleshooter_nb.analysis.recorded_samples import ALONE, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.value_figures import Figures
-from troubleshooter_nb.analysis.visit_pairs import VisitPair
-from troubleshooter_nb.analysis.visits import Visit, visits_of
+from troubleshooter_nb.analysis.visit_pairs import RunCallPair
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.pairing import Match
@@ -35,9 +35,9 @@ _Numbers = tuple[list[int], list[int]]
 class Settled:
     """What was found for a gap: new pairs, calls without one, and whose old pairs are void."""
 
-    pairs: list[VisitPair]
-    alone: tuple[list[tuple[Visit, str]], list[tuple[Visit, str]]]
-    void: list[Visit]  # on the left
+    pairs: list[RunCallPair]
+    alone: tuple[list[tuple[RunCall, str]], list[tuple[RunCall, str]]]
+    void: list[RunCall]  # on the left
 
 
 def settle_by_values(
@@ -83,10 +83,10 @@ def settle_by_values(
         _take_over(search, settled, samples)
 
 
-def _calls(items: Sequence[Item], samples: Mapping[int, Item]) -> list[Visit]:
+def _calls(items: Sequence[Item], samples: Mapping[int, Item]) -> list[RunCall]:
     rows = {sample.row for sample in samples.values()}
-    visits = visits_of(item for item in items if item.row not in rows)
-    return [visit for visit in visits if not visit.is_module]
+    run_calls = run_calls_of(item for item in items if item.row not in rows)
+    return [run_call for run_call in run_calls if not run_call.is_module]
 
 
 def _take_over(
@@ -95,14 +95,14 @@ def _take_over(
     samples: tuple[Mapping[int, Item], Mapping[int, Item]],
 ) -> None:
     is_cross = are_of_two_frameworks(*([item.name for item in side] for side in search.all))
-    void = {item.row for one in settled for visit in one.void for item in visit.items}
+    void = {item.row for one in settled for run_call in one.void for item in run_call.items}
     search.drop(void | {samples[0][row].row for row in void if row in samples[0]})
     found: list[tuple[Item, Item, Match]] = []
     for one in settled:
-        for side, visits in enumerate(one.alone):
-            for visit, note in visits:
-                search.alone[side].update((item.row, note) for item in visit.items)
-                rows = [i.row for i in visit.items if i.row in samples[side]]
+        for side, run_calls in enumerate(one.alone):
+            for run_call, note in run_calls:
+                search.alone[side].update((item.row, note) for item in run_call.items)
+                rows = [i.row for i in run_call.items if i.row in samples[side]]
                 search.alone[side].update((samples[side][row].row, ALONE) for row in rows)
         for pair in one.pairs:
             leaves = pair_leaves(pair, is_cross=is_cross)
@@ -114,8 +114,8 @@ def _take_over(
 
 def _gaps_to_settle(
     search: Search,
-    left: Sequence[Visit],
-    right: Sequence[Visit],
+    left: Sequence[RunCall],
+    right: Sequence[RunCall],
     given: tuple[set[int], set[int]],
 ) -> Iterator[tuple[list[int], list[int], _Pairs]]:
     """Stretches in which one side has more calls of a signature: those calls, and their pairs."""
@@ -151,13 +151,13 @@ def _gaps_to_settle(
 
 def _partners(
     search: Search,
-    left: Sequence[Visit],
-    right: Sequence[Visit],
+    left: Sequence[RunCall],
+    right: Sequence[RunCall],
     given: tuple[set[int], set[int]],
 ) -> tuple[dict[int, int], tuple[set[int], set[int]]]:
     """Calls that are each other's only partner, and those that may not change theirs."""
     of_row = [
-        {item.row: k for k, visit in enumerate(side) for item in visit.items}
+        {item.row: k for k, run_call in enumerate(side) for item in run_call.items}
         for side in (left, right)
     ]
     found: tuple[dict[int, set[int]], dict[int, set[int]]] = defaultdict(set), defaultdict(set)
@@ -183,8 +183,8 @@ def _partners(
 
 
 def _places(
-    left: Sequence[Visit],
-    right: Sequence[Visit],
+    left: Sequence[RunCall],
+    right: Sequence[RunCall],
     partners: dict[int, int],
     busy: tuple[set[int], set[int]],
 ) -> Iterator[_Numbers]:
@@ -195,17 +195,17 @@ def _places(
         if mine not in chosen.values() or theirs not in chosen:
             chosen.setdefault(theirs, mine)
     inside: dict[str, _Numbers] = defaultdict(lambda: ([], []))
-    for i, visit in enumerate(left):
+    for i, run_call in enumerate(left):
         if i not in busy[0]:
-            inside[visit.parent][0].append(i)
-    for j, visit in enumerate(right):
-        if j not in busy[1] and visit.parent in chosen:
-            inside[chosen[visit.parent]][1].append(j)
+            inside[run_call.parent][0].append(i)
+    for j, run_call in enumerate(right):
+        if j not in busy[1] and run_call.parent in chosen:
+            inside[chosen[run_call.parent]][1].append(j)
     yield from inside.values()
 
 
 def _counts(
-    left: Sequence[Visit], right: Sequence[Visit], numbers: _Numbers
+    left: Sequence[RunCall], right: Sequence[RunCall], numbers: _Numbers
 ) -> tuple[Counter[Hashable], Counter[Hashable]]:
     return (
         Counter[Hashable](left[i].signature for i in numbers[0]),
@@ -213,7 +213,7 @@ def _counts(
     )
 
 
-def _more(left: Sequence[Visit], right: Sequence[Visit], numbers: _Numbers) -> set[Hashable]:
+def _more(left: Sequence[RunCall], right: Sequence[RunCall], numbers: _Numbers) -> set[Hashable]:
     """Signatures of which both sides have calls there, and one has more."""
     mine, theirs = _counts(left, right, numbers)
     return {key for key in mine.keys() & theirs.keys() if mine[key] != theirs[key]}
@@ -245,7 +245,7 @@ class _Gap:
 
     def __init__(
         self,
-        sides: tuple[list[Visit], list[Visit]],
+        sides: tuple[list[RunCall], list[RunCall]],
         old: _Pairs,
         figures: tuple[Figures, Figures],
     ) -> None:
@@ -276,7 +276,7 @@ class _Gap:
         for i, j in new:
             confidence, note = self._judged(i, j)
             if (i, j) not in was or self.worth[i, j]:
-                pairs.append(VisitPair(self.left[i], self.right[j], "values", confidence, note))
+                pairs.append(RunCallPair(self.left[i], self.right[j], "values", confidence, note))
                 void.append(self.left[i])
         kept = set(new)
         void += [self.left[i] for i, j in self.old if (i, j) not in kept]
@@ -342,12 +342,17 @@ class Agreement:
     """What the values of calls of one signature have in common, each left one with each right."""
 
     def __init__(
-        self, sides: tuple[list[Visit], list[Visit]], figures: tuple[Figures, Figures]
+        self, sides: tuple[list[RunCall], list[RunCall]], figures: tuple[Figures, Figures]
     ) -> None:
         self.sides, self.figures = sides, figures
         self.size = len(sides[0]), len(sides[1])
         looked_at = [
-            {item.row for visit in side for items in _by_role(visit).values() for item in items}
+            {
+                item.row
+                for run_call in side
+                for items in _by_role(run_call).values()
+                for item in items
+            }
             for side in sides
         ]
         wanted = sum(of.cost(rows) for of, rows in zip(figures, looked_at, strict=True))
@@ -368,7 +373,7 @@ class Agreement:
 
     def _equal(self, direction: str, role: str, k: int) -> np.ndarray:
         """Where the values of one entry are nearly equal, by figures or by checksum."""
-        items = [[_leaf(visit, direction, role, k) for visit in side] for side in self.sides]
+        items = [[_leaf(run_call, direction, role, k) for run_call in side] for side in self.sides]
         known = [self._figures(side, found) for side, found in enumerate(items)]
         tolerance = self._tolerance(items)
         table = np.array([_are_near(one, known[1], tolerance) for one in known[0]], bool)
@@ -380,7 +385,9 @@ class Agreement:
         tables = []
         scales: list[np.ndarray] = []
         for role in ("input", "output"):
-            items = [[_leaf(visit, direction, role, 0) for visit in side] for side in self.sides]
+            items = [
+                [_leaf(run_call, direction, role, 0) for run_call in side] for side in self.sides
+            ]
             known = [self._figures(side, found) for side, found in enumerate(items)]
             scales = scales or [_scale(side) for side in known]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -393,8 +400,10 @@ class Agreement:
         """Where all that is no tensor is the same."""
         texts = [
             [
-                repr([(i.site.slot, i.site.value) for i in visit.items if i.site and i.site.value])
-                for visit in side
+                repr(
+                    [(i.site.slot, i.site.value) for i in run_call.items if i.site and i.site.value]
+                )
+                for run_call in side
             ]
             for side in self.sides
         ]
@@ -421,19 +430,19 @@ class Agreement:
         return max(found, default=0.0)
 
 
-def _by_role(visit: Visit) -> dict[tuple[str, str], list[Item]]:
+def _by_role(run_call: RunCall) -> dict[tuple[str, str], list[Item]]:
     """The first few tensors of each direction and role."""
     found = {}
     for direction in _WORTH:
         for role in ("input", "parameter", "output"):
-            tensors = [item for item in visit.leaves(direction, role) if item.shape is not None]
+            tensors = [item for item in run_call.leaves(direction, role) if item.shape is not None]
             if tensors:
                 found[direction, role] = tensors[:TIED_LEAVES]
     return found
 
 
-def _leaf(visit: Visit, direction: str, role: str, k: int) -> Item | None:
-    tensors = _by_role(visit).get((direction, role), [])
+def _leaf(run_call: RunCall, direction: str, role: str, k: int) -> Item | None:
+    tensors = _by_role(run_call).get((direction, role), [])
     return tensors[k] if k < len(tensors) else None
 
 

@@ -8,8 +8,8 @@ from itertools import permutations
 
 import numpy as np
 
+from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
-from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.thresholds import CHANGES_PLACES, MOST_IN_A_RUN, TABLE_CELLS
 
@@ -18,7 +18,7 @@ _Pairs = list[tuple[int, int]]
 
 
 def in_order(
-    left: Sequence[Visit], right: Sequence[Visit], *, loose: bool = False
+    left: Sequence[RunCall], right: Sequence[RunCall], *, loose: bool = False
 ) -> list[tuple[int, int, bool]]:
     """Positions of calls that belong together, rising on both sides.
 
@@ -27,7 +27,7 @@ def in_order(
 
     Parameters
     ----------
-    left, right : sequence of Visit
+    left, right : sequence of RunCall
     loose : bool
         Also pair calls of which only kind and size of the first output are the same.
 
@@ -43,8 +43,8 @@ def in_order(
     return settled(left, right, [(i, j, (i, j) in back) for i, j in forth])
 
 
-def _aligned(left: Sequence[Visit], right: Sequence[Visit], loose: bool) -> _Pairs:
-    keys = [[visit.signature for visit in side] for side in (left, right)]
+def _aligned(left: Sequence[RunCall], right: Sequence[RunCall], loose: bool) -> _Pairs:
+    keys = [[run_call.signature for run_call in side] for side in (left, right)]
     found: _Pairs = []
     gaps = [(0, len(left), 0, len(right))]
     while gaps:
@@ -76,16 +76,16 @@ def _anchors(left: Sequence[Hashable], right: Sequence[Hashable]) -> _Pairs:
 
 
 def _in_gap(
-    left: Sequence[Visit], right: Sequence[Visit], loose: bool, start: tuple[int, int]
+    left: Sequence[RunCall], right: Sequence[RunCall], loose: bool, start: tuple[int, int]
 ) -> _Pairs:
     """The best alignment of a stretch in which no call is unique."""
     if len(left) * len(right) > TABLE_CELLS:
         return _heads_and_tails(left, right, loose, start)
-    equal = _codes(left, right, lambda visit: visit.signature)
-    kinds = _codes(left, right, lambda visit: (visit.kind, visit.word, visit.size))
-    values = _codes(left, right, lambda visit: visit.fingerprint)
-    is_known = np.array([bool(visit.fingerprint) for visit in right])
-    likeness = Likeness([visit.path for visit in left], [visit.path for visit in right])
+    equal = _codes(left, right, lambda run_call: run_call.signature)
+    kinds = _codes(left, right, lambda run_call: (run_call.kind, run_call.word, run_call.size))
+    values = _codes(left, right, lambda run_call: run_call.fingerprint)
+    is_known = np.array([bool(run_call.fingerprint) for run_call in right])
+    likeness = Likeness([run_call.path for run_call in left], [run_call.path for run_call in right])
 
     def gain(i: int) -> np.ndarray:
         gains = np.where(equal[1] == equal[0][i], _EQUAL, NEVER)
@@ -99,7 +99,7 @@ def _in_gap(
 
 
 def _heads_and_tails(
-    left: Sequence[Visit], right: Sequence[Visit], loose: bool, start: tuple[int, int]
+    left: Sequence[RunCall], right: Sequence[RunCall], loose: bool, start: tuple[int, int]
 ) -> _Pairs:
     """What two long stretches begin and end with alike, and the rest if that is short enough."""
     shorter = min(len(left), len(right))
@@ -118,18 +118,18 @@ def _heads_and_tails(
 
 
 def _codes(
-    left: Sequence[Visit], right: Sequence[Visit], key: Callable[[Visit], Hashable]
+    left: Sequence[RunCall], right: Sequence[RunCall], key: Callable[[RunCall], Hashable]
 ) -> tuple[np.ndarray, np.ndarray]:
     codes: dict[Hashable, int] = {}
     mine, theirs = (
-        np.array([codes.setdefault(key(visit), len(codes)) for visit in side], np.int64)
+        np.array([codes.setdefault(key(run_call), len(codes)) for run_call in side], np.int64)
         for side in (left, right)
     )
     return mine, theirs
 
 
 def settled(
-    left: Sequence[Visit], right: Sequence[Visit], pairs: Sequence[tuple[int, int, bool]]
+    left: Sequence[RunCall], right: Sequence[RunCall], pairs: Sequence[tuple[int, int, bool]]
 ) -> list[tuple[int, int, bool]]:
     """The pairs, those of neighbours that could change places by their values or names.
 
@@ -151,8 +151,8 @@ def settled(
 
 
 def _are_neighbours(
-    left: Sequence[Visit],
-    right: Sequence[Visit],
+    left: Sequence[RunCall],
+    right: Sequence[RunCall],
     one: tuple[int, int, bool],
     other: tuple[int, int, bool],
 ) -> bool:
@@ -161,12 +161,12 @@ def _are_neighbours(
 
 
 def _best_of_run(
-    left: Sequence[Visit], right: Sequence[Visit], run: list[tuple[int, int, bool]]
+    left: Sequence[RunCall], right: Sequence[RunCall], run: list[tuple[int, int, bool]]
 ) -> list[tuple[int, int, bool]]:
     """The same calls in the order in which their values, else their names, agree clearly best."""
     mine, theirs = [left[i] for i, _, _ in run], [right[j] for _, j, _ in run]
     size = range(len(run))
-    names = [[visit.path.rpartition(".")[2] for visit in side] for side in (mine, theirs)]
+    names = [[run_call.path.rpartition(".")[2] for run_call in side] for side in (mine, theirs)]
     alike = np.array([Likeness(*names).row(i) for i in size], np.float64)
     same = [[bool(a.fingerprint) and a.fingerprint == b.fingerprint for b in theirs] for a in mine]
     worth = alike + 2.0 * np.array(same)
@@ -176,9 +176,9 @@ def _best_of_run(
     return [(run[i][0], run[best[i]][1], run[i][2]) for i in size]
 
 
-def interchangeable(visits: Sequence[Visit]) -> list[bool]:
+def interchangeable(run_calls: Sequence[RunCall]) -> list[bool]:
     """For each call whether a neighbour has the same signature, so that order tells little."""
-    keys = [visit.signature for visit in visits]
+    keys = [run_call.signature for run_call in run_calls]
     return [
         (k > 0 and keys[k - 1] == key) or (k + 1 < len(keys) and keys[k + 1] == key)
         for k, key in enumerate(keys)

@@ -6,57 +6,57 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.search import Item, shapes_differ
 from troubleshooter_nb.analysis.visit_order import interchangeable
-from troubleshooter_nb.analysis.visits import Visit
 from troubleshooter_nb.thresholds import DOUBTFUL, FITTING, LOOSE, STEADY, UNIQUE
 
 
 @dataclass(frozen=True)
-class VisitPair:
+class RunCallPair:
     """Two calls that belong together, by which method and how surely."""
 
-    left: Visit
-    right: Visit
+    left: RunCall
+    right: RunCall
     method: str
     confidence: float
     note: str = ""
 
 
 def of_equal_names(
-    left: Iterable[Visit], right: Iterable[Visit], confidence: float
-) -> list[VisitPair]:
+    left: Iterable[RunCall], right: Iterable[RunCall], confidence: float
+) -> list[RunCallPair]:
     """Calls most of whose entries are called alike and have no other shapes.
 
     Only names that occur once on each side count.
     """
     sides = _by_name(left), _by_name(right)
-    votes: Counter[tuple[Visit, Visit]] = Counter()
-    for name, (visit, item) in sides[0].items():
+    votes: Counter[tuple[RunCall, RunCall]] = Counter()
+    for name, (run_call, item) in sides[0].items():
         other, its_item = sides[1].get(name, (None, None))
         if other is None or its_item is None or shapes_differ(item, its_item):
             continue
-        if visit.is_module == other.is_module:
-            votes[visit, other] += 1
-    taken: set[Visit] = set()
+        if run_call.is_module == other.is_module:
+            votes[run_call, other] += 1
+    taken: set[RunCall] = set()
     found = []
     for (a, b), _ in sorted(votes.items(), key=lambda one: (-one[1], one[0][0].position)):
         if a not in taken and b not in taken:
             taken |= {a, b}
-            found.append(VisitPair(a, b, "name", confidence))
+            found.append(RunCallPair(a, b, "name", confidence))
     return found
 
 
-def _by_name(visits: Iterable[Visit]) -> dict[str, tuple[Visit, Item]]:
-    found: dict[str, list[tuple[Visit, Item]]] = defaultdict(list)
-    for visit in visits:
-        for item in visit.items:
-            found[item.name].append((visit, item))
+def _by_name(run_calls: Iterable[RunCall]) -> dict[str, tuple[RunCall, Item]]:
+    found: dict[str, list[tuple[RunCall, Item]]] = defaultdict(list)
+    for run_call in run_calls:
+        for item in run_call.items:
+            found[item.name].append((run_call, item))
     return {name: one[0] for name, one in found.items() if len(one) == 1}
 
 
 def order_confidence(
-    left: Sequence[Visit], right: Sequence[Visit], pairs: Iterable[tuple[int, int, bool]]
+    left: Sequence[RunCall], right: Sequence[RunCall], pairs: Iterable[tuple[int, int, bool]]
 ) -> list[float]:
     """How sure pairs are that order and signature made.
 
@@ -64,7 +64,7 @@ def order_confidence(
     out differently from the end of the run is a guess, and so is one whose neighbour could take its
     place, unless the values are the same and no other's.
     """
-    counts = [Counter(visit.signature for visit in side) for side in (left, right)]
+    counts = [Counter(run_call.signature for run_call in side) for side in (left, right)]
     values = [Counter(v.fingerprint for v in side if v.fingerprint) for side in (left, right)]
     free = interchangeable(left), interchangeable(right)
     found = []
@@ -95,8 +95,8 @@ def order_confidence(
 
 
 def unpaired(
-    left: Sequence[Visit], right: Sequence[Visit], pairs: Iterable[VisitPair]
-) -> tuple[list[Visit], list[Visit]]:
+    left: Sequence[RunCall], right: Sequence[RunCall], pairs: Iterable[RunCallPair]
+) -> tuple[list[RunCall], list[RunCall]]:
     """The calls of both sides that are in no pair, nor a member of a fused one that is."""
     mine: set[int] = set()
     theirs: set[int] = set()

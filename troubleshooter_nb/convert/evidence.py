@@ -15,7 +15,7 @@ from troubleshooter_nb.convert.by_values import (
     said_of_row,
     transform_of,
 )
-from troubleshooter_nb.convert.samples import (
+from troubleshooter_nb.convert.likeness import (
     Likeness,
     equal_values,
     has_numbers,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from troubleshooter_nb.convert.apply import transformed
-from troubleshooter_nb.convert.samples import has_numbers, likeness
+from troubleshooter_nb.convert.likeness import has_numbers, likeness
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
 from troubleshooter_nb.messages import Message

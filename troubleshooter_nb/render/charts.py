@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from troubleshooter_nb.render.html import INKS, Markup, element
-from troubleshooter_nb.render.numbers import scientific as scientific  # for `explanation`
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = "._-~=+*#"

@@ -15,7 +15,6 @@ from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.naming.evidence import evidence_word, fact_name
 from troubleshooter_nb.render.calls import call_text
-from troubleshooter_nb.render.charts import scientific
 from troubleshooter_nb.render.html import (
     Markup,
     element,
@@ -28,8 +27,9 @@ from troubleshooter_nb.render.html import (
     tone,
 )
 from troubleshooter_nb.render.lines import gap, spaced, wrapped
+from troubleshooter_nb.render.numbers import growth_text, percent, scientific
 from troubleshooter_nb.render.rows import scalar_row
-from troubleshooter_nb.render.words import growth_text, percent, reason_text
+from troubleshooter_nb.render.words import reason_text
 
 # Findings below this are named as possibilities only.
 LIKELY = 0.5

@@ -10,9 +10,7 @@ from typing import Any
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.metrics.float_formats import coarser
-from troubleshooter_nb.render.numbers import growth_text as growth_text  # for `explanation`
-from troubleshooter_nb.render.numbers import percent as percent  # for `explanation`
-from troubleshooter_nb.render.numbers import scientific
+from troubleshooter_nb.render.numbers import percent, scientific
 from troubleshooter_nb.shapes import shape_text
 
 # verdict -> (glyph, ASCII glyph, tone, English, Chinese)

@@ -38,7 +38,7 @@ class TensorPair:
     bits : tuple of int
         Precision that the stored values use, 0 or less where unknown.
     figures : mapping of str to number
-        What comparing measured, by the names of `metrics.pairwise.PAIR_FIGURES` and, of a side,
+        What comparing measured, by the names of `columns.pairs.PAIR_FIGURES` and, of a side,
         of `metrics.summary.SUMMARY_FIGURES`; empty where nothing was.
     budget : Budget, optional
         Where reading counts, see there; default without limit.

@@ -19,7 +19,7 @@ from troubleshooter_nb.analysis.shards.layouts import (
 )
 from troubleshooter_nb.analysis.shards.notes import Report, numbered
 from troubleshooter_nb.analysis.shards.statistics import combined, same_statistics
-from troubleshooter_nb.analysis.shards.table import Reference, Rules, Table
+from troubleshooter_nb.analysis.shards.table import DumpRows, Reference, Rules
 from troubleshooter_nb.dump import ArraySource, Dump, Entry
 from troubleshooter_nb.errors import FormatError, PairingError, ReadError, check_kind
 from troubleshooter_nb.formats import DumpLike, as_dump
@@ -90,7 +90,7 @@ def merge_ranks(
     first 256 values of each rank are read, and more only if these are equal.
     """
     dump = as_dump(dump, "left")
-    table = Table(dump)
+    table = DumpRows(dump)
     ranks = {rank for _, rank in table.places}
     if len(ranks) < 2:
         return dump if ranks <= {0} else _of_rank_0(dump, table)
@@ -115,7 +115,7 @@ def merge_ranks(
 
 
 def _merged(
-    table: Table, rows: list[int], rules: Rules, reference: Reference | None, report: Report
+    table: DumpRows, rows: list[int], rules: Rules, reference: Reference | None, report: Report
 ) -> list[tuple[Entry, int]]:
     """The entries that one name of one step becomes, with the rank each came from."""
     first = table.entry(rows[0])
@@ -140,7 +140,7 @@ def _merged(
     return [(entry, origin)]
 
 
-def _hindrance(table: Table, group: Sequence[Entry]) -> str:
+def _hindrance(table: DumpRows, group: Sequence[Entry]) -> str:
     """Why these cannot be one entry, whatever is declared; empty if they can."""
     lacking = table.lacking(group[0].step, frozenset(one.rank for one in group))
     if lacking:
@@ -303,7 +303,7 @@ def _joined(group: Sequence[Entry], layout: Layout) -> Entry:
     )
 
 
-def _of_rank_0(dump: Dump, table: Table) -> Dump:
+def _of_rank_0(dump: Dump, table: DumpRows) -> Dump:
     entries = [table.entry(row)._replace(rank=0) for row in range(len(dump))]
     return Dump.from_entries(
         entries, label=dump.label, format=dump.format, card=dump.card, notes=dump.notes

@@ -27,7 +27,7 @@ _COLUMNS = (
 )
 
 
-class Table:
+class DumpRows:
     """The rows of a dump, by step and name."""
 
     def __init__(self, dump: Dump) -> None:
@@ -124,7 +124,7 @@ class Reference:
     """Entries of another run by name or site."""
 
     def __init__(self, dump: Dump) -> None:
-        self._table = Table(dump)
+        self._table = DumpRows(dump)
         self._sites: dict[tuple[int, Site], list[str]] = defaultdict(list)
         for (step, name), rows in self._table.groups.items():
             self._sites[step, self._table.entry(rows[0]).site].append(name)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from troubleshooter_nb.analysis.calls import pair_calls
+from troubleshooter_nb.analysis.calls_of_run import RunCall, run_calls_of
 from troubleshooter_nb.analysis.given_calls import forced_pairs, with_notes
 from troubleshooter_nb.analysis.leaves import pair_leaves
+from troubleshooter_nb.analysis.recorded_samples import (
+    ALONE,
+    NOTHING_LIKE_IT,
+    following,
+    samples_of,
+)
 from troubleshooter_nb.analysis.renaming import pair_modules
-from troubleshooter_nb.analysis.samples import ALONE, NOTHING_LIKE_IT, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks, shapes_differ
-from troubleshooter_nb.analysis.visit_pairs import VisitPair, of_equal_names, unpaired
-from troubleshooter_nb.analysis.visits import Visit, visits_of
+from troubleshooter_nb.analysis.visit_pairs import RunCallPair, of_equal_names, unpaired
 from troubleshooter_nb.naming.hooks import parse_hook_name
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.thresholds import NAMED, NAMES_ALONE, SITES_SHARE
@@ -42,14 +47,14 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
         return
     # A sample says nothing of its own: it follows its tensor.
     samples = samples_of(left), samples_of(right)
-    visits = _visits(left, samples[0]), _visits(right, samples[1])
+    run_calls = _run_calls(left, samples[0]), _run_calls(right, samples[1])
     given = [(a, b) for (a, b), _ in known if a.site and b.site]
-    numbered = _of_numbered_lines(*visits) if not given else []
-    pairs = _pair_visits(*visits, numbered, fuzzy=fuzzy)
+    numbered = _of_numbered_lines(*run_calls) if not given else []
+    pairs = _pair_visits(*run_calls, numbered, fuzzy=fuzzy)
     if given:
-        if forced := forced_pairs(*visits, given, pairs):
-            pairs = _pair_visits(*visits, forced, fuzzy=fuzzy)
-        pairs = with_notes(*visits, given, pairs)
+        if forced := forced_pairs(*run_calls, given, pairs):
+            pairs = _pair_visits(*run_calls, forced, fuzzy=fuzzy)
+        pairs = with_notes(*run_calls, given, pairs)
     taken = {a.row for (a, _), _ in known}, {b.row for (_, b), _ in known}
     is_cross = are_of_two_frameworks(*([item.name for item in side] for side in (left, right)))
     for side in (0, 1):
@@ -68,14 +73,14 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
     search.add_matches([*found, *following(tensors, samples, taken)])
 
 
-def _visits(items: Iterable[Item], samples: Mapping[int, Item]) -> list[Visit]:
+def _run_calls(items: Iterable[Item], samples: Mapping[int, Item]) -> list[RunCall]:
     rows = {sample.row for sample in samples.values()}
-    return visits_of(item for item in items if item.row not in rows)
+    return run_calls_of(item for item in items if item.row not in rows)
 
 
 def _pair_visits(
-    left: Sequence[Visit], right: Sequence[Visit], forced: Sequence[VisitPair], *, fuzzy: bool
-) -> list[VisitPair]:
+    left: Sequence[RunCall], right: Sequence[RunCall], forced: Sequence[RunCallPair], *, fuzzy: bool
+) -> list[RunCallPair]:
     """The calls that belong together: those that must, modules, then operators."""
     rest = unpaired(left, right, forced)
     modules = pair_modules(*(_of_modules(side, is_module=True) for side in rest))
@@ -86,12 +91,14 @@ def _pair_visits(
     return [*found, *of_equal_names(*unpaired(left, right, found), NAMES_ALONE)]
 
 
-def _of_numbered_lines(left: Sequence[Visit], right: Sequence[Visit]) -> list[VisitPair]:
+def _of_numbered_lines(left: Sequence[RunCall], right: Sequence[RunCall]) -> list[RunCallPair]:
     """Calls of equal names, where these count the lines of a file and nearly all are the same.
 
     So it is where lines of one file are broken: what is left of their calls is still the same.
     """
-    sides = [{item.name: item for visit in side for item in visit.items} for side in (left, right)]
+    sides = [
+        {item.name: item for run_call in side for item in run_call.items} for side in (left, right)
+    ]
     firsts = [parse_hook_name(next(iter(side))) for side in sides if side]
     if len(firsts) < 2 or any(first is None or first.number is None for first in firsts):
         return []
@@ -104,8 +111,8 @@ def _of_numbered_lines(left: Sequence[Visit], right: Sequence[Visit]) -> list[Vi
     return of_equal_names(left, right, NAMED)
 
 
-def _of_modules(visits: Iterable[Visit], *, is_module: bool) -> list[Visit]:
-    return [visit for visit in visits if visit.is_module == is_module]
+def _of_modules(run_calls: Iterable[RunCall], *, is_module: bool) -> list[RunCall]:
+    return [run_call for run_call in run_calls if run_call.is_module == is_module]
 
 
 def _same(left: Sequence[Item], right: Sequence[Item]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps, write_mapping
-from troubleshooter_nb.analysis.samples import with_first_values, without_views
+from troubleshooter_nb.analysis.recorded_samples import with_first_values, without_views
 from troubleshooter_nb.dump import ArrayInMemory, Entry
 from troubleshooter_nb.formats.hooks_sample import FirstValues
 from troubleshooter_nb.naming import Site

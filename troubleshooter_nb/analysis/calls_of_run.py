@@ -21,7 +21,7 @@ _BY_CLASS = ("NN.", "Module.")
 
 
 @dataclass(frozen=True, eq=False)
-class Visit:
+class RunCall:
     """One call of a module or operator: its tensors, and those of its backward.
 
     Attributes
@@ -30,7 +30,7 @@ class Visit:
         As in `DUMP_COLUMNS`.
     items : tuple of Item
         In the order of the dump, both directions.
-    members : tuple of Visit
+    members : tuple of RunCall
         The calls this one stands for, if a fused operator of the other side does their work.
     bundle : {"", "chain", "split"}
         Whether `members` follow one another or stand side by side.
@@ -43,12 +43,12 @@ class Visit:
     layer: str
     call: int
     items: tuple[Item, ...]
-    members: tuple[Visit, ...] = ()
+    members: tuple[RunCall, ...] = ()
     bundle: Literal["", "chain", "split"] = ""
     stands_for: str = ""
 
     @cached_property
-    def parts(self) -> list[Visit]:
+    def parts(self) -> list[RunCall]:
         """The calls of the dump it stands for, itself if it is one."""
         return [part for member in self.members for part in member.parts] or [self]
 
@@ -199,14 +199,14 @@ def torch_leaf(item: Item) -> str:
     return parameter_leaf(slot) or slot
 
 
-def visits_of(items: Iterable[Item]) -> list[Visit]:
+def run_calls_of(items: Iterable[Item]) -> list[RunCall]:
     """The calls these entries were seen in, in the order in which they began."""
     calls: dict[tuple[str, str, str, int], list[Item]] = defaultdict(list)
     for item in items:
         if item.site:
             calls[item.site.kind, item.path, item.site.layer, item.call].append(item)
-    visits = [Visit(*key, tuple(found)) for key, found in calls.items()]
-    return sorted(visits, key=lambda visit: visit.position)
+    run_calls = [RunCall(*key, tuple(found)) for key, found in calls.items()]
+    return sorted(run_calls, key=lambda run_call: run_call.position)
 
 
 def _shapes(items: Sequence[Item]) -> tuple[Shape, ...]:
