@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import tensors
+from tests import twins
 from tests.analysis import parallel_dumps
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
@@ -28,7 +28,7 @@ DATA = Path(__file__).parents[1] / "data"
 MAPS = DATA / "maps"
 S = DATA / "msprobe" / "v26_2_0" / "mindspore"
 T = DATA / "msprobe" / "v26_2_0" / "torch"
-TF = tensors.MINDSPORE, tensors.TORCH
+TF = twins.MINDSPORE, twins.TORCH
 
 
 def dump_of(names, label="d", *, step=0):

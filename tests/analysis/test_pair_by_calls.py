@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import tensors
+from tests import twins
 from troubleshooter_nb import Dump, compare, open_dump, pair_dumps
 from troubleshooter_nb.analysis.api_names import (
     argument_position,
@@ -53,7 +53,7 @@ def in_torch_words(name):
 
 
 def test_all_leaves_of_the_transformer_twins_pair_without_a_mapping():
-    left, right = open_dump(tensors.MINDSPORE), open_dump(tensors.TORCH)
+    left, right = open_dump(twins.MINDSPORE), open_dump(twins.TORCH)
     pairing = pair_dumps(left, right)
     assert (pairing.matched, len(pairing)) == (125, 125)
     for row in rows(pairing):
