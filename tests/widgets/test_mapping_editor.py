@@ -17,9 +17,9 @@ from troubleshooter_nb.convert.row_evidence import row_evidence
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.errors import ExtraMissingError, TroubleshooterWarning, WeightMapError
 from troubleshooter_nb.formats import as_dump
-from troubleshooter_nb.history import History
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.closeness import NameIndex, rest_pairs
+from troubleshooter_nb.undo import History
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.widgets import edit
 from troubleshooter_nb.widgets.editing import open_session

@@ -1,7 +1,23 @@
-"""Why a pair passes or not."""
+"""What verdicts are called, and why a pair passes or not."""
 
 # fmt: off
 MESSAGES: dict[str, tuple[str, str]] = {
+    # What verdicts are called, and where a difference comes from.
+    "name_identical": ("identical", "完全一致"),
+    "name_pass": ("pass", "通过"),
+    "name_rounding": ("rounding", "舍入误差"),
+    "name_reduced": ("reduced", "精度降低"),
+    "name_differs": ("differs", "不一致"),
+    "name_unrelated": ("unrelated", "不相关"),
+    "name_nan": ("NaN/Inf", "NaN/Inf 不一致"),
+    "name_shape": ("shape", "形状不同"),
+    "name_missing": ("missing", "缺失"),
+    "name_unreadable": ("unreadable", "无法读取"),
+    "name_undecidable": ("undecidable", "无法判定"),
+    "name_created": ("created", "源头"),
+    "name_within": ("created", "源头"),
+    "name_carried": ("carried", "传播"),
+    # Why a pair passes or not.
     "of_both": ("{left} / {right}", "{left} / {right}"),
     "identical_nonfinite": ("bit-equal, and both sides hold {left_nan_count} NaN and {left_inf_count} Inf", "逐位相等，且两侧均含 {left_nan_count} 个 NaN、{left_inf_count} 个 Inf"),
     "pass_dtypes": ("values agree, stored as {left_dtype} and {right_dtype}", "数值一致，但存储类型为 {left_dtype} 与 {right_dtype}"),

@@ -1,4 +1,4 @@
-"""What verdicts are called, the reason of each row, and how figures are written in sentences."""
+"""Marks and names of verdicts, the reason of each row, and how figures are written in sentences."""
 
 from __future__ import annotations
 
@@ -13,29 +13,25 @@ from troubleshooter_nb.metrics.float_formats import coarser
 from troubleshooter_nb.render.numbers import percent, scientific
 from troubleshooter_nb.shapes import shape_text
 
-# verdict -> (glyph, ASCII glyph, tone, English, Chinese)
-VERDICTS: Mapping[str, tuple[str, str, str, str, str]] = {
-    "identical": ("=", "=", "ok", "identical", "完全一致"),
-    "pass": ("✓", "ok", "ok", "pass", "通过"),
-    "rounding": ("≈", "~", "ok", "rounding", "舍入误差"),
-    "reduced": ("✗", "x", "bad", "reduced", "精度降低"),
-    "differs": ("✗", "x", "bad", "differs", "不一致"),
-    "unrelated": ("✗", "x", "bad", "unrelated", "不相关"),
-    "nan": ("◇", "N", "miss", "NaN/Inf", "NaN/Inf 不一致"),
-    "shape": ("▲", "S", "warn", "shape", "形状不同"),
-    "missing": ("○", "-", "warn", "missing", "缺失"),
-    "unreadable": ("!", "!", "warn", "unreadable", "无法读取"),
-    "undecidable": ("?", "?", "warn", "undecidable", "无法判定"),
-}
-
-# What became known of where a pair's difference comes from, shown in place of its verdict.
-ORIGINS: Mapping[str, tuple[str, str, str, str, str]] = {
-    "created": ("✗", "x", "bad", "created", "源头"),
+# Verdict, or what became known of where a pair's difference comes from, which is shown in its
+# place -> (glyph, ASCII glyph, tone); what they are called: `messages.verdicts`.
+_MARKS: Mapping[str, tuple[str, str, str]] = {
+    "identical": ("=", "=", "ok"),
+    "pass": ("✓", "ok", "ok"),
+    "rounding": ("≈", "~", "ok"),
+    "reduced": ("✗", "x", "bad"),
+    "differs": ("✗", "x", "bad"),
+    "unrelated": ("✗", "x", "bad"),
+    "nan": ("◇", "N", "miss"),
+    "shape": ("▲", "S", "warn"),
+    "missing": ("○", "-", "warn"),
+    "unreadable": ("!", "!", "warn"),
+    "undecidable": ("?", "?", "warn"),
+    "created": ("✗", "x", "bad"),
     # The verdict passed, and what follows from the difference may not.
-    "within": ("✓", "ok", "warn", "created", "源头"),
-    "carried": ("↳", ">", "warn", "carried", "传播"),
+    "within": ("✓", "ok", "warn"),
+    "carried": ("↳", ">", "warn"),
 }
-_MARKS = {**VERDICTS, **ORIGINS}
 
 # Verdicts that say values differ, as opposed to "could not be compared".
 DIFFERING = ("reduced", "differs", "unrelated", "nan", "shape")
@@ -65,7 +61,7 @@ def tone_of(verdict: str) -> str:
 
 def word(verdict: str, language: str = "en") -> str:
     """The verdict or the origin in a word."""
-    return _MARKS[verdict][4 if language == "zh" else 3]
+    return Message(f"verdicts.name_{verdict}").told(language)
 
 
 def reason_of(row: Mapping[str, Any]) -> str:

@@ -12,13 +12,13 @@ import pandas as pd
 import xarray as xr
 
 from troubleshooter_nb.errors import AmbiguousEntryError, WeightMapError
-from troubleshooter_nb.history import History
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.render.weight_map_view import weight_map_html, weight_map_text
 from troubleshooter_nb.shapes import with_shape_texts
 from troubleshooter_nb.transforms import Spec, Transform
+from troubleshooter_nb.undo import History
 from troubleshooter_nb.weight_map.candidates import candidates, rest_of
 from troubleshooter_nb.weight_map.renaming import Renaming, renamed
 from troubleshooter_nb.weight_map.rows import (

@@ -17,6 +17,7 @@ from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.pairing import Pairing, of_shape, places_of
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.thresholds import LARGEST_LOOK
+from troubleshooter_nb.widgets.editing.offered_names import Version
 from troubleshooter_nb.widgets.editing.page import Cells, NumberedNames
 from troubleshooter_nb.widgets.editing.saving import from_home
 from troubleshooter_nb.widgets.editing.session import (
@@ -27,7 +28,6 @@ from troubleshooter_nb.widgets.editing.session import (
     Session,
     Side,
 )
-from troubleshooter_nb.widgets.editing.versions import Version
 
 # Of the note of a pair of different shapes, as `pair_dumps` has it.
 _OTHER_SHAPE = "calls.other_shape"

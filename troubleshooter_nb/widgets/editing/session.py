@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Generic, Literal, NoReturn
 
 from troubleshooter_nb.errors import ArgumentError, TroubleshooterError
-from troubleshooter_nb.history import History
 from troubleshooter_nb.messages import Message, ids_of, message_of, told
 from troubleshooter_nb.naming.closeness import Candidate
+from troubleshooter_nb.undo import History
+from troubleshooter_nb.widgets.editing.offered_names import Value, Version
 from troubleshooter_nb.widgets.editing.page import Cells, NumberedNames, Page
 from troubleshooter_nb.widgets.editing.saving import Saver, not_saved
-from troubleshooter_nb.widgets.editing.versions import Value, Version
 from troubleshooter_nb.widgets.words import editor_word
 
 Asked = Mapping[str, Any]  # a message of the page

@@ -20,9 +20,9 @@ from troubleshooter_nb.render.weight_map_view import is_contradicted
 from troubleshooter_nb.shapes import shape_text
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 from troubleshooter_nb.weight_map.rows import SIDES, used_names
+from troubleshooter_nb.widgets.editing.offered_names import Version, next_version
 from troubleshooter_nb.widgets.editing.page import Cells, Names, NumberedNames
 from troubleshooter_nb.widgets.editing.session import UNKNOWN, Answer, Asked, Numbers, Session, Side
-from troubleshooter_nb.widgets.editing.versions import Version, next_version
 
 _MOST = 3  # candidates
 
