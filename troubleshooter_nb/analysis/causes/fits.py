@@ -48,6 +48,12 @@ def misfit(output: np.ndarray, formula: np.ndarray, roundoff: float = 0.0) -> fl
     return left if math.isfinite(left) else math.inf
 
 
+def relative_norm(error: np.ndarray, reference: np.ndarray) -> float:
+    """Norm of an error over that of what it is an error of; inf where that is zero."""
+    norm = float(np.linalg.norm(reference))
+    return float(np.linalg.norm(error)) / norm if norm > 0 else math.inf
+
+
 def tells_apart(first: np.ndarray, second: np.ndarray, roundoff: float) -> bool:
     """Whether two formulas differ by more than the output's rounding could hide."""
     with np.errstate(invalid="ignore"):

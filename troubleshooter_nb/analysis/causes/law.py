@@ -151,10 +151,11 @@ class Law:
         """All ways of one side, the best first; empty where none comes near."""
         fits: list[Fit] = []
         best, its_sample = math.inf, None
-        # Of arrays that are no operands of this layer nothing is asked, but for their warnings.
+        # Ways that are not the layer's overflow or divide by zero, which says nothing.
         with np.errstate(all="ignore"):
             for sample in self.samples(operands):
-                found = [*self._chosen(sample), *self._rated(sample, self.ways)]
+                more = self.ways(sample) if self.ways is not None else ()
+                found = [*self._chosen(sample), *_rated(more, sample)]
                 fits += found
                 least = min((f.residual for f in found if math.isfinite(f.residual)), default=best)
                 if its_sample is None or least < best:
@@ -177,11 +178,10 @@ class Law:
         if self.formula is None:
             return
         for combination in itertools.product(*(choice.of(sample) for choice in self.choices)):
-            settings: dict[str, Any] = dict(sample.settings)
-            for said, _ in combination:
+            settings, chosen = dict(sample.settings), {}
+            for choice, (said, value) in zip(self.choices, combination, strict=True):
                 settings |= said
-            names = (choice.name for choice in self.choices)
-            chosen = dict(zip(names, (value for _, value in combination), strict=True))
+                chosen[choice.name] = value
             output = self.formula(sample, chosen)
             if self.factor is None:
                 yield Fit(settings, misfit(sample.output, output, sample.roundoff))
@@ -189,12 +189,6 @@ class Law:
                 size = self.factor.size(sample) if self.factor.size else 0
                 named = settings, self.factor.name, sample.roundoff, size
                 yield from factor_fits(sample.output, output, *named)
-
-    def _rated(
-        self, sample: Sample, ways: Callable[[Sample], Iterable[Way | Fit]] | None
-    ) -> Iterator[Fit]:
-        if ways is not None:
-            yield from _rated(ways(sample), sample)
 
 
 def _rated(ways: Iterable[Way | Fit], sample: Sample) -> Iterator[Fit]:

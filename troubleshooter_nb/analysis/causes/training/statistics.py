@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.fits import relative_norm
 from troubleshooter_nb.analysis.causes.training.history import Sampled
 from troubleshooter_nb.thresholds import FEWEST_RUNNING
 
@@ -43,7 +44,7 @@ def _never_moved(running: Sequence[Sampled]) -> list[Suspicion]:
             bool((one.values[side][0] == (0.0 if one.track.slot == _SLOTS[0] else 1.0)).all())
             for one in running
         )
-        before = _relative(
+        before = relative_norm(
             np.concatenate([(one.updates[0] - one.updates[1]).ravel() for one in running]),
             np.concatenate([one.updates[1 - side].ravel() for one in running]),
         )
@@ -62,8 +63,8 @@ def _rate(running: Sequence[Sampled]) -> list[Suspicion]:
         return []
     ratio = float(left @ right / (right @ right))
     floor = _floor(running)
-    before = _relative(left - right, right)
-    residual = _relative(left - ratio * right, right)
+    before = relative_norm(left - right, right)
+    residual = relative_norm(left - ratio * right, right)
     if ratio <= 0 or residual > 10 * floor * max(ratio, 1.0) or before < 10 * max(residual, floor):
         return []
     momenta = _momenta(running, ratio)
@@ -104,7 +105,7 @@ def _momenta(running: Sequence[Sampled], ratio: float) -> tuple[float, float] | 
         return None
     share = float(target @ apart / (apart @ apart))
     # Later batches need not agree: the weights may have parted by then.
-    if not 0 < share <= 1.001 or _relative(target - share * apart, apart) > 1e-2:
+    if not 0 < share <= 1.001 or relative_norm(target - share * apart, apart) > 1e-2:
         return None
     return share, share / ratio
 
@@ -119,13 +120,13 @@ def _variance_bias(means: Sequence[Sampled], variances: Sequence[Sampled]) -> li
             continue
         left, right, start = one.updates[0][0], one.updates[1][0], one.values[1][0]
         floor = _floor([one])
-        of_means = _relative(mean.updates[0][0] - mean.updates[1][0], mean.updates[1][0])
+        of_means = relative_norm(mean.updates[0][0] - mean.updates[1][0], mean.updates[1][0])
         fitted = _excess(left - right, right, start)
         if fitted is None or of_means > 10 * max(_floor([mean]), 1e-6):
             continue
         excess, momentum, rest = fitted
         scale = float(np.linalg.norm(right))
-        before, residual = _relative(left - right, right), rest / scale
+        before, residual = relative_norm(left - right, right), rest / scale
         count = 1 + 1 / excess if excess > 0 else -1 / excess
         whole = abs(count - round(count)) < max(0.02, 1e-3 * count)
         if before < 10 * max(floor, residual) or not (count > 1.5 and whole and momentum <= 1.01):
@@ -182,7 +183,7 @@ def _baked(outputs: Sequence[Sampled]) -> list[Suspicion]:
             if not scale > 0 or one.values[0].shape[1] < FEWEST_RUNNING:
                 continue
             first = float(np.linalg.norm(still[0] - other[0])) / scale
-            later = _relative(still[1:] - other[1:], other[1:])
+            later = relative_norm(still[1:] - other[1:], other[1:])
             floor = 8 * max(one.roundoff)
             if first > 10 * floor or later < 10 * max(first, floor):
                 continue
@@ -220,8 +221,3 @@ def _floor(running: Sequence[Sampled]) -> float:
         moved = sum(float((one.updates[side][0] ** 2).sum()) for one in running)
         levels.append(math.sqrt(stored / moved) if moved > 0 else 0.0)
     return max(levels)
-
-
-def _relative(error: np.ndarray, reference: np.ndarray) -> float:
-    norm = float(np.linalg.norm(reference))
-    return float(np.linalg.norm(error)) / norm if norm > 0 else math.inf

@@ -10,6 +10,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.fits import relative_norm
 from troubleshooter_nb.analysis.causes.training.first_updates import detect_first_updates
 from troubleshooter_nb.analysis.causes.training.gradients import connected_part
 from troubleshooter_nb.analysis.causes.training.history import Sampled
@@ -49,8 +50,8 @@ def detect_without_gradients(samples: Sequence[Sampled]) -> list[Suspicion]:
         return decay
     left, right = updates[0, 0], updates[1, 0]
     rate = float(left @ right / (right @ right))
-    before = _relative(left - right, right)
-    residual = _relative(left - rate * right, right)
+    before = relative_norm(left - right, right)
+    residual = relative_norm(left - rate * right, right)
     if before <= 4 * floor:
         return _momentum(updates, floor)
     if residual > 10 * floor or before < 10 * residual:
@@ -72,7 +73,7 @@ def _first_zero(norms: np.ndarray, updates: np.ndarray, floor: float) -> list[Su
         return []
     compared = compare_rates(norms[0] / norms[1].max(), norms[1] / norms[1].max(), 0.5)
     shifted = compared is not None and compared[0] == "schedule_off_by_one"
-    before = _relative(updates[0, 0] - updates[1, 0], updates[1 - late, 0])
+    before = relative_norm(updates[0, 0] - updates[1, 0], updates[1 - late, 0])
     evidence = _evidence("schedule", late=_SIDES[late], first_zero=True, shifted=shifted)
     size = updates.shape[2]
     return [
@@ -144,17 +145,17 @@ def _momentum(updates: np.ndarray, floor: float) -> list[Suspicion]:
         return []
     first, left, right = updates[1, 0], updates[0, 1], updates[1, 1]
     apart = left - right
-    before = _relative(apart, right) if right.any() else 0.0
+    before = relative_norm(apart, right) if right.any() else 0.0
     if before <= 10 * floor or not first.any():
         return []
     share = float(apart @ first / (first @ first))
     rate = float(apart @ right / (right @ right))
-    residual, rival = (_relative(apart - x, right) for x in (share * first, rate * right))
+    residual, rival = (relative_norm(apart - x, right) for x in (share * first, rate * right))
     fresh = 1.0
     if residual > 10 * floor:
         both = np.stack([right, first], 1)
         more, share = np.linalg.lstsq(both, apart, rcond=None)[0].tolist()
-        residual, fresh = _relative(apart - both @ [more, share], right), 1.0 + more
+        residual, fresh = relative_norm(apart - both @ [more, share], right), 1.0 + more
     if residual > 10 * floor or rival < 3 * max(residual, floor):
         return []
     evidence = _evidence("momentum", share=share, new_gradient=fresh)
@@ -209,7 +210,7 @@ def _turned(values: np.ndarray) -> float:
     """Sine of the angle between the first two updates of one side, shape (steps + 1, n)."""
     first, second = np.diff(values, axis=0)[:2]
     share = float(second @ first / (first @ first))
-    return _relative(second - share * first, second)
+    return relative_norm(second - share * first, second)
 
 
 def _averaged(samples: Sequence[Sampled]) -> list[Suspicion]:
@@ -308,8 +309,8 @@ def _low_precision(samples: Sequence[Sampled]) -> list[Suspicion]:
             continue
         predicted = in_format(values[side, 0] + other, name)
         # Against what rounding does, and against the other side's update, the rival.
-        residual = _relative(values[side, 1] - predicted, other)
-        before = _relative(updates[side, 0] - other, other)
+        residual = relative_norm(values[side, 1] - predicted, other)
+        before = relative_norm(updates[side, 0] - other, other)
         agree = float(((predicted == values[side, 0]) == (updates[side, 0] == 0)).mean())
         if residual > 0.5 * before or agree < 0.9:
             continue
@@ -346,10 +347,6 @@ def _floor_of(samples: Sequence[Sampled], side: int) -> float:
     )
     moved = sum(float((one.updates[side] ** 2).sum()) for one in samples)
     return max(math.sqrt(2 * stored / moved) if moved > 0 else 0.0, 1e-7)
-
-
-def _relative(error: np.ndarray, reference: np.ndarray) -> float:
-    return float(np.linalg.norm(error) / np.linalg.norm(reference))
 
 
 def _evidence(form: str, **facts: Any) -> dict[str, Any]:
