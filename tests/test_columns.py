@@ -92,7 +92,7 @@ def test_one_declaration_puts_a_column_into_every_view(cmp, tmp_path, monkeypatc
         sheet = openpyxl.load_workbook(tnb.export(cmp, tmp_path / "t.xlsx"))["pairs"]
         column = next(c for c in sheet.iter_cols() if c[0].value == "mean_rel_error")
         assert column[0].comment.text == title
-        assert (column[2].value, column[2].number_format) == (0.0625, "0.00%")
+        assert (column[2].value, column[2].number_format) == (0.0625, FORMATS["share"].sheet)
         assert column[2].alignment.horizontal == "right"
         same = {"a": np.ones(3)}
         passed = tnb.compare(same, same)._repr_html_()
@@ -137,12 +137,14 @@ def test_columns_stand_in_the_order_of_their_places_where_rows_need_them():
         Column("d", "str", "", shown=at(40, "html"), instead_of="a"),
         Column("note", "str", ""),
     ]
-    one = {"c": np.ones(2), "b": np.array([1, 1]), "a": np.array(["x", "y"], object)}
+    one = {"c": np.ones(2), "b": np.array([0, 0]), "a": np.array(["x", "y"], object)}
     one |= {"d": one["a"], "note": np.array(["", ""], object)}
     assert [c.name for c in shown_columns("html", declared, Table(one))] == ["c", "d"]
     other = {**one, "b": np.array([1, 2]), "note": np.array(["", "said"], object)}
     assert [c.name for c in shown_columns("html", declared, Table(other))] == ["a", "b", "c"]
     assert shown_columns("text", declared, Table(one)) == []
+    later = {**one, "b": np.array([5, 5])}
+    assert [c.name for c in shown_columns("html", declared, Table(later))] == ["b", "c", "d"]
 
 
 @pytest.mark.parametrize(

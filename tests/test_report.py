@@ -159,3 +159,37 @@ def test_what_is_not_ours_is_refused_with_a_sentence(wrong, suffix, tmp_path):
     with pytest.raises(TypeError, match=r"cannot export an? \w+: export\(\) takes one of Dump, "):
         tnb.export(wrong, tmp_path / f"t{suffix}")
     assert not (tmp_path / f"t{suffix}").exists()
+
+
+def test_a_share_just_below_all_is_not_rounded_up_in_a_sheet(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    left, right = (np.ones(2_000_000, np.float32) for _ in range(2))
+    left[7] = 3.0
+    path = tnb.export(tnb.compare({"x": left}, {"x": right}), tmp_path / "a.xlsx")
+    sheet = openpyxl.load_workbook(path)["pairs"]
+    titles = [cell.value for cell in sheet[1]]
+    cell = sheet.cell(2, titles.index("allclose_ratio") + 1)
+    assert cell.value < 1.0
+    digits = len(cell.number_format.removesuffix("%").partition(".")[2])
+    assert f"{100 * cell.value:.{digits}f}" != f"{100:.{digits}f}"
+
+
+def test_markdown_says_the_dtypes(tmp_path):
+    cmp = tnb.compare({"x": np.ones(4, np.float16)}, {"x": np.ones(4, np.float32)})
+    assert "| float16 → float32 |" in tnb.export(cmp, tmp_path / "a.md").read_text("utf-8")
+
+
+def test_markdown_of_a_diff_says_which_dtypes(tmp_path):
+    sides = {"x": np.ones(4, np.float16)}, {"x": np.ones(4, np.float32)}
+    diff = tnb.diff_checkpoints(*sides)
+    assert "| float16 → float32 |" in tnb.export(diff, tmp_path / "a.md").read_text("utf-8")
+    assert "shape, dtype" in diff._repr_html_()
+
+
+@pytest.mark.parametrize("suffix", [".md", ".txt"])
+def test_a_curve_that_became_nan_is_no_unknown_one(tmp_path, suffix):
+    sides = {-1: 2.0, 0: 1.0, 1: 0.5}, {-1: 2.0, 0: 1.0, 1: float("nan")}
+    text = tnb.export(tnb.compare_series(*sides), tmp_path / f"a{suffix}").read_text("utf-8")
+    rows = [line for line in text.splitlines() if "nan" in line]
+    assert any(line.count("nan") == 2 for line in rows)
+    assert "-1" in text

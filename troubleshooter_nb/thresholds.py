@@ -80,6 +80,9 @@ SELF_NOISE_MARGIN = 2.0
 OPEN_CHOICE = 0.25
 # A residual below this share of the roundoff is luck of few elements, not precision. By hand.
 LUCKY_RESIDUAL = 0.1
+# Relative distance within which a scale is the square of another one, and doubt that this leaves at
+# most. By hand.
+SAME_SQUARE = 5e-3
 SAME_NUMBER = 1e-3  # Relative distance within which a fitted number is the other one. By hand.
 NO_FACTOR = (
     0.5  # A factor, or part of a sum, that leaves this share of the output over is none. By hand.

@@ -44,7 +44,10 @@ def softmax_scale_twice(left: Side, rng: np.random.Generator, small: bool) -> Tr
     path = pick(rng, attentions(left))
     m: Any = left.module(path)
     m.scale = m.scale**2
-    return attention_glue(path, "softmax_scale_twice")
+    # Without the size of the heads it is another scale, which is true as well.
+    truth = attention_glue(path, "softmax_scale_twice")
+    truth.also.add("attention_scale")
+    return truth
 
 
 @fault("mask_missing", TEXT)

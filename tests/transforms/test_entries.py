@@ -242,3 +242,8 @@ def test_a_map_with_it_has_no_problem(transform, shapes):
         for one in whole.fitting(row.sources, row.targets):
             assert whole.transform(0, str(one)).problems() == []
         assert whole.preview(0, str(transform)).count(" -> ") == 1
+
+
+def test_a_split_without_sizes_is_told_what_it_gives():
+    assert "gives 0 tensors for 3 names" in Transform.parse("split(0)").miscounted(1, 3)
+    assert "needs no target" in Transform.parse("drop").miscounted(1, 1)

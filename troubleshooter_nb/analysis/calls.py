@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
+from troubleshooter_nb.analysis.call_order import in_order
+from troubleshooter_nb.analysis.call_pairs import RunCallPair, order_confidence, unpaired
 from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.fused import with_fused
-from troubleshooter_nb.analysis.visit_order import in_order
-from troubleshooter_nb.analysis.visit_pairs import RunCallPair, order_confidence, unpaired
 from troubleshooter_nb.naming import parse_msprobe_call
 from troubleshooter_nb.thresholds import DOUBTFUL, FITTING, LOOSE, NAMED, SUREST
 

@@ -295,7 +295,7 @@ class _Inquiry:
         return any(s.pair in numbers for s in self.suspicions)
 
     def _ask_call(self, node: Node, known: Collection[str] | None = None) -> None:
-        """Replay one call; with `known`, only these causes count."""
+        """Compute one call again; with `known`, only these causes count."""
         if not node.outputs:
             return
         narrowed = self.operators.narrowed(node)

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from troubleshooter_nb.analysis.call_pairs import RunCallPair
 from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.fused import drawn_together
 from troubleshooter_nb.analysis.search import Item
-from troubleshooter_nb.analysis.visit_pairs import RunCallPair
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import FITTING, NAMED
 

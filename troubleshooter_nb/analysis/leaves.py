@@ -13,9 +13,9 @@ from troubleshooter_nb.analysis.api_names import (
     backward_note,
     rows_between,
 )
+from troubleshooter_nb.analysis.call_pairs import RunCallPair
 from troubleshooter_nb.analysis.calls_of_run import RunCall, torch_leaf
 from troubleshooter_nb.analysis.search import Item, shapes_differ
-from troubleshooter_nb.analysis.visit_pairs import RunCallPair
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.shapes import Shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from troubleshooter_nb.analysis.call_pairs import RunCallPair, of_equal_names, unpaired
 from troubleshooter_nb.analysis.calls import pair_calls
 from troubleshooter_nb.analysis.calls_of_run import RunCall, run_calls_of
 from troubleshooter_nb.analysis.given_calls import forced_pairs, with_notes
@@ -16,7 +17,6 @@ from troubleshooter_nb.analysis.recorded_samples import (
 )
 from troubleshooter_nb.analysis.renaming import pair_modules
 from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks, shapes_differ
-from troubleshooter_nb.analysis.visit_pairs import RunCallPair, of_equal_names, unpaired
 from troubleshooter_nb.naming.hooks import parse_hook_name
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.thresholds import NAMED, NAMES_ALONE, SITES_SHARE

@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
+from troubleshooter_nb.analysis.call_order import in_order
+from troubleshooter_nb.analysis.call_pairs import RunCallPair, order_confidence, unpaired
 from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.fused import with_fused
 from troubleshooter_nb.analysis.layer_kinds import kinds_differ, one_may_replace
-from troubleshooter_nb.analysis.visit_order import in_order
-from troubleshooter_nb.analysis.visit_pairs import RunCallPair, order_confidence, unpaired
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.thresholds import (
     APART,

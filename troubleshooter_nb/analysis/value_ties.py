@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from troubleshooter_nb.analysis.call_pairs import RunCallPair
 from troubleshooter_nb.analysis.calls_of_run import RunCall, run_calls_of
 from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.recorded_samples import ALONE, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
 from troubleshooter_nb.analysis.value_figures import Figures
-from troubleshooter_nb.analysis.visit_pairs import RunCallPair
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.pairing import Match

@@ -51,7 +51,7 @@ class Column:
     is_figure : bool
         It is measured: where nothing was, a reason stands in its place.
     where_several : bool
-        It is shown only where rows differ in it.
+        It is shown only where rows differ in it; a number also where all have one above 0.
     needs : str
         Name of a column, be it this one: it is shown only where that one says something of a row.
     instead_of : str
@@ -146,8 +146,9 @@ def figures_span(columns: Sequence[Column]) -> tuple[int, int]:
 
 
 def _has_what_it_needs(column: Column, table: Table) -> bool:
-    if column.where_several and len({*table[column.name].tolist()}) < 2:
-        return False
+    if column.where_several and len(values := {*table[column.name].tolist()}) < 2:
+        # The only step or rank that is not the first is worth being told.
+        return column.dtype == "int64" and max(values, default=0) > 0
     return not column.needs or says_something(table[column.needs])
 
 

@@ -30,11 +30,14 @@ OVERFLOW_COLUMNS = by_name(
         ("of limit", "占上限"), format="share", shown=at(80, "html", "markdown")),
     Column("times", "int64", "how often it was so", ("times", "次数"), shown=at(90, "markdown")),
     Column("last_step", "int64", "the last step in which it was so", format="number"),
-    Column("source", "str", "where it came in"),
-    Column("inside", "str", "the call inside which it was"),
+    Column("source", "str", "where it came in", ("came in with", "来自"),
+        shown=at(92, "markdown"), needs="source"),
+    Column("inside", "str", "the call inside which it was", ("inside", "所在调用"),
+        shown=at(94, "markdown"), needs="inside"),
     Column("unmeasured", "int64", "inputs that were not looked at"),
     Column("meant", "bool", "infinities of its inputs are a mask"),
-    Column("stack", "str", "where the call stands in the user's code"),
+    Column("stack", "str", "where the call stands in the user's code", ("code", "代码位置"),
+        shown=at(96, "markdown"), needs="stack"),
 )
 # What is no column of the table, but made of it where calls are shown.
 MADE_OF_OVERFLOWS = by_name(

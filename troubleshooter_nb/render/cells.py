@@ -111,6 +111,10 @@ def _both_shapes(_value: Any, row: Row, _language: str) -> str:
     return both_shapes_text(row["left_shape"], row["right_shape"])
 
 
+def _both_dtypes(_value: Any, row: Row, _language: str) -> str:
+    return " → ".join(dict.fromkeys(filter(None, (row["left_dtype"], row["right_dtype"]))))
+
+
 def _role(value: Any, row: Row, _language: str) -> str:
     return " ".join(filter(None, (str(value), str(row["direction"]))))
 
@@ -137,13 +141,15 @@ FORMATS: Mapping[str, Format] = {
     "name": Format(_text_of(str)),
     "names": Format(_names, always=True),
     "number": Format(_number("d"), "0"),
+    "any_number": Format(_number("d"), "0", always=True),  # -1 and below are numbers as well
     "count": Format(_number(",d"), "#,##0"),
     "scientific": Format(_text_of(scientific), "0.0E+00"),
+    "any_scientific": Format(_text_of(scientific), "0.0E+00", always=True),  # nan says something
     "four_digits": Format(_number(".4g")),
     "six_digits": Format(_number(".6g")),
     "seven_digits": Format(_number(".7g"), always=True),
     "hundredths": Format(_number(".2f"), "0.00"),
-    "share": Format(_text_of(percent), "0.00%"),
+    "share": Format(_text_of(percent), "0.00######%"),  # no 99.99999 % is a 100 %
     "percent": Format(lambda value, _row, _language: f"{value:.6g}%"),
     "growth": Format(_growth, '[<100]"×"0.0;"×"0.0E+00', always=True),
     "cosine": Format(_text_of(cosine_text)),
@@ -151,6 +157,7 @@ FORMATS: Mapping[str, Format] = {
     "flag": Format(lambda value, _row, _language: "✓" if value else ""),
     "shape": Format(_text_of(lambda shape: shape_text(shape, "×"))),
     "both_shapes": Format(_both_shapes, always=True),
+    "both_dtypes": Format(_both_dtypes, always=True),
     "shapes_of_map": Format(_shapes_of_map),
     "index": Format(_text_of(index_text)),
     "role": Format(_role, always=True),

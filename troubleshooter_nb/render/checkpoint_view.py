@@ -218,8 +218,10 @@ def _structure(columns: Table, facts: Mapping[str, Any], most: int) -> list[Mark
         for i in rows[:most]
     ]
     language = facts["language"]
-    named = [DIFF_COLUMNS[name].titled(language) for name in ("left", "left_shape")]
-    titles = [("", True), *((title, True) for title in named)]
+    name, shape, dtype = (
+        DIFF_COLUMNS[name].titled(language) for name in ("left", "left_shape", "left_dtype")
+    )
+    titles = [("", True), (name, True), (f"{shape}, {dtype}", True)]
     found = [heading(sentence("pages.structure_rows", language)), table(titles, lines)]
     if len(rows) > most:
         text = more_text(len(rows) - most, "diff.to_dataframe()", facts)

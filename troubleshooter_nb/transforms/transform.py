@@ -101,8 +101,10 @@ class Transform:
         made = made if isinstance(made, int) else made(*self._bound)
         if targets in (None, made):
             return ""
-        if not made or not targets:
-            return Message(f"transforms.needs_{'a' if made else 'no'}_target", transform=self)
+        if not targets:
+            return Message("transforms.needs_a_target", transform=self)
+        if self.entry.targets == 0:
+            return Message("transforms.needs_no_target", transform=self)
         return Message("transforms.gives_others", transform=self, made=made, count=targets)
 
     def specs(self, sources: Sequence[Spec]) -> list[Spec]:

@@ -79,3 +79,8 @@ def test_a_number_added_to_other_whole_numbers_is_no_offset_of_positions():
     assert cause_of("add", ["offset"], (shift(ids, ids)[0], shift(ids, ids + 1)[0])) is None
     assert shift(ids, ids * 2) == []
     assert shift(ids, np.ones(4)) == []
+
+
+@pytest.mark.parametrize("word", sorted(FITTERS))
+def test_a_call_without_inputs_is_explained_by_nothing(word):
+    assert FITTERS[word](side([], A)) == []

@@ -148,36 +148,54 @@ def test_the_softmax_of_the_two_frameworks_is_one():
     assert cause(fit(x, left), fit(x, other)) == "softmax_axis"
 
 
-@pytest.mark.parametrize("roundoff", FORMATS)
-@pytest.mark.parametrize("scale", [0.5, 64**-0.5, 80**-0.5])
-def test_a_scale_that_acts_twice_is_told_from_another_scale(scale, roundoff):
+def causes_of_scales(left, right, roundoff=SINGLE):
     x = normal(8, 16, 16, roundoff=roundoff)
-    scales = scale, scale**2, 0.7 * scale
-    once, twice, other = (fit(x, stored(softmax(x, -1, one), roundoff), roundoff) for one in scales)
-    assert cause(once, twice) == cause(twice, once) == "softmax_scale_twice"
-    assert cause(once, other) == cause(other, once) == "attention_scale"
+    fits = [fit(x, stored(softmax(x, -1, one), roundoff), roundoff) for one in (left, right)]
+    return {cause(*fits), cause(*reversed(fits))}
 
 
-def test_a_scale_beside_none_is_no_scale_twice():
-    x = normal(8, 16, 16)
-    fits = [fit(x, stored(softmax(x, -1, scale))) for scale in (1.0, 0.125)]
-    assert cause(*fits) == "attention_scale"
+@pytest.mark.parametrize("size", [24, 64, 80])
+def test_a_scale_that_acts_twice_is_told(size):
+    assert causes_of_scales(size**-0.5, 1 / size) == {"softmax_scale_twice"}
 
 
 @pytest.mark.parametrize(
-    ("word", "shapes"),
-    [("matmul", ((4, 8, 16), (4, 16, 8))), ("scaleddotproductattention", ((2, 3, 12, 16),) * 3)],
+    ("left", "right"),
+    [
+        (1.0, 0.125),
+        (0.125, 0.7 * 0.125),
+        (8**-0.5, 0.125),  # heads of 64, whose count of eight was taken for their size
+        (0.25, 0.0625),  # heads of 16 or of 256
+        (0.5, 0.25),
+        (1.01, 1.02),  # 1.02 is nearly the square
+        (0.999, 0.998),
+        (2.0, 4.0),
+    ],
 )
-def test_products_and_attention_know_a_scale_that_acts_twice(word, shapes):
-    given = [normal(*shape, seed=n) for n, shape in enumerate(shapes)]
+def test_a_scale_that_need_not_act_twice_is_another_scale(left, right):
+    assert causes_of_scales(left, right) == {"attention_scale"}
 
-    def made(scale):
-        wide = [one.astype(np.float64) for one in given]
-        if word == "matmul":
-            return scale * (wide[0] @ wide[1])
-        return softmax(wide[0] @ wide[1].swapaxes(-1, -2), scale=scale) @ wide[2]
 
-    fits = [Tried(FITTERS, word, Operands(given, {}, stored(made(scale)), SINGLE))
-            for scale in (0.25, 0.0625, 0.125)]  # fmt: skip
-    assert cause(*fits[:2]) == "softmax_scale_twice"
-    assert cause(*fits[1:]) == "attention_scale"
+def test_a_scale_that_16_bits_leave_open_is_not_told_to_act_twice():
+    assert causes_of_scales(0.125, 0.015625, BRAIN) == {"attention_scale"}
+
+
+def attended(scales):
+    given = [normal(2, 3, 12, 16, seed=n) for n in range(3)]
+    query, key, value = (one.astype(np.float64) for one in given)
+    outputs = [softmax(query @ key.swapaxes(-1, -2), scale=scale) @ value for scale in scales]
+    return [Tried(FITTERS, "scaleddotproductattention", Operands(given, {}, stored(one), SINGLE))
+            for one in outputs]  # fmt: skip
+
+
+def test_attention_knows_the_head_size_that_a_scale_is_of():
+    assert cause(*attended([0.25, 0.0625])) == "softmax_scale_twice"
+    # The square is the right scale of heads of 16.
+    assert cause(*attended([0.5, 0.25])) == "attention_scale"
+
+
+def test_a_factor_of_a_plain_product_never_acts_twice():
+    given = [normal(4, 8, 16), normal(4, 16, 8, seed=1)]
+    outputs = [stored(scale * (given[0] @ given[1])) for scale in (0.125, 0.015625)]
+    fits = [Tried(FITTERS, "matmul", Operands(given, {}, output, SINGLE)) for output in outputs]
+    assert cause(*fits) == "attention_scale"

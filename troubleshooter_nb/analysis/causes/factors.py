@@ -9,7 +9,7 @@ import numpy as np
 
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import HALF_FORMATS, in_format
-from troubleshooter_nb.thresholds import LARGEST_NAMED_COUNT, SAME_FACTOR, SAME_NUMBER
+from troubleshooter_nb.thresholds import LARGEST_NAMED_COUNT, SAME_FACTOR
 
 _DROPS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 _POWERS = (2, 3, 4, 8, 16, 32, 64)
@@ -71,12 +71,6 @@ def named_size(factor: float, size: int, near: float) -> tuple[float, str]:
         return names[name], name
     name = named_factor(factor, near=min(near, SAME_FACTOR)) if size else ""
     return float(f"{factor:.7g}"), name
-
-
-def is_square(one: float, other: float) -> bool:
-    """Whether one of two factors is the other one applied twice."""
-    small, large = sorted((abs(one), abs(other)))
-    return any(abs(a * a - b) <= SAME_NUMBER * b for a, b in ((small, large), (large, small)))
 
 
 def _either_way(hints: Mapping[str, float]) -> Iterator[tuple[float, str]]:

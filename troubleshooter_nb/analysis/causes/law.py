@@ -20,17 +20,17 @@ Direction = Literal["forward", "backward", "weight"]
 
 @dataclass(frozen=True)
 class Rather:
-    """A cause that is told in place of the usual one where the values of both sides say so.
+    """A cause that is told in place of the usual one where both sides together say so.
 
-    `when` is asked with what the setting is on the left and on the right.
+    `when` is asked with the fits of the left and of the right side.
     """
 
     cause: str
-    when: Callable[[Any, Any], bool]
+    when: Callable[[Fit, Fit], bool]
     usual: str
 
-    def told(self, left: Any, right: Any) -> str:
-        """The cause of these values."""
+    def told(self, left: Fit, right: Fit) -> str:
+        """The cause of these fits."""
         return self.cause if self.when(left, right) else self.usual
 
 
@@ -54,8 +54,7 @@ def cause_in(
     for name in settings:
         if name in causes:
             cause = causes[name]
-            values = (fit.settings.get(name) for fit in fits)
-            return cause if isinstance(cause, str) else cause.told(*values), name
+            return cause if isinstance(cause, str) else cause.told(*fits), name
     return None
 
 

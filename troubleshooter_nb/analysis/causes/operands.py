@@ -34,7 +34,7 @@ from troubleshooter_nb.thresholds import (
     LOST_FORMAT_ROUNDOFFS,
 )
 
-_OF_TWIN = (
+_OF_PAIR = (
     *("order", "left_entry", "right_entry", "left_display", "right_display"),
     *("left_significand_bits", "right_significand_bits"),
 )
@@ -60,7 +60,7 @@ class Operators:
         """What pairs of tensors are made of, as lists: those are read in a fifth of the time."""
         site, origins = self.flow.site, self.origins
         return {
-            **self.flow.result.lists(*_OF_TWIN),
+            **self.flow.result.lists(*_OF_PAIR),
             **{name: site[name].tolist() for name in ("role", "direction", "slot")},
             "error": origins.error.tolist(),
             "noise": origins.noise.tolist(),

@@ -97,7 +97,7 @@ def energies(
 
     Parameters
     ----------
-    apart : ndarray or None
+    distance4 : ndarray or None
         As of `Operands`.
     shape : sequence of int
         To which the output is reshaped.

@@ -12,7 +12,7 @@ _ACTIVATIONS = ("gelu", "silu", "relu", "leakyrelu", "tanh", "sigmoid")
 
 
 def unknown_layer_suspicions(call: Call, typical: float = 0.0) -> tuple[Outcome, list[Suspicion]]:
-    """Replay a call of unknown class as the layers that its shapes allow.
+    """Compute a call again of unknown class as the layers that its shapes allow.
 
     Parameters
     ----------

@@ -43,12 +43,12 @@ _PARTS = frozenset(("evidence.part_of", "evidence.every_from"))
 _ACTIVATIONS = frozenset(("relu", "gelu", "silu", "tanh", "sigmoid", "leakyrelu"))
 
 
-def _has_none(left: Any, right: Any) -> bool:
-    return "nothing" in (left, right)
+def _has_none(left: Fit, right: Fit) -> bool:
+    return "nothing" in (left.settings["hidden"], right.settings["hidden"])
 
 
-def _sees_last(left: Any, right: Any) -> bool:
-    return {left, right} == {"causal", LAST_TOKEN}
+def _sees_last(left: Fit, right: Fit) -> bool:
+    return {left.settings["mask"], right.settings["mask"]} == {"causal", LAST_TOKEN}
 
 
 # What a setting means that differs, by the formula of both sides: decisive settings first.
@@ -223,7 +223,7 @@ def _cause(
             if word == "embedding":
                 return "embedding_scale", name
             if word == "matmul":
-                return SCALE.told(left[name], right[name]), name
+                return "attention_scale", name
             if word in ("sin", "cos"):
                 return "rope_kernel_fault", name
             if name == "factor":

@@ -48,7 +48,7 @@ def _sums(operands: Operands) -> Iterator[Sample]:
     if sum(values is not None for values in operands.inputs) > 1:
         yield from _pair(operands)
         return
-    x, output = operands.inputs[0], operands.output
+    x, output = next(iter(operands.inputs), None), operands.output
     if x is None or x.shape != output.shape or x.size < 2:
         return
     if x.dtype.kind in "iu" and output.dtype.kind in "iu":

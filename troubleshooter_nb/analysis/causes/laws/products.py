@@ -11,7 +11,6 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, noise
 from troubleshooter_nb.analysis.causes.law import Cause, Law
-from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
 from troubleshooter_nb.analysis.causes.sampling import Sample, product, spread
 from troubleshooter_nb.analysis.causes.sums import Sums, sum_fits, whole_times, without_bias
 from troubleshooter_nb.messages import Message
@@ -28,7 +27,7 @@ _RANKS = (2, 3, 4, 6, 8, 16, 32)
 _CAUSES: dict[str, Cause] = {
     "bias": "bias_missing",
     "bias_times": "bias_added_per_rank",
-    "scale": SCALE,
+    "scale": "attention_scale",
     "weight": "linear_transposed",
     "second": "linear_transposed",
     "reduced": "reduce_missing_or_double",

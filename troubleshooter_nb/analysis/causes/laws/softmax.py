@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
-from troubleshooter_nb.analysis.causes.factors import is_square
 from troubleshooter_nb.analysis.causes.fits import factor_fits, misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Law, Rather, Way
 from troubleshooter_nb.analysis.causes.sampling import Sample, inputs_like, rows
@@ -25,15 +24,38 @@ from troubleshooter_nb.metrics.operators.softmaxes import (
 from troubleshooter_nb.naming.evidence import evidence_word
 from troubleshooter_nb.thresholds import (
     FEWEST_TO_FIT,
+    HEAD_SIZES,
     LAST_AXES,
     LAYER_SAMPLE,
     NARROW_PATH_EXPLAINS,
+    SAME_SQUARE,
     SOFTMAX_SUM,
 )
 
 _PATHS: tuple[Path, ...] = ("output", "input", "input and output", "inside")
-# Of the factor in front of scores, also where a product or an attention applies it.
-SCALE = Rather("softmax_scale_twice", when=is_square, usual="attention_scale")
+
+
+def _acts_twice(left: Fit, right: Fit) -> bool:
+    """Whether one side's scale is the other's, 1/sqrt(head size), applied twice."""
+    once, twice = sorted((left, right), key=lambda fit: -float(fit.settings["scale"]))
+    scale, square = float(once.settings["scale"]), float(twice.settings["scale"])
+    doubt = twice.uncertainty.get("scale", 0.0) + 2.0 * scale * once.uncertainty.get("scale", 0.0)
+    if square <= 0 or max(abs(scale**2 - square), doubt) > SAME_SQUARE * square:
+        return False
+    if "scale_name" in once.settings:
+        # The head size is known.
+        name = str(once.settings["scale_name"])
+        size = name.removeprefix("1/sqrt(").removesuffix(")")
+        return size.isdecimal() and str(twice.settings["scale_name"]) == f"1/{size}"
+    # Sizes of heads are multiples of eight. A square that is 1/sqrt(head size) itself may as well
+    # be right, and the other side have counted heads for their size.
+    fitted = 1.0 / square
+    is_size = abs(fitted - 8 * round(fitted / 8)) <= SAME_SQUARE * fitted
+    return is_size and fitted**2 > HEAD_SIZES[1]
+
+
+# Of the factor in front of scores, also where an attention applies it.
+SCALE = Rather("softmax_scale_twice", when=_acts_twice, usual="attention_scale")
 _CAUSES: dict[str, Cause] = {
     "axis": "softmax_axis",
     "log": "activation_changed",

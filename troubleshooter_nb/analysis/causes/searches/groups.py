@@ -55,7 +55,7 @@ class NormOperands:
         Of the output.
     eps : float or None
         As recorded of the layer.
-    apart : ndarray or None
+    distance4 : ndarray or None
         How far the two sides' outputs are apart, see `Operands`, in the output's shape.
     """
 

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from troubleshooter_nb.analysis.call_order import interchangeable
 from troubleshooter_nb.analysis.calls_of_run import RunCall
 from troubleshooter_nb.analysis.search import Item, shapes_differ
-from troubleshooter_nb.analysis.visit_order import interchangeable
 from troubleshooter_nb.thresholds import DOUBTFUL, FITTING, LOOSE, STEADY, UNIQUE
 
 
