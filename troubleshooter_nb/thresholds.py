@@ -453,6 +453,8 @@ BETWEEN_SAMPLE, BETWEEN_PROBES = 1 << 13, 192
 EARLIER_PROBES = 64  # Elements by which earlier values are told from each other.
 # Rows, columns and items of a product that are computed again.
 PRODUCT_ROWS, PRODUCT_COLUMNS, PRODUCT_ITEMS = 64, 64, 8
+LOOKED_UP_IDS = 512  # Ids of an embedding whose table is too large to be read whole.
+DENSE_COLUMNS = 512  # Columns of a dense layer whose weight is too large to be read whole.
 LONG_SUM = 1024  # Longer sums are costly to round in every format; fewer of them prove as much.
 # Items, lines and channels of a convolution that are computed again.
 CONVOLUTION_ITEMS, CONVOLUTION_LINES, CONVOLUTION_CHANNELS = 2, 8, 24

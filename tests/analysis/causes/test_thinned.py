@@ -161,3 +161,82 @@ def test_what_became_of_nan_is_asked_of_all_rows() -> None:
     assert [finding.cause for finding in found.findings] == ["nan_swallowed"]
     assert found.findings[0].confidence > 0.9
     assert "sampled" not in found.findings[0].evidence
+
+
+# More elements than are read whole: a dense layer and a table as language models have them.
+WIDE, FEATURES, VOCABULARY = 4097, 1024, 50257
+
+
+def one_call(layer: str, function: Layer, x: np.ndarray, **parameters: np.ndarray) -> Dump:
+    """A run of one call."""
+    recorder = Recorder()
+    recorder.call("layer", layer, function, x, **parameters)
+    return Dump.from_entries(recorder.entries)
+
+
+@pytest.mark.parametrize("tokens", [4, 300])
+def test_a_dense_layer_of_any_size_is_explained_by_some_columns(tokens: int) -> None:
+    random = np.random.default_rng(5)
+    x = random.standard_normal((tokens, FEATURES), np.float32)
+    weight = 0.02 * random.standard_normal((WIDE, FEATURES), np.float32)
+    parameters = {"weight": weight, "bias": random.standard_normal(WIDE, np.float32)}
+    assert weight.size > thresholds.LARGEST_READ
+    runs = [
+        one_call("Linear", lambda x, a=adds, **p: _dense(x, adds=a, **p), x, **parameters)
+        for adds in (False, True)
+    ]
+    (found,) = tnb.compare(*runs).findings
+    assert (found.cause, found.confidence > 0.9) == ("bias_missing", True)
+    assert str(found.evidence["sampled"]).endswith(f" of {WIDE:,} columns")
+    assert tnb.compare(runs[1], runs[1]).findings == ()
+
+
+def test_of_a_dense_layer_the_column_of_the_largest_error_is_among_them() -> None:
+    worst = 2049
+    output = tensor(2, WIDE, role="output", worst=WIDE + worst)
+    weight = tensor(WIDE, FEATURES, role="parameter")
+    few = thinned(linear(tensor(2, FEATURES), output=output, weight=weight))
+    assert few is not None
+    part, rows = few.outputs[0].right, few.parameters["weight"].right
+    assert part is not None
+    assert rows is not None
+    columns = [int(value) % WIDE for value in part[0] - 1]
+    assert worst in columns
+    assert [int(row[0] - 1) // FEATURES for row in rows] == columns
+    assert len(columns) * FEATURES <= thresholds.LARGEST_READ
+
+
+def _looked_up(ids: np.ndarray, *, how: str = "", **parameters: np.ndarray) -> np.ndarray:
+    table = parameters["weight"]
+    rows = table[ids + (how == "position_offset")]
+    rows = rows * np.float32(12) if how == "embedding_scale" else rows
+    return np.where((ids == 7)[..., None], 0, rows) if how == "padding_idx_row" else rows
+
+
+@pytest.mark.parametrize("cause", ["position_offset", "embedding_scale", "padding_idx_row"])
+def test_an_embedding_of_any_size_is_explained_by_some_ids(cause: str) -> None:
+    random = np.random.default_rng(6)
+    table = random.standard_normal((VOCABULARY, 96), np.float32)
+    assert table.size > thresholds.LARGEST_READ
+    ids = random.integers(8, VOCABULARY - 8, (4, 700))
+    ids[:, ::9] = 7
+    runs = [
+        one_call("Embedding", lambda x, h=how, **p: _looked_up(x, how=h, **p), ids, weight=table)
+        for how in (cause, "")
+    ]
+    (found,) = tnb.compare(*runs).findings
+    assert (found.cause, found.confidence > 0.9) == (cause, True)
+    assert " of 2,800 rows" in str(found.evidence["sampled"])
+    if cause == "padding_idx_row":
+        # The id as it is, not its place among those that were read.
+        assert str(found.evidence["left"]) == "zero for id 7"
+    assert tnb.compare(runs[1], runs[1]).findings == ()
+
+
+def test_ids_that_are_no_rows_of_the_table_are_not_looked_up() -> None:
+    table = tensor(VOCABULARY, 96, role="parameter")
+    output = tensor(5, 96, role="output")
+    ids = np.full(5, VOCABULARY)
+    beyond = TensorPair(0, "ids", sources=(Counted(ids), Counted(ids)))
+    call = Call("embedding", "emb", "forward", (beyond,), (output,), {"weight": table})
+    assert thinned(call) is None

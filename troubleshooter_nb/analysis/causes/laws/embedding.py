@@ -14,6 +14,9 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, look_up
 from troubleshooter_nb.thresholds import EMBEDDING_IDS, FEWEST_OUTPUTS
 
+LARGEST_SHIFT = 3
+# What is known of a side of whose table some rows were read: their numbers in the whole table.
+ROW_NUMBERS = "row_numbers"
 _CAUSES: dict[str, Cause] = {
     "padding_row": "padding_idx_row",
     "padding_gradient": "padding_idx_row",
@@ -47,7 +50,8 @@ def _padded(sample: Sample) -> Iterator[tuple[Mapping[str, Any], int | None]]:
     zero = np.unique(ids[~np.any(output != 0, axis=1)]).tolist()
     silent = [number for number in zero if np.any(table[number] != 0)]
     if len(silent) == 1 and len(np.unique(ids)) > 2:
-        yield {"padding_row": Message("evidence.zero_for_id", row=silent[0])}, silent[0]
+        number = sample.known.get(ROW_NUMBERS, range(len(table)))[silent[0]]
+        yield {"padding_row": Message("evidence.zero_for_id", row=int(number))}, silent[0]
 
 
 def _looked_up(sample: Sample, chosen: Mapping[str, Any]) -> np.ndarray:
@@ -89,7 +93,7 @@ EMBEDDING = Law(
     causes=_CAUSES,
     choices=(
         Choice("padding_row", _padded),
-        Choice("index_shift", (0, 1, -1, 2, -2, 3, -3)),
+        Choice("index_shift", (0, *(n for m in range(1, LARGEST_SHIFT + 1) for n in (m, -m)))),
     ),
     formula=_looked_up,
     factor=Factor("embedding_scale", size=lambda sample: sample.given[1].shape[1]),
