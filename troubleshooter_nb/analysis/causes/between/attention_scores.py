@@ -139,6 +139,8 @@ def _products(earlier: EarlierValues, hidden: np.ndarray, said: dict[str, Any]) 
     for (one, order, query), (other, its, key) in itertools.permutations(laid[:12], 2):
         if query.shape[-1] != key.shape[-1] or len(query) != rows or len(key) != keys:
             continue
-        products = (query.astype(np.float64) @ key.astype(np.float64).T)[free]
+        # Earlier values that are not finite are no query and no key.
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = (query.astype(np.float64) @ key.astype(np.float64).T)[free]
         more = {"sources": (one, other), "orders": (order, its), **said}
         yield from _scaled(earlier, products, wanted, query.shape[-1], more)
