@@ -315,8 +315,9 @@ HALF_BITS, FULL_BITS = 11, 20
 MOST_SURE = 0.98  # Confidence that no finding exceeds. Measured: calibrated with seeded faults.
 # Values that a coincidence would have to hit: with fewer, a fit proves little. Measured, likewise.
 FEW_VALUES, FEW_EXACT_VALUES = 12.0, 2.0
-# Confidence below which a finding is not told, and from which it is likely. By hand.
-LEAST_SURE, LIKELY = 0.1, 0.5
+# Confidence below which a finding is not told, from which an explanation names it as a possibility,
+# and from which it is likely. By hand.
+LEAST_SURE, POSSIBLE, LIKELY = 0.1, 0.2, 0.5
 
 # Names, and pairs of them
 

@@ -30,10 +30,8 @@ from troubleshooter_nb.render.lines import gap, spaced, wrapped
 from troubleshooter_nb.render.numbers import growth_text, percent, scientific
 from troubleshooter_nb.render.rows import scalar_row
 from troubleshooter_nb.render.words import reason_text
+from troubleshooter_nb.thresholds import LIKELY, POSSIBLE
 
-# Findings below this are named as possibilities only.
-LIKELY = 0.5
-_POSSIBLE = 0.25
 # A growth that is smaller than this share of the error over its source's is over rounding.
 _NOT_OF_SOURCE = 0.7
 _MOST_BESIDES, _MOST_FACTS = 3, 5
@@ -169,7 +167,7 @@ def cause_sentences(
     number : int
         Pair number of the first difference: where a cause acts elsewhere, it says where.
     """
-    sure = [finding for finding in findings if finding["confidence"] >= _POSSIBLE]
+    sure = [finding for finding in findings if finding["confidence"] >= POSSIBLE]
     if not sure:
         return [Said("cause", "", _told("no_cause", language))]
     here = [f for f in sure if number in f["evidence"].get("pairs", [f["pair"]])]
