@@ -16,7 +16,7 @@ from troubleshooter_nb.analysis.series import SeriesComparison
 from troubleshooter_nb.capture.overflow_found import Overflow
 from troubleshooter_nb.checkpoint_diff import CheckpointDiff
 from troubleshooter_nb.columns.checkpoints import DIFF_COLUMNS
-from troubleshooter_nb.columns.column import Column, in_view, shown_columns
+from troubleshooter_nb.columns.column import Column, shown_columns
 from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
 from troubleshooter_nb.columns.entries import DUMP_COLUMNS
 from troubleshooter_nb.columns.facts import FACT_COLUMNS
@@ -38,7 +38,7 @@ from troubleshooter_nb.render.explanation import cause_proof, cause_repair, caus
 from troubleshooter_nb.render.html import page
 from troubleshooter_nb.render.rows import Entries
 from troubleshooter_nb.run_card import RunCard
-from troubleshooter_nb.table import table_of
+from troubleshooter_nb.table import Table, table_of
 from troubleshooter_nb.weight_map import WeightMap
 
 _Tabular = (
@@ -220,9 +220,12 @@ def _as_read(obj: _Tabular) -> tuple[Sequence[Column], Iterable[Mapping[Any, Any
         columns = shown_columns("markdown", declared.values(), table)
         return columns, map(table.row, range(len(table)))
     frame = _table(obj)
-    # Columns of others are not known before their table is made.
-    others = [Column(str(name), "str", "", format="plain") for name in frame]
-    return in_view("markdown", declared.values()) or others, frame.to_dict("records")
+    if not declared:
+        # Not known before the table is made.
+        others = [Column(str(name), "str", "", format="plain") for name in frame]
+        return others, frame.to_dict("records")
+    table = Table({str(name): frame[name].to_numpy() for name in frame})
+    return shown_columns("markdown", declared.values(), table), frame.to_dict("records")
 
 
 def _declared(obj: _Tabular) -> Mapping[str, Column]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import troubleshooter_nb as tnb
 from tests.analysis.runs import Counted, Recorder
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.thinned import RowsOf, thinned
 from troubleshooter_nb.dump import Dump
@@ -240,3 +243,24 @@ def test_ids_that_are_no_rows_of_the_table_are_not_looked_up() -> None:
     beyond = TensorPair(0, "ids", sources=(Counted(ids), Counted(ids)))
     call = Call("embedding", "emb", "forward", (beyond,), (output,), {"weight": table})
     assert thinned(call) is None
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_an_embedding_that_gave_nan_is_not_judged_by_other_ids(side: str) -> None:
+    ids = np.arange(5)
+    table = tensor(VOCABULARY, 96, role="parameter")
+    output = tensor(5, 96, role="output")
+    given = TensorPair(0, "ids", sources=(Counted(ids), Counted(ids)))
+    call = Call("embedding", "emb", "forward", (given,), (output,), {"weight": table})
+    assert thinned(call) is not None
+    odd = replace(output, figures={f"{side}_nan_count": 1})
+    assert thinned(replace(call, outputs=(odd,))) is None
+
+
+def test_an_endless_budget_asks_in_part_what_cannot_be_read_whole() -> None:
+    endless = Budget(1, math.inf, 0.0)
+    for features, is_in_part in ((FEATURES, True), (64, False)):
+        output = replace(tensor(300, WIDE, role="output"), budget=endless)
+        weight = tensor(WIDE, features, role="parameter")
+        call = linear(tensor(300, features), output=output, weight=weight)
+        assert (thinned(call) is not None) == is_in_part

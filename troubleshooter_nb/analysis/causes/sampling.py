@@ -85,9 +85,9 @@ def places(size: int, count: int, energy: np.ndarray | None = None) -> np.ndarra
     """
     if energy is None or size <= count or not energy.any():
         return spread(size, count)
-    outliers = max(count // 3, 1)
-    chosen = np.argpartition(energy, size - outliers)[size - outliers :]
-    return np.union1d(chosen[energy[chosen] > 0], spread(size, count - outliers))
+    most = max(count // 3, 1)
+    chosen = np.argpartition(energy, size - most)[size - most :]
+    return np.union1d(chosen[energy[chosen] > 0], spread(size, count - most))
 
 
 def energies(
@@ -195,15 +195,18 @@ def elements(
 
 
 def rows(
-    operands: Operands, arrays: Sequence[np.ndarray], axis: int, elements_: int
+    operands: Operands, arrays: Sequence[np.ndarray], axis: int, most: int
 ) -> list[np.ndarray]:
-    """Some rows along an axis of arrays of the output's shape, and of the output, last; float64."""
+    """Some rows along an axis of arrays of the output's shape, and of the output, last; float64.
+
+    Of `most` elements, but four rows at least.
+    """
     shape = operands.output.shape
     length = shape[axis]
     count = operands.output.size // length
     moved = [np.moveaxis(array, axis, -1) for array in (*arrays, operands.output)]
     distance4 = None if operands.distance4 is None else np.moveaxis(operands.distance4, axis, -1)
-    picked = places(count, max(elements_ // length, 4), energies(distance4, (count, length)))
+    picked = places(count, max(most // length, 4), energies(distance4, (count, length)))
     index = np.unravel_index(picked, moved[0].shape[:-1]) if len(shape) > 1 else None
     return [
         np.asarray(array[None] if index is None else array[index], np.float64) for array in moved
@@ -281,14 +284,14 @@ def product(
     if output.shape != (*lead, first.shape[-2], second.shape[-1]):
         return None
     total = math.prod(lead)
-    items = places(total, counts[0], energies(distance4, (total, *output.shape[-2:])))
+    in_front = places(total, counts[0], energies(distance4, (total, *output.shape[-2:])))
     chosen = tuple(
         places(output.shape[axis], most, energies(distance4, output.shape, axis))
         for axis, most in ((-2, counts[1]), (-1, counts[2]))
     )
-    if items.size * chosen[0].size * chosen[1].size < FEWEST_OUTPUTS:
+    if in_front.size * chosen[0].size * chosen[1].size < FEWEST_OUTPUTS:
         return None
-    at = np.unravel_index(items, lead) if lead else ()
+    at = np.unravel_index(in_front, lead) if lead else ()
     taken = [
         np.broadcast_to(first, (*lead, *first.shape[-2:]))[at][..., chosen[0], :],
         np.broadcast_to(second, (*lead, *second.shape[-2:]))[at][..., :, chosen[1]],

@@ -104,18 +104,21 @@ def thinned(call: Call) -> Call | None:
     Call or None
         Tensors of the output's rows have the shape (rows, columns), others are as they were; of a
         dense layer whose weight is large, columns of the output, rows of the weight and values of
-        the bias are some, too. None for small calls, layers that mix rows, and operands of other
+        the bias are some, too; of an embedding whose table is large, ids, counted in the rows of
+        the table that are read. None for small calls, layers that mix rows, and operands of other
         shapes.
     """
     output = call.outputs[0] if call.outputs else None
     shape = output.shapes[1] if output is not None else None
-    if call.word in EMBEDDING.words and call.direction == "forward":
-        return _looked_up(call)
-    if output is None or shape is None or call.word not in ROWWISE or len(shape) < 2:
+    if output is None or shape is None or output.shapes[0] != shape or len(shape) < 2:
         return None
-    columns = _columns(call, shape)
+    if _is_odd(call, output):
+        return None
+    if call.word in EMBEDDING.words and call.direction == "forward":
+        return _looked_up(call, output, shape)
+    columns = _columns(call, output, shape)
     is_small = output.size <= thresholds.THINNED_FROM and not columns
-    if output.shapes[0] != shape or is_small or _is_odd(output):
+    if call.word not in ROWWISE or is_small:
         return None
     given = call.forward.inputs if call.forward is not None else ()
     if not all(_fits(one, shape) for one in (*call.inputs, *given)):
@@ -130,14 +133,11 @@ def thinned(call: Call) -> Call | None:
     return _in_columns(few, columns) if columns else few
 
 
-def _looked_up(call: Call) -> Call | None:
+def _looked_up(call: Call, output: TensorPair, shape: tuple[int, ...]) -> Call | None:
     """An embedding at some ids; None where its table is read whole, or is no table of these ids."""
-    table, output = call.parameters.get("weight"), next(iter(call.outputs), None)
-    if table is None or output is None or table.size <= thresholds.LARGEST_READ:
+    table = call.parameters.get("weight")
+    if table is None or table.size <= thresholds.LARGEST_READ:
         return None
-    if None in (*table.shapes, *output.shapes) or output.shapes[0] != output.shapes[1]:
-        return None
-    shape = output.shapes[1] or ()
     if any(one is None or len(one) != 2 or one[1:] != shape[-1:] for one in table.shapes):
         return None
     given = call.inputs[0] if call.inputs else None
@@ -146,9 +146,8 @@ def _looked_up(call: Call) -> Call | None:
         return None
     most = thresholds.LARGEST_READ // ((2 * LARGEST_SHIFT + 1) * shape[-1])
     rows = output.size // shape[-1]
-    worst = max(int(output.figures.get("max_abs_index", 0)), 0) // shape[-1]
-    places = [*spread(rows, max(min(most, thresholds.LOOKED_UP_IDS), 2) - 1).tolist(), worst]
-    places = sorted({*places} & {*range(rows)})
+    count = max(min(most, thresholds.LOOKED_UP_IDS), 2) - 1
+    places = sorted({*spread(rows, count).tolist(), _worst(output) // shape[-1]})
     sides = []
     for numbers, source in zip(ids, table.sources, strict=True):
         if numbers is None or source is None:
@@ -170,16 +169,15 @@ def _looked_up(call: Call) -> Call | None:
 
 def _beside(ids: np.ndarray, table: ArraySource) -> tuple[ArrayInMemory, RowsOf, np.ndarray] | None:
     """Ids counted in the rows that are read, these rows, and their numbers in the whole table."""
-    count, columns = table.shape
+    count = table.shape[0]
     if not ids.size or ids.min() < 0 or ids.max() >= count:
         return None
     near = ids.astype(np.int64)[:, None] + np.arange(-LARGEST_SHIFT, LARGEST_SHIFT + 1)
     rows = np.unique(near[(near >= 0) & (near < count)])
-    starts = tuple((rows * columns).tolist())
-    return ArrayInMemory(np.searchsorted(rows, ids)), RowsOf(table, starts, columns), rows
+    return ArrayInMemory(np.searchsorted(rows, ids)), _rows_of(table, rows.tolist()), rows
 
 
-def _columns(call: Call, shape: tuple[int, ...]) -> list[int]:
+def _columns(call: Call, output: TensorPair, shape: tuple[int, ...]) -> list[int]:
     """Columns of a dense layer's output that stand for all: none where its weight is read whole."""
     weight = call.parameters.get("weight")
     if call.word not in LINEAR.words or call.direction != "forward" or weight is None:
@@ -191,8 +189,7 @@ def _columns(call: Call, shape: tuple[int, ...]) -> list[int]:
         return []
     most = min(thresholds.DENSE_COLUMNS, thresholds.LARGEST_READ // (weight.size // shape[-1]))
     found: list[int] = spread(shape[-1], max(most - 1, 1)).tolist()
-    worst = max(int(call.outputs[0].figures.get("max_abs_index", 0)), 0) % shape[-1]
-    return sorted({*found, worst})
+    return sorted({*found, _worst(output) % shape[-1]})
 
 
 def _in_columns(call: Call, columns: Sequence[int]) -> Call:
@@ -200,26 +197,35 @@ def _in_columns(call: Call, columns: Sequence[int]) -> Call:
     output, parameters = call.outputs[0], dict(call.parameters)
     for name in ("weight", "bias"):
         if (given := parameters.get(name)) is not None:
-            left, right = (source and _rows_of(source, columns) for source in given.sources)
+            of = _rows_of if len(given.shapes[1] or ()) == 2 else ColumnsOf
+            left, right = (source and of(source, tuple(columns)) for source in given.sources)
             parameters[name] = replace(given, sources=(left, right))
     left, right = (source and ColumnsOf(source, tuple(columns)) for source in output.sources)
     outputs = (replace(output, sources=(left, right)), *call.outputs[1:])
     return replace(call, outputs=outputs, parameters=parameters)
 
 
-def _rows_of(source: ArraySource, rows: Sequence[int]) -> ArraySource:
-    """Some rows of a weight, or values of a bias."""
-    if len(source.shape) == 1:
-        return ColumnsOf(source, tuple(rows))
-    length = source.shape[1]
+def _rows_of(source: ArraySource, rows: Sequence[int]) -> RowsOf:
+    length = source.shape[-1]
     return RowsOf(source, tuple(row * length for row in rows), length)
 
 
-def _is_odd(output: TensorPair) -> bool:
-    """Whether other rows tell than those of the largest finite error, or all are asked for."""
+def _is_odd(call: Call, output: TensorPair) -> bool:
+    """Whether other rows tell than those of the largest finite error, or all are asked for.
+
+    All can be asked only where all operands are read whole.
+    """
     counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
     is_endless = output.budget is not None and output.budget.is_endless
-    return is_endless or any(output.figures.get(count, 0) > 0 for count in counts)
+    operands = (output, *call.inputs, *call.parameters.values())
+    is_readable = all(one.size <= thresholds.LARGEST_READ for one in operands)
+    is_whole = is_endless and is_readable
+    return is_whole or any(output.figures.get(count, 0) > 0 for count in counts)
+
+
+def _worst(output: TensorPair) -> int:
+    """The flat place of the largest finite error."""
+    return max(int(output.figures.get("max_abs_index", 0)), 0)
 
 
 def rows_said(few: Call, whole: Call) -> Message:
@@ -248,16 +254,13 @@ def _rows(output: TensorPair, columns: int) -> list[int]:
     count = max(thresholds.LAYER_SAMPLE // (columns * run), 1)
     firsts = spread(rows // run, count) * run
     places = np.unique(firsts[:, None] + np.arange(run))
-    worst = max(int(output.figures.get("max_abs_index", 0)), 0) // columns
-    found: list[int] = np.union1d(places[places < rows], min(worst, rows - 1)).tolist()
+    worst = min(_worst(output) // columns, rows - 1)
+    found: list[int] = np.union1d(places[places < rows], worst).tolist()
     return found
 
 
 def _of_rows(tensor: TensorPair, rows: Sequence[int], shape: tuple[int, ...]) -> TensorPair:
     if not _is_of_rows(tensor, shape):
         return tensor
-    left, right = (
-        source and RowsOf(source, tuple(row * source.shape[-1] for row in rows), source.shape[-1])
-        for source in tensor.sources
-    )
+    left, right = (source and _rows_of(source, rows) for source in tensor.sources)
     return replace(tensor, sources=(left, right))

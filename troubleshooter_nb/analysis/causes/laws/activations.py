@@ -51,10 +51,9 @@ def _elements(operands: Operands, count: int) -> Iterator[Sample]:
     taken = _finite(operands, given) if given else None
     if taken is None:
         return
-    facts: dict[str, Any] = {}
-    if count == 1 and operands.thorough:
+    facts, is_forward = dict[str, Any](), count == 1
+    if is_forward and operands.thorough:
         facts["even"] = _finite(replace(operands, distance4=None), given)
-    is_forward = count == 1
     said = _of_nan(given[0], operands.output) if is_forward else {"derivative": "at the input"}
     yield Sample.of(operands, *taken, said, **facts)
 

@@ -30,10 +30,10 @@ _CAUSES: dict[str, Cause] = {
 }
 
 
-def _pair(operands: Operands, most: int = ELEMENTWISE_SAMPLE) -> Iterator[Sample]:
+def _pair(operands: Operands) -> Iterator[Sample]:
     """Some elements of the first two inputs, spread to the output's shape."""
     given = [values for values in operands.inputs[:2] if values is not None]
-    taken = elements(operands, given, most) if len(given) == 2 else None
+    taken = elements(operands, given, ELEMENTWISE_SAMPLE) if len(given) == 2 else None
     if taken is not None and operands.output.size >= FEWEST_OUTPUTS:
         yield Sample.of(operands, *taken, size=_size(operands.output))
 
@@ -95,13 +95,6 @@ def _orders(sample: Sample) -> tuple[Any, ...]:
     return ("in order", "swapped") if len(sample.given) == 2 else (({}, "in order"),)
 
 
-def _combined(sample: Sample, chosen: Mapping[str, Any], operator: str) -> np.ndarray:
-    given = sample.given
-    if len(given) == 1:
-        return given[0]
-    return combined(operator, *(given if chosen.get("arguments") != "swapped" else given[::-1]))
-
-
 def _masked(operands: Operands) -> Iterator[Sample]:
     """The places left alone, where a mask is set to one value: inputs x and the mask."""
     given = [value for value in operands.inputs[:2] if value is not None]
@@ -133,8 +126,11 @@ def _operated(
     chosen: Mapping[str, Any],
     operation: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
+    """The two tensors, in one order or the other; one alone stands beside a number."""
+    if len(sample.given) == 1:
+        return sample.given[0]
     first, second = sample.given
-    is_swapped = chosen["arguments"] == "swapped"
+    is_swapped = chosen.get("arguments") == "swapped"
     return operation(second, first) if is_swapped else operation(first, second)
 
 
@@ -144,7 +140,7 @@ def _factor_law(words: tuple[str, ...], operator: str) -> Law:
         samples=_factors,
         causes=_CAUSES,
         choices=(Choice("arguments", _orders),) if operator == "div" else (),
-        formula=partial(_combined, operator=operator),
+        formula=partial(_operated, operation=partial(combined, operator)),
         factor=Factor("scale", size=lambda sample: sample.facts["size"]),
         is_rowwise=True,
     )

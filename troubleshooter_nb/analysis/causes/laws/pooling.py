@@ -54,9 +54,8 @@ _Said = tuple[dict[str, Any], _Windows]
 
 def _planes(operands: Operands) -> Iterator[Sample]:
     """Some planes of input and output, shapes (planes, height, width)."""
-    given, output = operands.inputs[:1], operands.output
-    # One axis may move alone: (items, channels, length).
-    if output.size < FEWEST_OUTPUTS or not given:
+    given = operands.inputs[:1]
+    if operands.output.size < FEWEST_OUTPUTS or not given:
         return
     taken = planes(operands, given, POOLING_PLANES, POOLING_CELLS)
     # A constant image pools to itself in every way.

@@ -116,6 +116,6 @@ def _starts(size: int, slab: int, worst: int) -> np.ndarray:
     """Where the runs begin: evenly spread, with that of the largest error, in order."""
     count = max(thresholds.SCREEN_SAMPLE // slab, 1)
     slabs = size // slab
-    outliers = min(max(worst, 0) // slab, slabs - 1)
-    starts: np.ndarray = np.union1d(spread(slabs, count), outliers) * slab
+    farthest = min(max(worst, 0) // slab, slabs - 1)
+    starts: np.ndarray = np.union1d(spread(slabs, count), farthest) * slab
     return starts
