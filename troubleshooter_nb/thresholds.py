@@ -395,6 +395,8 @@ SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
 LOCATE_RUN = 1 << 20  # Elements read at once for them: every read opens the file again.
+# Elements between two ranges that are read through: a seek costs as much as 32 KiB. Measured.
+READ_THROUGH = 1 << 13
 RANKS_BLOCK = 1 << 19  # Elements of ranks compared at once.
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 SLICE_BLOCKS = 32
