@@ -119,13 +119,13 @@ def reading(source: ArraySource) -> AbstractContextManager[Reading]:
     return nullcontext(source) if opened is None else opened()
 
 
-def read_rows(source: ArraySource, starts: Sequence[int], length: int) -> np.ndarray:
+def read_rows(source: ArraySource, starts: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     """Stored values of flat ranges of one length, in one opening of the file.
 
     Parameters
     ----------
     source : ArraySource
-    starts : sequence of int, shape (n,)
+    starts : sequence or ndarray of int, shape (n,)
         In any order; each range lies inside the tensor.
     length : int
 

@@ -51,7 +51,7 @@ class PartOf(SizedByShape):
         return cls(source, seen, tuple(chosen), made)
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self) -> np.dtype:  # type: ignore[override]
         """That of the source."""
         return self.source.dtype
 
