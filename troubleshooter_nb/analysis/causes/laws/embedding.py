@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import Axes
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law
 from troubleshooter_nb.analysis.causes.sampling import Sample, vectors, whole
@@ -106,5 +107,6 @@ TABLE_GRADIENT = Law(
     choices=(Choice("padding_gradient", _rows_kept),),
     formula=_gathered,
     factor=Factor("gradient_factor"),
+    axes=(Axes.of("*tokens features, *tokens -> ids features", features=0),),
 )
 LAWS = (EMBEDDING, TABLE_GRADIENT)

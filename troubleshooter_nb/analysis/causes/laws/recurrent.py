@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import Axes
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, tells_apart
 from troubleshooter_nb.analysis.causes.law import Law
@@ -137,6 +138,10 @@ def _ways(sample: Sample, run: _Run, choices: list[dict[str, str]]) -> Iterator[
         yield tried(best[0], best[1], slice(None))[0]
 
 
+_AXES = (
+    Axes.of("steps items features, 1 items units, 1 items units -> steps items units", items=0),
+    Axes.of("items steps features, 1 items units, 1 items units -> items steps units", items=0),
+)
 GRU = Law(
     words=("gru",),
     samples=partial(_steps, blocks=3),
@@ -146,11 +151,13 @@ GRU = Law(
         "axes": "argument_order",
     },
     ways=partial(_ways, run=_gru, choices=_OF_GRU),
+    axes=_AXES,
 )
 LSTM = Law(
     words=("lstm",),
     samples=partial(_steps, blocks=4),
     causes={"gates": "lstm_gate_order", "biases": "bias_missing", "axes": "argument_order"},
     ways=partial(_ways, run=_lstm, choices=_OF_LSTM),
+    axes=_AXES,
 )
 LAWS = (GRU, LSTM)

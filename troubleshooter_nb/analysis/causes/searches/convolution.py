@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import coefficient, misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Cause, Search
 from troubleshooter_nb.analysis.causes.sampling import energies, places, spread
@@ -512,15 +513,54 @@ _CAUSES: dict[str, Cause] = {
     "product_format": "tf32",
     "operand_dtype": "low_precision_cast",
 }
+
+
+def _planes(call: Call) -> Iterator[Axes]:
+    """Items, and channels of the output with their kernels; of several groups whole ones."""
+    inputs, parameters = call.taken
+    weight = parameters.get("weight", inputs[1] if len(inputs) > 1 else None)
+    shapes = [None if one is None else one.shapes[1] for one in (inputs[0], weight)]
+    if not shapes[0] or not shapes[1] or len(shapes[0]) < 3 or len(shapes[1]) < 3:
+        return
+    groups = max(shapes[0][1] // shapes[1][1], 1)
+    if groups == 1:
+        text = "items inner *space, weight: channels inner *taps, bias: channels"
+        yield Axes.of(f"{text} -> items channels *made", items=0, channels=0)
+        return
+    text = "items (groups inner) *space, weight: (groups each) inner *taps, bias: (groups each)"
+    axes = Axes.of(f"{text} -> items (groups each) *made", items=0, groups=0)
+    yield replace(axes, sizes={"groups": groups})
+
+
 _PLAIN = ("conv1d", "conv2d")
-CONVOLUTION = Search(_PLAIN, fit_convolution, _CAUSES, plain_first=True)
+CONVOLUTION = Search(_PLAIN, fit_convolution, _CAUSES, plain_first=True, axes=(_planes,))
 CONVOLUTION_GRADIENT = Search(
-    _PLAIN, fit_convolution_backward, _CAUSES, direction="backward", plain_first=True
+    words=_PLAIN,
+    fit=fit_convolution_backward,
+    causes=_CAUSES,
+    direction="backward",
+    plain_first=True,
+    axes=(
+        Axes.of(
+            "items outer *made, items channels *space, weight: outer channels *taps"
+            " -> items channels *space",
+            items=0,
+            channels=0,
+        ),
+    ),
 )
 TRANSPOSED_CONVOLUTION = Search(
     words=("convtranspose1d", "convtranspose2d", "conv1dtranspose", "conv2dtranspose"),
     fit=fit_transposed_convolution,
     causes=_CAUSES,
     plain_first=True,
+    axes=(
+        Axes.of(
+            "items inner *space, weight: inner channels *taps, bias: channels"
+            " -> items channels *made",
+            items=0,
+            channels=0,
+        ),
+    ),
 )
 SEARCHES = (CONVOLUTION, CONVOLUTION_GRADIENT, TRANSPOSED_CONVOLUTION)
