@@ -87,6 +87,12 @@ class TensorPair:
         shape = self.shapes[1]
         return math.prod(shape) if shape is not None else 0
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a side is too large to be read whole."""
+        sizes = [math.prod(shape) for shape in self.shapes if shape is not None]
+        return max(sizes, default=0) > thresholds.LARGEST_READ
+
     @cached_property
     def dtypes(self) -> tuple[np.dtype | None, np.dtype | None]:
         """Stored dtypes."""
