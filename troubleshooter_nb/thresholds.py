@@ -464,6 +464,7 @@ DENSE_COLUMNS = 512  # Columns of a dense layer whose weight is too large to be 
 LONG_SUM = 1024  # Longer sums are costly to round in every format; fewer of them prove as much.
 # Items, lines and channels of a convolution that are computed again.
 CONVOLUTION_ITEMS, CONVOLUTION_LINES, CONVOLUTION_CHANNELS = 2, 8, 24
+FEWEST_LINES = 4  # Lines of an output that have to be seen of an image that is cut off. By hand.
 LONG_WINDOW = 1000  # As `LONG_SUM`, of the values below a kernel.
 POOLING_PLANES, POOLING_CELLS = 6, 1 << 16  # Planes, and elements of them, that are pooled again.
 # Planes, and elements of them, that are resized again.

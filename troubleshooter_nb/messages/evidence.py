@@ -21,6 +21,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "some_groups": ("{count:,} of {n:,} groups", "{n:,} 个分组中的 {count:,} 个"),
     "some_heads": ("{count:,} of {n:,} heads", "{n:,} 个注意力头中的 {count:,} 个"),
     "some_items": ("{count:,} of {n:,} items", "{n:,} 个样本中的 {count:,} 个"),
+    "some_lines": ("{count:,} of {n:,} lines", "{n:,} 行像素中的 {count:,} 行"),
     "some_queries": ("{count:,} of {n:,} queries", "{n:,} 个查询中的 {count:,} 个"),
     "some_rows": ("{count:,} of {n:,} rows", "{n:,} 行中的 {count:,} 行"),
     "some_units": ("{count:,} of {n:,} hidden units", "{n:,} 个隐藏单元中的 {count:,} 个"),

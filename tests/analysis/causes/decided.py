@@ -36,11 +36,11 @@ def decided(left: Tried, right: Tried, *, backward: bool = False) -> Recomputati
     """
     sides = left.operands, right.operands
     outputs = [stored_as(np.asarray(one.output), _dtype(one.roundoff)) for one in sides]
-    inputs = tuple(_tensor(*pair) for pair in zip(*(one.inputs for one in sides), strict=True))
+    inputs = tuple(tensor_of(*pair) for pair in zip(*(one.inputs for one in sides), strict=True))
     names = [name for name in sides[0].parameters if name in sides[1].parameters]
-    parameters = {name: _tensor(*(one.parameters[name] for one in sides)) for name in names}
+    parameters = {name: tensor_of(*(one.parameters[name] for one in sides)) for name in names}
     settings = sides[0].known, sides[1].known
-    output, more = (_tensor(outputs[0], outputs[1]),), (parameters, settings)
+    output, more = (tensor_of(outputs[0], outputs[1]),), (parameters, settings)
     call = Call(left.word, "a", "forward", inputs, output, *more)
     if backward:
         forward = Call(left.word, "a", "forward", inputs[1:], (), *more)
@@ -77,9 +77,10 @@ def _dtype(roundoff: float) -> np.dtype:
     return dtype_from_token(name)
 
 
-def _tensor(left: np.ndarray | None, right: np.ndarray | None) -> TensorPair:
+def tensor_of(left: np.ndarray | None, right: np.ndarray | None) -> TensorPair:
+    """A pair as comparing measures it."""
     sources = tuple(None if one is None else ArrayInMemory(one) for one in (left, right))
-    error, figures = math.inf, {}
+    error, figures = math.inf, dict[str, float]()
     if left is not None and right is not None and left.shape == right.shape:
         pair = left.astype(np.float64), right.astype(np.float64)
         known = np.isfinite(pair[0]) & np.isfinite(pair[1])
@@ -87,6 +88,8 @@ def _tensor(left: np.ndarray | None, right: np.ndarray | None) -> TensorPair:
         error = float(gap / size) if size else math.inf
         apart = np.where(known, np.abs(pair[0] - pair[1]), -1.0)
         figures["max_abs_index"] = int(apart.argmax()) if apart.size else -1
+        figures["max_abs_error"] = float(apart.max(initial=0.0))
+        figures["rmse"] = float(np.sqrt(np.square(apart[known]).mean())) if known.any() else 0.0
         for side, values in zip(("left", "right"), pair, strict=True):
             figures[f"{side}_nan_count"] = int(np.isnan(values).sum())
             figures[f"{side}_inf_count"] = int(np.isinf(values).sum())

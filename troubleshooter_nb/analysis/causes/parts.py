@@ -1,4 +1,4 @@
-"""Parts of tensors: some places along some of their axes, of which only these are read."""
+"""Parts of tensors and calls: places along some of their axes, of which only these are read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,54 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import TensorPair
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.dump import ArraySource, SizedByShape, read_rows, reading
+from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
-from troubleshooter_nb.thresholds import PART_ELEMENTS, READ_THROUGH
+from troubleshooter_nb.thresholds import ODD_PLACES, PART_ELEMENTS, READ_THROUGH
 
 Places = Sequence[np.ndarray | None]
+
+
+_SAID = {
+    "rows": "evidence.some_rows",
+    "columns": "evidence.some_columns",
+    "items": "evidence.some_items",
+    "lines": "evidence.some_lines",
+    "channels": "evidence.some_channels",
+    "elements": "evidence.some_elements",
+    "features": "evidence.some_features",
+    "groups": "evidence.some_groups",
+    "heads": "evidence.some_heads",
+    "queries": "evidence.some_queries",
+    "units": "evidence.some_units",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A call in a part of its tensors.
+
+    Attributes
+    ----------
+    call : Call
+    cut : tuple of (str, int, int)
+        The axes that were cut, with how many places of how many are left.
+    is_telling : bool
+        Whether the place of the largest error is in it: else that both sides computed the same
+        there says nothing.
+    """
+
+    call: Call
+    cut: tuple[tuple[str, int, int], ...]
+    is_telling: bool = True
+
+    @property
+    def said(self) -> Message:
+        """How many rows of how many, or channels, or heads."""
+        said = [Message(_SAID[name], count=count, n=n) for name, count, n in self.cut]
+        return functools.reduce(lambda one, more: Message("evidence.and", one=one, more=more), said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,3 +171,17 @@ def odd_places(tensor: TensorPair, most: int) -> list[int]:
         odd = np.logical_or.reduce([~np.isfinite(one) for one in arrays if one.dtype.kind == "f"])
         found += (start + np.flatnonzero(odd)[:: max(np.count_nonzero(odd) // most, 1)]).tolist()
     return [found[n] for n in spread(len(found), most)] if found else []
+
+
+def is_odd(tensor: TensorPair) -> bool:
+    """Whether figures of either side count NaN or Inf."""
+    counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
+    return any(tensor.figures.get(count, 0) > 0 for count in counts)
+
+
+def outstanding(tensor: TensorPair) -> np.ndarray:
+    """Flat places of the largest finite error and of some NaN and Inf."""
+    flat = [max(int(tensor.figures.get("max_abs_index", 0)), 0)]
+    if is_odd(tensor):
+        flat += odd_places(tensor, ODD_PLACES)
+    return np.array(flat)

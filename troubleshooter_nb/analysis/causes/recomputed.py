@@ -77,7 +77,7 @@ def recompute(call: Call, typical: float, direction: Direction | None = None) ->
     found: Recomputation | None = None
     for part in parts(call, layer):
         one = _recomputed(part.call, typical, layer)
-        if one.outcome == "same":
+        if one.outcome == "same" and part.is_telling:
             return one
         if one.suspicion is not None:
             evidence = {**one.suspicion.evidence, "sampled": part.said}
@@ -85,7 +85,7 @@ def recompute(call: Call, typical: float, direction: Direction | None = None) ->
             if one.outcome == "different":
                 return one
         if found is None or found.outcome == "unknown":
-            found = one
+            found = one if part.is_telling else Recomputation("unknown")
     if not is_large(call):
         return _recomputed(call, typical, layer)
     if found is None:

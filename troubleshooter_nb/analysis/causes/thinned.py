@@ -2,15 +2,14 @@
 
 What each output is computed from is told by the axes of its layer (`axes.Axes`): where a row is
 computed from a row, some rows stand for all, of a dense layer with a large weight some columns of
-the output as well, of a batch norm some channels, of attention some heads. Of an embedding with a
-large table the rows of some ids are read, and those beside them.
+the output as well, of a batch norm some channels, of attention some heads. What is cut in another
+way, its layer cuts itself (`Law.parts`).
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,52 +17,17 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.axes import Bound, Form, items_of, plans_of
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.law import Law, Search
-from troubleshooter_nb.analysis.causes.laws.embedding import EMBEDDING, LARGEST_SHIFT, ROW_NUMBERS
 from troubleshooter_nb.analysis.causes.parts import (
-    PartOf,
+    Part,
     elements_read,
-    odd_places,
+    is_odd,
+    outstanding,
     part_of,
 )
 from troubleshooter_nb.analysis.causes.sampling import spread
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource
-from troubleshooter_nb.messages import Message
 
 # Neighbours that are taken together: they are read at once.
 _RUNS = {"rows": thresholds.ROWS_IN_A_RUN, "elements": thresholds.SCREEN_RUN}
-_SAID = {
-    "rows": "evidence.some_rows",
-    "columns": "evidence.some_columns",
-    "items": "evidence.some_items",
-    "channels": "evidence.some_channels",
-    "elements": "evidence.some_elements",
-    "features": "evidence.some_features",
-    "groups": "evidence.some_groups",
-    "heads": "evidence.some_heads",
-    "queries": "evidence.some_queries",
-    "units": "evidence.some_units",
-}
-
-
-@dataclass(frozen=True)
-class Part:
-    """A call in a part of its tensors.
-
-    Attributes
-    ----------
-    call : Call
-    cut : tuple of (str, int, int)
-        The axes that were cut, with how many places of how many are left.
-    """
-
-    call: Call
-    cut: tuple[tuple[str, int, int], ...]
-
-    @property
-    def said(self) -> Message:
-        """How many rows of how many, or channels, or heads."""
-        said = [Message(_SAID[name], count=count, n=n) for name, count, n in self.cut]
-        return functools.reduce(lambda one, more: Message("evidence.and", one=one, more=more), said)
 
 
 def parts(call: Call, layer: Law | Search) -> Iterator[Part]:
@@ -92,14 +56,9 @@ def parts(call: Call, layer: Law | Search) -> Iterator[Part]:
     large, plans = is_large(call), layer.axes
     if not large:
         is_many = layer.is_rowwise and output.size > thresholds.THINNED_FROM
-        if not is_many or _is_odd(output) or _is_endless(output):
+        if not is_many or is_odd(output) or _is_endless(output):
             return
         plans = plans[:1]
-    elif call.word in EMBEDDING.words and call.direction == "forward":
-        looked_up = _looked_up(call, output, output.shapes[1])
-        if looked_up is not None:
-            yield looked_up
-        return
     tried: list[Mapping[str, int]] = []
     for axes in plans_of(call, (*plans, items_of) if large else plans):
         bound = axes.bound(call)
@@ -107,6 +66,8 @@ def parts(call: Call, layer: Law | Search) -> Iterator[Part]:
         if bound is not None and counts and counts not in tried:
             tried.append(counts)
             yield _part(bound, counts)
+    if large and layer.parts is not None:
+        yield from layer.parts(call)
 
 
 def is_large(call: Call) -> bool:
@@ -115,12 +76,6 @@ def is_large(call: Call) -> bool:
     tensors = [*call.outputs[:1], *inputs, *parameters.values()]
     sources = (source for tensor in tensors for source in tensor.sources if source is not None)
     return any(elements_read(source) > thresholds.LARGEST_READ for source in sources)
-
-
-def _is_odd(output: TensorPair) -> bool:
-    """Whether other rows tell than those of the largest finite error."""
-    counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
-    return any(output.figures.get(count, 0) > 0 for count in counts)
 
 
 def _is_endless(output: TensorPair) -> bool:
@@ -198,16 +153,8 @@ def _part(bound: Bound, counts: Mapping[str, int]) -> Part:
 
 def _telling(bound: Bound, output: TensorPair) -> dict[str, np.ndarray]:
     """Where along the axes of the output the largest error is, and what is not finite."""
-    places = np.unravel_index(_outstanding(output), bound.output.sizes)
+    places = np.unravel_index(outstanding(output), bound.output.sizes)
     return dict(zip(bound.output.names, places, strict=True))
-
-
-def _outstanding(output: TensorPair) -> np.ndarray:
-    """Flat places of the largest finite error and of some NaN and Inf."""
-    flat = [max(int(output.figures.get("max_abs_index", 0)), 0)]
-    if _is_odd(output):
-        flat += odd_places(output, thresholds.ODD_PLACES)
-    return np.array(flat)
 
 
 def _places(name: str, size: int, count: int, telling: np.ndarray | None) -> np.ndarray:
@@ -216,50 +163,3 @@ def _places(name: str, size: int, count: int, telling: np.ndarray | None) -> np.
     places = (firsts[:, None] + np.arange(run)).ravel()
     found: np.ndarray = np.unique(places if telling is None else np.append(places, telling))
     return found
-
-
-def _looked_up(call: Call, output: TensorPair, shape: tuple[int, ...]) -> Part | None:
-    """An embedding at some ids; None where they are no ids of this table."""
-    table = call.parameters.get("weight")
-    if table is None or any(
-        one is None or len(one) != 2 or one[1:] != shape[-1:] for one in table.shapes
-    ):
-        return None
-    given = call.inputs[0] if call.inputs else None
-    if given is None or given.size > thresholds.LARGEST_READ:
-        return None
-    ids = given.left, given.right
-    if any(one is None or one.dtype.kind not in "iu" or one.shape != shape[:-1] for one in ids):
-        return None
-    most = thresholds.LARGEST_READ // ((2 * LARGEST_SHIFT + 1) * shape[-1])
-    rows = output.size // shape[-1]
-    count = max(min(most, thresholds.LOOKED_UP_IDS), 2) - 1
-    places = np.union1d(spread(rows, count), _outstanding(output) // shape[-1])
-    sides = []
-    for numbers, source in zip(ids, table.sources, strict=True):
-        if numbers is None or source is None:
-            return None
-        found = _beside(numbers.ravel()[places], source)
-        if found is None:
-            return None
-        sides.append(found)
-    numbers, tables, kept = zip(*sides, strict=True)
-    known = [{**one, ROW_NUMBERS: rows} for one, rows in zip(call.settings, kept, strict=True)]
-    few = replace(
-        call,
-        inputs=(replace(given, sources=numbers), *call.inputs[1:]),
-        outputs=(part_of(output, [places, None], (rows, shape[-1])), *call.outputs[1:]),
-        parameters={**call.parameters, "weight": replace(table, sources=tables)},
-        settings=(known[0], known[1]),
-    )
-    return Part(few, (("rows", len(places), rows),))
-
-
-def _beside(ids: np.ndarray, table: ArraySource) -> tuple[ArrayInMemory, PartOf, np.ndarray] | None:
-    """Ids counted in the rows that are read, these rows, and their numbers in the whole table."""
-    count = table.shape[0]
-    if not ids.size or ids.min() < 0 or ids.max() >= count:
-        return None
-    near = ids.astype(np.int64)[:, None] + np.arange(-LARGEST_SHIFT, LARGEST_SHIFT + 1)
-    rows = np.unique(near[(near >= 0) & (near < count)])
-    return ArrayInMemory(np.searchsorted(rows, ids)), PartOf.of(table, [rows, None]), rows
