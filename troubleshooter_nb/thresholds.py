@@ -421,16 +421,14 @@ LIKENESS_CELLS = 16_000_000
 LARGEST_READ = 1 << 22
 # Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
 LARGEST_QUICK = 1 << 12
-LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this many elements.
 # Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
 # out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
 SCREENED_FROM, SCREEN_SAMPLE, SCREEN_RUN = 1 << 17, 1 << 16, 1 << 12
 # Share of what comparing read that the diagnosis may read again; elements that it may read besides,
 # and that one question may read, of both sides.
 READ_AGAIN, FREE_ELEMENTS, QUESTION_ELEMENTS = 0.25, 1 << 24, 1 << 25
-# Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
-LARGEST_BY_VALUES = 2 * 1024**3
-LARGEST_LOOK = 1 << 26  # Bytes that are read for one look at a row.
+# Elements that are read of both sides for one look at a row, and of larger ones, in so many runs.
+LARGEST_LOOK, LOOK_SAMPLE, LOOK_RUNS = 1 << 24, 1 << 18, 256
 # Values are read to break ties where a dump records no statistics, up to so much in all.
 TIES_BYTES = 1 << 26
 # Of a tensor that no statistics describe at most so many values are read, from its beginning.
@@ -498,7 +496,8 @@ SHORT_ROWS = 1 << 16  # Short rows that are looked at for an order.
 ARRANGEMENT_SAMPLE = 512  # Rows by which a regular order is found.
 FINGERPRINT_SAMPLE = 64  # Values of a tensor that tell it from others.
 SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
-# Figures of the signatures of one side, 32 MiB; there are fewer of a row where rows are many.
+# Figures of the signatures of one side, or of all that are kept, 32 MiB; there are fewer of a row
+# where rows are many.
 SIGNATURE_FIGURES, SIGNATURE_LONGEST, SIGNATURE_LEAST = 1 << 22, 16, 4
 MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a part, is looked for.
 # Elements of a tensor that is held in memory while it is related to another; of larger ones only

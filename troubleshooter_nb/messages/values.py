@@ -28,6 +28,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "halves": ("{right} is {left} with its two halves along axis {axis} swapped", "{right}等于{left}沿轴 {axis} 的前后两半互换"),
     "no_order_of_many_rows": ("an order of {rows:,} rows is not looked for, but of blocks and groups of them; of up to {most:,} any is", "不查找 {rows:,} 行的任意顺序，只查找其分块与分组的顺序；不超过 {most:,} 行时任意顺序都查找"),
     "no_place_of_many_rows": ("among {rows:,} rows a part is looked for at both ends only; among up to {most:,} anywhere", "在 {rows:,} 行中只在两端查找部分；不超过 {most:,} 行时在任何位置查找"),
+    "no_parts_of_many_rows": ("parts of {rows:,} rows in all are not looked for, of up to {most:,} they are", "不查找共 {rows:,} 行的组成部分，不超过 {most:,} 行时查找"),
     # What a tensor is made of.
     "each_transposed": (", each transposed,", "（各自转置）"),
     "stack": ("stack of {names}{turned} along a new axis {axis}", "{names}{turned}沿新轴 {axis} 堆叠"),

@@ -118,36 +118,47 @@ class Layout:
                 axes.append((size, stride))
         return Layout(self.offset, tuple(n for n, _ in axes), tuple(s for _, s in axes))
 
-    def boxes(self) -> Iterator[tuple[Layout, Layout]]:
-        """Parts that are read at once: where they lie in the other array, and in the first."""
-        plain = c_strides(self.shape)
-        extents = self._extents(READ_BOX)
-        counts = [-(-n // extent) for n, extent in zip(self.shape, extents, strict=True)]
-        for number in np.ndindex(*counts):
-            starts = [i * extent for i, extent in zip(number, extents, strict=True)]
-            shape = tuple(
-                min(extent, n - start)
-                for extent, n, start in zip(extents, self.shape, starts, strict=True)
-            )
-            there = self.offset + sum(map(mul, starts, self.strides))
-            here = sum(map(mul, starts, plain))
-            yield Layout(there, shape, self.strides), Layout(here, shape, plain)
 
-    def _extents(self, most: int) -> list[int]:
-        """Lengths of a box of so many elements that lie in long runs on both sides."""
-        extents = [1] * len(self.shape)
-        here = list(reversed(range(len(extents))))
-        there = sorted(here, key=lambda axis: abs(self.strides[axis]))
-        for axes, target in ((here, READ_RUN), (there, READ_RUN), (here, most)):
-            run = 1
-            for axis in axes:
-                others = math.prod(extents) // extents[axis]
-                room = min(max(target // run, 1), most // others)
-                extents[axis] = max(extents[axis], min(self.shape[axis], room))
-                run *= extents[axis]
-                if extents[axis] < self.shape[axis]:
-                    break
-        return extents
+def boxes(there: Layout, here: Layout) -> Iterator[tuple[Layout, Layout]]:
+    """Parts of two layouts of one shape that are read at once, in long runs of both."""
+    extents = _extents(there, here)
+    counts = [-(-n // extent) for n, extent in zip(here.shape, extents, strict=True)]
+    for number in np.ndindex(*counts):
+        starts = [i * extent for i, extent in zip(number, extents, strict=True)]
+        shape = tuple(
+            min(extent, n - start)
+            for extent, n, start in zip(extents, here.shape, starts, strict=True)
+        )
+        first, second = (
+            Layout(one.offset + sum(map(mul, starts, one.strides)), shape, one.strides)
+            for one in (there, here)
+        )
+        yield first, second
+
+
+def _extents(there: Layout, here: Layout) -> list[int]:
+    """Lengths of a box of at most `READ_BOX` elements."""
+    shape, extents = here.shape, [1] * len(here.shape)
+    # From the axis of nearest neighbours on.
+    near, far = (
+        sorted(reversed(range(len(shape))), key=lambda axis: abs(one.strides[axis]))
+        for one in (here, there)
+    )
+    for axes, target in ((near, READ_RUN), (far, READ_RUN), (near, READ_BOX)):
+        run = 1
+        for axis in axes:
+            others = math.prod(extents) // extents[axis]
+            room = min(max(target // run, 1), READ_BOX // others)
+            extents[axis] = max(extents[axis], min(shape[axis], room))
+            run *= extents[axis]
+            if extents[axis] < shape[axis]:
+                break
+    return extents
+
+
+def in_c_order(shape: Sequence[int], offset: int = 0) -> Layout:
+    """Of values one after the other."""
+    return Layout(offset, tuple(shape), c_strides(shape))
 
 
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
