@@ -46,6 +46,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "other_sizes": ("values not comparable: {left:,} and {right:,} of them", "值无法比较：{left:,} 个与 {right:,} 个"),
     "no_numbers": ("values not comparable: they are no numbers", "值无法比较：不是数值"),
     "not_in_files": ("no values to compare: they are not in the files", "没有可比较的数值：文件中没有"),
-    "too_large": ("no values compared: the tensors are larger than {most} MiB", "未比较数值：张量大于 {most} MiB"),
+    "of_some": ("in {some:,} of {count:,} elements of both sides: {said}", "两侧 {count:,} 个元素中的 {some:,} 个：{said}"),
+    "too_large": ("no values compared: they depend on all of more than {most:,} elements", "未比较数值：需要全部元素，而其数量超过 {most:,}"),
     "unread": ("no values to compare: {reason}", "没有可比较的数值：{reason}"),
 }
