@@ -392,6 +392,7 @@ FIGURES_BLOCK = 1 << 17
 # Elements that a device widens to float64 at once, 128 MiB there; whole rows of fingerprints.
 DEVICE_BLOCK = 1 << 24
 SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
+SUMMED_BLOCK = 1 << 16  # Elements widened to float64 at once, that stay in the cache. Measured.
 READ_BLOCK = 1 << 20  # Elements of a tensor of any size that are read at once.
 # Elements of a box of two tensors that are held against each other, and of a run of it that is long
 # enough: squares of so many keep the runs of a matrix and of its transpose alike.
@@ -499,6 +500,7 @@ SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
 # Figures of the signatures of one side, or of all that are kept, 32 MiB; there are fewer of a row
 # where rows are many.
 SIGNATURE_FIGURES, SIGNATURE_LONGEST, SIGNATURE_LEAST = 1 << 22, 16, 4
+EXACT_ROW = 1e-5  # Of their root mean square: signatures of one row, but for rounding. Measured.
 MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a part, is looked for.
 # Elements of a tensor that is held in memory while it is related to another; of larger ones only
 # blocks are.

@@ -340,8 +340,9 @@ def _row_relation(pair: _SampledPair, axis: int, others: list[float]) -> Explana
     if rows > MOST_MATCHED_ROWS:
         return None
     length = max(SIGNATURE_LEAST, min(SIGNATURE_LONGEST, SIGNATURE_FIGURES // rows))
-    pool, queries = (side.row_signatures(axis, length) for side in (pair.left, pair.right))
-    order = match_rows(pool, queries, pair.tolerance)
+    order = match_rows(
+        *(side.row_signatures(axis, length) for side in (pair.left, pair.right)), pair.tolerance
+    )
     if order is None:
         return None
     guesses = list(_guesses(pair, described_order(order, axis)))

@@ -212,6 +212,8 @@ def in_order(
         for there, here in boxes(layout, in_c_order(layout.shape)):
             yield left.box(there), right.box(here)
         return
+    # Plain tuples become arrays once.
+    arguments = {**arguments, "order": np.array(arguments["order"])}
     axis = arguments["axis"]
     before, rows, after = (
         math.prod(right.shape[:axis]),
