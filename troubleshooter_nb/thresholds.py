@@ -392,6 +392,13 @@ FIGURES_BLOCK = 1 << 17
 # Elements that a device widens to float64 at once, 128 MiB there; whole rows of fingerprints.
 DEVICE_BLOCK = 1 << 24
 SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
+SUMMED_BLOCK = 1 << 16  # Elements widened to float64 at once, that stay in the cache. Measured.
+READ_BLOCK = 1 << 20  # Elements of a tensor of any size that are read at once.
+# Elements of a box of two tensors that are held against each other, and of a run of it that is long
+# enough: squares of so many keep the runs of a matrix and of its transpose alike.
+READ_BOX, READ_RUN = 1 << 21, 1 << 10
+# Elements between two runs that are read with them: it takes as long as another read. Measured.
+READ_THROUGH = 1 << 14
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
 LOCATE_RUN = 1 << 20  # Elements read at once for them: every read opens the file again.
@@ -417,16 +424,14 @@ LIKENESS_CELLS = 16_000_000
 LARGEST_READ = 1 << 22
 # Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
 LARGEST_QUICK = 1 << 12
-LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this many elements.
 # Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
 # out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
 SCREENED_FROM, SCREEN_SAMPLE, SCREEN_RUN = 1 << 17, 1 << 16, 1 << 12
 # Share of what comparing read that the diagnosis may read again; elements that it may read besides,
 # and that one question may read, of both sides.
 READ_AGAIN, FREE_ELEMENTS, QUESTION_ELEMENTS = 0.25, 1 << 24, 1 << 25
-# Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
-LARGEST_BY_VALUES = 2 * 1024**3
-LARGEST_LOOK = 1 << 26  # Bytes that are read for one look at a row.
+# Elements that are read of both sides for one look at a row, and of larger ones, in so many runs.
+LARGEST_LOOK, LOOK_SAMPLE, LOOK_RUNS = 1 << 24, 1 << 18, 256
 # Values are read to break ties where a dump records no statistics, up to so much in all.
 TIES_BYTES = 1 << 26
 # Of a tensor that no statistics describe at most so many values are read, from its beginning.
@@ -498,6 +503,16 @@ SHORT_ROWS = 1 << 16  # Short rows that are looked at for an order.
 ARRANGEMENT_SAMPLE = 512  # Rows by which a regular order is found.
 FINGERPRINT_SAMPLE = 64  # Values of a tensor that tell it from others.
 SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
+# Figures of the signatures of one side, or of all that are kept, 32 MiB; there are fewer of a row
+# where rows are many.
+SIGNATURE_FIGURES, SIGNATURE_LONGEST, SIGNATURE_LEAST = 1 << 22, 16, 4
+EXACT_ROW = 1e-5  # Of their root mean square: signatures of one row, but for rounding. Measured.
+MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a part, is looked for.
+# Elements of a tensor that is held in memory while it is related to another; of larger ones only
+# blocks are.
+LARGEST_HELD = 1 << 22
+# Orders of blocks and groups that are tried where rows are too short, or too many, to be matched.
+MOST_STRUCTURED, STRUCTURED_AT_ONCE = 1 << 12, 1 << 9
 # Distances computed one by one at most; more rows are searched in sorted order.
 SIGNATURE_DISTANCES = 1 << 26
 SIGNATURE_WINDOW = 32  # Neighbours in that order that are compared.

@@ -23,6 +23,7 @@ from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.ranges import Layout, read_slabs_at
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
@@ -168,6 +169,36 @@ class TransformedSource(SizedByShape):
             _made.last = None  # the old array goes before the new one comes
             made = _made.last = self, self._array()
         return made[1][start:stop]
+
+    def at(self, places: np.ndarray) -> np.ndarray | None:
+        """Values at flat places, of which no other is read; None where they depend on all."""
+        entry, arguments = self.transform.entry, self.transform.arguments
+        if entry.keeps_order or entry.by_element:
+            parts = [read_slabs_at(source, places).reshape(-1) for source in self.sources]
+            return parts[0] if entry.keeps_order else self.transform.apply(parts)[self.number]
+        if entry.moves:
+            # Views of memory that is never touched: where they begin, and their steps, is all.
+            plain = np.empty(self.sources[0].shape, np.uint8)
+            made = self.transform.apply([plain])[self.number]
+            begin, end = (one.__array_interface__["data"][0] for one in (plain, made))
+            layout = Layout(end - begin, made.shape, made.strides)
+            return read_slabs_at(self.sources[0], layout.at(places)).reshape(-1)
+        if entry.name == "concat":
+            return self._joined_at(places, int(arguments[0]) % len(self.shape))
+        return None
+
+    def _joined_at(self, places: np.ndarray, axis: int) -> np.ndarray:
+        index = list(np.unravel_index(places, self.shape))
+        ends = np.cumsum([source.shape[axis] for source in self.sources])
+        number = np.searchsorted(ends, index[axis], side="right")
+        values = np.empty(len(places), self.dtype)
+        for part, source in enumerate(self.sources):
+            here = number == part
+            within = [one[here] for one in index]
+            within[axis] = within[axis] - (ends[part] - source.shape[axis])
+            theirs = np.ravel_multi_index(tuple(within), source.shape)
+            values[here] = read_slabs_at(source, theirs).reshape(-1)
+        return values
 
     def _array(self) -> np.ndarray:
         arrays = [s.read(0, math.prod(s.shape)).reshape(s.shape) for s in self.sources]

@@ -133,6 +133,10 @@ class Kind:
         arguments, or None.
     keeps_order : bool
         Whether values stay in their flat order, so that only the shape changes.
+    moves : bool
+        Whether the targets are views of the one source, so that no value is computed or copied.
+    by_element : bool
+        Whether each value is made of those at its place in the sources alone.
     takes_parts : bool
         Whether its sources are the parts of a weight that is stored reparametrized.
     loss : callable
@@ -157,6 +161,8 @@ class Kind:
         default_factory=dict
     )
     keeps_order: bool = False
+    moves: bool = False
+    by_element: bool = False
     takes_parts: bool = False
     loss: Callable[..., str] = _no_loss
     troubleshooter: Mapping[Arguments, str] = field(default_factory=dict)

@@ -80,6 +80,7 @@ TRANSPOSE = Kind(
     inverse=lambda _: ("transpose", ()),
     proposals=_reversed,
     relations=dict.fromkeys(("transpose", "permute"), _reverse_of_relation),
+    moves=True,
 )
 
 
@@ -116,6 +117,7 @@ PERMUTE = Kind(
     ),
     proposals=_orders,
     relations=dict.fromkeys(("transpose", "permute"), _axes_of_relation),
+    moves=True,
 )
 
 

@@ -58,6 +58,7 @@ SPLIT = Kind(
     inverse=lambda _, axis, sizes: ("concat", (axis,)) if len(sizes) > 1 else ("copy", ()),
     proposals=_divided,
     relations={"split": _of_parting},
+    moves=True,
 )
 
 
@@ -137,6 +138,7 @@ ADD = Kind(
     forward=_sum,
     proposals=_of_one_dtype,
     relations={"sum": lambda given, source: ()},
+    by_element=True,
 )
 
 

@@ -36,6 +36,7 @@ CAST = Kind(
     relations={
         "cast": lambda given, source: (given["dtype"],) if is_rounded(given, source) else None
     },
+    by_element=True,
     loss=_loss,
 )
 
