@@ -397,13 +397,12 @@ READ_BLOCK = 1 << 20  # Elements of a tensor of any size that are read at once.
 # Elements of a box of two tensors that are held against each other, and of a run of it that is long
 # enough: squares of so many keep the runs of a matrix and of its transpose alike.
 READ_BOX, READ_RUN = 1 << 21, 1 << 10
-# Elements between two runs that are read with them: it takes as long as another read. Measured.
-READ_THROUGH = 1 << 14
+# What lies between two ranges is read with them up to so much: one more call costs as much.
+# Measured: 5 us.
+READ_THROUGH_BYTES = 1 << 15
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
 LOCATE_RUN = 1 << 20  # Elements read at once for them: every read opens the file again.
-# Elements between two ranges that are read through: a seek costs as much as 32 KiB. Measured.
-READ_THROUGH = 1 << 13
 RANKS_BLOCK = 1 << 19  # Elements of ranks compared at once.
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 SLICE_BLOCKS = 32

@@ -12,7 +12,7 @@ from troubleshooter_nb.convert.likeness import has_numbers, likeness
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump
 from troubleshooter_nb.errors import EntryNotFoundError, ReadError, WeightMapError
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.ranges import read_slabs_at
+from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.thresholds import FEWEST_OF_ROW, LARGEST_LOOK, LOOK_RUNS, LOOK_SAMPLE
 from troubleshooter_nb.weight_map import WeightRow
 
@@ -86,9 +86,9 @@ def _places(size: int) -> np.ndarray:
 
 
 def _at(source: ArraySource, places: np.ndarray) -> np.ndarray | None:
-    if isinstance(source, TransformedSource):
-        return source.at(places)
-    return read_slabs_at(source, places).reshape(-1)
+    if isinstance(source, TransformedSource) and not source.is_read_in_part:
+        return None
+    return read_rows(source, places, 1).reshape(-1)
 
 
 def _likeness_said(left: ArraySource, right: ArraySource) -> tuple[float, str]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.metrics.ranges import InMemory, Readable, held
+from troubleshooter_nb.metrics.ranges import InMemory, held
 from troubleshooter_nb.metrics.signatures import searchable
 from troubleshooter_nb.metrics.streamed import Streamed
+from troubleshooter_nb.ranges import Readable
 from troubleshooter_nb.thresholds import FINGERPRINT_SAMPLE
 
 

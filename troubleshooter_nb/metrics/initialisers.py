@@ -10,8 +10,9 @@ import numpy as np
 
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
-from troubleshooter_nb.metrics.ranges import InMemory, Readable
+from troubleshooter_nb.metrics.ranges import InMemory
 from troubleshooter_nb.metrics.streamed import Streamed
+from troubleshooter_nb.ranges import Readable
 from troubleshooter_nb.thresholds import (
     BOUND_GAP,
     DRAW_APART,

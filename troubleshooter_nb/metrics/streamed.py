@@ -13,12 +13,10 @@ from troubleshooter_nb.metrics.arrangements import layout_of, row_at
 from troubleshooter_nb.metrics.ranges import (
     InMemory,
     Layout,
-    Readable,
     boxes,
     in_c_order,
     read_box,
     read_slabs_at,
-    reading,
     size_of,
     slabs,
 )
@@ -29,6 +27,7 @@ from troubleshooter_nb.metrics.signatures import (
     spread_of_blocks,
     values_of,
 )
+from troubleshooter_nb.ranges import Readable, reading
 from troubleshooter_nb.thresholds import (
     READ_BLOCK,
     READ_BOX,

@@ -76,11 +76,11 @@ TRANSPOSE = Kind(
     words=lambda: Message("transforms.transpose"),
     examples={"transpose": [(2, 3, 4)]},
     specs=lambda sources: [Spec(sources[0].shape[::-1], sources[0].dtype)],
+    gives="views",
     forward=lambda arrays: [arrays[0].T],
     inverse=lambda _: ("transpose", ()),
     proposals=_reversed,
     relations=dict.fromkeys(("transpose", "permute"), _reverse_of_relation),
-    moves=True,
 )
 
 
@@ -110,6 +110,7 @@ PERMUTE = Kind(
     examples={"permute(2, 0, 1)": [(2, 3, 4)], "permute(0, -1, 1)": [(2, 3, 4)]},
     arguments=(Argument("axes", several=True),),
     specs=_permuted,
+    gives="views",
     forward=lambda arrays, axes: [arrays[0].transpose(axes)],
     inverse=lambda sources, axes: (
         "permute",
@@ -117,7 +118,6 @@ PERMUTE = Kind(
     ),
     proposals=_orders,
     relations=dict.fromkeys(("transpose", "permute"), _axes_of_relation),
-    moves=True,
 )
 
 

@@ -54,11 +54,11 @@ SPLIT = Kind(
     arguments=(Argument("axis"), Argument("sizes", several=True)),
     targets=lambda axis, sizes: len(sizes),
     specs=_split,
+    gives="views",
     forward=lambda arrays, axis, sizes: np.split(arrays[0], np.cumsum(sizes)[:-1], axis),
     inverse=lambda _, axis, sizes: ("concat", (axis,)) if len(sizes) > 1 else ("copy", ()),
     proposals=_divided,
     relations={"split": _of_parting},
-    moves=True,
 )
 
 
@@ -99,6 +99,7 @@ CONCAT = Kind(
     arguments=(Argument("axis"),),
     sources=SEVERAL,
     specs=_concatenated,
+    gives="joined",
     forward=lambda arrays, axis: [np.concatenate(arrays, axis)],
     inverse=_parts,
     proposals=_along_each_axis,
@@ -135,10 +136,10 @@ ADD = Kind(
     examples={"add": [(4,), (4,), (4,)]},
     sources=SEVERAL,
     specs=_added,
+    gives="values",
     forward=_sum,
     proposals=_of_one_dtype,
     relations={"sum": lambda given, source: ()},
-    by_element=True,
 )
 
 

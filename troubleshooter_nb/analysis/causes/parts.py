@@ -12,10 +12,11 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.sampling import spread
-from troubleshooter_nb.dump import ArraySource, SizedByShape, read_rows, reading
+from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import computable
-from troubleshooter_nb.thresholds import ODD_PLACES, PART_ELEMENTS, READ_THROUGH
+from troubleshooter_nb.ranges import read_rows, reading
+from troubleshooter_nb.thresholds import ODD_PLACES, PART_ELEMENTS, READ_THROUGH_BYTES
 
 Places = Sequence[np.ndarray | None]
 
@@ -109,8 +110,8 @@ class PartOf(SizedByShape):
         starts, width = self._runs
         if not len(starts):
             return 0
-        gaps = np.diff(starts) - width
-        return len(starts) * width + int(gaps[(gaps > 0) & (gaps <= READ_THROUGH)].sum())
+        gaps, through = np.diff(starts) - width, READ_THROUGH_BYTES // self.dtype.itemsize
+        return len(starts) * width + int(gaps[(gaps > 0) & (gaps <= through)].sum())
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat range; the whole part is read for it."""
