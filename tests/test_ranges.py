@@ -38,7 +38,7 @@ def test_ranges_in_any_order_hold_what_stands_there(starts, length, gap, block):
     log = Log()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranges, "READ_THROUGH_BYTES", gap)
-        patch.setattr(ranges, "BLOCK", block)
+        patch.setattr(ranges, "READ_BLOCK", block)
         rows = gathered(log.read, VALUES.dtype, starts, length)
     expected = [VALUES[at : at + length] for at in starts]
     np.testing.assert_array_equal(rows, np.reshape(expected, (len(starts), length)))
@@ -111,7 +111,7 @@ def test_places_of_other_strides_are_those_of_numpy(made, data, block):
         return gathered(lambda a, b, _: stored.reshape(-1)[a:b], stored.dtype, places, count)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranges, "BLOCK", block)
+        patch.setattr(ranges, "READ_BLOCK", block)
         rows = order.rows(read_rows, stored.dtype, starts, length)
         expected = [flat[at : at + length] for at in starts]
         np.testing.assert_array_equal(rows, np.reshape(expected, (len(starts), length)))
@@ -154,4 +154,4 @@ def test_columns_take_little_memory_besides_themselves():
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak - rows.nbytes < 80 * ranges.BLOCK  # int64 places and masks of a block
+    assert peak - rows.nbytes < 80 * ranges.READ_BLOCK  # int64 places and masks of a block

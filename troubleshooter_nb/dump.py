@@ -35,12 +35,13 @@ from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponen
 from troubleshooter_nb.naming import Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.ranges import BLOCK, Reading, Starts, gathered, unsigned
+from troubleshooter_nb.ranges import Reading, Starts, gathered, unsigned
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
 from troubleshooter_nb.shapes import Shape, are_shape, is_shape, with_shape_texts, with_shape_tuples
 from troubleshooter_nb.table import Table, table_of, taken
+from troubleshooter_nb.thresholds import READ_BLOCK
 
 # Since 2 there may be a variable FINGERPRINT; what was stored as 1 is read as ever.
 SCHEMA = "troubleshooter_nb.dump/2"
@@ -164,7 +165,7 @@ class ArrayInMemory:
             return gathered(self.read, self.dtype, starts, length)
         rows = np.empty((len(starts), length), self.dtype)
         raw, array = unsigned(rows), unsigned(self.array)
-        most = max(BLOCK // max(length, 1), 1)
+        most = max(READ_BLOCK // max(length, 1), 1)
         for at in range(0, len(rows), most):
             flat = np.asarray(starts[at : at + most], np.int64)[:, None] + np.arange(length)
             raw[at : at + most] = array[np.unravel_index(flat, array.shape)]

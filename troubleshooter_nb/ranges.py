@@ -13,9 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from troubleshooter_nb.thresholds import READ_THROUGH_BYTES
+from troubleshooter_nb.thresholds import READ_BLOCK, READ_THROUGH_BYTES
 
-BLOCK = 1 << 20  # elements that lie in memory besides what is asked for
 _PLACES = 1 << 16  # places that are counted out one by one
 _READ_THROUGH = 16  # times as much is read rather than places counted out
 PIECE = 1 << 24  # elements of a part that is made at once and kept
@@ -146,8 +145,8 @@ def _together(firsts: np.ndarray, length: int, gap: int) -> Iterator[tuple[int, 
     begins = np.flatnonzero(is_new)
     of = np.repeat(begins, np.diff(begins, append=len(firsts)))
     for part, most in (
-        (firsts - firsts[of], BLOCK),
-        (np.arange(len(firsts)) - of, BLOCK // length),
+        (firsts - firsts[of], READ_BLOCK),
+        (np.arange(len(firsts)) - of, READ_BLOCK // length),
     ):
         number = part // max(most, 1)
         is_new[1:] |= number[1:] != number[:-1]
@@ -302,7 +301,7 @@ class Strided:
             return rows
         # Column by column is the order there; what lies close together is read as a run.
         is_run = wide <= _READ_THROUGH * len(bases)
-        most = max(BLOCK // wide if is_run else _PLACES // len(bases), 1)
+        most = max(READ_BLOCK // wide if is_run else _PLACES // len(bases), 1)
         for at in range(0, length, most):
             if is_run:
                 runs = unsigned(read_rows(bases[0] + away[at : at + most], wide))

@@ -148,7 +148,7 @@ def test_rows_hold_the_bytes_of_a_whole_read(tmp_path, monkeypatch, kind, dtype)
         assert whole.tobytes() == expected.astype(source.dtype).tobytes()
     random = np.random.default_rng(len(kind))
     for block, gap in [(1 << 20, 1 << 15), (16, 0), (1, 40)]:
-        monkeypatch.setattr(ranges, "BLOCK", block)
+        monkeypatch.setattr(ranges, "READ_BLOCK", block)
         monkeypatch.setattr(ranges, "READ_THROUGH_BYTES", gap)
         lengths = {1, 7, source.shape[-1], 3 * source.shape[-1], 50, size}
         for length in sorted(length for length in lengths if length <= size):

@@ -42,6 +42,8 @@ def small_blocks(monkeypatch):
     blocks = {"READ_BLOCK": 100, "READ_BOX": 200, "READ_RUN": 8, "READ_THROUGH_BYTES": 20}
     for name, value in blocks.items():
         monkeypatch.setattr(f"{metrics}.ranges.{name}", value)
+    for name in ("READ_BLOCK", "READ_THROUGH_BYTES"):
+        monkeypatch.setattr(f"troubleshooter_nb.ranges.{name}", blocks[name])
     for name in ("READ_BLOCK", "READ_BOX"):
         monkeypatch.setattr(f"{metrics}.streamed.{name}", blocks[name])
     monkeypatch.setattr(f"{metrics}.streamed.SIGNATURES_BLOCK", 128)

@@ -16,7 +16,8 @@ from troubleshooter_nb.formats.boxes import Box, rows_of_boxes
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
-from troubleshooter_nb.ranges import BLOCK, Starts, gathered, read_rows
+from troubleshooter_nb.ranges import Starts, gathered, read_rows
+from troubleshooter_nb.thresholds import READ_BLOCK
 
 _BLOCK = 1 << 16  # elements added at once
 
@@ -222,7 +223,7 @@ class SummedSource:
     def read_rows(self, starts: Starts, length: int) -> np.ndarray:
         """Sums of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
         rows = np.empty((len(starts), length), self.dtype)
-        most = max(BLOCK // max(length, 1), 1)
+        most = max(READ_BLOCK // max(length, 1), 1)
         for at in range(0, len(starts), most):
             some = starts[at : at + most]
             found = self._sum_of(read_rows(part, some, length).reshape(-1) for part in self.parts)
