@@ -223,6 +223,12 @@ MOST_IMAGE_CHANNELS = 4  # Channels of an image. Convention.
 # Shares of the error: more is left of noise, from the side that has none; less by a filter that
 # was applied to the image itself. By hand.
 NOISE_LEFT, FILTER_LEFT = 0.9, 0.1
+# Elements that differ, of which sum and square are no further apart: the same in another order. By
+# hand.
+SAME_VALUES = 1e-6
+# Share of the elements of a sample that differ, from which no place can hold them: half of a tensor
+# is the most, and a sample may hold some more. By hand.
+CONFINED = 0.6
 FULL_BLOCK = 0.9  # Share of an overwritten block that has to differ. By hand.
 # Times the largest other value: no rule of a network makes a whole block that large. By hand.
 FAR_OFF = 20.0
@@ -421,6 +427,14 @@ LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this ma
 # Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
 # out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
 SCREENED_FROM, SCREEN_SAMPLE, SCREEN_RUN = 1 << 17, 1 << 16, 1 << 12
+# Elements of a larger tensor that recognise a cause, at least so many neighbours in a run, and
+# those of one block of the pass over all of it that proves it: some copies fit a cache of 8 MiB.
+LARGE_SAMPLE, LARGE_RUN, LARGE_BLOCK = 1 << 18, 1 << 10, 1 << 18
+# Elements of a damaged block of a larger tensor that tell what it holds, and places of its first
+# value at which it is looked for.
+LARGEST_BLOCK, MOST_COPIES = 1 << 20, 64
+# Sum of squares in float32 from which on what underflows in it does not count. Derived.
+SQUARES_TOLD = 1e-12
 # Share of what comparing read that the diagnosis may read again; elements that it may read besides,
 # and that one question may read, of both sides.
 READ_AGAIN, FREE_ELEMENTS, QUESTION_ELEMENTS = 0.25, 1 << 24, 1 << 25

@@ -14,6 +14,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "cut_at_two": ("{form}, cut at two", "{form}，在两倍标准差处截断"),
     "uniform_between": ("uniform from {low:.3g} to {high:.3g}", "{low:.3g} 到 {high:.3g} 的均匀分布"),
     "some_columns": ("{rows}, and {count:,} of {n:,} columns", "{rows}，{n:,} 列中的 {count:,} 列"),
+    "some_elements": ("{count:,} of {n:,} elements", "{n:,} 个元素中的 {count:,} 个"),
     "some_rows": ("{count:,} of {n:,} rows", "{n:,} 行中的 {count:,} 行"),
     # Values of a tensor.
     "clip": ("clip to [{low:.6g}, {high:.6g}]", "截断到 [{low:.6g}, {high:.6g}]"),
