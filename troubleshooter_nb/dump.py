@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from operator import attrgetter
@@ -31,6 +30,8 @@ from troubleshooter_nb.errors import (
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.metrics.ranges import Reading as Reading
+from troubleshooter_nb.metrics.ranges import reading as reading
 from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
 from troubleshooter_nb.naming import Site, parse_npy_name, site_of_npy_stem
@@ -96,27 +97,6 @@ class ArraySource(Protocol):
         ReadError
             If the file changed, shrank or vanished since it was opened.
         """
-
-
-class Reading(Protocol):
-    """What ranges are read from: a source, or one that was opened for several of them."""
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a range; see `ArraySource.read`."""
-
-
-def reading(source: ArraySource) -> AbstractContextManager[Reading]:
-    """A context in which several ranges of a source are read; its file is opened once.
-
-    Sources that offer no ``opened()`` are read as ever. To be used by one thread.
-
-    Raises
-    ------
-    ReadError
-        On entering, if the file changed or vanished since the header was read.
-    """
-    opened = getattr(source, "opened", None)
-    return nullcontext(source) if opened is None else opened()
 
 
 def read_rows(source: ArraySource, starts: Sequence[int] | np.ndarray, length: int) -> np.ndarray:

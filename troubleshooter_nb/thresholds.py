@@ -398,6 +398,12 @@ FIGURES_BLOCK = 1 << 17
 # Elements that a device widens to float64 at once, 128 MiB there; whole rows of fingerprints.
 DEVICE_BLOCK = 1 << 24
 SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
+READ_BLOCK = 1 << 20  # Elements of a tensor of any size that are read at once.
+# Elements of a box of two tensors that are held against each other, and of a run of it that is long
+# enough: squares of so many keep the runs of a matrix and of its transpose alike.
+READ_BOX, READ_RUN = 1 << 21, 1 << 10
+# Elements between two runs that are read with them: it takes as long as another read. Measured.
+READ_THROUGH = 1 << 14
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
 LOCATE_RUN = 1 << 20  # Elements read at once for them: every read opens the file again.
@@ -508,6 +514,14 @@ SHORT_ROWS = 1 << 16  # Short rows that are looked at for an order.
 ARRANGEMENT_SAMPLE = 512  # Rows by which a regular order is found.
 FINGERPRINT_SAMPLE = 64  # Values of a tensor that tell it from others.
 SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
+# Figures of the signatures of one side, 32 MiB; there are fewer of a row where rows are many.
+SIGNATURE_FIGURES, SIGNATURE_LONGEST, SIGNATURE_LEAST = 1 << 22, 16, 4
+MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a part, is looked for.
+# Elements of a tensor that is held in memory while it is related to another; of larger ones only
+# blocks are.
+LARGEST_HELD = 1 << 22
+# Orders of blocks and groups that are tried where rows are too short, or too many, to be matched.
+MOST_STRUCTURED, STRUCTURED_AT_ONCE = 1 << 12, 1 << 9
 # Distances computed one by one at most; more rows are searched in sorted order.
 SIGNATURE_DISTANCES = 1 << 26
 SIGNATURE_WINDOW = 32  # Neighbours in that order that are compared.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from troubleshooter_nb.metrics.float_formats import stored_as
-from troubleshooter_nb.metrics.relations import find_relation
+from troubleshooter_nb.metrics.relations import find_relation, not_related, relation_between
 
 
 def normal(*shape, seed=0):
@@ -30,6 +30,39 @@ def interleaved(values, head):
 
 MATRIX, SQUARE, KERNEL, BIAS = normal(48, 32), normal(64, 64), normal(8, 6, 3, 3), normal(64)
 MIXED = np.random.default_rng(5).permutation(48)
+
+
+class Counting:
+    """A source that counts what is read, and never gives more than so many elements at once."""
+
+    def __init__(self, array, most):
+        self.shape, self.dtype, self.most = array.shape, array.dtype, most
+        self.flat = np.ascontiguousarray(array).reshape(-1)
+        self.count = 0
+
+    def read(self, start, stop, into=None):
+        assert 0 <= start <= stop <= len(self.flat)
+        assert stop - start <= self.most
+        self.count += stop - start
+        return self.flat[start:stop].copy()
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks and boxes so small that every tensor of the cases takes several, in memory none."""
+    metrics = "troubleshooter_nb.metrics"
+    blocks = {"READ_BLOCK": 100, "READ_BOX": 200, "READ_RUN": 8, "READ_THROUGH": 20}
+    for name, value in {"LARGEST_HELD": 0, **blocks}.items():
+        monkeypatch.setattr(f"{metrics}.ranges.{name}", value)
+    for name in ("READ_BLOCK", "READ_BOX"):
+        monkeypatch.setattr(f"{metrics}.streamed.{name}", blocks[name])
+    monkeypatch.setattr(f"{metrics}.streamed.SIGNATURES_BLOCK", 128)
+    monkeypatch.setattr(f"{metrics}.relations.READ_BLOCK", 100)
+
+
+def in_parts(left, right, **options):
+    return relation_between(Counting(left, 256), Counting(right, 256), **options)
+
 
 CASES = {
     "identical": (MATRIX, MATRIX.copy(), "identical", {}),
@@ -142,6 +175,104 @@ def test_a_planted_relation_is_found_with_its_arguments(name):
     assert found.residual < 2e-3
     assert found.rival > 0.3
     assert json.loads(json.dumps(dict(found.arguments))) is not None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_planted_relation_is_found_in_parts_as_in_whole_arrays(name, small_blocks):
+    left, right, _, _ = CASES[name]
+    found, whole = in_parts(left, right), find_relation(left, right)
+    assert found is not None
+    assert (found.kind, found.arguments) == (whole.kind, whole.arguments)
+    # Sums of other blocks round otherwise.
+    assert found.residual == pytest.approx(whole.residual, rel=1e-6)
+    assert found.rival == pytest.approx(whole.rival, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "int8", "float64"])
+def test_a_cast_is_told_from_noise_in_parts(dtype, small_blocks):
+    values = 8 * normal(20, 10)
+    found = in_parts(values, values.astype(np.dtype(dtype)))
+    assert (found.kind, found.residual) == ("cast", 0.0)
+    last = values.astype(np.dtype(dtype))
+    last[-1, -1] += 4  # what only the last block shows
+    assert getattr(in_parts(values, last), "kind", None) != "cast"
+
+
+def test_of_unrelated_or_nearly_symmetric_tensors_nothing_else_is_said_in_parts(small_blocks):
+    symmetric = SQUARE + SQUARE.T
+    assert in_parts(symmetric, noisy(symmetric)).kind == "close"
+    assert in_parts(symmetric, noisy(symmetric)).rival < 2e-3
+    nearly = symmetric + np.float32(0.1) * normal(64, 64, seed=3)
+    assert in_parts(nearly, nearly.T.copy()).kind == "transpose"
+    for seed in range(20):
+        other = normal(64, 64, seed=100 + seed)
+        assert in_parts(SQUARE, other) is None
+        assert in_parts(SQUARE, other[:40]) is None
+        assert in_parts(SQUARE, np.tile(other, (2, 1))) is None
+    # All rows but one pair are equal: any order of the others serves.
+    tied = np.repeat(normal(1, 32), 48, axis=0)
+    tied[3], tied[30] = normal(2, 32, seed=8)
+    moved = tied[MIXED]
+    found = in_parts(tied, moved)
+    assert found is None or np.array_equal(found.apply(tied), moved)
+    # One element that is not in order is an error of all elements.
+    wrong = SQUARE.T.copy()
+    wrong[-1, -1] += 5
+    found = in_parts(SQUARE, wrong, tolerance=0.1)
+    assert (found.kind, found.residual) == ("transpose", pytest.approx(5 / 64, rel=0.1))
+    assert in_parts(SQUARE, wrong) is None
+
+
+def test_nan_inf_and_extreme_values_are_related_in_parts(small_blocks):
+    left = SQUARE.copy()
+    left[3, 5], left[7, 1] = np.nan, np.inf
+    assert in_parts(left, left.T).kind == "transpose"
+    assert in_parts(left, SQUARE.T) is None
+    for scale in (1e-200, 1e300):
+        wide = SQUARE.astype(np.float64) * scale
+        assert in_parts(wide, wide.T).kind == "transpose"
+        assert in_parts(wide, wide[::-1] * (1 + 1e-4)).kind == "flip"
+
+
+LARGE = normal(2560, 2048)
+LARGE_CASES = {
+    "transpose": LARGE.T,
+    "row_permutation": LARGE[np.random.default_rng(1).permutation(2560)],
+    "blocks": np.roll(LARGE, 1280, axis=0),
+    "slice": LARGE[5:2300],
+    "flip": LARGE[:, ::-1],
+    "scale": LARGE * np.float32(1.5),
+    "cast": LARGE.astype(ml_dtypes.bfloat16),
+    "pad": np.pad(LARGE, ((0, 7), (0, 0))),
+    "permute": LARGE.reshape(80, 32, 2048).transpose(2, 0, 1),
+    "": normal(2560, 2048, seed=1),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE_CASES)
+def test_five_million_elements_are_related_by_blocks_of_them(kind):
+    most = 1 << 20
+    sides = [Counting(side, most) for side in (LARGE, LARGE_CASES[kind])]
+    found = relation_between(*sides)
+    assert (found.kind if found else "") == kind
+    for side in sides:
+        assert side.count <= 9 * len(side.flat)
+
+
+def test_an_order_of_too_many_rows_is_said_not_to_be_looked_for(monkeypatch, small_blocks):
+    monkeypatch.setattr("troubleshooter_nb.metrics.explanations.MOST_MATCHED_ROWS", 32)
+    monkeypatch.setattr("troubleshooter_nb.metrics.relations.MOST_MATCHED_ROWS", 32)
+    assert in_parts(MATRIX, MATRIX[MIXED]) is None
+    assert not_related((48, 32), (48, 32)).id == "values.no_order_of_many_rows"
+    assert in_parts(MATRIX, MATRIX[3:40]) is None
+    assert not_related((48, 32), (37, 32)).id == "values.no_place_of_many_rows"
+    # What can be tried is: parts at both ends, blocks and groups.
+    assert in_parts(MATRIX, MATRIX[8:]).arguments["starts"] == (8, 0)
+    assert in_parts(MATRIX, MATRIX[:40]).arguments["starts"] == (0, 0)
+    assert in_parts(MATRIX, np.roll(MATRIX, 24, axis=0)).kind == "blocks"
+    assert in_parts(SQUARE, interleaved(SQUARE, 16)).arguments["period"] == 16
+    assert not_related((32, 32), (32, 32)) is None
+    assert not_related((48, 32), (32, 48)) is None
 
 
 @pytest.mark.parametrize("name", CASES)

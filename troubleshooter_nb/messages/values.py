@@ -26,6 +26,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "rows_in_another_order": ("{right} is {left} with its rows along axis {axis} in another order", "{right}等于{left}沿轴 {axis} 的各行换了顺序"),
     "packed": ("{right} has the blocks {parts} of {left} in the order {order}", "{right}中{left}的各块 {parts} 按 {order} 的顺序排列"),
     "halves": ("{right} is {left} with its two halves along axis {axis} swapped", "{right}等于{left}沿轴 {axis} 的前后两半互换"),
+    "no_order_of_many_rows": ("an order of {rows:,} rows is not looked for, but of blocks and groups of them; of up to {most:,} any is", "不查找 {rows:,} 行的任意顺序，只查找其分块与分组的顺序；不超过 {most:,} 行时任意顺序都查找"),
+    "no_place_of_many_rows": ("among {rows:,} rows a part is looked for at both ends only; among up to {most:,} anywhere", "在 {rows:,} 行中只在两端查找部分；不超过 {most:,} 行时在任何位置查找"),
     # What a tensor is made of.
     "each_transposed": (", each transposed,", "（各自转置）"),
     "stack": ("stack of {names}{turned} along a new axis {axis}", "{names}{turned}沿新轴 {axis} 堆叠"),

@@ -6,12 +6,16 @@ only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import combinations, permutations
+from operator import mul
 from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.metrics.ranges import Layout, c_strides
 from troubleshooter_nb.thresholds import (
     AGREEING_ROWS,
     ARRANGEMENT_SAMPLE,
@@ -47,10 +51,49 @@ def axis_view(arguments: Mapping[str, Any], left: np.ndarray) -> np.ndarray:
     return np.flip(view, arguments.get("flip", ()))
 
 
+def layout_of(kind: str, arguments: Mapping[str, Any], left: tuple[int, ...]) -> Layout | None:
+    """Where the elements of right lie in `left`; None where rows are named one by one.
+
+    "pad" is no order of left's elements: it is the "slice" of the other side.
+    """
+    if "axis" in arguments:
+        return _row_layout(kind, arguments, left)
+    strides = c_strides(left)
+    if kind == "slice":
+        offset = sum(map(mul, arguments["starts"], strides))
+        return Layout(offset, tuple(arguments["sizes"]), strides)
+    if kind == "flip":
+        arguments = {"flip": arguments["axes"]}
+    shape = tuple(arguments.get("from_shape", left))
+    axes = arguments.get("axes", range(len(shape)))
+    strides = c_strides(shape)
+    turned = [(shape[axis], strides[axis]) for axis in axes]
+    flipped = {axis % len(shape) for axis in arguments.get("flip", ())}
+    offset = sum((n - 1) * step for i, (n, step) in enumerate(turned) if i in flipped)
+    steps = (-step if i in flipped else step for i, (_, step) in enumerate(turned))
+    return Layout(offset, tuple(n for n, _ in turned), tuple(steps))
+
+
+def _row_layout(kind: str, arguments: Mapping[str, Any], left: tuple[int, ...]) -> Layout | None:
+    axis = arguments["axis"]
+    before, rows, after = math.prod(left[:axis]), left[axis], math.prod(left[axis + 1 :])
+    if kind == "repeat":
+        block, times = arguments["block"], arguments["times"]
+        lengths = (before, rows // block, times, block * after)
+        return Layout(0, lengths, (rows * after, block * after, 0, 1))
+    if "factors" not in arguments:
+        return None
+    (first, second), inner = arguments["factors"], arguments["inner"] * after
+    groups = rows * after // (first * second * inner)
+    shape = (before, groups, second, first, inner)
+    period = first * second * inner
+    return Layout(0, shape, (rows * after, period, inner, second * inner, 1))
+
+
 def axis_orders(left: tuple[int, ...], right: tuple[int, ...]) -> Iterator[Arguments]:
     """Arguments of every axis order and flip that gives shape `right`, simple ones first.
 
-    Several may mean the same order of elements; see `element_key`.
+    Several may mean the same order of elements; see `Layout.merged`.
     """
     orders: list[Arguments] = []
     if len(left) <= MOST_ORDERED_AXES:
@@ -105,16 +148,39 @@ def named_order(
 
 def row_order(kind: str, arguments: Mapping[str, Any], rows: int) -> np.ndarray:
     """Which row of left each row of right is, for kinds with an axis; `rows` is left's count."""
-    index = np.arange(rows)
+    times = arguments["times"] if kind == "repeat" else 1
+    return row_at(kind, arguments, rows, np.arange(rows * times))
+
+
+def row_at(kind: str, arguments: Mapping[str, Any], rows: int, index: np.ndarray) -> np.ndarray:
+    """As `row_order`, for some rows of right."""
     if kind == "repeat":
-        block = index.reshape(-1, 1, arguments["block"])
-        return block.repeat(arguments["times"], axis=1).reshape(-1)
+        block = arguments["block"]
+        return np.asarray(index // (block * arguments["times"]) * block + index % block)
     if kind == "blocks":
-        return index.reshape(arguments["blocks"], -1)[list(arguments["order"])].reshape(-1)
+        length = rows // arguments["blocks"]
+        return np.asarray(np.array(arguments["order"])[index // length] * length + index % length)
     if "order" in arguments:
-        return np.array(arguments["order"])
-    shape = (-1, *arguments["factors"], arguments["inner"])
-    return index.reshape(shape).swapaxes(1, 2).reshape(-1)
+        return np.asarray(np.array(arguments["order"])[index])
+    (first, second), inner = arguments["factors"], arguments["inner"]
+    group, within = np.divmod(index, first * second * inner)
+    row, rest = np.divmod(within, first * inner)
+    column, place = np.divmod(rest, inner)
+    return np.asarray(((group * first + column) * second + row) * inner + place)
+
+
+def places_in_left(
+    kind: str, arguments: Mapping[str, Any], left: tuple[int, ...], places: np.ndarray
+) -> np.ndarray:
+    """Where in left the elements of right lie that are at these flat places."""
+    layout = layout_of(kind, arguments, left)
+    if layout is not None:
+        return layout.at(places)
+    axis = arguments["axis"]
+    rows, after = left[axis], math.prod(left[axis + 1 :])
+    before, rest = np.divmod(places, rows * after)
+    row, within = np.divmod(rest, after)
+    return np.asarray((before * rows + row_at(kind, arguments, rows, row)) * after + within)
 
 
 def described_order(order: np.ndarray, axis: int) -> Iterator[tuple[str, Arguments]]:
@@ -125,13 +191,10 @@ def described_order(order: np.ndarray, axis: int) -> Iterator[tuple[str, Argumen
     if blocks is not None and len(blocks) <= FEW_BLOCKS:
         yield "blocks", {"axis": axis, "blocks": len(blocks), "order": blocks}
     for first, second, inner in _factors(rows):
-        period = first * second * inner
-        group, within = np.divmod(sample, period)
-        row, rest = np.divmod(within, first * inner)
-        column, place = np.divmod(rest, inner)
-        expected = group * period + (column * second + row) * inner + place
+        arguments = interleave(axis, first, second, inner)
+        expected = row_at("row_permutation", arguments, rows, sample)
         if np.mean(order[sample] == expected) >= AGREEING_ROWS:
-            yield "row_permutation", interleave(axis, first, second, inner)
+            yield "row_permutation", arguments
     if blocks is not None and len(blocks) > FEW_BLOCKS:
         yield "blocks", {"axis": axis, "blocks": len(blocks), "order": blocks}
     yield "row_permutation", {"axis": axis, "order": tuple(order.tolist())}
@@ -143,9 +206,13 @@ def structured_orders(rows: int, axis: int) -> Iterator[tuple[str, Arguments]]:
         if rows % count == 0 and rows > count:
             for order in list(permutations(range(count)))[1:]:
                 yield "blocks", {"axis": axis, "blocks": count, "order": order}
-    for first, second, inner in _factors(rows):
-        if min(first, second) <= FEW_BLOCKS:
-            yield "row_permutation", interleave(axis, first, second, inner)
+    for inner in divisors(rows):
+        rest = rows // inner
+        for first in divisors(rest)[1:]:
+            for second in divisors(rest // first)[1:]:
+                if min(first, second) > FEW_BLOCKS:
+                    break
+                yield "row_permutation", interleave(axis, first, second, inner)
 
 
 def interleave(axis: int, first: int, second: int, inner: int) -> Arguments:
@@ -154,10 +221,11 @@ def interleave(axis: int, first: int, second: int, inner: int) -> Arguments:
     return {"axis": axis, "period": period, "factors": (first, second), "inner": inner}
 
 
-def divisors(number: int) -> list[int]:
+@lru_cache(maxsize=1 << 14)
+def divisors(number: int) -> tuple[int, ...]:
     """Of a positive number, ascending."""
-    small = [i for i in range(1, int(number**0.5) + 1) if number % i == 0]
-    return sorted({*small, *(number // i for i in small)})
+    small = [i for i in range(1, math.isqrt(number) + 1) if number % i == 0]
+    return tuple(sorted({*small, *(number // i for i in small)}))
 
 
 def _blocks_of(order: np.ndarray, sample: np.ndarray) -> tuple[int, ...] | None:

@@ -230,7 +230,7 @@ def _groupings(
     if stacked:
         return [1]
     if short:
-        return divisors(len(whole))
+        return list(divisors(len(whole)))
     place, _, _ = nearest(whole, np.stack([part[0] for part in rows.values()]))
     lengths = [len(part) for _, part in sorted(zip(place, rows.values(), strict=True), key=_first)]
     starts = np.unique(place[place > 0])

@@ -5,41 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from troubleshooter_nb.metrics.arrangements import (
-    arranged,
     axis_orders,
-    axis_view,
     described_order,
     divisors,
-    element_key,
+    layout_of,
     named_order,
-    row_order,
+    places_in_left,
     structured_orders,
 )
 from troubleshooter_nb.metrics.floats import unit_roundoff
+from troubleshooter_nb.metrics.ranges import Readable
 from troubleshooter_nb.metrics.signatures import (
-    Spread,
     best_start,
     match_rows,
-    remainder_norm,
-    row_signatures,
+    remainder_square,
     searchable,
-    spread_of,
-    values_of,
 )
+from troubleshooter_nb.metrics.streamed import Streamed, in_order
 from troubleshooter_nb.thresholds import (
     FEWEST_ELEMENTS_FITTED,
     FEWEST_PARTICIPANTS,
+    MOST_MATCHED_ROWS,
+    MOST_STRUCTURED,
     MOST_VERIFIED,
     NEGLIGIBLE_RESIDUAL,
     RELATION_SAMPLE,
     SHORT_ROW,
-    SHORT_ROWS,
-    SIGNATURES_BLOCK,
+    SIGNATURE_FIGURES,
+    SIGNATURE_LEAST,
+    SIGNATURE_LONGEST,
+    STRUCTURED_AT_ONCE,
 )
 
 RelationKind = Literal[
@@ -86,101 +88,90 @@ class Explanation:
     rival: float
 
 
-def explanation_of(left: np.ndarray, right: np.ndarray, tolerance: float) -> Explanation | None:
+def explanation_of(left: Readable, right: Readable, tolerance: float) -> Explanation | None:
     """The simplest explanation of right by left with the smallest residual, beyond chance.
 
-    Arguments as those of `troubleshooter_nb.metrics.relations.find_relation`; both sides of two
+    Arguments as those of `troubleshooter_nb.metrics.relations.relation_between`; both sides of two
     elements or more. Equal values are explained as "close", as it is not asked which dtype they
     were rounded to.
     """
     pair = _prepared(left, right, tolerance)
-    if pair.left_spread.constant or pair.right_spread.constant:
+    if pair.left.spread.constant or pair.right.spread.constant:
         return None
-    if left.size == right.size:
+    if pair.left.size == pair.right.size:
         return _same_size(pair)
-    return _larger(pair) if right.size > left.size else _smaller(pair, "slice")
+    return _larger(pair) if pair.right.size > pair.left.size else _smaller(pair, "slice")
 
 
 @dataclass(frozen=True)
 class _SampledPair:
-    """Values of both sides, their finite stand-ins, and a sample of places in right."""
+    """Both sides, and a sample of places in right."""
 
-    left: np.ndarray
-    right: np.ndarray
-    left_search: np.ndarray
-    right_search: np.ndarray
-    left_spread: Spread
-    right_spread: Spread
+    left: Streamed
+    right: Streamed
     tolerance: float
-    places: np.ndarray
     exponent: int
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """The sampled places."""
+        return _places(self.right.size)
+
+    @cached_property
+    def sample(self) -> np.ndarray:
+        """Right at these places."""
+        return self.right.at(self.places)
 
     @property
     def least_residual(self) -> float:
         """No rearrangement of left comes nearer to right, by norm and sum alone."""
-        count, spread = self.right.size, self.right_spread
-        longer = abs(self.left_spread.norm - spread.norm)
-        shift = abs(self.left_spread.mean - spread.mean) * math.sqrt(count)
+        count, spread = self.right.size, self.right.spread
+        longer = abs(self.left.spread.norm - spread.norm)
+        shift = abs(self.left.spread.mean - spread.mean) * math.sqrt(count)
         return max(longer, shift) / spread.centred
 
     def swapped(self) -> _SampledPair:
         """Right as left."""
-        return _SampledPair(
-            self.right,
-            self.left,
-            self.right_search,
-            self.left_search,
-            self.right_spread,
-            self.left_spread,
-            self.tolerance,
-            _places(self.left.size),
-            self.exponent,
-        )
+        return _SampledPair(self.right, self.left, self.tolerance, self.exponent)
 
     def residual_of_sample(self, values: np.ndarray) -> float:
         """Residual of what left gives at the sampled places of right."""
-        sample = self.right_search.reshape(-1)[self.places].astype(np.float64)
-        error = values.astype(np.float64) - sample
-        norm = float(np.linalg.norm(sample - sample.mean()))
-        return float(np.linalg.norm(error)) / norm if norm else math.inf
+        norm = float(np.linalg.norm(self.sample - self.sample.mean()))
+        return float(np.linalg.norm(values - self.sample)) / norm if norm else math.inf
 
-    def residual(self, values: np.ndarray) -> float:
-        """Residual of all values, in the order of right."""
-        return remainder_norm(values, self.right) / self.right_spread.centred
+    def residual(self, pieces: Iterable[tuple[np.ndarray, np.ndarray]]) -> float:
+        """Residual of all values, in pieces of what left gives and of right.
+
+        inf as soon as it is above the tolerance.
+        """
+        square, centred = 0.0, self.right.spread.centred
+        most = (self.tolerance * centred) ** 2
+        for made, wanted in pieces:
+            square += remainder_square(made, wanted)
+            if square > most:
+                return math.inf
+        return math.sqrt(square) / centred
+
+    @cached_property
+    def participants(self) -> float:
+        """How many elements carry the spread of right."""
+        step = max(1, self.right.size // 65536)
+        sample = self.right.at(np.arange(0, self.right.size, step))
+        squares = np.square(sample - np.median(sample))
+        fourth = float(np.square(squares).sum())
+        # A sample that saw no spread counts as one element, so that nothing is claimed.
+        return float(squares.sum()) ** 2 / fourth if fourth else 1.0
 
 
-def _prepared(left: np.ndarray, right: np.ndarray, tolerance: float) -> _SampledPair:
+def _prepared(left: Readable, right: Readable, tolerance: float) -> _SampledPair:
     coarse = max(unit_roundoff(left.dtype), unit_roundoff(right.dtype))
-    left, right = values_of(left), values_of(right)
-    largest = max(_largest(left), _largest(right))
+    sides = Streamed(left), Streamed(right)
+    largest = max(side.largest for side in sides)
     # Squares beyond float64, or projections beyond float32, would be inf; tiny ones would vanish.
     exponent = math.frexp(largest)[1] if largest else 0
     exponent = exponent if abs(exponent) > 40 else 0
-    if exponent:
-        left, right = _shifted(left, -exponent), _shifted(right, -exponent)
-    return _SampledPair(
-        left,
-        right,
-        searchable(left),
-        searchable(right),
-        spread_of(left),
-        spread_of(right),
-        max(tolerance, coarse),
-        _places(right.size),
-        exponent,
-    )
-
-
-def _largest(values: np.ndarray) -> float:
-    finite = searchable(values)
-    return max(float(finite.max()), -float(finite.min()))
-
-
-def _shifted(values: np.ndarray, exponent: int) -> np.ndarray:
-    wide = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
-    if wide.dtype.kind == "c":
-        return np.asarray(np.ldexp(wide.real, exponent) + 1j * np.ldexp(wide.imag, exponent))
-    return np.asarray(np.ldexp(wide, exponent))
+    ours, theirs = (side.divided(exponent) for side in sides)
+    return _SampledPair(ours, theirs, max(tolerance, coarse), exponent)
 
 
 def _places(size: int) -> np.ndarray:
@@ -222,14 +213,16 @@ def _chosen(pair: _SampledPair, guesses: list[_Guess], others: list[float]) -> E
 
 
 def _verified(pair: _SampledPair, guess: _Guess) -> float:
-    if guess.kind == "close":
-        return pair.residual(pair.left)
-    if guess.kind in ("scale", "offset"):
+    if guess.kind in ("close", "scale", "offset"):
         # What Relation.apply does, on values that were scaled together.
-        scale, shift = guess.arguments.get("scale", 1.0), guess.arguments.get("offset", 0.0)
         dtype = pair.left.dtype.type
-        return pair.residual(pair.left * dtype(scale) + dtype(shift))
-    return pair.residual(arranged(guess.kind, guess.arguments, pair.left))
+        scale = dtype(guess.arguments.get("scale", 1.0))
+        shift = dtype(guess.arguments.get("offset", 0.0))
+        blocks = zip(pair.left.blocks(), pair.right.blocks(), strict=True)
+        if guess.kind == "close":
+            return pair.residual(blocks)
+        return pair.residual((ours * scale + shift, theirs) for ours, theirs in blocks)
+    return pair.residual(in_order(guess.kind, guess.arguments, pair.left, pair.right))
 
 
 def _nested(other: _Guess, guess: _Guess) -> bool:
@@ -252,18 +245,8 @@ def _holds(pair: _SampledPair, residual: float, guess: _Guess) -> bool:
         choices += math.lgamma(rows + 1) / math.log(10.0)
     digits = (count - fitted) * math.log10(max(residual, 1e-8))
     # One value among zeros lies as well in one order as in many.
-    lonely = not fitted and guess.kind != "close" and _participants(pair) < FEWEST_PARTICIPANTS
+    lonely = not fitted and guess.kind != "close" and pair.participants < FEWEST_PARTICIPANTS
     return digits + choices < -4.0 and not lonely
-
-
-def _participants(pair: _SampledPair) -> float:
-    """How many elements carry the spread of right."""
-    sample = pair.right_search.reshape(-1)
-    sample = sample[:: max(1, len(sample) // 65536)].astype(np.float64)
-    squares = np.square(sample - np.median(sample))
-    fourth = float(np.square(squares).sum())
-    # A sample that saw no spread counts as one element, so that nothing is claimed.
-    return float(squares.sum()) ** 2 / fourth if fourth else 1.0
 
 
 def _same_size(pair: _SampledPair) -> Explanation | None:
@@ -277,7 +260,7 @@ def _same_size(pair: _SampledPair) -> Explanation | None:
     if found or pair.left.shape != pair.right.shape:
         return found
     others = [guess.sampled for guess in guesses]
-    for axis in range(pair.left.ndim):
+    for axis in range(len(pair.left.shape)):
         if pair.left.shape[axis] > 1 and (found := _row_relation(pair, axis, others)):
             return found
     return None
@@ -285,73 +268,83 @@ def _same_size(pair: _SampledPair) -> Explanation | None:
 
 def _fits(pair: _SampledPair) -> Iterator[_Guess]:
     """Equal, one scale or one offset, fitted over all elements if the sample agrees."""
-    left = pair.left_search.reshape(-1)[pair.places].astype(np.float64)
+    left, right = pair.left.at(pair.places), pair.sample
     yield _Guess("close", {}, pair.residual_of_sample(left))
-    right = pair.right_search.reshape(-1)[pair.places].astype(np.float64)
     square = float(left @ left)
     scale = float(left @ right) / square if square else 0.0
     likely = 4.0 * pair.tolerance
     if scale and pair.residual_of_sample(scale * left) <= likely:
         scale = _fitted_scale(pair)
         yield _Guess("scale", {"scale": scale}, pair.residual_of_sample(scale * left))
-    shift = pair.right_spread.mean - pair.left_spread.mean
+    shift = pair.right.spread.mean - pair.left.spread.mean
     offset = float(shift.real)
     if offset and pair.residual_of_sample(left + float(right.mean() - left.mean())) <= likely:
         yield _Guess("offset", {"offset": offset}, pair.residual_of_sample(left + offset))
 
 
 def _fitted_scale(pair: _SampledPair) -> float:
-    left, right = pair.left_search.reshape(-1), pair.right_search.reshape(-1)
     square = crossed = 0.0
-    for start in range(0, len(left), SIGNATURES_BLOCK):
-        block = left[start : start + SIGNATURES_BLOCK].astype(np.float64)
-        square += float(np.square(block).sum())
-        crossed += float((block * right[start : start + SIGNATURES_BLOCK]).sum())
+    for ours, theirs in zip(pair.left.blocks(), pair.right.blocks(), strict=True):
+        left, right = (searchable(side).astype(np.float64) for side in (ours, theirs))
+        square += float(left @ left)
+        crossed += float(left @ right)
     return crossed / square
 
 
 def _axis_orders(pair: _SampledPair) -> list[_Guess]:
-    """All reshapes, axis orders and flips, and orders of blocks where rows are short."""
-    left, right = pair.left_search, pair.right.shape
-    guesses = []
-    seen = {element_key(left)} if left.shape == right else set()
-    for arguments in axis_orders(left.shape, right):
-        view = axis_view(arguments, left)
-        if (key := element_key(view)) not in seen:
+    """All reshapes, axis orders and flips, and orders of blocks where rows are not matched."""
+    left, right = pair.left.shape, pair.right.shape
+    orders = []
+    plain = layout_of("reshape", {}, left)
+    seen = {plain and plain.merged()} if left == right else set()
+    for arguments in axis_orders(left, right):
+        layout = layout_of("permute", arguments, left)
+        if layout is not None and (key := layout.merged()) not in seen:
             seen.add(key)
-            values = view[np.unravel_index(pair.places, view.shape)]
-            kind, named = named_order(arguments, left.shape, right)
-            guesses.append(_guess(pair, kind, named, values))
-    if left.shape == right:
+            orders.append(named_order(arguments, left, right))
+    guesses = list(_guesses(pair, orders))
+    if left == right:
         for axis, rows in enumerate(right):
             # Rows of so few elements have no signature that noise would leave unique.
-            if left.size // rows <= SHORT_ROW and rows <= SHORT_ROWS:
-                guesses += _row_guesses(pair, axis, structured_orders(rows, axis))
+            if pair.left.size // rows <= SHORT_ROW or rows > MOST_MATCHED_ROWS:
+                structured = structured_orders(rows, axis)
+                guesses += _guesses(pair, islice(structured, MOST_STRUCTURED))
     return guesses
 
 
-def _row_guesses(
-    pair: _SampledPair, axis: int, orders: Iterable[tuple[str, dict[str, Any]]]
-) -> Iterator[_Guess]:
-    index = list(np.unravel_index(pair.places, pair.right.shape))
-    seen = set()
-    for kind, arguments in orders:
-        rows = row_order(kind, arguments, pair.left.shape[axis])[index[axis]]
-        # Two of four blocks are one of two: the same order in other words is no rival.
-        if (key := rows.tobytes()) in seen:
-            continue
-        seen.add(key)
-        moved = (*index[:axis], rows, *index[axis + 1 :])
-        yield _guess(pair, kind, arguments, pair.left_search[moved])
+def _guesses(pair: _SampledPair, orders: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[_Guess]:
+    """What each order gives at the sampled places; read together, as many as memory is meant for.
+
+    Two of four blocks are one of two: the same order in other words is no rival.
+    """
+    seen: set[bytes] = set()
+    waiting = iter(orders)
+    while some := list(islice(waiting, STRUCTURED_AT_ONCE)):
+        asked = []
+        for kind, arguments in some:
+            places = places_in_left(kind, arguments, pair.left.shape, pair.places)
+            # Those of axes are told apart by all their elements.
+            key = places.tobytes() if "axis" in arguments else b""
+            if not key or key not in seen:
+                seen.add(key)
+                asked.append((kind, arguments, places))
+        values = pair.left.at(np.concatenate([places for *_, places in asked]))
+        parts = np.split(values, len(asked))
+        for (kind, arguments, _), part in zip(asked, parts, strict=True):
+            yield _guess(pair, kind, arguments, part)
 
 
 def _row_relation(pair: _SampledPair, axis: int, others: list[float]) -> Explanation | None:
     """Rows along one axis in another order, the regular order if they follow one."""
-    pool = row_signatures(pair.left_search, axis)
-    order = match_rows(pool, row_signatures(pair.right_search, axis), pair.tolerance)
+    rows = pair.left.shape[axis]
+    if rows > MOST_MATCHED_ROWS:
+        return None
+    length = max(SIGNATURE_LEAST, min(SIGNATURE_LONGEST, SIGNATURE_FIGURES // rows))
+    pool, queries = (side.row_signatures(axis, length) for side in (pair.left, pair.right))
+    order = match_rows(pool, queries, pair.tolerance)
     if order is None:
         return None
-    guesses = list(_row_guesses(pair, axis, described_order(order, axis)))
+    guesses = list(_guesses(pair, described_order(order, axis)))
     best = min(guess.sampled for guess in guesses)
     # They say the same in other words, so only the first that fits is no rival of itself.
     same = [guess for guess in guesses if guess.sampled <= 2.0 * best + NEGLIGIBLE_RESIDUAL]
@@ -374,22 +367,20 @@ def _larger(pair: _SampledPair) -> Explanation | None:
                 ("repeat", {"axis": axis, "times": times, "block": block})
                 for block in divisors(left[axis])
             ]
-            guesses += _row_guesses(pair, axis, blocks)
+            guesses += _guesses(pair, blocks)
     return _chosen(pair, guesses, []) or _smaller(pair.swapped(), "pad")
 
 
 def _smaller(pair: _SampledPair, kind: RelationKind) -> Explanation | None:
     """Right is a contiguous part of left; for "pad" the sides are swapped."""
     left, right = pair.left.shape, pair.right.shape
-    guesses = []
+    parts = []
     for starts, sizes in _parts(pair):
-        view = pair.left_search[tuple(slice(i, i + n) for i, n in zip(starts, sizes, strict=True))]
         arguments: dict[str, Any] = {"starts": starts, "sizes": sizes}
         if sizes != right:
             arguments["shape"] = right
-        values = view[np.unravel_index(pair.places, view.shape)]
-        guesses.append(_guess(pair, "slice", arguments, values))
-    found = _chosen(pair, guesses, [])
+        parts.append(("slice", arguments))
+    found = _chosen(pair, list(_guesses(pair, parts)), [])
     if found is None or kind == "slice" or "shape" in found.arguments:
         return found if kind == "slice" else None
     arguments = {"starts": found.arguments["starts"], "sizes": left}
@@ -410,13 +401,17 @@ def _parts(pair: _SampledPair) -> Iterator[tuple[tuple[int, ...], tuple[int, ...
         unequal = [axis for axis, size in enumerate(shape) if size != left[axis]]
         if len(unequal) == 1 and shape[unequal[0]] < left[unequal[0]]:
             axis = unequal[0]
-            whole = row_signatures(pair.left_search, axis, length=4)
-            part = row_signatures(pair.right_search.reshape(shape), axis, length=4)
-            start, _ = best_start(whole, part)
-            if start:
-                yield tuple(start if i == axis else 0 for i in range(len(left))), shape
-            elif len(left) != len(right):
-                yield (0,) * len(left), shape
+            for start in _starts(pair, shape, axis):
+                if start or len(left) != len(right):
+                    yield tuple(start if i == axis else 0 for i in range(len(left))), shape
+
+
+def _starts(pair: _SampledPair, shape: tuple[int, ...], axis: int) -> list[int]:
+    """Where right, in this shape, may begin along an axis of left."""
+    if pair.left.shape[axis] > MOST_MATCHED_ROWS:
+        return [pair.left.shape[axis] - shape[axis]]
+    whole = pair.left.row_signatures(axis, SIGNATURE_LEAST)
+    return [best_start(whole, pair.right.row_signatures(axis, SIGNATURE_LEAST, shape))[0]]
 
 
 def _guess(pair: _SampledPair, kind: str, arguments: dict[str, Any], values: np.ndarray) -> _Guess:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,9 @@ from troubleshooter_nb.metrics.floats import (
     same_dtype,
     significand_bits,
 )
+from troubleshooter_nb.metrics.ranges import InMemory, Readable, held, reading, size_of
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.thresholds import MOST_MATCHED_ROWS, READ_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,49 @@ def find_relation(
     One step explains all: a scale with a permutation, or permutations along two axes, are not
     found. "repeat" goes from the fewer rows to the more; swap the sides for the other way.
     """
-    for values in (left, right):
-        if arithmetic_of(values.dtype) == "unsupported":
-            needs = {"function": "find_relation", "dtype": values.dtype}
+    return relation_between(InMemory(left), InMemory(right), tolerance=tolerance)
+
+
+def relation_between(
+    left: Readable, right: Readable, *, tolerance: float = 1e-2
+) -> Relation | None:
+    """As `find_relation`, of stored tensors of any size, of which blocks alone are in memory.
+
+    Parameters
+    ----------
+    left, right : Readable
+        Whatever has a shape, a dtype and ``read(start, stop)`` of flat ranges, as the sources of
+        dumps. Tensors of up to ``2**22`` elements are read once and held.
+    tolerance : float
+        As in `find_relation`.
+
+    Returns
+    -------
+    Relation or None
+        The residual is that of all elements. `not_related` says what is not looked for in tensors
+        of these shapes.
+
+    Raises
+    ------
+    ValueError
+        If a dtype holds no numbers.
+    ReadError
+        If a tensor cannot be read.
+
+    Notes
+    -----
+    Every explanation is first put to 1,024 elements; those that fit are put to all, in boxes that
+    lie in long runs on both sides. Each side is read two to nine times, and no more than
+    about 120 MiB are in memory.
+    """
+    for source in (left, right):
+        if arithmetic_of(source.dtype) == "unsupported":
+            needs = {"function": "find_relation", "dtype": source.dtype}
             raise ArgumentError(Message("arguments.no_numbers", **needs))
+    left, right = held(left), held(right)
     if left.shape == right.shape and (exact := _exact(left, right)):
         return exact
-    if min(left.size, right.size) < 2:
+    if min(size_of(left), size_of(right)) < 2:
         return None
     found = explanation_of(left, right, tolerance)
     if found is None:
@@ -133,20 +171,45 @@ def find_relation(
     return Relation(found.kind, found.arguments, found.residual, found.rival, text)
 
 
-def _exact(left: np.ndarray, right: np.ndarray) -> Relation | None:
+def not_related(left: tuple[int, ...], right: tuple[int, ...]) -> Message | None:
+    """What `relation_between` does not look for in tensors of these shapes; None if nothing."""
+    if left == right:
+        many = [rows for rows in left if rows > MOST_MATCHED_ROWS]
+    else:
+        unequal = [i for i, rows in enumerate(left) if right[i : i + 1] != (rows,)]
+        alike = len(left) == len(right) and len(unequal) == 1
+        many = [max(left[i], right[i]) for i in unequal if alike]
+    if max(many, default=0) <= MOST_MATCHED_ROWS:
+        return None
+    kind = "order" if left == right else "place"
+    return Message(f"values.no_{kind}_of_many_rows", rows=max(many), most=MOST_MATCHED_ROWS)
+
+
+def _exact(left: Readable, right: Readable) -> Relation | None:
     """Whether both are identical or one is the other, rounded; no error is allowed."""
-    if same_dtype(left.dtype, right.dtype) and _equal(left, right):
+    same = same_dtype(left.dtype, right.dtype)
+    if same and all(_equal(*pair) for pair in _pieces(left, right)):
         return Relation("identical", {}, 0.0, math.inf, relation_said("identical", {}))
     for dtype, side in _roundings(left.dtype, right.dtype):
         wide, narrow = (left, right) if side == "right" else (right, left)
-        if is_rounded(wide, narrow, dtype):
+        if _is_all_rounded(wide, narrow, dtype):
             # Whatever is small rounds to zeros, and nearly all to True.
-            if (dtype.kind == "b" or _is_constant(narrow)) and not _equal(wide, narrow):
+            vanished = dtype.kind == "b" or _is_constant(narrow)
+            if vanished and not all(_equal(*pair) for pair in _pieces(wide, narrow)):
                 return None
             arguments = {"dtype": dtype.name, "side": side}
             said = relation_said("cast", arguments)
             return Relation("cast", arguments, 0.0, math.inf, said)
     return None
+
+
+def _pieces(left: Readable, right: Readable) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of both at the same places; one of nothing where there are no elements."""
+    size = size_of(left)
+    with reading(left) as ours, reading(right) as theirs:
+        for start in range(0, max(size, 1), READ_BLOCK):
+            stop = min(start + READ_BLOCK, size)
+            yield ours.read(start, stop), theirs.read(start, stop)
 
 
 def _roundings(left: np.dtype, right: np.dtype) -> list[tuple[np.dtype, str]]:
@@ -171,20 +234,39 @@ def _is_narrower(dtype: np.dtype, than: np.dtype) -> bool:
     return bool(others) if bits != others else dtype.itemsize < than.itemsize
 
 
-def _is_constant(values: np.ndarray) -> bool:
-    flat = computable(values).reshape(-1)
-    return bool((flat == flat[:1]).all())
+def _is_constant(source: Readable) -> bool:
+    first = computable(source.read(0, min(1, size_of(source))))
+    return all(bool((computable(one) == first).all()) for one, _ in _pieces(source, source))
+
+
+def _is_all_rounded(wide: Readable, narrow: Readable, dtype: np.dtype) -> bool:
+    ways = [True, True]
+    for pair in _pieces(wide, narrow):
+        ways = [one and other for one, other in zip(ways, _rounded(*pair, dtype), strict=True)]
+        if not any(ways):
+            return False
+    return True
 
 
 def is_rounded(wide: np.ndarray, narrow: np.ndarray, dtype: np.dtype) -> bool:
     """Whether `narrow` is `wide` in this dtype, rounded once or as frameworks convert it."""
+    return any(_rounded(wide, narrow, dtype))
+
+
+def _rounded(wide: np.ndarray, narrow: np.ndarray, dtype: np.dtype) -> tuple[bool, bool]:
+    """Whether it was rounded once, and whether as frameworks convert it."""
     # A few values first: most formats fail there.
-    if not _equal(stored_as(computable(wide.flat[:64]), dtype), narrow.flat[:64]):
-        return False
+    few = computable(wide.flat[:64])
+    by_way = few.dtype == np.float64
+    if not _equal(stored_as(few, dtype), narrow.flat[:64]) and not (
+        by_way and _equal(stored_by_way(few, dtype), narrow.flat[:64])
+    ):
+        return False, False
     wide = computable(wide)
-    if _equal(stored_as(wide, dtype), narrow):
-        return True
-    return wide.dtype == np.float64 and _equal(stored_by_way(wide, dtype), narrow)
+    return (
+        _equal(stored_as(wide, dtype), narrow),
+        by_way and _equal(stored_by_way(wide, dtype), narrow),
+    )
 
 
 def _equal(left: np.ndarray, right: np.ndarray) -> bool:

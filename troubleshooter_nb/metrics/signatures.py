@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,20 +68,37 @@ class Spread:
 def spread_of(values: np.ndarray) -> Spread:
     """Mean, norm and norm about the mean, accumulated in float64 over blocks; 0 when empty."""
     flat = values.reshape(-1)
+    starts = range(0, len(flat), SIGNATURES_BLOCK)
+    return spread_of_blocks(flat[start : start + SIGNATURES_BLOCK] for start in starts)
+
+
+def spread_of_blocks(blocks: Iterable[np.ndarray]) -> Spread:
+    """As `spread_of`, of flat values that come in blocks."""
     count, total, square = 0, 0j, 0.0
-    shift = _first_finite(flat)
-    for start in range(0, len(flat), SIGNATURES_BLOCK):
-        block = flat[start : start + SIGNATURES_BLOCK].astype(_wide(flat)) - shift
-        if not (finite := np.isfinite(block)).all():
-            block = block[finite]
+    shift: complex | None = None
+    for values in blocks:
+        # Sums about a value of the tensor itself: the mean square of 1 + w would hide a small w.
+        shift = _first_finite(values) if shift is None else shift
+        block = values.astype(_wide(values))
+        block -= shift
+        squared = _square(block)
+        if not math.isfinite(squared):
+            block = block[np.isfinite(block)]
+            squared = _square(block)
         count += len(block)
         total += complex(block.sum())
-        square += float(np.square(np.abs(block)).sum())
-    if not count:
+        square += squared
+    if not count or shift is None:
         return Spread(0.0, 0.0, 0.0)
     mean = total / count
-    centred = max(square - count * abs(mean) ** 2, 0.0)
-    return Spread(mean + shift, (centred + count * abs(mean + shift) ** 2) ** 0.5, centred**0.5)
+    near, far = (float(np.abs(one)) for one in (mean, mean + shift))
+    centred = max(square - count * near * near, 0.0)
+    return Spread(mean + shift, math.sqrt(centred + count * far * far), math.sqrt(centred))
+
+
+def _square(block: np.ndarray) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.vdot(block, block).real)
 
 
 def remainder_norm(actual: np.ndarray, benchmark: np.ndarray) -> float:
@@ -89,6 +107,11 @@ def remainder_norm(actual: np.ndarray, benchmark: np.ndarray) -> float:
     inf when NaN or an infinity of one side has no equal at its place on the other. Both are walked
     in flat order, in blocks and in float64.
     """
+    return math.sqrt(remainder_square(actual, benchmark))
+
+
+def remainder_square(actual: np.ndarray, benchmark: np.ndarray) -> float:
+    """The square of `remainder_norm`, as sums of parts make that of the whole."""
     actual, benchmark = actual.reshape(-1), benchmark.reshape(-1)
     wide = np.result_type(_wide(actual), _wide(benchmark))
     square = 0.0
@@ -97,14 +120,16 @@ def remainder_norm(actual: np.ndarray, benchmark: np.ndarray) -> float:
         right = benchmark[start : start + SIGNATURES_BLOCK].astype(wide)
         with np.errstate(invalid="ignore"):
             error = left - right
-        odd = ~np.isfinite(error)
-        if odd.any():
+        squared = _square(error)
+        if not math.isfinite(squared):
+            odd = ~np.isfinite(error)
             same = (left == right) | (np.isnan(left) & np.isnan(right))
             if not same[odd].all():
-                return float("inf")
+                return math.inf
             error[odd] = 0.0
-        square += float(np.square(np.abs(error)).sum())
-    return math.sqrt(square)
+            squared = _square(error)
+        square += squared
+    return square
 
 
 def row_signatures(values: np.ndarray, axis: int, *, length: int = 16) -> np.ndarray:
@@ -123,14 +148,21 @@ def row_signatures(values: np.ndarray, axis: int, *, length: int = 16) -> np.nda
         Of a row longer than 4,096 only that many columns, drawn once, take part.
     """
     rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-    width = rows.shape[1]
-    if width <= length:
+    if rows.shape[1] <= length:
         return rows.astype(np.float64)
-    random = np.random.default_rng(width)
-    if width > SIGNATURE_COLUMNS:
-        rows = rows[:, np.sort(random.choice(width, SIGNATURE_COLUMNS, replace=False))]
-    weights = random.standard_normal((rows.shape[1], length)) / rows.shape[1] ** 0.5
+    columns, weights = projection(rows.shape[1], length)
+    if len(columns) < rows.shape[1]:
+        rows = rows[:, columns]
     return np.asarray(rows @ weights.astype(rows.dtype), np.float64)
+
+
+def projection(width: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of rows of this width that take part in a signature, and their weights."""
+    random = np.random.default_rng(width)
+    columns = np.arange(min(width, SIGNATURE_COLUMNS))
+    if width > SIGNATURE_COLUMNS:
+        columns = np.sort(random.choice(width, SIGNATURE_COLUMNS, replace=False))
+    return columns, random.standard_normal((len(columns), length)) / len(columns) ** 0.5
 
 
 def tensor_signature(values: np.ndarray) -> np.ndarray:
@@ -167,8 +199,10 @@ def nearest(pool: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarr
     may miss noisy ones. The second distance is inf in a pool of one.
     """
     brute = len(pool) * len(queries) <= SIGNATURE_DISTANCES
-    step = max(1, (1 << 21) // max(len(pool), 1)) if brute else 1 << 13
+    window = np.arange(-SIGNATURE_WINDOW, SIGNATURE_WINDOW)[None]
+    step = max(1, (1 << 21) // (len(pool) if brute else window.size * pool.shape[1]))
     order = np.argsort(pool[:, 0], kind="stable")
+    ranked = pool[order, 0]
     found, first, second = [], [], []
     for start in range(0, len(queries), step):
         part = queries[start : start + step]
@@ -176,10 +210,11 @@ def nearest(pool: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarr
             candidates = None
             square = _squares(part)[:, None] + _squares(pool)[None] - 2.0 * (part @ pool.T)
         else:
-            place = np.searchsorted(pool[order, 0], part[:, 0])[:, None]
-            window = np.arange(-SIGNATURE_WINDOW, SIGNATURE_WINDOW)[None]
+            place = np.searchsorted(ranked, part[:, 0])[:, None]
             candidates = order[np.clip(place + window, 0, len(pool) - 1)]
-            square = np.square(pool[candidates] - part[:, None]).sum(-1)
+            apart = pool[candidates]
+            apart -= part[:, None]
+            square = np.einsum("ijk,ijk->ij", apart, apart)
         best = square.argmin(1)
         lines = np.arange(len(part))
         index = best if candidates is None else candidates[lines, best]
@@ -211,8 +246,10 @@ def best_start(whole: np.ndarray, part: np.ndarray) -> tuple[int, float]:
     """
     rows, length = len(whole), len(part)
     size = 1 << (rows + length - 1).bit_length()
-    products = np.fft.rfft(whole, size, axis=0) * np.conj(np.fft.rfft(part, size, axis=0))
-    crossed = np.fft.irfft(products.sum(1), size)[: rows - length + 1]
+    products = np.zeros(size // 2 + 1, np.complex128)
+    for one, other in zip(whole.T, part.T, strict=True):
+        products += np.fft.rfft(one, size) * np.conj(np.fft.rfft(other, size))
+    crossed = np.fft.irfft(products, size)[: rows - length + 1]
     sums = np.concatenate([[0.0], np.cumsum(_squares(whole))])
     start = int(np.argmin(sums[length:] - sums[:-length] - 2.0 * crossed))
     return start, float(np.linalg.norm(whole[start : start + length] - part))
@@ -265,7 +302,6 @@ def _fill(
 
 
 def _first_finite(flat: np.ndarray) -> complex:
-    # Sums about a value of the tensor itself: the mean square of 1 + w would hide a small w.
     head = flat[:SIGNATURES_BLOCK]
     head = head[np.isfinite(head)]
     value = head[0] if len(head) else 0.0

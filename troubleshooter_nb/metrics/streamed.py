@@ -1,0 +1,199 @@
+"""A tensor of any size as searches for relations see it: figures, some elements, and blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from troubleshooter_nb.metrics.arrangements import layout_of, row_at
+from troubleshooter_nb.metrics.ranges import (
+    InMemory,
+    Layout,
+    Readable,
+    c_strides,
+    read_box,
+    read_slabs_at,
+    reading,
+    size_of,
+    slabs,
+)
+from troubleshooter_nb.metrics.signatures import (
+    Spread,
+    projection,
+    searchable,
+    spread_of_blocks,
+    values_of,
+)
+from troubleshooter_nb.thresholds import (
+    READ_BLOCK,
+    READ_BOX,
+    SHORT_ROW,
+    SIGNATURES_BLOCK,
+)
+
+
+class Streamed:
+    """A stored tensor in the values of `values_of`, of which blocks alone are in memory.
+
+    Parameters
+    ----------
+    source : Readable
+        With a dtype that holds numbers.
+    exponent : int
+        Values are divided by this power of two, for sums and projections not to overflow.
+    """
+
+    def __init__(self, source: Readable, exponent: int = 0) -> None:
+        self.source = source
+        self.shape = source.shape
+        self.size = size_of(source)
+        self._exponent = exponent
+        self.dtype = self._values(np.empty(0, source.dtype)).dtype
+        self._signatures: dict[tuple[tuple[int, ...], int, int], np.ndarray] = {}
+
+    def divided(self, exponent: int) -> Streamed:
+        """The same with values divided by a power of two."""
+        return Streamed(self.source, exponent) if exponent else self
+
+    def _values(self, stored: np.ndarray) -> np.ndarray:
+        values = values_of(stored)
+        return _shifted(values, -self._exponent) if self._exponent else values
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """All values in flat order."""
+        with reading(self.source) as opened:
+            for start in range(0, self.size, SIGNATURES_BLOCK):
+                stop = min(start + SIGNATURES_BLOCK, self.size)
+                yield self._values(opened.read(start, stop))
+
+    def box(self, box: Layout) -> np.ndarray:
+        """The values of a box, in its shape."""
+        return self._values(read_box(self.source, box))
+
+    def rows_at(self, rows: np.ndarray, width: int, *, base: int = 0) -> np.ndarray:
+        """The values of rows of an array (n, width) that begins at flat place `base`."""
+        return self._values(read_slabs_at(self.source, rows, width, base=base))
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """Finite stand-ins of the values at flat places, float64."""
+        values = searchable(self.rows_at(places, 1)).reshape(-1)
+        return values.astype(np.float64)
+
+    @cached_property
+    def figures(self) -> tuple[float, Spread]:
+        """The largest finite magnitude, and the spread; of all values, in one pass."""
+        largest = 0.0
+
+        def measured() -> Iterator[np.ndarray]:
+            nonlocal largest
+            for block in self.blocks():
+                finite = searchable(block)
+                largest = max(largest, float(finite.max()), -float(finite.min()))
+                yield block
+
+        with np.errstate(all="ignore"):
+            spread = spread_of_blocks(measured())
+        return largest, spread
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude of `searchable` values."""
+        return self.figures[0]
+
+    @property
+    def spread(self) -> Spread:
+        """Mean, norm and norm about the mean."""
+        return self.figures[1]
+
+    def row_signatures(
+        self, axis: int, length: int, shape: tuple[int, ...] | None = None
+    ) -> np.ndarray:
+        """As `troubleshooter_nb.metrics.signatures.row_signatures`, of the values in a shape."""
+        shape = self.shape if shape is None else shape
+        key = shape, axis, length
+        if key not in self._signatures:
+            self._signatures[key] = self._projected(*key)
+        return self._signatures[key]
+
+    def _projected(self, shape: tuple[int, ...], axis: int, length: int) -> np.ndarray:
+        before, rows, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        width = before * after
+        own = width <= length
+        columns, weights = projection(width, length)
+        found = np.zeros((rows, width if own else length))
+        weights = weights.astype(self.real)
+        with reading(self.source) as opened:
+            for a, i, c in slabs(before, rows, after, READ_BLOCK):
+                low = a.start * after + c.start
+                high = (a.stop - 1) * after + c.stop
+                chosen = slice(*np.searchsorted(columns, (low, high)).tolist())
+                if chosen.start == chosen.stop:
+                    continue
+                start = (a.start * rows + i.start) * after + c.start
+                shaped = (a.stop - a.start, i.stop - i.start, c.stop - c.start)
+                values = opened.read(start, start + math.prod(shaped))
+                block = searchable(self._values(values)).reshape(shaped)
+                slab, column = np.divmod(columns[chosen] - a.start * after, after)
+                if own:
+                    found[i, chosen] = block[slab, :, column - c.start].T
+                elif len(block) > 1:
+                    found[i] += (weights[chosen].T @ block[slab, :, column]).T
+                else:
+                    whole = len(column) == block.shape[2]
+                    taken = block[0] if whole else block[0][:, column - c.start]
+                    found[i] += taken @ weights[chosen]
+        return found
+
+    @property
+    def real(self) -> np.dtype:
+        """Dtype of the finite stand-ins."""
+        return np.empty(0, self.dtype).real.dtype
+
+
+def streamed(array: np.ndarray) -> Streamed:
+    """An array in memory, to be asked as one that is not."""
+    return Streamed(InMemory(array))
+
+
+def _shifted(values: np.ndarray, exponent: int) -> np.ndarray:
+    wide = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    if wide.dtype.kind == "c":
+        return np.asarray(np.ldexp(wide.real, exponent) + 1j * np.ldexp(wide.imag, exponent))
+    return np.asarray(np.ldexp(wide, exponent))
+
+
+def in_order(
+    kind: str, arguments: Mapping[str, Any], left: Streamed, right: Streamed
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What a relation without arithmetic makes of left, and right, in boxes of equal shape."""
+    layout = layout_of(kind, arguments, left.shape)
+    if layout is not None:
+        for there, here in layout.boxes():
+            yield left.box(there), right.box(here)
+        return
+    axis = arguments["axis"]
+    before, rows, after = (
+        math.prod(right.shape[:axis]),
+        right.shape[axis],
+        math.prod(right.shape[axis + 1 :]),
+    )
+    # Numbers of rows take more memory than short rows themselves.
+    most = READ_BOX if after >= SHORT_ROW else READ_BOX // 8
+    for a, i, c in slabs(before, rows, after, most):
+        shape = (a.stop - a.start, i.stop - i.start, c.stop - c.start)
+        base = a.start * rows * after
+        start = base + i.start * after + c.start
+        wanted = right.box(Layout(start, shape, c_strides(shape)))
+        order = row_at(kind, arguments, rows, np.arange(i.start, i.stop))
+        if shape[1:] == (rows, after):
+            made = left.box(Layout(base, shape, c_strides(shape)))[:, order]
+        elif shape[2] == after:
+            made = left.rows_at(order, after, base=base)
+        else:
+            first = base + int(order[0]) * after + c.start
+            made = left.box(Layout(first, shape, c_strides(shape)))
+        yield made.reshape(shape), wanted
