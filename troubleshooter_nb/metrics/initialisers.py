@@ -28,7 +28,9 @@ _CUT = 2.0
 _CUT_STD = 0.8796256610342398
 
 
-def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | None:
+def initialiser_of(
+    array: np.ndarray, *, fan_in: int | None = None, shape: tuple[int, ...] | None = None
+) -> str | None:
     """The initialiser whose draw the values look like, or None.
 
     Parameters
@@ -36,6 +38,8 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
     array : ndarray, any shape and any dtype that holds numbers
     fan_in : int, optional
         Inputs of the layer, where the shape does not say it, as of a bias.
+    shape : tuple of int, optional
+        Of the tensor, where the values are a sample of it.
 
     Returns
     -------
@@ -68,10 +72,11 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
     if arithmetic != "float" or values.size < FEWEST_DRAWN:
         return None
     draw = _Draw(flat, unit_roundoff(array.dtype))
-    for bound, name in _bounds(array.shape, fan_in):
+    shape = array.shape if shape is None else shape
+    for bound, name in _bounds(shape, fan_in):
         if draw.is_uniform(bound):
             return Message("evidence.uniform_bound", bound=bound, rule=name)
-    for std, name in _deviations(array.shape, fan_in):
+    for std, name in _deviations(shape, fan_in):
         if draw.is_normal(std):
             return Message("evidence.normal", form=name)
     return None

@@ -22,7 +22,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     is_even,
     sides_of,
 )
-from troubleshooter_nb.analysis.causes.tensors.streams import streamed
+from troubleshooter_nb.analysis.causes.tensors.streams import Reversed, streamed
 from troubleshooter_nb.analysis.causes.tensors.surveys import Survey, surveyed
 from troubleshooter_nb.dump import ArraySource, read_rows
 from troubleshooter_nb.messages import Message
@@ -30,7 +30,7 @@ from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.metrics.summary import summary_figures, summary_partial
-from troubleshooter_nb.thresholds import MOST_IMAGE_CHANNELS
+from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
 
 _SIDES = ("left", "right")
 
@@ -132,6 +132,11 @@ class _Few(Sides):
 
     said: Message = field(default_factory=lambda: Message("evidence.some_rows", count=0, n=0))
 
+    @property
+    def sampled(self) -> Mapping[str, Any]:
+        """How many rows of how many."""
+        return {"sampled": self.said}
+
     def suspicion(
         self,
         cause: str,
@@ -142,7 +147,7 @@ class _Few(Sides):
         fitted: int = 0,
     ) -> Suspicion:
         """As `Sides.suspicion`."""
-        said = {**evidence, "sampled": self.said}
+        said = {**evidence, **self.sampled}
         return super().suspicion(cause, residual, said, rival=rival, fitted=fitted)
 
 
@@ -187,6 +192,23 @@ class LargeSides(Sides):
         return _Few(self.tensor, self.left, self.right, Message(kind, count=count, n=total))
 
     @property
+    def sampled(self) -> Mapping[str, Any]:
+        """How many rows of how many `few` has."""
+        return self.few.sampled
+
+    def head(self, side: int) -> np.ndarray:
+        """The first rows of a side, along all of its axes; of a long one the beginning."""
+        source, (rows, *rest) = self.tensor.sources[side], self.shapes[side] or (1,)
+        row, most = math.prod(rest), thresholds.LARGE_SAMPLE
+        size = min(max(most // row, 1), rows) * row if row <= LARGEST_HELD else most
+        if source is None:
+            return np.zeros(0)
+        if self.tensor.budget is not None:
+            self.tensor.budget.charge(size)
+        values = values_of(np.array(source.read(0, size)))
+        return values.reshape(-1, *rest) if size % row == 0 else values
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of the tensors."""
         left, right = self.tensor.shapes
@@ -209,9 +231,14 @@ class LargeSides(Sides):
     @property
     def spread(self) -> float:
         """Error of left as it is over the spread of right about its mean."""
-        norm, mean = self.figure(1, "l2"), self.figure(1, "mean")
-        about = math.sqrt(max(norm**2 - self.size * mean**2, 0.0))
-        return self.before * norm / about if about else math.inf
+        about = self.centred(1)
+        return self.before / about if about else math.inf
+
+    def centred(self, side: int) -> float:
+        """Norm of a side about its mean, over its norm."""
+        norm, mean = self.figure(side, "l2"), self.figure(side, "mean")
+        square = norm**2 - math.prod(self.shapes[side]) * mean**2
+        return math.sqrt(max(square, 0.0)) / norm if norm else 0.0
 
     @cached_property
     def cosine(self) -> float:
@@ -276,6 +303,52 @@ class LargeSides(Sides):
     def ends(self, side: int) -> tuple[float, float]:
         """Smallest and largest finite value of a side."""
         return self.figure(side, "min"), self.figure(side, "max")
+
+    @property
+    def norm(self) -> float:
+        """Norm of the finite values of the right side."""
+        return self.figure(1, "l2")
+
+    def with_left_reversed(self, axis: int) -> LargeSides:
+        """The same with left reversed along an axis."""
+        left, right = self.tensor.sources
+        turned = None if left is None else Reversed(left, axis)
+        # What one side holds is the same in another order.
+        known = {
+            name: value for name, value in self.tensor.figures.items() if name.startswith(_SIDES)
+        }
+        tensor = replace(self.tensor, sources=(turned, right), rel_l2=math.nan, figures=known)
+        return LargeSides(tensor, np.flip(self.left, axis), self.right, self.places)
+
+    def slabs(self, axis: int | None) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """All elements by their index along an axis, None for one index.
+
+        Yields
+        ------
+        index : ndarray of int, shape (n,), each once
+        left, right : ndarray, shape (m, n, k)
+        """
+        shape = self.shapes[0]
+        size = 1 if axis is None else shape[axis]
+        after = self.size if axis is None else math.prod(shape[axis + 1 :])
+        sources = [source for source in self.tensor.sources if source is not None]
+        most, budget = thresholds.LARGE_BLOCK, self.tensor.budget
+        if after * size <= most:
+            for _, raw in streamed(sources, budget, width=after * size):
+                left, right = (values_of(one).reshape(-1, size, after) for one in raw)
+                yield np.arange(size), left, right
+            return
+        if budget is not None:
+            budget.require(2 * self.size)
+        # Whole slabs, of as many indices as fit; of long ones a part.
+        together = min(max(most // after, 1), size)
+        for start in range(0, self.size, size * after):
+            for index in range(0, size, together):
+                count = min(together, size - index)
+                first = start + index * after
+                for _, raw in streamed(sources, budget, start=first, size=count * after):
+                    left, right = (values_of(one).reshape(1, count, -1) for one in raw)
+                    yield np.arange(index, index + count), left, right
 
     def may_hold(self, side: int, name: str, least: int = 1) -> bool:
         """Whether a side has so many more of a count of `SUMMARY_FIGURES` than the other."""

@@ -57,6 +57,11 @@ class Sides:
         return self
 
     @property
+    def sampled(self) -> Mapping[str, Any]:
+        """What the evidence says of how many elements were looked at; nothing of all."""
+        return {}
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of the tensors."""
         return self.left.shape, self.right.shape
@@ -82,6 +87,15 @@ class Sides:
         """Smallest and largest value of a side; of a large one the finite ones."""
         one = (self.left, self.right)[side]
         return float(one.min()), float(one.max())
+
+    @property
+    def norm(self) -> float:
+        """Norm of the right side; of a large one of its finite values."""
+        return float(np.linalg.norm(self.right.astype(np.float64)))
+
+    def with_left_reversed(self, axis: int) -> Sides:
+        """The same with left reversed along an axis."""
+        return Sides(self.tensor, np.flip(self.left, axis), self.right)
 
     def may_hold(self, side: int, name: str, least: int = 1) -> bool:
         """Whether a side may have so many more of a count of `SUMMARY_FIGURES` than the other.

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.tensors.measure import Error
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.metrics.signatures import values_of
-from troubleshooter_nb.thresholds import MOST_DAMAGED_BLOCKS, SAME_VALUES
+from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_DAMAGED_BLOCKS, SAME_VALUES
 
 _ALIGNED = 32  # bytes: the least that devices move at once
 
@@ -136,7 +135,7 @@ class Survey:
 def surveyed(tensor: TensorPair, limit: float) -> Survey:
     """One pass over a pair of one shape, of which elements differ that are further apart."""
     shape = tensor.shapes[1] or ()
-    is_image = len(shape) > 2 and math.prod(shape[-2:]) <= thresholds.LARGEST_READ
+    is_image = len(shape) > 2 and math.prod(shape[-2:]) <= LARGEST_HELD
     image = np.zeros(shape[-2:], bool) if is_image else None
     survey = Survey([np.zeros(size, bool) for size in shape], image)
     sources = [source for source in tensor.sources if source is not None]
