@@ -11,6 +11,12 @@ from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import TensorPair
 
 LIMITS = {"LARGEST_READ": 3, "LARGE_BLOCK": 512, "LARGE_RUN": 16, "SCREENED_FROM": 1 << 40}
+# A distribution, or an image, is not told from a thousand values.
+NEED_MANY = (
+    "test_two_draws_are_told_by_their_distributions",
+    "test_default_initialisers_of_both_frameworks",
+    "test_another_resize_of_one_image_is_a_low_suspicion",
+)
 
 
 def in_parts(monkeypatch: pytest.MonkeyPatch, sample: int = 1 << 18) -> None:
@@ -35,5 +41,6 @@ def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if request.param == "in parts":
         in_parts(monkeypatch)
     if request.param == "sampled":
-        in_parts(monkeypatch, 1024)
+        test = request.node.originalname
+        in_parts(monkeypatch, 1 << 15 if test in NEED_MANY else 1024)
     return request.param

@@ -58,13 +58,7 @@ def _cast(
     residual = min(errors)
     best, truncated = ways[errors.index(residual)]
     if sides.is_large:
-        residual = sides.error(
-            lambda left, right: (
-                (_rounded(right, best, truncated), left)
-                if side == "left"
-                else (_rounded(left, best, truncated), right)
-            )
-        )
+        residual = sides.error(partial(_cast_blocks, side, best, truncated))
     exact = residual <= thresholds.CAST_UNDONE * sides.before and residual <= 2.0**-bits
     known = sides.tensor.dtypes[0 if side == "left" else 1]
     stored = known is not None and 0 < significand_bits(known) <= bits
@@ -76,6 +70,14 @@ def _cast(
     if sides.tensor.role in ("parameter", "buffer") and side == "right" and best != "tf32":
         evidence["transform"] = transform("cast", best)
     return [sides.suspicion("low_precision_cast", residual, evidence)]
+
+
+def _cast_blocks(
+    side: str, name: str, truncated: bool, left: np.ndarray, right: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    narrow, wide = (left, right) if side == "left" else (right, left)
+    # Values of these formats are exact in float32.
+    return _rounded(wide, name, truncated).astype(narrow.dtype), narrow
 
 
 def _rounded(values: np.ndarray, name: str, truncated: bool) -> np.ndarray:
