@@ -29,7 +29,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.signatures import values_of
-from troubleshooter_nb.metrics.summary import summary_figures, summary_partial
+from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, summary_figures, summary_partial
 from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
 
 _SIDES = ("left", "right")
@@ -305,6 +305,21 @@ class LargeSides(Sides):
         return self.figure(side, "min"), self.figure(side, "max")
 
     @property
+    def reversed(self) -> LargeSides:
+        """The sides exchanged; `before` of the two differs in its norm alone."""
+        left, right = self.tensor.sources
+        known = self.figure(0, "l2")
+        error = self.before * self.figure(1, "l2") / known if known else math.nan
+        other = dict(zip(_SIDES, reversed(_SIDES), strict=True))
+        figures = {
+            f"{other[side]}_{name}": self.figure(_SIDES.index(side), name)
+            for side in _SIDES
+            for name in SUMMARY_FIGURES
+        }
+        tensor = replace(self.tensor, sources=(right, left), rel_l2=error, figures=figures)
+        return LargeSides(tensor, self.right, self.left, (self.places[1], self.places[0]))
+
+    @property
     def norm(self) -> float:
         """Norm of the finite values of the right side."""
         return self.figure(1, "l2")
@@ -385,12 +400,6 @@ def stored_sides(sides: Sides) -> Iterator[tuple[int, list[np.ndarray]]]:
     left, right = sides.tensor.left, sides.tensor.right
     if left is not None and right is not None:
         yield 0, [left, right]
-
-
-def swapped(tensor: TensorPair) -> TensorPair:
-    """The pair with its sides exchanged, without what was measured of it."""
-    left, right = tensor.sources
-    return replace(tensor, sources=(right, left), rel_l2=math.nan, figures={})
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 )
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.analysis.causes.tensors.surveys import (
+    Along,
     Survey,
     border_of,
     itemsize_of,
@@ -69,22 +70,23 @@ def observed_place(sides: Sides) -> dict[str, Any]:
     if not 0.0 < share < 0.5:
         return {}
     axes = range(mask.ndim)
-    along = [mask.any(tuple(k for k in axes if k != axis)) for axis in axes]
+    along = [Along(size) for size in mask.shape]
+    for axis, one in enumerate(along):
+        one.take(np.flatnonzero(mask.any(tuple(k for k in axes if k != axis))))
     image = mask.reshape(-1, *mask.shape[-2:]).any(0) if mask.ndim > 2 else None
     return _placed(along, image, share)
 
 
-def _placed(along: Sequence[np.ndarray], image: np.ndarray | None, share: float) -> dict[str, Any]:
+def _placed(along: Sequence[Along], image: np.ndarray | None, share: float) -> dict[str, Any]:
     """The shortest place that holds all, from where they lie along each axis and in an image."""
     if not 0.0 < share < 0.5:
         return {}
     best: dict[str, Any] = {}
     least = 0.5
-    for axis, holds in enumerate(along):
-        size, held = len(holds), np.flatnonzero(holds)
-        start, stop = int(held[0]), int(held[-1]) + 1
+    for axis, one in enumerate(along):
+        size, start, stop = one.size, one.start, one.stop
         # Contiguous, or a single run of indices.
-        if size > 1 and (stop - start) / size < least and len(held) >= 0.9 * (stop - start):
+        if size > 1 and (stop - start) / size < least and one.is_run:
             least = (stop - start) / size
             end = " first" if start == 0 else " last" if stop == size else ""
             best = {"kind": f"indices{end}".strip(), "axis": axis, "start": start, "stop": stop}
@@ -132,11 +134,14 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
 
 
 def _large_corruption(sides: LargeSides) -> list[Suspicion]:
-    known = sides.tensor.figures.get("unequal_count")
-    survey = _survey(sides) if known != 1 else None
-    if known == 1 or (survey is not None and survey.unequal == 1):
-        place = survey.place if survey else int(sides.tensor.figures["max_abs_index"])
-        return _bit_of(sides, place)
+    # The pass is spared where figures say that one element differs, and which.
+    if sides.tensor.figures.get("unequal_count") == 1:
+        place = int(sides.tensor.figures["max_abs_index"])
+        if place >= 0 and (found := _bit_of(sides, place)):
+            return found
+    survey = _survey(sides)
+    if survey is not None and survey.unequal == 1:
+        return _bit_of(sides, survey.place)
     if survey is None or survey.is_spread or survey.count < 8 or survey.has_same_values:
         return []
     piece, runs = piece_of(sides.tensor), survey.runs
@@ -309,6 +314,8 @@ def _bit_of(sides: Sides, place: int) -> list[Suspicion]:
         return []
     width = elements[0].dtype.itemsize
     one, other = (int(element.view(f"u{width}")[0]) for element in elements)
+    if one == other:
+        return []
     bit = (one ^ other).bit_length() - 1
     values = float(elements[0][0]), float(elements[1][0])
     # A sign or a factor of two has other causes.

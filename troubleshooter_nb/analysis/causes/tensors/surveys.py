@@ -12,7 +12,12 @@ from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.tensors.measure import Error
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.metrics.signatures import values_of
-from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_DAMAGED_BLOCKS, SAME_VALUES
+from troubleshooter_nb.thresholds import (
+    LARGEST_HELD,
+    LONGEST_PROFILE,
+    MOST_DAMAGED_BLOCKS,
+    SAME_VALUES,
+)
 
 _ALIGNED = 32  # bytes: the least that devices move at once
 
@@ -27,6 +32,40 @@ class Run:
     ends: tuple[int, int]  # of them, in the first piece and in the last one
 
 
+class Along:
+    """At which indices of an axis elements differ.
+
+    Parameters
+    ----------
+    size : int
+        Of the axis; of a long one neighbours are taken together.
+
+    Attributes
+    ----------
+    held : ndarray of bool
+    start, stop : int
+        The shortest range that holds all; 0 and 0 for none.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size, self.start, self.stop = size, 0, 0
+        self._step = -(-size // LONGEST_PROFILE)
+        self.held = np.zeros(-(-size // self._step), bool)
+
+    def take(self, indices: np.ndarray) -> None:
+        """Take in some indices, one at least."""
+        low, high = int(indices.min()), int(indices.max()) + 1
+        self.start = min(self.start, low) if self.stop else low
+        self.stop = max(self.stop, high)
+        self.held[indices if self._step == 1 else indices // self._step] = True
+
+    @property
+    def is_run(self) -> bool:
+        """Whether nearly all of that range differ somewhere."""
+        places = np.flatnonzero(self.held)
+        return len(places) > 0 and len(places) >= 0.9 * (places[-1] + 1 - places[0])
+
+
 @dataclass
 class Survey:
     """Where the sides differ by more than rounding of the largest elements leaves.
@@ -37,7 +76,7 @@ class Survey:
         Elements that differ at all, and the place of the last one.
     count : int
         Elements that differ by more.
-    along : list of ndarray of bool
+    along : list of Along
         Per axis, at which indices one does.
     image : ndarray of bool, optional
         At which places of the last two axes one does.
@@ -51,7 +90,7 @@ class Survey:
         Whether they are all over the tensor; then the pass ended early.
     """
 
-    along: list[np.ndarray]
+    along: list[Along]
     image: np.ndarray | None = None
     unequal: int = 0
     place: int = -1
@@ -98,12 +137,11 @@ class Survey:
         self.largest = max(self.largest, float(sizes.max(initial=0.0)))
 
     def _note(self, places: np.ndarray) -> None:
-        shape = tuple(map(len, self.along))
         stride, indices = 1, []
-        for axis in reversed(range(len(shape))):
-            indices.append(places // stride % shape[axis])
-            self.along[axis][indices[-1]] = True
-            stride *= shape[axis]
+        for axis in reversed(self.along):
+            indices.append(places // stride % axis.size)
+            axis.take(indices[-1])
+            stride *= axis.size
         if self.image is not None:
             self.image[indices[1], indices[0]] = True
 
@@ -127,9 +165,9 @@ class Survey:
         """Whether neither a few blocks nor a place can hold all that differ."""
         if len(self.runs) <= MOST_DAMAGED_BLOCKS:
             return False
-        if self.image is not None and not self.image.all() and border_of(self.image):
+        if self.image is not None and not _is_hit(self.image):
             return False
-        return not any(_stretch(one) for one in self.along)
+        return all(2 * (one.stop - one.start) >= one.size for one in self.along)
 
 
 def surveyed(tensor: TensorPair, limit: float) -> Survey:
@@ -137,7 +175,7 @@ def surveyed(tensor: TensorPair, limit: float) -> Survey:
     shape = tensor.shapes[1] or ()
     is_image = len(shape) > 2 and math.prod(shape[-2:]) <= LARGEST_HELD
     image = np.zeros(shape[-2:], bool) if is_image else None
-    survey = Survey([np.zeros(size, bool) for size in shape], image)
+    survey = Survey([Along(size) for size in shape], image)
     sources = [source for source in tensor.sources if source is not None]
     piece = piece_of(tensor)
     for start, raw in streamed(sources, tensor.budget, width=piece):
@@ -163,7 +201,7 @@ def piece_of(tensor: TensorPair) -> int:
 def border_of(image: np.ndarray) -> int:
     """Width of a border outside which nothing differs; 0 for none."""
     height, width = image.shape
-    if min(image.shape) < 5:
+    if min(image.shape) < 5 or _is_hit(image):
         return 0
     for border in range(1, (min(height, width) - 1) // 2):
         if not image[border : height - border, border : width - border].any():
@@ -171,10 +209,11 @@ def border_of(image: np.ndarray) -> int:
     return 0
 
 
-def _stretch(held: np.ndarray) -> bool:
-    """Whether indices lie in less than half of an axis."""
-    places = np.flatnonzero(held)
-    return len(held) > 1 and (not len(places) or 2 * (places[-1] + 1 - places[0]) < len(held))
+def _is_hit(image: np.ndarray) -> bool:
+    """Whether something differs in the middle, which no border reaches."""
+    height, width = image.shape
+    widest = max((min(height, width) - 1) // 2 - 1, 0)
+    return bool(image[widest : height - widest, widest : width - widest].any())
 
 
 def _sums(values: np.ndarray) -> Sequence[float]:
