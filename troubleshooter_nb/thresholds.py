@@ -152,6 +152,11 @@ DRAW_APART = 2.0
 BOUND_GAP = 20.0  # exp(-20): so seldom a uniform draw stays further below its bound. Derived.
 DRAWN_SIGMAS = 5.0  # Standard errors: one draw in two million lies further off. Derived.
 CHANCE_SIGMAS = 4.0  # Standard errors: one draw in 16,000 lies further off. Derived.
+# Root mean squares beyond which no value of a draw lies: of normal ones in 1e9 draws. Derived.
+FARTHEST_DRAWN = 8.0
+# Standard errors by which means and squares of two draws are apart at least: both nearer by chance
+# in one of 50,000. Derived.
+NO_OTHER_DRAW = 0.01
 FEWEST_DRAWN = 256  # Values of a draw; fewer look like many a distribution. By hand.
 FEWEST_NORMAL = 20_000  # As `FEWEST_DRAWN`, to tell normal distributions that were cut. By hand.
 FEWEST_DRAWN_TENSORS = 3  # Tensors of one side that say by what rule it was drawn. By hand.
@@ -223,11 +228,18 @@ MOST_IMAGE_CHANNELS = 4  # Channels of an image. Convention.
 # Shares of the error: more is left of noise, from the side that has none; less by a filter that
 # was applied to the image itself. By hand.
 NOISE_LEFT, FILTER_LEFT = 0.9, 0.1
+# Elements that differ, of which sum and square are no further apart: the same in another order. By
+# hand.
+SAME_VALUES = 1e-6
+# Share of the elements of a sample that differ, from which no place can hold them: half of a tensor
+# is the most, and a sample may hold some more. By hand.
+CONFINED = 0.6
 FULL_BLOCK = 0.9  # Share of an overwritten block that has to differ. By hand.
 # Times the largest other value: no rule of a network makes a whole block that large. By hand.
 FAR_OFF = 20.0
 NO_ROUNDING = 1e-2  # Change of an element that is no rounding. By hand.
 HUGE_VALUE, TINY_VALUE = 1e20, 1e-30  # Beyond these a value is what memory held by chance. By hand.
+LARGEST_WHOLE = 2.0**40  # The same of whole numbers. By hand.
 EQUAL_LAYERS = 1e-3  # Of a match; two layers of one network are further apart. By hand.
 # The error of the first values of a head squared, over their square, from which it is no copy. By
 # hand.
@@ -426,6 +438,14 @@ LARGEST_QUICK = 1 << 12
 # Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
 # out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
 SCREENED_FROM, SCREEN_SAMPLE, SCREEN_RUN = 1 << 17, 1 << 16, 1 << 12
+# Elements of a larger tensor that recognise a cause, at least so many neighbours in a run, and
+# those of one block of the pass over all of it that proves it: some copies fit a cache of 8 MiB.
+LARGE_SAMPLE, LARGE_RUN, LARGE_BLOCK = 1 << 18, 1 << 10, 1 << 18
+# Elements of a damaged block of a larger tensor that tell what it holds, and places of its first
+# value at which it is looked for.
+LARGEST_BLOCK, MOST_COPIES = 1 << 20, 64
+# Sum of squares in float32 from which on what underflows in it does not count. Derived.
+SQUARES_TOLD = 1e-12
 # Share of what comparing read that the diagnosis may read again; elements that it may read besides,
 # and that one question may read, of both sides.
 READ_AGAIN, FREE_ELEMENTS, QUESTION_ELEMENTS = 0.25, 1 << 24, 1 << 25
@@ -557,6 +577,7 @@ HEAD_SIZES = (4, 256)  # Sizes of heads, from and to. Convention.
 STRUCTURES, STRUCTURES_FITTED, STRUCTURES_TURNED = 160, 2, 32
 TRIAL_ROWS, HEADS_FITS = 12, 12  # Rows of the first look, and fits that are kept.
 LAG_TRIED = 8  # Of a lag that is looked for along an axis.
+LAG_STRETCH = 256  # Neighbours in which it is looked for first in a larger tensor.
 MOST_DAMAGED_BLOCKS = 4  # Blocks that a fault of memory may have.
 # Rounds in which the constants of a rule, and of one of its forms, are fitted.
 RULE_ROUNDS, CONSTANT_ROUNDS = 12, 8
@@ -603,6 +624,12 @@ LIKE_ERROR, LIKE_EVENNESS, LIKE_UNEQUAL = 2.0, 1.1, 0.1
 # Error over the spread of the values about their mean below which they lie where they belong: no
 # other order, layer or draw leaves as little. By hand.
 IN_PLACE = 1e-3
+# Of the range of the values, and of their norm: sides whose ends and norms are further apart do not
+# hold the same in another order. By hand.
+SAME_ENDS = 1e-2
+# Error over the spread of the values below which no order of a larger tensor is looked for. By
+# hand.
+IN_ORDER = 0.05
 MOMENTS_FROM = 1e-2  # Relative error from which equal moments of two sides are news. By hand.
 # Largest error over the root mean square, and mean over it, of errors that are spread over the
 # tensor: normal noise has 5 and 0.8, noise relative to normal values 20 and 0.64. By hand.

@@ -31,7 +31,9 @@ _CUT = 2.0
 _CUT_STD = 0.8796256610342398
 
 
-def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | None:
+def initialiser_of(
+    array: np.ndarray, *, fan_in: int | None = None, shape: tuple[int, ...] | None = None
+) -> str | None:
     """The initialiser whose draw the values look like, or None.
 
     Parameters
@@ -39,6 +41,8 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
     array : ndarray, any shape and any dtype that holds numbers
     fan_in : int, optional
         Inputs of the layer, where the shape does not say it, as of a bias.
+    shape : tuple of int, optional
+        Of the tensor, where the values are a sample of it.
 
     Returns
     -------
@@ -59,10 +63,12 @@ def initialiser_of(array: np.ndarray, *, fan_in: int | None = None) -> str | Non
     ``1/sqrt(fan_in)`` (PyTorch's and MindSpore's dense and convolution layers), ``1/sqrt(hidden)``
     (recurrent layers), He, LeCun and Xavier.
     """
-    return initialiser_of_stored(InMemory(array), fan_in=fan_in)
+    return initialiser_of_stored(InMemory(array), fan_in=fan_in, shape=shape)
 
 
-def initialiser_of_stored(source: Readable, *, fan_in: int | None = None) -> str | None:
+def initialiser_of_stored(
+    source: Readable, *, fan_in: int | None = None, shape: tuple[int, ...] | None = None
+) -> str | None:
     """As `initialiser_of`, of a stored tensor of any size, read at most once and in blocks.
 
     Its first block alone is judged first: a part of a draw is a draw.
@@ -79,24 +85,27 @@ def initialiser_of_stored(source: Readable, *, fan_in: int | None = None) -> str
     for number, block in enumerate(tensor.blocks()):
         if not number and len(block) < tensor.size:
             part = _Draw(len(block), draw.roundoff)
-            if not part.take(block) or not _named(part, source, fan_in):
+            if not part.take(block) or not _named(part, source, fan_in, shape):
                 return None
         if not draw.take(block):
             return None
-    return _named(draw, source, fan_in) if draw.taken else None
+    return _named(draw, source, fan_in, shape) if draw.taken else None
 
 
-def _named(draw: _Draw, source: Readable, fan_in: int | None) -> str | None:
+def _named(
+    draw: _Draw, source: Readable, fan_in: int | None, shape: tuple[int, ...] | None
+) -> str | None:
     if draw.constant is not None:
         known = {0.0: "zeros", 1.0: "ones"}.get(draw.constant.real)
         named = known if draw.constant.imag == 0.0 else None
         return named or ("constant" if draw.taken > 1 else None)
     if arithmetic_of(source.dtype) != "float" or draw.taken < FEWEST_DRAWN:
         return None
-    for bound, name in _bounds(source.shape, fan_in):
+    shape = source.shape if shape is None else shape
+    for bound, name in _bounds(shape, fan_in):
         if draw.is_uniform(bound):
             return Message("evidence.uniform_bound", bound=bound, rule=name)
-    for std, name in _deviations(source.shape, fan_in):
+    for std, name in _deviations(shape, fan_in):
         if draw.is_normal(std):
             return Message("evidence.normal", form=name)
     return None

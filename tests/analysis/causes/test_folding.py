@@ -2,6 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.analysis.causes.tensors.conftest import in_parts
 from tests.analysis.runs import Counted
 from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
@@ -9,6 +10,14 @@ from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
 from troubleshooter_nb.dump import ArrayInMemory
 
 EPS = 1e-5
+
+
+@pytest.fixture(autouse=True, params=["whole", "in parts", "sampled"])
+def manner(request, monkeypatch):
+    """How the weights are read: whole, or as large ones are."""
+    if request.param != "whole":
+        in_parts(monkeypatch, 1 << 18 if request.param == "in parts" else 512)
+        monkeypatch.setattr("troubleshooter_nb.thresholds.LARGEST_READ", 100)
 
 
 def tensor(name, left, right):

@@ -6,7 +6,7 @@ import pytest
 from tests.analysis.causes.tensors.kit import causes, tensor
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.tensors.frequencies import detect_frequencies
-from troubleshooter_nb.analysis.causes.tensors.measure import sides_of
+from troubleshooter_nb.analysis.causes.tensors.large import sides_of_any_size as sides_of
 from troubleshooter_nb.analysis.causes.tensors.padding import detect_padding_row
 
 

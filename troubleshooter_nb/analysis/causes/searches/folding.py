@@ -11,7 +11,8 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, norm_of, sides_of
+from troubleshooter_nb.analysis.causes.tensors.large import LargeSides, sides_of_any_size
+from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, error_of, norm_of
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.signatures import values_of
@@ -59,16 +60,15 @@ def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicio
     The rival is one factor for all channels: a norm that multiplies all alike proves nothing.
     """
     weight = layer.get("weight")
-    sides = sides_of(weight) if weight is not None else None
-    if sides is None or not sides.same_shape or sides.left.ndim < 2:
+    sides = sides_of_any_size(weight) if weight is not None else None
+    if sides is None or not sides.same_shape or len(sides.shapes[0]) < 2:
         return None
     for axis in (0, 1):
-        channels = sides.left.shape[axis]
-        if channels < thresholds.FEWEST_CHANNELS or sides.left.size < 4 * channels:
+        channels = sides.shapes[0][axis]
+        if channels < thresholds.FEWEST_CHANNELS or sides.size < 4 * channels:
             continue
-        if _ratios(sides, axis, thresholds.FOLDING_PROBE)[
-            1
-        ] > thresholds.NO_MULTIPLE or not sides.holds(_ratios(sides, axis)[1]):
+        probed = _ratios(sides.few, axis, thresholds.FOLDING_PROBE)[1]
+        if probed > thresholds.NO_MULTIPLE or not sides.holds(_ratios(sides, axis)[1]):
             continue
         for name, norm in norms:
             for side in ("left", "right"):
@@ -79,6 +79,8 @@ def detect_folding(layer: Parts, norms: Sequence[tuple[str, Parts]]) -> Suspicio
 
 def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.ndarray, float]:
     """Left over right per channel, and the error that is left once they are applied."""
+    if isinstance(sides, LargeSides):
+        return _ratios_of_all(sides, axis)
     left, right = (
         np.moveaxis(one, axis, 0).reshape(one.shape[axis], -1)[:, :columns].astype(np.float64)
         for one in (sides.left, sides.right)
@@ -88,12 +90,37 @@ def _ratios(sides: Sides, axis: int, columns: int | None = None) -> tuple[np.nda
     return ratio, error_of(ratio[:, None] * right, left)
 
 
+def _ratios_of_all(sides: LargeSides, axis: int) -> tuple[np.ndarray, float]:
+    """As `_ratios`, of all elements of a large pair, from sums per channel."""
+    sums = np.zeros((3, sides.shapes[0][axis]))
+    for index, *both in sides.slabs(axis):
+        x, y = (np.where(np.isfinite(one), one, 0.0).astype(np.float64) for one in both)
+        for number, two in enumerate(((x, x), (x, y), (y, y))):
+            sums[number, index] += np.einsum("ijk,ijk->j", *two)
+    left, product, right = sums
+    ratio = product / np.where(right, right, 1.0)
+    rest = float(np.maximum(left - ratio * product, 0.0).sum())
+    return ratio, math.sqrt(rest / float(left.sum() or 1.0))
+
+
+def _scaled_error(sides: Sides, factor: np.ndarray, axis: int) -> float:
+    """Error of left, held against right times a factor per channel."""
+    if not isinstance(sides, LargeSides):
+        shape = [1] * sides.left.ndim
+        shape[axis] = len(factor)
+        return error_of(sides.left, sides.right * factor.reshape(shape))
+    total = Error(is_quick=True)
+    for index, left, right in sides.slabs(axis):
+        total.add(left, right * factor[index][:, None])
+    return total.value
+
+
 def _folded(
     sides: Sides, axis: int, side: str, name: str, parts: Parts, bias: TensorPair | None
 ) -> Suspicion | None:
     """What the weights say of one norm, `side` being the one that holds it."""
     plain = 1 if side == "left" else 0
-    norm = _norm(parts, plain, sides.left.shape[axis])
+    norm = _norm(parts, plain, sides.shapes[0][axis])
     if norm is None:
         return None
     whole = sides if side == "left" else sides.reversed
@@ -111,9 +138,7 @@ def _folded(
         return None
     eps = max(eps, 0.0)
     factor = norm.factor(eps)
-    shape = [1] * sides.left.ndim
-    shape[axis] = len(factor)
-    residual = error_of(whole.left, whole.right * factor.reshape(shape))
+    residual = _scaled_error(whole, factor, axis)
     if not whole.holds(residual, fitted=1):
         return None
     evidence: dict[str, Any] = {
@@ -131,6 +156,9 @@ def _folded(
 
 def _one_factor(sides: Sides) -> float:
     """What the best factor for all channels leaves."""
+    if isinstance(sides, LargeSides):
+        cosine = sides.cosine
+        return math.sqrt(max(1.0 - cosine**2, 0.0)) / abs(cosine) if cosine else math.inf
     left, right = sides.left.astype(np.float64), sides.right.astype(np.float64)
     return error_of(left, right * float(np.vdot(right, left) / np.vdot(right, right)))
 

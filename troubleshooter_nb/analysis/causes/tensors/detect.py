@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair, plain
 from troubleshooter_nb.analysis.causes.tensors.distributions import (
     detect_initial,
@@ -20,6 +18,7 @@ from troubleshooter_nb.analysis.causes.tensors.inputs import (
     detect_positions,
     detect_resize,
 )
+from troubleshooter_nb.analysis.causes.tensors.large import sides_of_any_size
 from troubleshooter_nb.analysis.causes.tensors.layouts import (
     detect_layout,
     detect_reordered,
@@ -31,7 +30,7 @@ from troubleshooter_nb.analysis.causes.tensors.limits import (
     detect_swallowed,
     detect_underflow,
 )
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, sides_of
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides
 from troubleshooter_nb.analysis.causes.tensors.neighbours import (
     alike_elsewhere,
     detect_summed_bias,
@@ -57,7 +56,7 @@ from troubleshooter_nb.analysis.causes.tensors.scales import (
     observed_scale,
 )
 from troubleshooter_nb.analysis.causes.tensors.screening import sample_of
-from troubleshooter_nb.thresholds import LAG_TRIED, MOMENTS_FROM
+from troubleshooter_nb.analysis.causes.tensors.shifts import observed_moments, observed_shift
 
 Detector = Callable[[Sides], list[Suspicion]]
 
@@ -132,7 +131,7 @@ def detect_root(
     sample = sample_of(tensor)
     if sample is not None and _holds_no_cause(sample, others, others if near is None else near):
         return []
-    sides = sides_of(tensor)
+    sides = sides_of_any_size(tensor)
     if sides is None or not _differs(sides):
         return []
     found = _first(_ALONE, sides)
@@ -156,7 +155,7 @@ def detect_values(tensor: TensorPair) -> list[Suspicion]:
     sample = sample_of(tensor)
     if sample is not None and not _first(_SAMPLED, sample):
         return detect_reduction(sample)
-    sides = sides_of(tensor)
+    sides = sides_of_any_size(tensor)
     if sides is None or sides.before == 0.0 or not sides.same_shape:
         return []
     found = _first(_LIMITS, sides)
@@ -185,7 +184,7 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     sample = sample_of(tensor)
     if sample is not None and _shows_nothing(sample, hints):
         return {}
-    sides = sides_of(tensor)
+    sides = sides_of_any_size(tensor)
     if sides is None or not sides.same_shape or not _differs(sides):
         return {}
     seen = {
@@ -197,46 +196,6 @@ def observations(tensor: TensorPair, hints: Mapping[str, float] | None = None) -
     }
     found: dict[str, Any] = plain({key: value for key, value in seen.items() if value})
     return found
-
-
-def observed_shift(sides: Sides) -> dict[str, Any]:
-    """The lag along one axis at which the sides agree, {} for none."""
-    if not sides.same_shape or sides.left.size < 64:
-        return {}
-    for axis, size in enumerate(sides.left.shape):
-        for lag in range(-LAG_TRIED, LAG_TRIED + 1):
-            if not lag or abs(lag) * 2 >= size:
-                continue
-            ours = slice(max(-lag, 0), size - max(lag, 0))
-            theirs = slice(max(lag, 0), size - max(-lag, 0))
-            lead = (slice(None),) * axis
-            # A few first: most lags fail there.
-            left, right = sides.left[(*lead, ours)], sides.right[(*lead, theirs)]
-            step = -(-left.size // 4096)
-            if error_of(left.reshape(-1)[::step], right.reshape(-1)[::step]) > 0.1:
-                continue
-            residual = error_of(left, right)
-            if sides.holds(residual) and np.ptp(right) > 0:
-                return {"axis": axis, "lag": lag, "residual": residual}
-    return {}
-
-
-def observed_moments(sides: Sides) -> dict[str, Any]:
-    """Statistics that agree while the values do not, {} where they differ."""
-    if sides.before < MOMENTS_FROM or not math.isfinite(sides.before):
-        return {}
-    left, right = (one.astype(np.float64) for one in (sides.left, sides.right))
-    deviation = float(right.std()) or 1.0
-    figures = {
-        "mean": (float(left.mean()), float(right.mean())),
-        "deviation": (float(left.std()), float(right.std())),
-        "smallest": (float(left.min()), float(right.min())),
-        "largest": (float(left.max()), float(right.max())),
-    }
-    apart = max(abs(one - other) for one, other in figures.values()) / deviation
-    if apart > max(1e-4, 4.0 * sides.floor):
-        return {}
-    return {key: other for key, (_, other) in figures.items()}
 
 
 def _holds_no_cause(

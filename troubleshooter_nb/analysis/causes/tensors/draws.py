@@ -20,6 +20,7 @@ from troubleshooter_nb.thresholds import (
     FEWEST_DRAWN,
     FEWEST_DRAWN_TENSORS,
     FEWEST_DRAWN_TOGETHER,
+    LARGEST_HELD,
     UNRELATED_WEIGHTS,
 )
 
@@ -65,6 +66,8 @@ def is_untrained(others: Sequence[TensorPair], side: int) -> bool:
             continue
         # Whole rows, so that the number of inputs is the shape's.
         inputs = math.prod(source.shape[1:])
+        if inputs > LARGEST_HELD:
+            continue
         rows = min(source.shape[0], max(1, DRAW_VALUES // inputs))
         values = values_of(source.read(0, rows * inputs)).reshape(rows, *source.shape[1:])
         found.append(initialiser_of(stored_in(values, other.bits[side])) is not None)

@@ -20,7 +20,10 @@ def detect_frequencies(sides: Sides) -> list[Suspicion]:
     ``factor * theta ** (-i / n)`` for ``i < n``, as `inv_freq` of rotary embeddings holds. The
     evidence gives both bases as ``left`` and ``right``; ``left_factor`` and ``right_factor``.
     """
-    if not sides.same_shape or sides.left.size < thresholds.FEWEST_FREQUENCIES:
+    if not sides.same_shape or sides.size < thresholds.FEWEST_FREQUENCIES:
+        return []
+    # No format tells as many powers apart as a large tensor holds.
+    if sides.left.size < sides.size:
         return []
     fits = [_base(one) for one in (sides.left, sides.right)]
     tolerance = max(16.0 * sides.floor, 1e-6)

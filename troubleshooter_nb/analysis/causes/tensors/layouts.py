@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, transform
-from troubleshooter_nb.metrics.relations import Relation, find_relation
+from troubleshooter_nb.analysis.causes.tensors.streams import Charged
+from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_between
 from troubleshooter_nb.metrics.signatures import spread_of
 from troubleshooter_nb.naming.roles import (
     is_expert,
@@ -19,7 +22,7 @@ from troubleshooter_nb.naming.roles import (
     is_query_or_key,
     is_recurrent,
 )
-from troubleshooter_nb.thresholds import FEWEST_ORDERED
+from troubleshooter_nb.thresholds import FEWEST_ORDERED, IN_ORDER
 
 _GATES = {3: ("r", "z", "n"), 4: ("i", "f", "g", "o")}
 
@@ -30,15 +33,16 @@ Found = tuple[str, dict[str, Any]]
 
 def detect_layout(sides: Sides) -> list[Suspicion]:
     """The cause of an order in which the values of left lie on the right, if one order fits."""
-    if min(sides.left.size, sides.right.size) < FEWEST_ORDERED:
+    if sides.size < FEWEST_ORDERED or _is_in_order(sides):
         return []
     relation, side = None, "left"
-    if sides.left.size > sides.right.size:
+    left, right = map(math.prod, sides.shapes)
+    if left > right:
         # "repeat" is found from the fewer rows to the more, among which the fewer may lie in a row.
-        relation, side = find_relation(sides.right, sides.left), "right"
+        relation, side = _relation(sides, "right"), "right"
         relation = relation if relation and relation.kind == "repeat" else None
     if relation is None:
-        relation, side = find_relation(sides.left, sides.right), "left"
+        relation, side = _relation(sides), "left"
     if relation is None:
         return []
     found = _cause_of(sides, relation)
@@ -47,11 +51,42 @@ def detect_layout(sides: Sides) -> list[Suspicion]:
 
 def observed_relation(sides: Sides) -> dict[str, Any]:
     """The order of left's values in which they lie on the right, {} for none."""
-    relation = find_relation(sides.left, sides.right)
+    relation = None if _is_in_order(sides) else _relation(sides)
     if relation is None or relation.kind not in _ORDERS:
         return {}
-    residual = error_of(relation.apply(sides.left), sides.right)
-    return {"text": relation.text, "residual": residual}
+    return {"text": relation.text, "residual": _left_over(sides, relation)[0]}
+
+
+def _is_in_order(sides: Sides) -> bool:
+    """Whether the values of a large pair lie where they belong, as far as figures tell.
+
+    Of a matrix that is nearly symmetric they do not.
+    """
+    if not isinstance(sides, LargeSides) or not sides.same_shape:
+        return False
+    shape = sides.shapes[0]
+    return sides.spread <= IN_ORDER and not (len(shape) == 2 and shape[0] == shape[1])
+
+
+def _relation(sides: Sides, side: str = "left") -> Relation | None:
+    """What turns one side into the other."""
+    if isinstance(sides, LargeSides):
+        budget = sides.tensor.budget
+        sources = [Charged(source, budget) for source in sides.tensor.sources if source is not None]
+        return relation_between(*(sources if side == "left" else sources[::-1]))
+    whole = sides if side == "left" else sides.reversed
+    return find_relation(whole.left, whole.right)
+
+
+def _left_over(sides: Sides, relation: Relation, side: str = "left") -> tuple[float, float]:
+    """What a relation leaves, and its rival, about zero: it measures about the mean of right."""
+    if isinstance(sides, LargeSides):
+        about = sides.centred(1 if side == "left" else 0)
+        return relation.residual * about, relation.rival * about
+    whole = sides if side == "left" else sides.reversed
+    spread = spread_of(whole.right)
+    rival = relation.rival * spread.centred / (spread.norm or 1.0)
+    return error_of(relation.apply(whole.left), whole.right), rival
 
 
 def detect_reordered(sides: Sides) -> list[Suspicion]:
@@ -63,11 +98,7 @@ def detect_reordered(sides: Sides) -> list[Suspicion]:
 def _suspicion(
     sides: Sides, relation: Relation, side: str, cause: str, more: Mapping[str, Any]
 ) -> Suspicion:
-    whole = sides if side == "left" else sides.reversed
-    residual = error_of(relation.apply(whole.left), whole.right)
-    # The relation measures about the mean of right; a suspicion about zero.
-    spread = spread_of(whole.right)
-    rival = relation.rival * spread.centred / (spread.norm or 1.0)
+    residual, rival = _left_over(sides, relation, side)
     given = {key: value for key, value in relation.arguments.items() if key != "order"}
     order = relation.arguments.get("order", ())
     if len(order) and len(order) <= 64:
@@ -96,7 +127,7 @@ def _is_weight(sides: Sides) -> bool:
 
 
 def _of_reshape(sides: Sides, given: Mapping[str, Any]) -> Found | None:
-    shapes = sides.left.shape, sides.right.shape
+    shapes = sides.shapes
     few, many = sorted(shapes, key=len)
     if not _is_weight(sides) or len(many) != len(few) + 1 or len(few) < 2:
         return None
@@ -125,7 +156,7 @@ def _of_axes(sides: Sides, given: Mapping[str, Any]) -> Found | None:
 
 
 def _of_flip(sides: Sides, given: Mapping[str, Any]) -> Found | None:
-    axes, shape = tuple(given["axes"]), sides.right.shape
+    axes, shape = tuple(given["axes"]), sides.shapes[1]
     channels = (1,) if _is_weight(sides) else (1, len(shape) - 1, len(shape) - 3)
     if len(axes) == 1 and axes[0] in channels and shape[axes[0]] in (3, 4) and len(shape) >= 3:
         return "channel_order_bgr", {"axis": axes[0], "channels": shape[axes[0]]}
@@ -140,7 +171,7 @@ def _of_blocks(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     count, name = given["blocks"], sides.tensor.name
     if not _is_weight(sides):
         return None
-    rows = sides.right.shape[given["axis"]]
+    rows = sides.shapes[1][given["axis"]]
     more = {"rows": rows // count}
     if is_recurrent(name) and count in _GATES:
         gates = _GATES[count]
@@ -157,7 +188,7 @@ def _of_rows(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     if "order" in given:
         return _of_order(sides, given)
     axis, factors, inner = given["axis"], tuple(given["factors"]), given["inner"]
-    shape, name = sides.right.shape, sides.tensor.name
+    shape, name = sides.shapes[1], sides.tensor.name
     if not _is_weight(sides):
         full = given["period"] == shape[axis] and axis == len(shape) - 1 and axis > 0
         if not full or inner > 1:
@@ -204,12 +235,12 @@ def _of_order(sides: Sides, given: Mapping[str, Any]) -> Found | None:
 def _of_repeat(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     if not _is_weight(sides) or given["axis"] != 0:
         return None
-    return "grouped_heads", {"heads": min(len(sides.left), len(sides.right)) // given["block"]}
+    return "grouped_heads", {"heads": min(shape[0] for shape in sides.shapes) // given["block"]}
 
 
 def _of_slice(sides: Sides, given: Mapping[str, Any]) -> Found | None:
     """Right is one of the parts that left holds packed."""
-    left, right = sides.left.shape, sides.right.shape
+    left, right = sides.shapes
     if not _is_weight(sides) or len(left) != len(right) or left[1:] != right[1:]:
         return None
     start, size, whole = given["starts"][0], right[0], left[0]

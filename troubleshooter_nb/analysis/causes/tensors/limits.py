@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of
+from troubleshooter_nb.analysis.causes.tensors.measure import Error, Range, Sides
 from troubleshooter_nb.metrics.float_formats import FLOAT32, FORMATS, SHORT_FORMATS
 from troubleshooter_nb.metrics.floats import dtype_from_token, largest_finite
 from troubleshooter_nb.thresholds import FEWEST_ZEROS, OTHER_ELEMENTS_ERROR
@@ -35,88 +36,112 @@ def is_at_a_limit(value: float) -> bool:
 
 def detect_overflow(sides: Sides) -> list[Suspicion]:
     """fp16_overflow: inf exactly where the other side is beyond the largest value of the format."""
-    for side, one, other in _both(sides):
-        lost = np.isinf(one) & np.isfinite(other)
-        if not lost.any() or not (np.sign(one[lost]) == np.sign(other[lost])).all():
+    for side, own in _both(sides):
+        if not sides.may_hold(own, "inf_count"):
             continue
-        # Masks hold one value: -inf on one side and the least finite one on the other.
-        if lost.sum() > 1 and np.ptp(other[lost]) == 0.0:
-            continue
-        for name, limit in _OVERFLOWS.items():
-            size, near = np.abs(other), 1e-3 + sides.floor
-            # Exactly the limit: the other side saturates.
-            if (size[lost] == limit).all():
-                continue
-            beyond = size[lost].min() >= limit * (1.0 - near)
+        lost, beyond, inside, rest = Range(), Range(), Range(), Error(is_quick=sides.is_large)
+        has_signs = True
+        for one, other in _blocks(sides, own):
+            gone, size = np.isinf(one) & np.isfinite(other), np.abs(other)
             kept = np.isfinite(one) & np.isfinite(other)
-            inside = size[kept].max(initial=0.0) <= limit * (1.0 + near)
-            rest = error_of(one[kept], other[kept])
-            if beyond and inside and rest <= OTHER_ELEMENTS_ERROR:
+            has_signs &= bool((np.sign(one[gone]) == np.sign(other[gone])).all())
+            lost.add(other[gone])
+            beyond.add(size[gone])
+            if not lost.count and not sides.is_large:
+                break
+            inside.add(size[kept])
+            rest.add(one[kept], other[kept])
+        # Masks hold one value: -inf on one side and the least finite one on the other.
+        if not lost.count or not has_signs or (lost.count > 1 and lost.low == lost.high):
+            continue
+        largest_kept = inside.high if inside.count else 0.0
+        for name, limit in _OVERFLOWS.items():
+            near = 1e-3 + sides.floor
+            # Exactly the limit: the other side saturates.
+            if beyond.low == beyond.high == limit:
+                continue
+            fits = beyond.low >= limit * (1.0 - near) and largest_kept <= limit * (1.0 + near)
+            if fits and rest.value <= OTHER_ELEMENTS_ERROR:
                 evidence = {
                     "format": name,
                     "side": side,
-                    "count": int(lost.sum()),
-                    "smallest_lost": float(size[lost].min()),
-                    "largest_kept": float(size[kept].max(initial=0.0)),
+                    "count": lost.count,
+                    "smallest_lost": beyond.low,
+                    "largest_kept": largest_kept,
                     "limit": limit,
                 }
-                return [sides.suspicion("fp16_overflow", rest, evidence)]
+                return [sides.suspicion("fp16_overflow", rest.value, evidence)]
     return []
 
 
 def detect_saturation(sides: Sides) -> list[Suspicion]:
     """saturation: exactly a format's limit wherever the other side is beyond it."""
-    for side, one, other in _both(sides):
-        size = np.abs(one)
-        largest = float(size.max(initial=0.0, where=np.isfinite(size)))
+    for side, own in _both(sides):
+        largest = _largest(sides, own)
         for name, limit in _LIMITS.items():
             # -128 is as far as int8 goes below.
+            low = 0.0 if name == "uint8" else -limit - (name == "int8")
             if largest != limit and not (name == "int8" and largest == limit + 1):
                 continue
-            clipped = np.clip(other, -limit - (name == "int8"), limit)
-            if name == "uint8":
-                clipped = np.clip(other, 0.0, limit)
-            changed = (clipped != other) & ~np.isnan(other)
-            rest = error_of(one, clipped)
-            if changed.any() and rest <= OTHER_ELEMENTS_ERROR and rest <= 0.5 * sides.before:
-                if not (one[changed] == clipped[changed]).all() or _is_mask(other[changed]):
+            cut, rest = Range(), Error(is_quick=sides.is_large)
+            is_clipped = True
+            for one, other in _blocks(sides, own):
+                clipped = np.clip(other, low, limit)
+                changed = (clipped != other) & ~np.isnan(other)
+                cut.add(other[changed])
+                rest.add(one, clipped)
+                is_clipped &= bool((one[changed] == clipped[changed]).all())
+            if (
+                cut.count
+                and rest.value <= OTHER_ELEMENTS_ERROR
+                and rest.value <= 0.5 * sides.before
+            ):
+                is_mask = cut.count > 1 and cut.high < 0.0 and cut.low == cut.high
+                if not is_clipped or is_mask:
                     continue
-                evidence = {"format": name, "side": side, "count": int(changed.sum())}
-                return [sides.suspicion("saturation", rest, {**evidence, "limit": limit})]
+                evidence = {"format": name, "side": side, "count": cut.count}
+                return [sides.suspicion("saturation", rest.value, {**evidence, "limit": limit})]
     return []
 
 
 def detect_underflow(sides: Sides) -> list[Suspicion]:
     """underflow: zero exactly where the other side is below what a format can hold."""
-    for side, one, other in _both(sides):
-        lost = (one == 0.0) & (other != 0.0) & np.isfinite(other)
-        count = int(lost.sum())
-        size = np.abs(other)
-        kept = (one != 0.0) & (other != 0.0)
-        if count < FEWEST_ZEROS or not kept.any():
+    for side, own in _both(sides):
+        if not sides.may_hold(own, "zero_count", FEWEST_ZEROS):
             continue
-        largest_lost, smallest_kept = float(size[lost].max()), float(size[kept].min())
+        lost, kept, rest = Range(), Range(), Error(is_quick=sides.is_large)
+        is_positive = True
+        for one, other in _blocks(sides, own):
+            gone = (one == 0.0) & (other != 0.0) & np.isfinite(other)
+            size = np.abs(other)
+            lost.add(size[gone])
+            if lost.count < FEWEST_ZEROS and not sides.is_large:
+                break
+            kept.add(size[(one != 0.0) & (other != 0.0)])
+            is_positive &= bool((other[gone] > 0).all())
+            rest.add(one[~gone], other[~gone])
+        if lost.count < FEWEST_ZEROS or not kept.count:
+            continue
         for name, least in _SMALLEST.items():
-            if largest_lost > least * 1.01 or smallest_kept < least * 0.99:
+            if lost.high > least * 1.01 or kept.low < least * 0.99:
                 continue
             # The values that vanish must reach up to the limit, or another limit does as well.
-            if largest_lost < 0.25 * least:
+            if lost.high < 0.25 * least:
                 continue
-            rest = error_of(one[~lost], other[~lost])
             # One-sided zeros are those of a rectifier.
-            if rest <= OTHER_ELEMENTS_ERROR or not (other[lost] > 0).all():
+            if rest.value <= OTHER_ELEMENTS_ERROR or not is_positive:
                 evidence = {
                     "format": name,
                     "side": side,
-                    "count": count,
-                    "share": count / one.size,
-                    "largest_lost": largest_lost,
-                    "smallest_kept": smallest_kept,
+                    "count": lost.count,
+                    "share": lost.count / sides.size,
+                    "largest_lost": lost.high,
+                    "smallest_kept": kept.low,
                     "limit": least,
                 }
                 # The elements that are left show how much of the error is rounding.
-                floor = min(sides.floor, max(rest, FLOAT32.unit_roundoff))
-                return [replace(sides.suspicion("underflow", rest, evidence), floor=floor)]
+                floor = min(sides.floor, max(rest.value, FLOAT32.unit_roundoff))
+                return [replace(sides.suspicion("underflow", rest.value, evidence), floor=floor)]
     return []
 
 
@@ -126,35 +151,52 @@ def detect_swallowed(sides: Sides) -> list[Suspicion]:
     Without the inputs of the call it is no more likely than a NaN that the other side made, 0/0:
     the rival leaves as much.
     """
-    for side, one, other in _both(sides):
-        lost = np.isnan(other) & np.isfinite(one)
-        if not lost.any() or (np.isnan(one) & np.isfinite(other)).any():
+    for side, own in _both(sides):
+        if not sides.may_hold(1 - own, "nan_count"):
             continue
-        values = one[lost]
-        value, finite = float(values[0]), one[np.isfinite(one)]
-        bound = value == 0.0 or value in (float(finite.min()), float(finite.max()))
-        kept = ~lost
-        rest = error_of(one[kept], other[kept])
-        if (values == value).all() and bound and rest <= OTHER_ELEMENTS_ERROR and kept.any():
+        lost, finite, rest = Range(), Range(), Error(is_quick=sides.is_large)
+        has_kept, is_made, masked = False, False, True
+        for one, other in _blocks(sides, own):
+            gone = np.isnan(other) & np.isfinite(one)
+            is_made |= bool((np.isnan(one) & np.isfinite(other)).any())
+            lost.add(one[gone])
+            if is_made or (not lost.count and not sides.is_large):
+                break
+            finite.add(one[np.isfinite(one)])
+            rest.add(one[~gone], other[~gone])
+            has_kept |= not gone.all()
             # A softmax over a row that is masked altogether is NaN or 0, too.
-            rows = lost.reshape(-1, lost.shape[-1]) if lost.ndim > 1 else lost.reshape(-1, 1)
-            masked = lost.ndim > 1 and bool((rows.all(1) == rows.any(1)).all())
+            rows = gone.reshape(-1, gone.shape[-1]) if gone.ndim > 1 else gone.reshape(-1, 1)
+            masked &= gone.ndim > 1 and bool((rows.all(1) == rows.any(1)).all())
+        if not lost.count or is_made:
+            continue
+        bound = lost.low == 0.0 or lost.low in (finite.low, finite.high)
+        if lost.low == lost.high and bound and rest.value <= OTHER_ELEMENTS_ERROR and has_kept:
             evidence = {
                 "side": side,
-                "count": int(lost.sum()),
-                "value": value,
+                "count": lost.count,
+                "value": lost.low,
                 "whole_rows": masked,
             }
-            return [sides.suspicion("nan_swallowed", rest, evidence, rival=rest)]
+            return [sides.suspicion("nan_swallowed", rest.value, evidence, rival=rest.value)]
     return []
 
 
-def _is_mask(values: np.ndarray) -> bool:
-    """Whether they are one negative value, as masks hold; overflow is seldom that even."""
-    return values.size > 1 and bool(values[0] < 0.0 and (values == values[0]).all())
+def _both(sides: Sides) -> Iterator[tuple[str, int]]:
+    """The name and the number of each side, where elements correspond."""
+    return iter((("left", 0), ("right", 1)) if sides.same_shape else ())
 
 
-def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    if sides.same_shape:
-        yield "left", sides.left, sides.right
-        yield "right", sides.right, sides.left
+def _blocks(sides: Sides, own: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """All elements of one side, with those of the other."""
+    for _, left, right in sides.blocks():
+        yield (right, left) if own else (left, right)
+
+
+def _largest(sides: Sides, own: int) -> float:
+    """The largest finite size of a side; 0 for none."""
+    if sides.is_large:
+        low, high = sides.ends(own)
+        return max(-low, high) if math.isfinite(low + high) else 0.0
+    size = np.abs((sides.left, sides.right)[own])
+    return float(size.max(initial=0.0, where=np.isfinite(size)))

@@ -10,13 +10,14 @@ from typing import Any, overload
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import (
+    Error,
     Sides,
     error_of,
-    is_constant,
-    sides_of,
     transform,
 )
+from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
@@ -33,30 +34,39 @@ from troubleshooter_nb.thresholds import (
 )
 
 _SIDES = ("left", "right")
+_Match = tuple[float, str, str, TensorPair]  # what is left, side, name of the other, the other
 _SUMS = {"left": "evidence.left_sums_biases", "right": "evidence.right_sums_biases"}
 
 
 def detect_tied(sides: Sides, others: Sequence[TensorPair]) -> list[Suspicion]:
     """tied_weights_broken: a head that equals the embedding on one side only."""
     name = sides.tensor.name
-    if sides.left.ndim != 2 or sides.left.size < FEWEST_MOVED or not sides.same_shape:
+    shape = sides.shapes[0]
+    if len(shape) != 2 or sides.size < FEWEST_MOVED or not sides.same_shape:
         return []
     for other in others if _has_tied_name(name) else ():
-        if other is sides.tensor or not _are_named_tied(sides.left.shape, name, other.name):
+        if other is sides.tensor or not _are_named_tied(shape, name, other.name):
             continue
-        partner = sides_of(other)
-        if partner is None or partner.left.shape != sides.left.shape or not partner.same_shape:
+        if not _are_real(other) or other.shapes != sides.shapes:
             continue
-        tied = (
-            error_of(sides.left, partner.left) <= sides.floor,
-            error_of(sides.right, partner.right) <= sides.floor,
-        )
-        if tied[0] != tied[1] and not is_constant(sides.left) and not is_constant(sides.right):
-            residual = (
-                error_of(sides.left, partner.right)
-                if tied[0]
-                else error_of(partner.left, sides.right)
-            )
+        partner = sides.like(other, 0), sides.like(other, 1)
+        if partner[0] is None or partner[1] is None:
+            continue
+        tied = [
+            error_of(sides.left, partner[0]) <= sides.floor,
+            error_of(sides.right, partner[1]) <= sides.floor,
+        ]
+        if isinstance(sides, LargeSides) and tied[0] != tied[1]:
+            own = tied.index(True)
+            tied[own] = sides.apart(sides.tensor.sources[own], other.sources[own]) <= sides.floor
+        if tied[0] != tied[1] and not sides.is_constant(0) and not sides.is_constant(1):
+            if isinstance(sides, LargeSides):
+                pairs = zip(sides.tensor.sources, other.sources, strict=True)
+                (left, their_left), (right, their_right) = pairs
+                residual = sides.apart(*((left, their_right) if tied[0] else (their_left, right)))
+            else:
+                both = (sides.left, partner[1]) if tied[0] else (partner[0], sides.right)
+                residual = error_of(*both)
             evidence = {"other": other.name, "tied": "left" if tied[0] else "right"}
             return [sides.suspicion("tied_weights_broken", residual, evidence)]
     return []
@@ -70,21 +80,24 @@ def detect_wrong_layer(
     Of an input: data_order, as it is that of another call. `near`: those of `others` that may hold
     it, see `Peers.near`; default all.
     """
-    if not sides.same_shape or sides.left.size < FEWEST_MOVED or is_constant(sides.left):
+    if not sides.same_shape or sides.size < FEWEST_MOVED or sides.is_constant(0):
         return []
     # Masks and flags are alike by chance.
     if sides.integers and len(np.unique(sides.left)) < FEWEST_WHOLE:
         return []
     matches = []
     for other, side in alike_elsewhere(sides.tensor, others if near is None else near):
-        values, theirs = (sides.left, other.right) if side == "left" else (sides.right, other.left)
+        own = _SIDES.index(side)
+        values, theirs = (sides.left, sides.right)[own], sides.like(other, 1 - own)
         if theirs is not None:
-            matches.append((error_of(values, values_of(theirs)), side, other.name))
-    matches.sort()
+            matches.append((error_of(values, theirs), side, other.name, other))
+    matches.sort(key=lambda one: one[:3])
     limit = max(4.0 * sides.floor, EQUAL_LAYERS)
+    if isinstance(sides, LargeSides):
+        matches = _proved(sides, [one for one in matches if one[0] <= limit])
     if not matches or matches[0][0] > limit or matches[0][0] > 0.1 * sides.before:
         return []
-    residual, side, name = matches[0]
+    residual, side, name, _ = matches[0]
     held = {one[2] for one in matches if one[0] <= limit}
     cause = "data_order" if sides.tensor.role == "input" else "wrong_layer_loaded"
     evidence = {
@@ -97,22 +110,35 @@ def detect_wrong_layer(
     return [sides.suspicion(cause, residual, evidence)]
 
 
+def _proved(sides: LargeSides, matches: list[_Match]) -> list[_Match]:
+    """What some rows say is put to all elements until it holds."""
+    for number, (_, side, name, other) in enumerate(matches):
+        own = _SIDES.index(side)
+        residual = sides.apart(sides.tensor.sources[own], other.sources[1 - own])
+        if residual <= max(4.0 * sides.floor, EQUAL_LAYERS):
+            return [(residual, side, name, other), *matches[number + 1 :]]
+    return []
+
+
 def detect_summed_bias(sides: Sides, others: Sequence[TensorPair]) -> list[Suspicion]:
     """lstm_gate_order: one bias on one side that is the sum of two on the other."""
-    if not sides.same_shape or "bias_ih" not in sides.tensor.name or sides.left.size < FEWEST_MOVED:
+    if not sides.same_shape or "bias_ih" not in sides.tensor.name or sides.size < FEWEST_MOVED:
         return []
     wanted = sides.tensor.name.replace("bias_ih", "bias_hh")
     for other in others:
         if other.name != wanted:
             continue
         # Of the side that has one bias the second is absent, or zero.
-        for side, one, ours, theirs in (
-            ("left", sides.left, sides.right, other.right),
-            ("right", sides.right, sides.left, other.left),
-        ):
-            if theirs is None or theirs.shape != ours.shape:
+        for own, side in enumerate(_SIDES):
+            if other.shapes[1 - own] != sides.shapes[1 - own]:
                 continue
-            residual = error_of(one, ours + values_of(theirs))
+            one, ours = (sides.left, sides.right) if own == 0 else (sides.right, sides.left)
+            theirs = sides.like(other, 1 - own)
+            if theirs is None:
+                continue
+            residual = error_of(one, ours + theirs)
+            if sides.few.holds(residual) and isinstance(sides, LargeSides):
+                residual = _summed(sides, own, other)
             if sides.holds(residual):
                 evidence: dict[str, Any] = {"other": wanted, "side": side, "kind": "sum"}
                 evidence["text"] = Message(_SUMS[side])
@@ -120,6 +146,17 @@ def detect_summed_bias(sides: Sides, others: Sequence[TensorPair]) -> list[Suspi
                     evidence["transform"] = transform("add")
                 return [sides.suspicion("lstm_gate_order", residual, evidence)]
     return []
+
+
+def _summed(sides: LargeSides, own: int, other: TensorPair) -> float:
+    """Error of a side, held against the sum of the other one and another tensor of that side."""
+    sources = [sides.tensor.sources[own], sides.tensor.sources[1 - own], other.sources[1 - own]]
+    total = Error(is_quick=True)
+    known = [source for source in sources if source is not None]
+    for _, raw in streamed(known, sides.tensor.budget):
+        one, ours, theirs = map(values_of, raw)
+        total.add(one, ours + theirs)
+    return total.value
 
 
 def may_be_tied(tensor: TensorPair, others: Sequence[TensorPair]) -> bool:
@@ -241,6 +278,10 @@ def _may_be_tied(shape: tuple[int, ...], name: str, other: str) -> bool:
     heads = [is_head(one) for one in (name, other)]
     numbered = any(map(is_in_a_list, (name, other)))
     return heads[0] != heads[1] and not numbered and shape[0] > shape[1]
+
+
+def _are_real(tensor: TensorPair) -> bool:
+    return all(source is not None and _is_real(source.dtype) for source in tensor.sources)
 
 
 @functools.cache

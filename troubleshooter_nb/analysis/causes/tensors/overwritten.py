@@ -11,7 +11,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_constant
+from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, error_of
 from troubleshooter_nb.messages import Message
 
 
@@ -55,22 +55,25 @@ def detect_inplace(sides: Sides) -> list[Suspicion]:
     tells the two, which one pair cannot know. The evidence says so in ``needs``, and the cause has
     half of the share; who knows that the consumers agree gives it all of it.
     """
-    if not sides.same_shape or sides.left.size < thresholds.FEWEST_OVERWRITTEN or sides.integers:
+    few = sides.few
+    if not sides.same_shape or sides.size < thresholds.FEWEST_OVERWRITTEN or few.integers:
         return []
     if sides.tensor.role == "parameter":
         return []  # no layer activates a weight, or its gradient
-    if is_constant(sides.left) or is_constant(sides.right) or not math.isfinite(sides.before):
+    if sides.is_constant(0) or sides.is_constant(1) or not math.isfinite(sides.before):
         return []
-    found = [one for both in _both(sides) for one in _tried(*both)]
+    found = [one for both in _both(few) for one in _tried(*both)]
     found.sort(key=lambda one: one[0])
     residual, form, side = found[0]
-    if not sides.holds(residual, tolerance=thresholds.INEXACT_FUNCTIONS):
+    if not few.holds(residual, tolerance=thresholds.INEXACT_FUNCTIONS):
         return _clipped(sides)
-    whole = _whole_error(sides, form, side)
-    if not sides.holds(whole, tolerance=thresholds.INEXACT_FUNCTIONS):
+    # What is slow is held against some rows of a large pair alone.
+    held = few if form in _SLOW else sides
+    whole = _whole_error(held, form, side)
+    if not held.holds(whole, tolerance=thresholds.INEXACT_FUNCTIONS):
         return []
     equal = [one[1] for one in found if one[0] <= 2.0 * residual + sides.floor and one[2] == side]
-    return [_suspicion(sides, whole, {"form": form, "forms": equal, "side": side})]
+    return [_suspicion(held, whole, {"form": form, "forms": equal, "side": side})]
 
 
 def _suspicion(
@@ -99,30 +102,35 @@ def _tried(side: str, values: np.ndarray, before: np.ndarray) -> list[tuple[floa
 
 
 def _whole_error(sides: Sides, form: str, side: str) -> float:
-    ours, theirs = (sides.left, sides.right) if side == "left" else (sides.right, sides.left)
-    if form in _SLOW and ours.size > 1 << 20:
-        ours, theirs = ours.reshape(-1)[: 1 << 20], theirs.reshape(-1)[: 1 << 20]
-    return error_of(np.asarray(_ACTIVATIONS[form](theirs.astype(np.float64))), ours)
+    def undone(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ours, theirs = (left, right) if side == "left" else (right, left)
+        if form in _SLOW and ours.size > 1 << 20:
+            ours, theirs = ours.reshape(-1)[: 1 << 20], theirs.reshape(-1)[: 1 << 20]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(_ACTIVATIONS[form](theirs.astype(np.float64))), ours
+
+    return sides.error(undone)
 
 
 def _clipped(sides: Sides) -> list[Suspicion]:
     """Equal but for values beyond a bound, which are the bound."""
-    for side, ours, theirs in (
-        ("left", sides.left, sides.right),
-        ("right", sides.right, sides.left),
-    ):
-        low, high = float(ours.min()), float(ours.max())
-        few = slice(None, None, -(-ours.size // thresholds.OVERWRITTEN_SAMPLE))
-        sampled = np.clip(theirs.reshape(-1)[few], low, high)
-        if error_of(sampled, ours.reshape(-1)[few]) > 1e-2:
+    few, count = sides.few, -(-sides.few.left.size // thresholds.OVERWRITTEN_SAMPLE)
+    some = slice(None, None, count)
+    for own, side in enumerate(("left", "right")):
+        low, high = sides.ends(own)
+        left, right = (one.reshape(-1)[some] for one in (few.left, few.right))
+        ours, theirs = (right, left) if own else (left, right)
+        if error_of(np.clip(theirs, low, high), ours) > 1e-2:
             continue
-        below, above = theirs < low, theirs > high
-        counts = int(below.sum()), int(above.sum())
-        residual = error_of(np.clip(theirs, low, high), ours)
-        bound = int((ours == low).sum()) + int((ours == high).sum())
-        enough = sum(counts) >= thresholds.FEWEST_CLIPPED and bound >= sum(counts)
-        if enough and sides.holds(residual, fitted=2, tolerance=1e-5):
+        beyond, bound, rest = 0, 0, Error(is_quick=sides.is_large)
+        for _, left, right in sides.blocks():
+            ours, theirs = (right, left) if own else (left, right)
+            beyond += int((theirs < low).sum()) + int((theirs > high).sum())
+            bound += int((ours == low).sum()) + int((ours == high).sum())
+            rest.add(np.clip(theirs, low, high), ours)
+        enough = beyond >= thresholds.FEWEST_CLIPPED and bound >= beyond
+        if enough and sides.holds(rest.value, fitted=2, tolerance=1e-5):
             form = Message("evidence.clip", low=low, high=high)
-            evidence = {"form": form, "forms": [form], "side": side, "clipped": sum(counts)}
-            return [_suspicion(sides, residual, evidence, fitted=2)]
+            evidence = {"form": form, "forms": [form], "side": side, "clipped": beyond}
+            return [_suspicion(sides, rest.value, evidence, fitted=2)]
     return []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
     correlation,
@@ -17,17 +18,29 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
     norm_of,
     transform,
 )
+from troubleshooter_nb.analysis.causes.tensors.streams import streamed
+from troubleshooter_nb.analysis.causes.tensors.surveys import (
+    Along,
+    Survey,
+    border_of,
+    itemsize_of,
+    piece_of,
+)
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.naming.roles import is_vocabulary
 from troubleshooter_nb.thresholds import (
     CHANCE_SIGMAS,
+    CONFINED,
+    EQUAL_LAYERS,
     FAR_OFF,
     FULL_BLOCK,
+    LARGEST_BLOCK,
+    MOST_COPIES,
     MOST_DAMAGED_BLOCKS,
     NO_ROUNDING,
 )
-
-_ALIGNED = 32  # bytes: the least that devices move at once
 
 
 def differing(sides: Sides) -> np.ndarray:
@@ -45,25 +58,48 @@ def observed_place(sides: Sides) -> dict[str, Any]:
     The evidence says the share of differing elements, and the shortest of: the indices of one axis
     (``axis``, ``start``, ``stop``), a border of the last two axes, or a flat block.
     """
-    if not sides.same_shape or sides.left.size < 16:
+    if not sides.same_shape or sides.size < 16:
         return {}
+    if isinstance(sides, LargeSides):
+        survey = _survey(sides)
+        if survey is None or survey.is_spread:
+            return {}
+        return _placed(survey.along, survey.image, survey.count / sides.size)
     mask = differing(sides)
     share = float(mask.mean())
     if not 0.0 < share < 0.5:
         return {}
+    axes = range(mask.ndim)
+    along = [Along(size) for size in mask.shape]
+    for axis, one in enumerate(along):
+        one.take(np.flatnonzero(mask.any(tuple(k for k in axes if k != axis))))
+    image = mask.reshape(-1, *mask.shape[-2:]).any(0) if mask.ndim > 2 else None
+    return _placed(along, image, share)
+
+
+def _placed(along: Sequence[Along], image: np.ndarray | None, share: float) -> dict[str, Any]:
+    """The shortest place that holds all, from where they lie along each axis and in an image."""
+    if not 0.0 < share < 0.5:
+        return {}
     best: dict[str, Any] = {}
     least = 0.5
-    for axis, size in enumerate(mask.shape):
-        held = np.flatnonzero(mask.any(tuple(k for k in range(mask.ndim) if k != axis)))
-        start, stop = int(held[0]), int(held[-1]) + 1
+    for axis, one in enumerate(along):
+        size, start, stop = one.size, one.start, one.stop
         # Contiguous, or a single run of indices.
-        if size > 1 and (stop - start) / size < least and len(held) >= 0.9 * (stop - start):
+        if size > 1 and (stop - start) / size < least and one.is_run:
             least = (stop - start) / size
             end = " first" if start == 0 else " last" if stop == size else ""
             best = {"kind": f"indices{end}".strip(), "axis": axis, "start": start, "stop": stop}
-    if not best and (width := _border(mask)):
+    if not best and image is not None and (width := border_of(image)):
         best = {"kind": "border", "width": width}
     return {**best, "share": share} if best else {}
+
+
+def _survey(sides: LargeSides) -> Survey | None:
+    """One pass for all who ask; None where a sample shows that most elements differ."""
+    if differing(sides.few).mean() > CONFINED:
+        return None
+    return sides.survey
 
 
 def detect_corruption(sides: Sides) -> list[Suspicion]:
@@ -74,9 +110,10 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
     others. Zeros for a channel or a position in the middle of one sample are told as well, half
     sure: of rules only those that draw, as dropout of channels does, pick such.
     """
-    tensor = sides.tensor
-    if not sides.same_shape or sides.left.size < 64:
+    if not sides.same_shape or sides.size < 64:
         return []
+    if isinstance(sides, LargeSides):
+        return _large_corruption(sides)
     left, right = sides.left.reshape(-1), sides.right.reshape(-1)
     if found := _flipped_bit(sides):
         return found
@@ -86,28 +123,57 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
         return []
     if sides.holds(error_of(np.sort(left[unequal]), np.sort(right[unequal]))):
         return []  # the same values in another order
-    # Of two precisions, the shorter one's pieces are whole ones of the longer one as well.
-    itemsize = min((dtype.itemsize for dtype in tensor.dtypes if dtype), default=4)
-    blocks = [(a, min(b, left.size)) for a, b in _aligned_blocks(unequal, itemsize)]
+    piece = piece_of(sides.tensor)
+    blocks = [(a, min(b, left.size)) for a, b in _aligned_blocks(unequal, piece)]
     rest = np.ones(left.size, bool)
     for start, stop in blocks:
         rest[start:stop] = False
+    largest = float(np.abs(right[rest]).max(initial=0.0))
     residual = error_of(left[rest], right[rest])
+    return _damaged(sides, blocks, residual, largest)
+
+
+def _large_corruption(sides: LargeSides) -> list[Suspicion]:
+    # The pass is spared where figures say that one element differs, and which.
+    if sides.tensor.figures.get("unequal_count") == 1:
+        place = int(sides.tensor.figures["max_abs_index"])
+        if place >= 0 and (found := _bit_of(sides, place)):
+            return found
+    survey = _survey(sides)
+    if survey is not None and survey.unequal == 1:
+        return _bit_of(sides, survey.place)
+    if survey is None or survey.is_spread or survey.count < 8 or survey.has_same_values:
+        return []
+    piece, runs = piece_of(sides.tensor), survey.runs
+    filled = sum(run.count for run in runs), sum(run.last + 1 - run.first for run in runs)
+    ends = min((min(run.ends) for run in runs), default=0)
+    if not _are_filled(len(runs), *filled, ends, piece):
+        return []
+    blocks = [(run.first * piece, min((run.last + 1) * piece, sides.size)) for run in runs]
+    return _damaged(sides, blocks, survey.rest.value, survey.largest)
+
+
+def _damaged(
+    sides: Sides, blocks: list[tuple[int, int]], residual: float, largest: float
+) -> list[Suspicion]:
+    """What blocks are, outside of which `residual` is left, and `largest` the largest size."""
     if not blocks or not sides.holds(residual, fitted=2 * len(blocks)):
         return []
+    shape = sides.shapes[0]
     regular = _are_regular(blocks)
-    picked = regular or any(_is_picked(*one, sides.left.shape) for one in blocks)
-    is_sure = not picked or all(_is_garbage(sides, rest, *one) for one in blocks)
+    picked = regular or any(_is_picked(*one, shape) for one in blocks)
+    is_sure = not picked or all(_is_garbage(_held(sides, *one), largest) for one in blocks)
     if not is_sure and (regular or not all(_is_emptied(sides, *one) for one in blocks)):
         return []
     start, stop = blocks[0]
+    itemsize = itemsize_of(sides.tensor)
     evidence = {
         "blocks": blocks,
         "start": start,
         "stop": stop,
         "bytes": (stop - start) * itemsize,
         "offset_bytes": start * itemsize,
-        "content": _content(left, start, stop) or _content(right, start, stop),
+        "content": _content(sides, 0, start, stop) or _content(sides, 1, start, stop),
     }
     proof = sides.suspicion("memory_corruption", residual, evidence, fitted=2 * len(blocks))
     return [proof if is_sure else replace(proof, share=0.5)]
@@ -115,57 +181,81 @@ def detect_corruption(sides: Sides) -> list[Suspicion]:
 
 def detect_vocabulary(sides: Sides) -> list[Suspicion]:
     """vocab_padding: tables of other lengths whose common rows are equal."""
-    left, right = sides.left, sides.right
-    fits = left.ndim == right.ndim and left.ndim in (1, 2) and left.shape[1:] == right.shape[1:]
-    if not fits or len(left) == len(right) or sides.tensor.role not in ("", "parameter"):
+    left, right = sides.shapes
+    fits = len(left) == len(right) and len(left) in (1, 2) and left[1:] == right[1:]
+    if not fits or left == right or sides.tensor.role not in ("", "parameter"):
         return []
     if not is_vocabulary(sides.tensor.name):
         return []
-    rows = min(len(left), len(right))
-    residual = error_of(left[:rows], right[:rows])
-    spread = right[:rows].max() != right[:rows].min()
-    if residual > max(4.0 * sides.floor, 1e-3) or left[:rows].size < 16 or not spread:
+    rows, most = sorted((left[0], right[0]))
+    common = math.prod((rows, *right[1:]))
+    ours, theirs = (one[:rows] for one in (sides.left, sides.right))
+    residual = error_of(ours, theirs)
+    if common < 16 or theirs.max() == theirs.min():
         return []
-    longer = "left" if len(left) > rows else "right"
-    most = max(len(left), len(right))
-    filler = (left if longer == "left" else right)[rows:]
+    limit = max(4.0 * sides.floor, EQUAL_LAYERS)
+    if residual <= limit and isinstance(sides, LargeSides):
+        residual = sides.apart(*sides.tensor.sources, size=common)
+    if residual > limit:
+        return []
+    longer = "left" if left[0] > rows else "right"
     evidence: dict[str, Any] = {
         "longer": longer,
         "rows": rows,
         "padded_rows": most,
         "multiple": most & -most,
-        "filler": "zeros" if not filler.any() else "values",
+        "filler": "zeros" if _is_zero_from(sides, longer == "right", common) else "values",
     }
     if longer == "left":
         evidence["transform"] = transform("split", 0, rows, most - rows)
     return [sides.suspicion("vocab_padding", residual, evidence)]
 
 
-def _border(mask: np.ndarray) -> int:
-    """Width of a border of the last two axes outside which nothing differs; 0 for none."""
-    if mask.ndim < 3 or min(mask.shape[-2:]) < 5:
-        return 0
-    image = mask.reshape(-1, *mask.shape[-2:]).any(0)
-    height, width = image.shape
-    for border in range(1, (min(height, width) - 1) // 2):
-        if not image[border : height - border, border : width - border].any():
-            return border
-    return 0
+def _is_zero_from(sides: Sides, side: int, start: int) -> bool:
+    """Whether a side holds nothing but zeros from a flat place on."""
+    if not isinstance(sides, LargeSides):
+        return not (sides.left, sides.right)[side].reshape(-1)[start:].any()
+    source = sides.tensor.sources[side]
+    size = math.prod(sides.shapes[side]) - start
+    if source is None:
+        return False
+    ends = streamed([source], sides.tensor.budget, start=start, size=size)
+    return not any(bool(values.any()) for _, (values,) in ends)
 
 
-def _aligned_blocks(unequal: np.ndarray, itemsize: int) -> list[tuple[int, int]]:
+def _aligned_blocks(unequal: np.ndarray, piece: int) -> list[tuple[int, int]]:
     """Half-open ranges of whole aligned pieces in which nearly all differ; empty otherwise."""
-    piece = max(_ALIGNED // itemsize, 1)
     pieces, counts = np.unique(unequal // piece, return_counts=True)
     breaks = np.flatnonzero(np.diff(pieces) != 1) + 1
     runs = np.split(pieces, breaks)
-    if len(runs) > MOST_DAMAGED_BLOCKS or counts.sum() < FULL_BLOCK * piece * len(pieces):
-        return []
-    # The first and the last piece are full, too: the ends of the block are aligned.
     ends = {int(run[0]) for run in runs} | {int(run[-1]) for run in runs}
-    if min(int(counts[np.searchsorted(pieces, end)]) for end in ends) < 0.75 * piece:
+    least = min(int(counts[np.searchsorted(pieces, end)]) for end in ends)
+    if not _are_filled(len(runs), int(counts.sum()), len(pieces), least, piece):
         return []
     return [(int(run[0]) * piece, (int(run[-1]) + 1) * piece) for run in runs]
+
+
+def _are_filled(runs: int, count: int, pieces: int, ends: int, piece: int) -> bool:
+    """Whether nearly all elements of a few runs of pieces differ, and of their first and last."""
+    few = runs <= MOST_DAMAGED_BLOCKS and count >= FULL_BLOCK * piece * pieces
+    # The ends of the block are aligned.
+    return few and ends >= 0.75 * piece
+
+
+def _held(sides: Sides, start: int, stop: int) -> list[np.ndarray]:
+    """What both sides hold in a flat range; of a long one of a large pair the beginning."""
+    if not isinstance(sides, LargeSides):
+        return [one.reshape(-1)[start:stop] for one in (sides.left, sides.right)]
+    return [_read(sides, side, start, min(stop, start + LARGEST_BLOCK)) for side in (0, 1)]
+
+
+def _read(sides: LargeSides, side: int, start: int, stop: int) -> np.ndarray:
+    source, budget = sides.tensor.sources[side], sides.tensor.budget
+    if source is None:
+        return np.zeros(0, np.float32)
+    if budget is not None:
+        budget.charge(stop - start)
+    return values_of(computable(np.array(source.read(start, stop))))
 
 
 def _is_picked(start: int, stop: int, shape: tuple[int, ...]) -> bool:
@@ -185,9 +275,9 @@ def _is_picked(start: int, stop: int, shape: tuple[int, ...]) -> bool:
 
 def _is_emptied(sides: Sides, start: int, stop: int) -> bool:
     """Whether one side has zeros in a block amid one of several samples."""
-    if all(one.reshape(-1)[start:stop].any() for one in (sides.left, sides.right)):
+    if all(one.any() for one in _held(sides, start, stop)):
         return False
-    samples, *shape = sides.left.shape
+    samples, *shape = sides.shapes[0]
     each = math.prod(shape)
     inside = start // each == (stop - 1) // each
     return samples > 1 and inside and start % each > 0 and stop % each > 0
@@ -199,14 +289,12 @@ def _are_regular(blocks: Sequence[tuple[int, int]]) -> bool:
     return len(blocks) > 1 and len(lengths) == 1 and len(set(np.diff([b[0] for b in blocks]))) == 1
 
 
-def _is_garbage(sides: Sides, rest: np.ndarray, start: int, stop: int) -> bool:
+def _is_garbage(blocks: Sequence[np.ndarray], largest: float) -> bool:
     """Whether one side of a block is far beyond all other values, and no multiple of the other."""
-    blocks = [one.reshape(-1)[start:stop] for one in (sides.left, sides.right)]
     if not all(np.isfinite(one).all() for one in blocks):
         return False
-    largest = float(np.abs(sides.right.reshape(-1)[rest]).max(initial=0.0))
     size = max(float(np.median(np.abs(one))) for one in blocks)
-    chance = CHANCE_SIGMAS / math.sqrt(stop - start)
+    chance = CHANCE_SIGMAS / math.sqrt(len(blocks[0]))
     return size > FAR_OFF * largest and abs(correlation(*blocks)) < chance
 
 
@@ -215,16 +303,21 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
     with np.errstate(invalid="ignore"):
         unequal = (sides.left != sides.right) & ~(np.isnan(sides.left) & np.isnan(sides.right))
     places = np.flatnonzero(unequal)
-    if len(places) != 1:
-        return []
-    place, stored = int(places[0]), (sides.tensor.left, sides.tensor.right)
-    elements = [one.reshape(-1)[place : place + 1] for one in stored if one is not None]
-    if elements[0].dtype.kind != "f":
+    return _bit_of(sides, int(places[0])) if len(places) == 1 else []
+
+
+def _bit_of(sides: Sides, place: int) -> list[Suspicion]:
+    """Whether the one element that differs does so by one bit."""
+    sources = [source for source in sides.tensor.sources if source is not None]
+    elements = [computable(np.array(source.read(place, place + 1))) for source in sources]
+    if elements[0].dtype.kind != "f" or elements[1].dtype != elements[0].dtype:
         return []
     width = elements[0].dtype.itemsize
     one, other = (int(element.view(f"u{width}")[0]) for element in elements)
+    if one == other:
+        return []
     bit = (one ^ other).bit_length() - 1
-    values = float(sides.left.reshape(-1)[place]), float(sides.right.reshape(-1)[place])
+    values = float(elements[0][0]), float(elements[1][0])
     # A sign or a factor of two has other causes.
     named = bit == 8 * width - 1 or 0.0 in values or values[0] / values[1] in (2.0, 0.5)
     if one ^ other != 1 << bit or named or not abs(values[0] / values[1] - 1.0) > NO_ROUNDING:
@@ -241,13 +334,36 @@ def _flipped_bit(sides: Sides) -> list[Suspicion]:
     return [sides.suspicion("memory_corruption", 0.0, evidence)]
 
 
-def _content(flat: np.ndarray, start: int, stop: int) -> str:
-    block = flat[start:stop]
+def _content(sides: Sides, side: int, start: int, stop: int) -> str:
+    """What a block of a side is, as far as that can be named."""
+    block = _held(sides, start, stop)[side]
+    if len(block) < stop - start:
+        return ""
     if (block == block[0]).all():
         return Message("evidence.all_of", value=float(block[0]))
     # Stale data: the block is found elsewhere in the same tensor.
-    first = np.flatnonzero(flat[: flat.size - len(block) + 1] == block[0])
-    for place in first[:64].tolist():
-        if place != start and np.array_equal(flat[place : place + len(block)], block):
+    for place in _places_of(sides, side, float(block[0]))[:MOST_COPIES]:
+        last = place + len(block)
+        if place == start or last > math.prod(sides.shapes[side]):
+            continue
+        if isinstance(sides, LargeSides):
+            found = _read(sides, side, place, last)
+        else:
+            found = (sides.left, sides.right)[side].reshape(-1)[place:last]
+        if np.array_equal(found, block):
             return Message("evidence.block_copied", place=place)
     return ""
+
+
+def _places_of(sides: Sides, side: int, value: float) -> list[int]:
+    """Where a side holds a value: the first places."""
+    source = sides.tensor.sources[side]
+    if not isinstance(sides, LargeSides) or source is None:
+        held: list[int] = np.flatnonzero((sides.left, sides.right)[side] == value).tolist()
+        return held
+    found: list[int] = []
+    for start, (values,) in streamed([source], sides.tensor.budget):
+        found += (np.flatnonzero(values_of(values) == value) + start).tolist()
+        if len(found) >= MOST_COPIES:
+            break
+    return found

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
+from troubleshooter_nb.analysis.causes.tensors.large import stored_sides
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
     error_of,
@@ -29,9 +31,10 @@ def detect_cast(sides: Sides) -> list[Suspicion]:
     Where more happened than one rounding, as behind several operators in that format, what is
     left is as much as there was; a stored dtype that says the format itself is no news then.
     """
-    if not sides.same_shape or sides.left.size < thresholds.FEWEST_OF_FORMAT:
+    if not sides.same_shape or sides.size < thresholds.FEWEST_OF_FORMAT:
         return []
-    for side, narrow, wide in _both(sides):
+    few = sides.few
+    for side, narrow, wide in _both(few):
         if is_constant(narrow) or is_whole(narrow):
             continue
         for name in (*SHORT_FORMATS, "tf32"):
@@ -51,11 +54,11 @@ def _cast(
     names = [name, "tf32"] if name == "float16" and not _has_subnormal(narrow) else [name]
     ways = [(one, False) for one in names]
     ways += [(one, True) for one in names if one in ("tf32", "bfloat16")]
-    errors = [
-        error_of(in_format(wide, f"{one} truncated" if cut else one), narrow) for one, cut in ways
-    ]
+    errors = [error_of(_rounded(wide, *way), narrow) for way in ways]
     residual = min(errors)
     best, truncated = ways[errors.index(residual)]
+    if sides.is_large:
+        residual = sides.error(partial(_cast_blocks, side, best, truncated))
     exact = residual <= thresholds.CAST_UNDONE * sides.before and residual <= 2.0**-bits
     known = sides.tensor.dtypes[0 if side == "left" else 1]
     stored = known is not None and 0 < significand_bits(known) <= bits
@@ -69,39 +72,82 @@ def _cast(
     return [sides.suspicion("low_precision_cast", residual, evidence)]
 
 
+def _cast_blocks(
+    side: str, name: str, truncated: bool, left: np.ndarray, right: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    narrow, wide = (left, right) if side == "left" else (right, left)
+    # Values of these formats are exact in float32.
+    return _rounded(wide, name, truncated).astype(narrow.dtype), narrow
+
+
+def _rounded(values: np.ndarray, name: str, truncated: bool) -> np.ndarray:
+    return in_format(values, f"{name} truncated" if truncated else name)
+
+
 def detect_narrowing(sides: Sides) -> list[Suspicion]:
     """int_narrowing: integers wrapped or clipped to fewer bits, or rounded by a float."""
-    tensor = sides.tensor
-    if not sides.same_shape or not sides.integers or tensor.left is None or tensor.right is None:
+    if not sides.same_shape or not sides.few.integers:
         return []
-    raw = {"left": tensor.left, "right": tensor.right}
-    for side, other in (("left", "right"), ("right", "left")):
-        for how, values in _narrowings(raw[other]):
-            if np.array_equal(values, raw[side]) and not np.array_equal(raw[side], raw[other]):
-                changed = int((raw[side] != raw[other]).sum())
-                evidence = {"how": how, "side": side, "changed": changed, "size": raw[side].size}
-                largest = float(np.abs(raw[other].astype(np.float64)).max())
-                return [sides.suspicion("int_narrowing", 0.0, {**evidence, "largest": largest})]
+    for side, own in (("left", 0), ("right", 1)):
+        largest = _largest(sides, 1 - own)
+        if largest is None:
+            return []
+        # What holds in the first blocks is asked for in the next ones.
+        hows: list[Message] | None = None
+        changed, size = 0, 0
+        for _, raw in stored_sides(sides):
+            ours, theirs = raw[own], raw[1 - own]
+            held = [
+                how
+                for how, made in _narrowings(theirs, largest)
+                if (hows is None or how in hows) and np.array_equal(made(), ours)
+            ]
+            hows = held
+            if not held:
+                break
+            changed += int((ours != theirs).sum())
+            size += ours.size
+        if hows and changed:
+            evidence = {"how": hows[0], "side": side, "changed": changed, "size": size}
+            return [sides.suspicion("int_narrowing", 0.0, {**evidence, "largest": largest})]
     return []
 
 
-def _narrowings(values: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """What a narrower type makes of the integers, where it makes something else of them."""
+def _largest(sides: Sides, side: int) -> float | None:
+    """The largest size of a value as it is stored; None where that is not known."""
+    if sides.is_large:
+        low, high = sides.ends(side)
+        return max(-low, high)
+    values = (sides.tensor.left, sides.tensor.right)[side]
+    return None if values is None else float(np.abs(values.astype(np.float64)).max())
+
+
+def _narrowings(
+    values: np.ndarray, largest: float
+) -> Iterator[tuple[Message, Callable[[], np.ndarray]]]:
+    """What a narrower type makes of integers, where it makes something else of the largest."""
     if values.dtype.kind == "u":
         values = values.astype(np.uint64).view(np.int64)
     exact = values.dtype.kind in "bi"
-    largest = float(np.abs(values.astype(np.float64)).max())
     whole = values.astype(np.int64) if exact or largest < 2.0**62 else None
     for bits in (32, 16, 8):
         if whole is None or largest < 2.0 ** (bits - 1):
             continue
         for kind in (f"int{bits}", f"uint{bits}"):
             info = np.iinfo(kind)
-            yield Message("evidence.wrapped", dtype=kind), whole.astype(kind).astype(np.int64)
-            yield Message("evidence.clipped", dtype=kind), np.clip(whole, info.min, info.max)
+            yield Message("evidence.wrapped", dtype=kind), partial(_wrapped, whole, kind)
+            clipped = partial(np.clip, whole, info.min, info.max)
+            yield Message("evidence.clipped", dtype=kind), clipped
     for form in (FORMATS[name] for name in ("bfloat16", "float16", "float32")):
         if 2.0**form.bits < largest < form.largest:
-            yield Message("evidence.rounded", dtype=form.name), in_format(values, form.name)
+            yield (
+                Message("evidence.rounded", dtype=form.name),
+                partial(in_format, values, form.name),
+            )
+
+
+def _wrapped(values: np.ndarray, kind: str) -> np.ndarray:
+    return values.astype(kind).astype(np.int64)
 
 
 def detect_reduction(sides: Sides) -> list[Suspicion]:
@@ -109,13 +155,14 @@ def detect_reduction(sides: Sides) -> list[Suspicion]:
 
     For informing only: it explains what is left where nothing else does.
     """
-    if not sides.same_shape or sides.left.size < 64 or not 0.0 < sides.before < math.inf:
+    if not sides.same_shape or sides.size < 64 or not 0.0 < sides.before < math.inf:
         return []
     if sides.before > max(sides.floor, 32.0 * FLOAT32.unit_roundoff):
         return []
+    few = sides.few
     left, right = (
         one.reshape(-1)[: thresholds.TENSOR_SAMPLE].astype(np.float64)
-        for one in (sides.left, sides.right)
+        for one in (few.left, few.right)
     )
     error = (left - right)[np.isfinite(left) & (left != right)]
     if len(error) < 32:
@@ -129,7 +176,7 @@ def detect_reduction(sides: Sides) -> list[Suspicion]:
         "changed": len(error) / len(left),
         "largest_in_scale": float(np.abs(error).max()) / scale,
     }
-    return [sides.suspicion("reduction_order", sides.before, evidence)]
+    return [few.suspicion("reduction_order", few.before, evidence)]
 
 
 def _both(sides: Sides) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

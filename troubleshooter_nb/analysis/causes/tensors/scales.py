@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Suspicion
 from troubleshooter_nb.analysis.causes.factors import named_factor
-from troubleshooter_nb.analysis.causes.tensors.measure import Sides, is_constant
-from troubleshooter_nb.thresholds import BITS_SAMPLE, IMAGE_TOLERANCE, MOST_IMAGE_CHANNELS
+from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
+from troubleshooter_nb.analysis.causes.tensors.measure import Sides
+from troubleshooter_nb.thresholds import (
+    BITS_SAMPLE,
+    EXPLAINED,
+    IMAGE_TOLERANCE,
+    MOST_IMAGE_CHANNELS,
+)
 
 # Mean and deviation per channel of images from 0 to 1, as published with the data sets.
 _RECIPES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -85,9 +92,9 @@ def fit_affine(
 
 def detect_input_scale(sides: Sides) -> list[Suspicion]:
     """input_scale_or_normalisation: an input times one factor, or an affine map per channel."""
-    if not sides.same_shape or is_constant(sides.left) or is_constant(sides.right):
+    if not sides.same_shape or sides.is_constant(0) or sides.is_constant(1):
         return []
-    if sides.tensor.role not in ("", "input") or min(sides.left.size, 64) < 16:
+    if sides.tensor.role not in ("", "input") or sides.size < 16:
         return []
     return _scaled(sides) or _scaled_and_reversed(sides)
 
@@ -96,7 +103,7 @@ def _scaled(sides: Sides) -> list[Suspicion]:
     simple: list[Affine] = []
     for fit in _fits(sides):
         if sides.holds(fit.residual, fitted=fit.fitted, tolerance=IMAGE_TOLERANCE):
-            evidence = _described(fit, extent=_extent(sides.left))
+            evidence = _described(fit, extent=_extent(sides))
             if fit.axis is None or evidence["recipes"] or fit.residual <= 0.1 * simple[-1].residual:
                 rival = min((one.residual for one in simple), default=math.inf)
                 cause, fitted = "input_scale_or_normalisation", fit.fitted
@@ -107,12 +114,11 @@ def _scaled(sides: Sides) -> list[Suspicion]:
 
 def _scaled_and_reversed(sides: Sides) -> list[Suspicion]:
     """Both causes where channels in the other order are scaled, too."""
-    shape = sides.left.shape
+    shape = sides.shapes[0]
     for axis in {1, len(shape) - 1, len(shape) - 3} if len(shape) >= 3 else ():
         if shape[axis] != 3:
             continue
-        reversed_ = Sides(sides.tensor, np.flip(sides.left, axis), sides.right)
-        for one in _scaled(reversed_):
+        for one in _scaled(sides.with_left_reversed(axis)):
             evidence = {"axis": axis, "channels": 3, "scaled": True}
             both = sides.suspicion("channel_order_bgr", one.residual, evidence, rival=one.before)
             return [both, replace(one, before=sides.before)]
@@ -121,16 +127,18 @@ def _scaled_and_reversed(sides: Sides) -> list[Suspicion]:
 
 def detect_plus_one(sides: Sides) -> list[Suspicion]:
     """norm_weight_plus_one: a norm's weight that differs by exactly one everywhere."""
-    if not sides.same_shape or sides.left.ndim != 1 or sides.left.size < 8:
+    if not sides.same_shape or len(sides.shapes[0]) != 1 or sides.size < 8:
         return []
-    if is_constant(sides.left) or sides.tensor.slot not in ("", "weight"):
+    if sides.is_constant(0) or sides.tensor.slot not in ("", "weight"):
         return []
+    norm = sides.norm
+    low, high = sides.ends(1)
     for step in (1.0, -1.0):
-        error = (sides.left + step - sides.right).astype(np.float64)
-        norm = float(np.linalg.norm(sides.right.astype(np.float64)))
-        residual = float(np.linalg.norm(error)) / norm if norm else math.inf
+        residual = _stepped(sides.few, step)
+        if sides.is_large and residual <= EXPLAINED:
+            residual = sides.error(partial(_moved, step))
         # Of a weight near 0 that was stored as 1 + w the rounding is that of 1.
-        largest = math.sqrt(sides.left.size) * (1.0 + float(np.abs(sides.right).max()))
+        largest = math.sqrt(sides.size) * (1.0 + max(-low, high))
         allowed = 4.0 * sides.floor * max(largest / norm if norm else 1.0, 1.0)
         if residual <= max(allowed, 1e-6) and residual <= 0.1 * sides.before:
             evidence = {"step": step, "side": "left" if step < 0 else "right"}
@@ -138,12 +146,22 @@ def detect_plus_one(sides: Sides) -> list[Suspicion]:
     return []
 
 
+def _moved(step: float, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return left + step, right
+
+
+def _stepped(sides: Sides, step: float) -> float:
+    error = (sides.left + step - sides.right).astype(np.float64)
+    norm = float(np.linalg.norm(sides.right.astype(np.float64)))
+    return float(np.linalg.norm(error)) / norm if norm else math.inf
+
+
 def observed_scale(sides: Sides, hints: Mapping[str, float] | None = None) -> dict[str, Any]:
     """The simplest scale, offset or affine map that turns left into right, {} for none.
 
     For inputs of any kind; without a cause of its own: a factor has many.
     """
-    if not sides.same_shape or is_constant(sides.left) or is_constant(sides.right):
+    if not sides.same_shape or sides.is_constant(0) or sides.is_constant(1):
         return {}
     for fit in _fits(sides, channels=True):
         if sides.holds(fit.residual, fitted=fit.fitted):
@@ -153,19 +171,65 @@ def observed_scale(sides: Sides, hints: Mapping[str, float] | None = None) -> di
 
 def _fits(sides: Sides, *, channels: bool = False) -> Iterator[Affine]:
     """Simple explanations first."""
-    left, right = sides.left, sides.right
-    few = slice(None, None, -(-left.size // BITS_SAMPLE))
+    left, right = (one.reshape(-1) for one in (sides.few.left, sides.few.right))
+    some = slice(None, None, -(-left.size // BITS_SAMPLE))
     for offset in (False, True):
-        fit = fit_affine(left.reshape(-1)[few], right.reshape(-1)[few], offset=offset)
+        fit = fit_affine(left[some], right[some], offset=offset)
         # Most fail in a sample; what is left there is what others are held against.
-        yield fit if fit.residual > 0.1 else fit_affine(left, right, offset=offset)
-    for axis, size in enumerate(left.shape):
+        yield fit if fit.residual > 0.1 else _fit(sides, None, offset=offset)
+    shape = sides.shapes[0]
+    for axis, size in enumerate(shape):
         # Channels are few in an image; the number of images is not a number of channels.
-        image = size <= MOST_IMAGE_CHANNELS and left.ndim >= 3 and (axis or left.ndim == 3)
-        if size > 1 and (image or channels) and left.size >= 8 * size:
+        image = size <= MOST_IMAGE_CHANNELS and len(shape) >= 3 and (axis or len(shape) == 3)
+        if size > 1 and (image or channels) and sides.size >= 8 * size:
             if channels:
-                yield fit_affine(left, right, axis, offset=False)
-            yield fit_affine(left, right, axis)
+                yield _fit(sides, axis, offset=False)
+            yield _fit(sides, axis)
+
+
+def _fit(sides: Sides, axis: int | None, *, offset: bool = True) -> Affine:
+    """The map of all elements; of a large pair that of some rows where it does not hold there."""
+    few = fit_affine(sides.few.left, sides.few.right, axis, offset=offset)
+    if not isinstance(sides, LargeSides):
+        return few
+    holds = any(
+        one.holds(few.residual, fitted=few.fitted, tolerance=IMAGE_TOLERANCE)
+        for one in (sides.few, sides)
+    )
+    return _fit_all(sides, axis, offset=offset) if holds else few
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _fit_all(sides: LargeSides, axis: int | None, *, offset: bool) -> Affine:
+    """As `fit_affine`, from sums over all elements, about the means of some rows."""
+    shape = sides.shapes[0] if axis is not None else (1, sides.size)
+    size = shape[axis or 0]
+    about = [float(one[np.isfinite(one)].mean()) for one in (sides.left, sides.right)]
+    # Per index: elements, sums, squares, products, and squares of right about zero.
+    sums = np.zeros((7, size))
+    for index, left, right in sides.slabs(axis):
+        good = np.isfinite(left) & np.isfinite(right)
+        x, y = (
+            np.where(good, one.astype(np.float64) - mean * offset, 0.0)
+            for one, mean in zip((left, right), about, strict=True)
+        )
+        whole = np.where(good, right, 0.0).astype(np.float64)
+        found = [
+            *(one.sum((0, 2)) for one in (good, x, y)),
+            *(np.einsum("ijk,ijk->j", *two) for two in ((x, x), (x, y), (y, y), (whole, whole))),
+        ]
+        sums[:, index] += np.stack(found)
+    count, x, y, xx, xy, yy, square = sums
+    count = np.maximum(count, 1.0)
+    xx, xy, yy = (
+        one - offset * a * b / count for one, a, b in ((xx, x, x), (xy, x, y), (yy, y, y))
+    )
+    scale = xy / np.where(xx > 0.0, xx, 1.0)
+    shift = offset * (y / count + about[1] - scale * (x / count + about[0]))
+    left_over = float(np.maximum(yy - scale * xy, 0.0).sum())
+    norm = float(square.sum())
+    residual = math.sqrt(left_over / norm) if norm else (math.inf if left_over else 0.0)
+    return Affine(axis, scale, shift, residual)
 
 
 def _described(
@@ -221,7 +285,10 @@ def _recipes_of(fit: Affine, extent: tuple[float, float]) -> list[str]:
     return found
 
 
-def _extent(values: np.ndarray) -> tuple[float, float]:
+def _extent(sides: Sides) -> tuple[float, float]:
+    if sides.is_large:
+        return sides.ends(0)
+    values = sides.left
     finite = values[np.isfinite(values)]
     return float(finite.min()), float(finite.max())
 
