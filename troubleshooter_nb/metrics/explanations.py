@@ -334,15 +334,19 @@ def _guesses(pair: _SampledPair, orders: Iterable[tuple[str, dict[str, Any]]]) -
             yield _guess(pair, kind, arguments, part)
 
 
+def _row_order(pair: _SampledPair, axis: int) -> np.ndarray | None:
+    """Which row of left each row of right is; signatures of so many rows are let go after it."""
+    rows = pair.left.shape[axis]
+    length = max(SIGNATURE_LEAST, min(SIGNATURE_LONGEST, SIGNATURE_FIGURES // rows))
+    pool, queries = (side.row_signatures(axis, length) for side in (pair.left, pair.right))
+    return match_rows(pool, queries, pair.tolerance)
+
+
 def _row_relation(pair: _SampledPair, axis: int, others: list[float]) -> Explanation | None:
     """Rows along one axis in another order, the regular order if they follow one."""
-    rows = pair.left.shape[axis]
-    if rows > MOST_MATCHED_ROWS:
+    if pair.left.shape[axis] > MOST_MATCHED_ROWS:
         return None
-    length = max(SIGNATURE_LEAST, min(SIGNATURE_LONGEST, SIGNATURE_FIGURES // rows))
-    order = match_rows(
-        *(side.row_signatures(axis, length) for side in (pair.left, pair.right)), pair.tolerance
-    )
+    order = _row_order(pair, axis)
     if order is None:
         return None
     guesses = list(_guesses(pair, described_order(order, axis)))
