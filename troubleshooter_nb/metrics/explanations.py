@@ -38,6 +38,7 @@ from troubleshooter_nb.thresholds import (
     NEGLIGIBLE_RESIDUAL,
     RELATION_SAMPLE,
     SHORT_ROW,
+    SHORT_ROWS,
     SIGNATURE_FIGURES,
     SIGNATURE_LEAST,
     SIGNATURE_LONGEST,
@@ -307,8 +308,8 @@ def _axis_orders(pair: _SampledPair) -> list[_Guess]:
         for axis, rows in enumerate(right):
             # Rows of so few elements have no signature that noise would leave unique.
             if pair.left.size // rows <= SHORT_ROW or rows > MOST_MATCHED_ROWS:
-                structured = structured_orders(rows, axis)
-                guesses += _guesses(pair, islice(structured, MOST_STRUCTURED))
+                most = MOST_STRUCTURED if rows > SHORT_ROWS else None
+                guesses += _guesses(pair, islice(structured_orders(rows, axis), most))
     return guesses
 
 
@@ -328,6 +329,8 @@ def _guesses(pair: _SampledPair, orders: Iterable[tuple[str, dict[str, Any]]]) -
             if not key or key not in seen:
                 seen.add(key)
                 asked.append((kind, arguments, places))
+        if not asked:
+            continue
         values = pair.left.at(np.concatenate([places for *_, places in asked]))
         parts = np.split(values, len(asked))
         for (kind, arguments, _), part in zip(asked, parts, strict=True):
