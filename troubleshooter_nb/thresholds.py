@@ -543,6 +543,8 @@ RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 # Calls that are computed again, roots and other rows whose values are searched for a cause, peers
 # of a row, and calls without a layer.
 MOST_CALLS, MOST_ROOTS, MOST_ROWS, MOST_PEERS, MOST_SEARCHED_BETWEEN = 64, 24, 12, 24, 24
+# Peers that go with a root to another thread or process; more are made as they are looked at.
+MOST_PEERS_SENT = 256
 # Differences of one kind that are asked about in vain before the others of it are left out.
 ASKED_OF_A_KIND = 2
 # Seconds after which the diagnosis asks no more, beside so many times what comparing took: nobody
