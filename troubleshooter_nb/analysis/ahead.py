@@ -90,8 +90,9 @@ class Ahead:
 
     What is asked, and what an answer counts, follows from the order in which questions are put:
     who answers them decides nothing. Without an executor one thread helps the calling one: eight
-    calls of 1M elements took 0.6 to 0.85 of the time, as numpy computes without the interpreter's
-    lock; more threads would each hold the operands of a call.
+    calls of 1M elements took 0.57 to 0.85 of the time on two processors that others used, too, and
+    no more of it in all, as numpy computes without the interpreter's lock. More threads would
+    each hold the operands of a call.
 
     Processes whose sums may have other last bits, as of another processor, another numpy or another
     number of threads of its matrix products (dask gives its workers one, unless ``OMP_NUM_THREADS``
