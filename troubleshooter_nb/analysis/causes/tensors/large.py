@@ -392,15 +392,5 @@ class LargeSides(Sides):
         return total.value
 
 
-def stored_sides(sides: Sides) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """Blocks of both sides as they are stored, in a dtype numpy computes with."""
-    if isinstance(sides, LargeSides):
-        yield from sides.stored()
-        return
-    left, right = sides.tensor.left, sides.tensor.right
-    if left is not None and right is not None:
-        yield 0, [left, right]
-
-
 def _wide(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float64)
