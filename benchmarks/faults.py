@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
 
 from faulty.judging import Outcome, judged
 from faulty.plan import draw
+from faulty.sampled import BASE, forced
 from faulty.tables import is_surely_wrong, print_tables
 
 
@@ -31,6 +33,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--run", type=int, default=None, help="this run alone, with its details")
     parser.add_argument("--failures", type=Path, help="write the runs that went wrong here")
     parser.add_argument("--table", action="store_true", help="print one line per run as well")
+    parser.add_argument(
+        "--sampled",
+        type=int,
+        nargs="?",
+        const=BASE,
+        metavar="ELEMENTS",
+        help=f"read no tensor of more elements whole, default {BASE}: what large ones rely on",
+    )
     return parser.parse_args()
 
 
@@ -61,7 +71,8 @@ def main() -> int:
     outcomes, start = [], time.perf_counter()
     for number in numbers:
         run = draw(number, options.seed, options.only, options.family, options.mindspore)
-        outcome = judged(run)
+        with forced(options.sampled) if options.sampled else contextlib.nullcontext():
+            outcome = judged(run)
         outcomes.append(outcome)
         if options.table:
             print(line(outcome), flush=True)

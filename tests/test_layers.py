@@ -22,7 +22,7 @@ ROWS = [
     ["catalogue"],
     ["messages"],
     ["errors"],  # which all others raise
-    ["collector", "naming", "options", "shapes", "table", "tables", "undo"],
+    ["collector", "naming", "options", "ranges", "shapes", "table", "tables", "undo"],
     ["metrics"],  # layer 1
     ["columns"],  # whose meanings name the verdicts
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser

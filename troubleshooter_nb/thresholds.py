@@ -404,17 +404,17 @@ FIGURES_BLOCK = 1 << 17
 # Elements that a device widens to float64 at once, 128 MiB there; whole rows of fingerprints.
 DEVICE_BLOCK = 1 << 24
 SIGNATURES_BLOCK = 1 << 20  # Elements of which signatures are made at once.
+SUMMED_BLOCK = 1 << 16  # Elements widened to float64 at once, that stay in the cache. Measured.
 READ_BLOCK = 1 << 20  # Elements of a tensor of any size that are read at once.
 # Elements of a box of two tensors that are held against each other, and of a run of it that is long
 # enough: squares of so many keep the runs of a matrix and of its transpose alike.
 READ_BOX, READ_RUN = 1 << 21, 1 << 10
-# Elements between two runs that are read with them: it takes as long as another read. Measured.
-READ_THROUGH = 1 << 14
+# What lies between two ranges is read with them up to so much: one more call costs as much.
+# Measured: 5 us.
+READ_THROUGH_BYTES = 1 << 15
 # Smaller than the blocks of the figures: a dozen arrays of this length are alive at a time.
 LOCATE_BLOCK = 1 << 16
 LOCATE_RUN = 1 << 20  # Elements read at once for them: every read opens the file again.
-# Elements between two ranges that are read through: a seek costs as much as 32 KiB. Measured.
-READ_THROUGH = 1 << 13
 RANKS_BLOCK = 1 << 19  # Elements of ranks compared at once.
 # A slice of a large pair is a whole branch of the merge tree: 32 blocks, 16 MiB of float32.
 SLICE_BLOCKS = 32
@@ -435,7 +435,6 @@ LIKENESS_CELLS = 16_000_000
 LARGEST_READ = 1 << 22
 # Elements of the largest pairs in memory that one thread measures as soon as several. Measured.
 LARGEST_QUICK = 1 << 12
-LARGEST_JUDGED = 1 << 22  # An initialiser is asked for in tensors up to this many elements.
 # Pairs of up to so many elements a side are read whole; larger ones whose figures show nothing
 # out of the ordinary are judged from `SCREEN_SAMPLE` of them, in runs of at most `SCREEN_RUN`.
 SCREENED_FROM, SCREEN_SAMPLE, SCREEN_RUN = 1 << 17, 1 << 16, 1 << 12
@@ -450,9 +449,8 @@ SQUARES_TOLD = 1e-12
 # Share of what comparing read that the diagnosis may read again; elements that it may read besides,
 # and that one question may read, of both sides.
 READ_AGAIN, FREE_ELEMENTS, QUESTION_ELEMENTS = 0.25, 1 << 24, 1 << 25
-# Values of more bytes than this in one tensor are not looked at: a relation needs a few copies.
-LARGEST_BY_VALUES = 2 * 1024**3
-LARGEST_LOOK = 1 << 26  # Bytes that are read for one look at a row.
+# Elements that are read of both sides for one look at a row, and of larger ones, in so many runs.
+LARGEST_LOOK, LOOK_SAMPLE, LOOK_RUNS = 1 << 24, 1 << 18, 256
 # Values are read to break ties where a dump records no statistics, up to so much in all.
 TIES_BYTES = 1 << 26
 # Of a tensor that no statistics describe at most so many values are read, from its beginning.
@@ -474,6 +472,9 @@ LAYER_SAMPLE = 1 << 18  # Elements of an output that stand for all.
 # Calls of more elements of output are first computed again in `LAYER_SAMPLE` of them, whole rows,
 # so many neighbours in a run.
 THINNED_FROM, ROWS_IN_A_RUN = 1 << 19, 8
+# Elements of the part of a tensor that stands for all of it where it is too large to be read
+# whole; places of NaN and Inf that are among them.
+PART_ELEMENTS, ODD_PLACES = 1 << 20, 16
 DROPOUT_SAMPLE = 1 << 20  # As `LAYER_SAMPLE`, whole slices of the first axes.
 ACTIVATION_SAMPLE = 1 << 16  # As `LAYER_SAMPLE`, for many functions.
 ELEMENTWISE_SAMPLE = 1 << 14  # As `LAYER_SAMPLE`, of sums and products.
@@ -487,6 +488,7 @@ DENSE_COLUMNS = 512  # Columns of a dense layer whose weight is too large to be 
 LONG_SUM = 1024  # Longer sums are costly to round in every format; fewer of them prove as much.
 # Items, lines and channels of a convolution that are computed again.
 CONVOLUTION_ITEMS, CONVOLUTION_LINES, CONVOLUTION_CHANNELS = 2, 8, 24
+FEWEST_LINES = 4  # Lines of an output that have to be seen of an image that is cut off. By hand.
 LONG_WINDOW = 1000  # As `LONG_SUM`, of the values below a kernel.
 POOLING_PLANES, POOLING_CELLS = 6, 1 << 16  # Planes, and elements of them, that are pooled again.
 # Planes, and elements of them, that are resized again.
@@ -520,8 +522,10 @@ SHORT_ROWS = 1 << 16  # Short rows that are looked at for an order.
 ARRANGEMENT_SAMPLE = 512  # Rows by which a regular order is found.
 FINGERPRINT_SAMPLE = 64  # Values of a tensor that tell it from others.
 SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
-# Figures of the signatures of one side, 32 MiB; there are fewer of a row where rows are many.
+# Figures of the signatures of one side, or of all that are kept, 32 MiB; there are fewer of a row
+# where rows are many.
 SIGNATURE_FIGURES, SIGNATURE_LONGEST, SIGNATURE_LEAST = 1 << 22, 16, 4
+EXACT_ROW = 1e-5  # Of their root mean square: signatures of one row, but for rounding. Measured.
 MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a part, is looked for.
 # Elements of a tensor that is held in memory while it is related to another; of larger ones only
 # blocks are.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from troubleshooter_nb import Dump, convert_weights, draft_weight_map, formats, open_dump, save_dump
 from troubleshooter_nb.errors import WeightMapError
+from troubleshooter_nb.formats.file_source import FileSource
 from troubleshooter_nb.options import option_context
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
@@ -266,6 +268,35 @@ def test_values_find_what_names_and_shapes_do_not(tmp_path):
     for name in ("fc.weight", "attn.q", "attn.k", "attn.v", "gate_up"):
         assert written.array(name).tobytes() == target[name].tobytes()
     assert proof.passed
+
+
+def test_values_of_large_tensors_are_found_by_blocks_of_them(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(1536, 1024)).astype("f4") for _ in range(3))
+    fc = rng.normal(size=(2304, 1920)).astype("f4")
+    twisted = fc.reshape(72, 2, 16, 1920).swapaxes(1, 2).reshape(fc.shape)
+    source = {"a.q": q, "a.k": k, "a.v": v, "fc.one": fc, "same.weight": fc + np.float32(3)}
+    target = {
+        "packed.all": np.concatenate([q, k, v]),
+        "other.two": np.ascontiguousarray(fc.T),
+        "same.weight": twisted + np.float32(3),
+    }
+    paths = save_dump(source, tmp_path / "s.safetensors"), tmp_path / "t.safetensors"
+    save_dump(target, paths[1])
+    read_from = FileSource.read_from
+
+    def bounded(source, file, start, stop, into=None):
+        # Of a tensor of more than 2**22 elements never more at once than a block.
+        assert stop - start <= max(1 << 20, (math.prod(source.shape) <= 1 << 22) << 22)
+        return read_from(source, file, start, stop, into)
+
+    monkeypatch.setattr(FileSource, "read_from", bounded)
+    weight_map = draft_weight_map(*paths)
+    assert weight_map["a.q"].sources == ("a.q", "a.k", "a.v")
+    assert str(weight_map["a.q"].transform) == "concat(0)"
+    assert weight_map["fc.one"].targets == ("other.two",)
+    assert weight_map["fc.one"].transform == Transform("transpose")
+    assert "every 32 rows along axis 0 taken as (16, 2, 1)" in weight_map["same.weight"].note
 
 
 def test_a_conversion_says_what_it_did_in_chinese(tmp_path):

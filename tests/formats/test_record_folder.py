@@ -22,13 +22,14 @@ from tests.formats.record_lines import (
     opened_notes,
 )
 from troubleshooter_nb import open_dump
-from troubleshooter_nb.dump import ArraySource, files_of, read_rows, reading
+from troubleshooter_nb.dump import ArraySource, files_of
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.record_dir import open_record_dir, read_ranks
 from troubleshooter_nb.formats.record_folder import is_record, ranks_of, read_events, refusal
 from troubleshooter_nb.formats.record_layout import packed, with_packed_figures
 from troubleshooter_nb.formats.record_writer import RecordWriter
 from troubleshooter_nb.messages import Foreign, Message
+from troubleshooter_nb.ranges import read_rows, reading
 
 LONG = os.environ.get("TNB_LONG") == "1"
 HEADER = {"framework": "torch", "rank": 0, "card": {"seed": 1}}

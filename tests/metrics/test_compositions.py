@@ -2,7 +2,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb.metrics.compositions import find_composition
+from troubleshooter_nb.metrics.compositions import (
+    composition_of,
+    find_composition,
+    not_composed,
+)
+from troubleshooter_nb.metrics.streamed import KeptSignatures, Streamed
 
 
 def normal(*shape, seed=0):
@@ -13,6 +18,41 @@ QKV = {name: normal(64, 24, seed=seed) for seed, name in enumerate("vqk")}
 OTHERS = {f"layer{i}": normal(64, 24, seed=10 + i) for i in range(3)}
 GROUPED = {"q": normal(64, 24, seed=20), "k": normal(16, 24, seed=21), "v": normal(16, 24, seed=22)}
 EXPERTS = {f"expert{i}": normal(12, 8, seed=30 + i) for i in range(6)}
+
+
+class Counting:
+    """A source that counts what is read, and never gives more than so many elements at once."""
+
+    def __init__(self, array, most=256):
+        self.shape, self.dtype, self.most = array.shape, array.dtype, most
+        self.flat = np.ascontiguousarray(array).reshape(-1)
+        self.count = 0
+
+    def read(self, start, stop, into=None):
+        assert 0 <= start <= stop <= len(self.flat)
+        assert stop - start <= self.most
+        self.count += stop - start
+        return self.flat[start:stop].copy()
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks and boxes so small that every tensor of the cases takes several."""
+    metrics = "troubleshooter_nb.metrics"
+    blocks = {"READ_BLOCK": 100, "READ_BOX": 200, "READ_RUN": 8, "READ_THROUGH_BYTES": 20}
+    for name, value in blocks.items():
+        monkeypatch.setattr(f"{metrics}.ranges.{name}", value)
+    for name in ("READ_BLOCK", "READ_THROUGH_BYTES"):
+        monkeypatch.setattr(f"troubleshooter_nb.ranges.{name}", blocks[name])
+    for name in ("READ_BLOCK", "READ_BOX"):
+        monkeypatch.setattr(f"{metrics}.streamed.{name}", blocks[name])
+    monkeypatch.setattr(f"{metrics}.streamed.SIGNATURES_BLOCK", 128)
+
+
+def in_parts(parts, whole):
+    kept = KeptSignatures()
+    given = {name: Streamed(Counting(part), kept=kept) for name, part in parts.items()}
+    return composition_of(given, Streamed(Counting(whole), kept=kept))
 
 
 def in_turns(parts, groups):
@@ -125,3 +165,54 @@ def test_the_two_biases_of_a_recurrent_layer_add_up_to_one():
     zero = {"b_ih": parts["b_ih"], "zero": np.zeros(32, np.float32)}
     assert find_composition(zero, parts["b_ih"].copy()) is None
     assert find_composition({"half": parts["b_ih"]}, 2 * parts["b_ih"]) is None
+
+
+TURNED = {name: QKV[name].T for name in "qkv"}
+BIASES = {"b_ih": normal(320, seed=1), "b_hh": normal(320, seed=2), "other": normal(320, seed=3)}
+WHOLES = {
+    "concat": (QKV | OTHERS, in_turns([QKV[name] for name in "qkv"], 1)),
+    "turns": (QKV | OTHERS, in_turns([QKV[name] for name in "qkv"], 8)),
+    "grouped": (OTHERS | GROUPED, in_turns(list(GROUPED.values()), 4)),
+    "last axis": (QKV, np.concatenate([QKV[name] for name in "qkv"], axis=1)),
+    "transposed": (QKV, np.concatenate([TURNED[name] for name in "qkv"], axis=1)),
+    "transposed rows": (QKV, np.concatenate([TURNED[name] for name in "qkv"])),
+    "stack": (EXPERTS, np.stack(list(EXPERTS.values()))),
+    "stack in the middle": (EXPERTS, np.stack(list(EXPERTS.values()), axis=1)),
+    "transposed stack": (EXPERTS, np.stack([e.T for e in EXPERTS.values()], axis=2)),
+    "biases": (BIASES, np.concatenate([BIASES["b_hh"], BIASES["b_ih"]])),
+    "sum": (BIASES, BIASES["b_ih"] + BIASES["b_hh"]),
+    "nothing": (OTHERS, normal(192, 24, seed=77)),
+}
+
+
+@pytest.mark.parametrize("name", WHOLES)
+def test_what_is_composed_in_parts_is_what_is_composed_of_whole_arrays(name, small_blocks):
+    parts, whole = WHOLES[name]
+    found, expected = in_parts(parts, whole), find_composition(parts, whole)
+    assert (found is None) == (name == "nothing")
+    if found is not None:
+        assert found == expected
+        assert np.array_equal(found.apply(parts), whole)
+        wrong = whole.copy()
+        wrong.flat[-1] += 10
+        assert in_parts(parts, wrong) is None
+
+
+def test_parts_of_a_large_whole_are_read_a_few_times_by_blocks_of_them():
+    parts = {name: Counting(normal(1024, 1024, seed=i), 1 << 20) for i, name in enumerate("abcde")}
+    held = [parts[name].flat.reshape(1024, 1024).T for name in "cab"]
+    whole = Counting(np.concatenate(held, axis=1), 1 << 20)
+    found = composition_of({n: Streamed(p) for n, p in parts.items()}, Streamed(whole))
+    assert (found.parts, found.arguments["transposed"]) == (("c", "a", "b"), True)
+    for source in (whole, *parts.values()):
+        assert source.count <= 9 * len(source.flat)
+
+
+def test_parts_of_too_many_rows_are_said_not_to_be_looked_for(monkeypatch):
+    parts = {name: Streamed(Counting(QKV[name], 10_000)) for name in "qkv"}
+    whole = Streamed(Counting(np.concatenate(list(QKV.values())), 10_000))
+    assert composition_of(parts, whole) is not None
+    assert not_composed(parts, whole) is None
+    monkeypatch.setattr("troubleshooter_nb.metrics.compositions.MOST_MATCHED_ROWS", 100)
+    assert composition_of(parts, whole) is None
+    assert not_composed(parts, whole).id == "values.no_parts_of_many_rows"

@@ -2,7 +2,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb.metrics.fingerprints import candidates, fingerprint
+from troubleshooter_nb.dump import ArrayInMemory
+from troubleshooter_nb.metrics.fingerprints import candidates, fingerprint, fingerprint_of
 
 
 def normal(*shape, seed=0):
@@ -94,3 +95,16 @@ def test_any_numbers_have_a_finite_fingerprint(values):
 def test_text_has_no_fingerprint():
     with pytest.raises(ValueError, match="cannot relate values of dtype <U1"):
         fingerprint(np.array(["a"]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "complex64"])
+def test_a_tensor_in_blocks_has_the_fingerprint_of_the_whole(dtype, monkeypatch):
+    values = (100 * np.random.default_rng(0).normal(size=(50, 70))).astype(dtype)
+    values.reshape(-1)[5] = 0
+    whole = fingerprint(values)
+    monkeypatch.setattr("troubleshooter_nb.metrics.streamed.SIGNATURES_BLOCK", 512)
+    monkeypatch.setattr("troubleshooter_nb.metrics.ranges.LARGEST_HELD", 0)
+    parts = fingerprint_of(ArrayInMemory(values))
+    assert (parts.shape, parts.sample, parts.digest) == (whole.shape, whole.sample, whole.digest)
+    # Sums of other blocks round otherwise.
+    assert (parts.norm, *parts.invariants) == pytest.approx((whole.norm, *whole.invariants))

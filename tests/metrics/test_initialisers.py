@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from troubleshooter_nb.metrics.initialisers import initialiser_of
+from troubleshooter_nb.dump import ArrayInMemory
+from troubleshooter_nb.metrics.initialisers import initialiser_of, initialiser_of_stored
 
 
 def uniform(bound, *shape, seed=0):
@@ -96,3 +97,19 @@ def test_few_elements_and_values_that_are_not_finite_are_not_judged():
     spoiled[0, 0] = np.inf
     assert initialiser_of(spoiled) is None
     assert initialiser_of(np.full(300, 1e300) * np.linspace(-1, 1, 300)) is None
+
+
+@pytest.mark.parametrize("late", ["", "trained", "nan", "other"])
+def test_a_draw_is_told_by_all_blocks_of_a_tensor(late, monkeypatch):
+    monkeypatch.setattr("troubleshooter_nb.metrics.streamed.SIGNATURES_BLOCK", 30_000)
+    values = normal(0.02, 400, 300)
+    values[-40:] += {"": 0.0, "trained": 0.01, "nan": np.nan, "other": 0.0}[late]
+    values[-40:] *= 3 if late == "other" else 1
+    found = initialiser_of_stored(ArrayInMemory(values))
+    assert found == ("normal, std 0.02" if not late else None)
+    assert initialiser_of_stored(ArrayInMemory(uniform(0.05, 300, 400))) is not None
+    assert initialiser_of_stored(ArrayInMemory(np.zeros(100_000, np.float32))) == "zeros"
+    ones = np.ones(100_000, np.float32)
+    assert initialiser_of_stored(ArrayInMemory(ones)) == "ones"
+    ones[-1] = 2
+    assert initialiser_of_stored(ArrayInMemory(ones)) is None

@@ -51,7 +51,9 @@ class Counting:
 def small_blocks(monkeypatch):
     """Blocks and boxes so small that every tensor of the cases takes several, in memory none."""
     metrics = "troubleshooter_nb.metrics"
-    blocks = {"READ_BLOCK": 100, "READ_BOX": 200, "READ_RUN": 8, "READ_THROUGH": 20}
+    blocks = {"READ_BLOCK": 100, "READ_BOX": 200, "READ_RUN": 8, "READ_THROUGH_BYTES": 20}
+    for name in ("READ_BLOCK", "READ_THROUGH_BYTES"):
+        monkeypatch.setattr(f"troubleshooter_nb.ranges.{name}", blocks[name])
     for name, value in {"LARGEST_HELD": 0, **blocks}.items():
         monkeypatch.setattr(f"{metrics}.ranges.{name}", value)
     for name in ("READ_BLOCK", "READ_BOX"):

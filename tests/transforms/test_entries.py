@@ -10,8 +10,11 @@ import pytest
 
 from tests.messages.rules import english_in
 from troubleshooter_nb import read_weight_map, write_weight_map
+from troubleshooter_nb.convert.apply import TransformedSource, transformed
+from troubleshooter_nb.dump import ArrayInMemory
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.transforms import (
     KINDS,
     Spec,
@@ -247,3 +250,17 @@ def test_a_map_with_it_has_no_problem(transform, shapes):
 def test_a_split_without_sizes_is_told_what_it_gives():
     assert "gives 0 tensors for 3 names" in Transform.parse("split(0)").miscounted(1, 3)
     assert "needs no target" in Transform.parse("drop").miscounted(1, 1)
+
+
+@each_example
+def test_some_values_are_those_of_all(transform, shapes):
+    arrays = arrays_of(shapes)
+    sources = [ArrayInMemory(array) for array in arrays]
+    for made, whole in zip(transformed(sources, transform), transform.apply(arrays), strict=True):
+        places = np.random.default_rng(1).permutation(whole.size)[: whole.size // 2 + 1]
+        expected = np.ascontiguousarray(whole).reshape(-1)[places]
+        if isinstance(made, TransformedSource):
+            found = read_rows(made, places, 1).reshape(-1)
+            assert made.is_read_in_part != transform.entry.takes_parts
+            assert found.dtype == whole.dtype
+            assert np.array_equal(found, expected)

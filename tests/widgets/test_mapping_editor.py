@@ -137,6 +137,22 @@ def test_values_say_which_transform_is_right(transform, expected):
     assert said.startswith(expected)
 
 
+@pytest.mark.parametrize("transform", ["transpose", "permute(1, 0)", "copy"])
+def test_large_rows_are_judged_by_some_elements_of_both_sides(transform, monkeypatch):
+    for name, value in {"LARGEST_LOOK": 1 << 10, "LOOK_SAMPLE": 256, "LOOK_RUNS": 16}.items():
+        monkeypatch.setattr(f"troubleshooter_nb.convert.row_evidence.{name}", value)
+    array = np.random.default_rng(0).normal(size=(40, 40)).astype(F4)
+    row = WeightRow(("s",), ("t",), Transform.parse(transform))
+    said = row_evidence(row, Dump.from_arrays({"s": array}), Dump.from_arrays({"t": array.T}))
+    right = transform != "copy"
+    expected = "values are equal" if right else "values are no more alike than chance"
+    assert said.startswith(f"in 256 of 1,600 elements of both sides: {expected}")
+    g, v = np.ones((40, 1), F4), array
+    row = WeightRow(("g", "v"), ("t",), Transform.parse("weight_norm(0)"))
+    said = row_evidence(row, Dump.from_arrays({"g": g, "v": v}), Dump.from_arrays({"t": v}))
+    assert said == "no values compared: they depend on all of more than 512 elements"
+
+
 def test_values_that_are_not_there_are_no_evidence():
     row = WeightRow(("s",), ("t",))
     said = row_evidence(row, Dump.from_arrays({}), Dump.from_arrays({"t": np.ones(9)}))
@@ -485,8 +501,10 @@ def test_large_and_lost_values_of_a_pair_are_a_sentence(tmp_path, monkeypatch):
     asked = {"op": "row", "key": "0>0"}
     assert session.answer(asked)["evidence"].startswith("values are equal")
     with monkeypatch.context() as patch:
-        patch.setattr("troubleshooter_nb.widgets.editing.pairing_session.LARGEST_LOOK", 1 << 10)
-        assert session.answer(asked)["evidence"].startswith("no values compared: the tensors are")
+        for name, value in {"LARGEST_LOOK": 1 << 10, "LOOK_SAMPLE": 64, "LOOK_RUNS": 4}.items():
+            patch.setattr(f"troubleshooter_nb.convert.row_evidence.{name}", value)
+        said = "in 64 of 900 elements of both sides: values are equal, every one"
+        assert session.answer(asked)["evidence"] == said
     (tmp_path / "l" / "w.npy").unlink()
     answer = session.answer(asked)
     assert answer["type"] == "row"

@@ -19,12 +19,21 @@ _REASONS = {
     "alike": "explanations.not_asked_alike",
     "clock": "explanations.not_asked_clock",
     "elements": "explanations.not_asked_elements",
+    "large": "explanations.not_asked_large",
     "number": "explanations.not_asked_number",
 }
 
 
 class BudgetSpentError(Exception):
     """A question would have read more than the budget has left; it stays unanswered."""
+
+    why = "elements"
+
+
+class TooLargeError(BudgetSpentError):
+    """A question would have read a tensor whole that is too large for it, whatever the budget."""
+
+    why = "large"
 
 
 @dataclass(frozen=True)
@@ -182,7 +191,7 @@ class Budget:
         known.silent += not answered
 
     def leave_out(self, why: str, count: int = 1) -> None:
-        """Count questions that are not asked: "alike", "elements", "number" or "clock"."""
+        """Count questions that are not asked: "alike", "elements", "large", "number" or "clock"."""
         self.left_out[why] += count
 
     def note(self) -> list[Message]:

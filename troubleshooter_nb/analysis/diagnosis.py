@@ -22,7 +22,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     gradient_ratios,
     history_of,
 )
-from troubleshooter_nb.analysis.causes.layers import FITTERS, WEIGHT_FITTERS
+from troubleshooter_nb.analysis.causes.layers import FITTERS
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
 from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
@@ -152,8 +152,8 @@ class _Inquiry:
         try:
             with self.budget.question(is_first=is_first):
                 answer = question(*arguments)
-        except BudgetSpentError:
-            self.budget.leave_out("elements")
+        except BudgetSpentError as error:
+            self.budget.leave_out(error.why)
             return otherwise
         except ReadError:
             answer = otherwise
@@ -328,7 +328,7 @@ class _Inquiry:
                 continue
             typical = float(self.origins.typical[row])
             found = self._put(
-                row, recompute, call, typical, WEIGHT_FITTERS, otherwise=Recomputation("unknown")
+                row, recompute, call, typical, "weight", otherwise=Recomputation("unknown")
             )
             if found.outcome == "same":
                 self.origins.state[row] = "carried"

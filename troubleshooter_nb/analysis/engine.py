@@ -30,7 +30,7 @@ from troubleshooter_nb.analysis.rows import Rows, Walk, rows_of
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import Comparison, evidence_dataset, value_range
-from troubleshooter_nb.dump import ArraySource, Dump, reading
+from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -45,6 +45,7 @@ from troubleshooter_nb.metrics.locate import Location, locate
 from troubleshooter_nb.metrics.noise import NoiseModel
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Pairing
+from troubleshooter_nb.ranges import reading
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.thresholds import MOST_DRILL_DOWNS

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.sampling import spread
-from troubleshooter_nb.dump import ArraySource, Dump, read_rows
+from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.metrics.summary import magnitudes
+from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import MARK_RUNS, MARK_SAMPLE, TIES_SAMPLE
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.progress import Progress
 from troubleshooter_nb.analysis.rows import Rows
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Reading, read_in, reading
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, read_in
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.messages import message_of
 from troubleshooter_nb.metrics import compiled
@@ -25,6 +25,7 @@ from troubleshooter_nb.metrics.partial import Partial, Partials, merge_tree
 from troubleshooter_nb.metrics.summary import magnitudes, summarise
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.pairing import Side
+from troubleshooter_nb.ranges import Reading, reading
 from troubleshooter_nb.thresholds import (
     BATCH_ELEMENTS,
     BATCH_PAIRS,

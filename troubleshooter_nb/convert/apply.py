@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 
@@ -21,15 +21,17 @@ from troubleshooter_nb.errors import ArgumentError, ReadError, WeightMapError
 from troubleshooter_nb.formats import DumpLike, as_dump, open_dump
 from troubleshooter_nb.formats.checkpoint import Item, item_of
 from troubleshooter_nb.formats.checkpoint_save import WRITERS, WRITTEN
+from troubleshooter_nb.formats.joined_source import joined
 from troubleshooter_nb.formats.mapping_file import read_weight_map
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.verdict import Tolerance
 from troubleshooter_nb.naming import site_of_parameter
 from troubleshooter_nb.pairing import Match, Pairing
+from troubleshooter_nb.ranges import PIECE, Pieces, Starts, Strided, gathered, read_rows
 from troubleshooter_nb.weight_map import Spec, Transform, WeightMap, WeightRow
 
 # The one array that each thread made last: a tensor is written and compared in blocks.
-_made = threading.local()
+_pieces = Pieces()
 # Characters of the longest name that MindSpore 2.10 loads (own run: 1,024 load, 1,025 do not).
 _LONGEST_NAME = 1024
 _MOST_SHOWN = 60
@@ -92,7 +94,7 @@ def convert_weights(
     items = [item for row in weight_map for item in _items(row, dump)]
     path.parent.mkdir(parents=True, exist_ok=True)
     left_out = writer(path, items)
-    _made.last = None
+    _pieces.clear()
     return _proof(dump, path, weight_map, left_out, executor, progress)
 
 
@@ -163,15 +165,63 @@ class TransformedSource(SizedByShape):
         """Values of the flat C-order range; see `ArraySource.read`."""
         if self.transform.keeps_order:
             return self.sources[0].read(start, stop, into)
-        made: tuple[TransformedSource, np.ndarray] | None = getattr(_made, "last", None)
-        if made is None or made[0] is not self:
-            _made.last = None  # the old array goes before the new one comes
-            made = _made.last = self, self._array()
-        return made[1][start:stop]
+        gives = self.transform.entry.gives
+        if gives == "joined" and (whole := self._joined) is not None:
+            return whole.read(start, stop, into)
+        if gives == "values":
+            return self._computed([one.read(start, stop) for one in self.sources])
+        size = math.prod(self.shape)
+        most = PIECE if gives == "views" else size
+        return _pieces.read(self, size, self._made, start, stop, most=most)
 
-    def _array(self) -> np.ndarray:
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Values of flat ranges; see `troubleshooter_nb.dump.read_rows`.
+
+        No more of the sources is read for them than they are made of, where a part tells that.
+        """
+        if self.transform.keeps_order:
+            return read_rows(self.sources[0], starts, length)
+        gives = self.transform.entry.gives
+        if gives == "views":
+            stored = partial(read_rows, self.sources[0])
+            return self._view.rows(stored, self.dtype, starts, length)
+        if gives == "joined" and (whole := self._joined) is not None:
+            return read_rows(whole, starts, length)
+        if gives == "values":
+            return self._computed([read_rows(one, starts, length) for one in self.sources])
+        return gathered(self.read, self.dtype, starts, length)
+
+    @property
+    def is_read_in_part(self) -> bool:
+        """Whether a part of it is made of a part of the sources."""
+        gives = self.transform.entry.gives
+        if gives == "joined":
+            return self._joined is not None
+        return self.transform.keeps_order or gives != "whole"
+
+    def _made(self, start: int, stop: int) -> np.ndarray:
+        """Values of a part that is kept."""
+        if self.transform.entry.gives == "views":
+            stored = partial(read_rows, self.sources[0])
+            return self._view.range(stored, self.dtype, start, stop)
         arrays = [s.read(0, math.prod(s.shape)).reshape(s.shape) for s in self.sources]
-        return np.ascontiguousarray(self.transform.apply(arrays)[self.number]).reshape(-1)
+        made = self.transform.apply(arrays)[self.number]
+        return np.ascontiguousarray(made, self.dtype).reshape(-1)[start:stop]
+
+    @cached_property
+    def _view(self) -> Strided:
+        source = self.sources[0]
+        return self.transform.views(Spec(source.shape, source.dtype))[self.number]
+
+    @cached_property
+    def _joined(self) -> ArraySource | None:
+        """The sources side by side; None where numpy would make another dtype of them."""
+        whole = joined(self.sources, int(self.transform.arguments[0]))
+        return whole if whole.dtype == self.dtype else None
+
+    def _computed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Values of the same places of all sources, each at its place."""
+        return np.ascontiguousarray(self.transform.apply(parts)[self.number], self.dtype)
 
 
 def transformed(sources: Sequence[ArraySource], transform: Transform) -> list[ArraySource]:

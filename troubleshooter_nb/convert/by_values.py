@@ -6,16 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from troubleshooter_nb.convert.draft import GUESSED
+from troubleshooter_nb.convert.likeness import has_numbers
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.messages import Message, ids_of
-from troubleshooter_nb.metrics.compositions import Composition, find_composition
-from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
-from troubleshooter_nb.metrics.relations import Relation, find_relation, relation_said
+from troubleshooter_nb.metrics.compositions import Composition, composition_of, not_composed
+from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
+from troubleshooter_nb.metrics.relations import (
+    Relation,
+    not_related,
+    relation_between,
+    relation_said,
+)
+from troubleshooter_nb.metrics.streamed import KeptSignatures, Streamed
 from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
-from troubleshooter_nb.thresholds import FEWEST_RELATED, LARGEST_BY_VALUES, MOST_JOINED
+from troubleshooter_nb.thresholds import FEWEST_RELATED, MOST_JOINED, SEARCHED_ELEMENTS
 from troubleshooter_nb.transforms import RELATIONS, Spec, Transform, of_relation
 from troubleshooter_nb.weight_map import WeightMap, WeightRow, reparametrized
 
@@ -45,8 +50,12 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     parts = {n for whole in reparametrized(drafted.target or {}).values() for n in whole.names}
     theirs = [name for name in drafted.unmatched_targets if name not in parts]
     theirs += [name for row in broken for name in row.targets]
-    left, right = _Values(source, ours), _Values(target, [n for n in theirs if n in target])
+    signatures = KeptSignatures()
+    left = _Values(source, ours, signatures)
+    right = _Values(target, [name for name in theirs if name in target], signatures)
     rows, notes = _pairs(left, right, drafted)
+    if left_out := [*left.left_out, *right.left_out]:
+        notes.append(Message("weight_maps.not_searched", names=left_out, most=SEARCHED_ELEMENTS))
     for joined in (True, False):
         more, said_ = _composed(left, right, drafted, joined=joined)
         rows += more
@@ -63,23 +72,31 @@ def _is_open(row: WeightRow, drafted: WeightMap) -> bool:
 
 
 class _Values:
-    """Tensors of one side that have no partner yet, read when asked for."""
+    """Tensors of one side that have no partner yet."""
 
-    def __init__(self, dump: Dump, names: Sequence[str]) -> None:
+    def __init__(self, dump: Dump, names: Sequence[str], kept: KeptSignatures) -> None:
         self.sources: dict[str, ArraySource] = {}
-        for name in names:
-            source = dump.sources[dump.position(name)]
-            if source is None or source.size_bytes > LARGEST_BY_VALUES:
+        self.tensors: dict[str, Streamed] = {}
+        self.left_out: list[str] = []
+        found = [(name, dump.sources[dump.position(name)]) for name in names]
+        known = [(name, one) for name, one in found if one is not None and has_numbers(one)]
+        asked = 0
+        # The largest are left out where all are more than is searched.
+        for name, source in sorted(known, key=lambda item: item[1].size_bytes):
+            size = math.prod(source.shape)
+            if size < FEWEST_RELATED:
                 continue
-            if math.prod(source.shape) >= FEWEST_RELATED:
-                self.sources[name] = source
-
-    def array(self, name: str) -> np.ndarray:
-        source = self.sources[name]
-        return source.read(0, math.prod(source.shape)).reshape(source.shape)
+            asked += size
+            if asked > SEARCHED_ELEMENTS and self.sources:
+                self.left_out.append(name)
+                continue
+            self.sources[name] = source
+            self.tensors[name] = Streamed(source, kept=kept)
+        order = {name: number for number, name in enumerate(names)}
+        self.sources = {n: self.sources[n] for n in sorted(self.sources, key=order.__getitem__)}
 
     def fingerprints(self) -> dict[str, Fingerprint]:
-        return {name: fingerprint(self.array(name)) for name in self.sources}
+        return {name: fingerprint_of(source) for name, source in self.sources.items()}
 
     def take(self, names: Sequence[str]) -> None:
         for name in names:
@@ -91,12 +108,16 @@ def _pairs(left: _Values, right: _Values, drafted: WeightMap) -> tuple[list[Weig
     if not left.sources or not right.sources:
         return [], []
     found = []
+    limits: dict[str, str] = {}
     for ours, theirs, _ in candidates(left.fingerprints(), right.fingerprints()):
-        relation = find_relation(left.array(ours), right.array(theirs))
+        source, target = left.sources[ours], right.sources[theirs]
+        relation = relation_between(source, target)
+        if relation is None and (limit := not_related(source.shape, target.shape)):
+            limits[limit] = limit
         if relation is not None and relation.kind not in NOT_SAME:
             found.append((relation.residual, ours, theirs, relation))
     rows: list[WeightRow] = []
-    notes: list[str] = []
+    notes: list[str] = [*limits.values()]
     for _, ours, theirs, relation in sorted(found, key=lambda one: one[:3]):
         if ours not in left.sources or theirs not in right.sources:
             continue
@@ -168,7 +189,9 @@ def _composed(
     notes: list[str] = []
     wholes, parts = (right, left) if joined else (left, right)
     for name in list(wholes.sources):
-        found = _composition(parts, wholes.array(name))
+        found, limit = _composition(parts, wholes.tensors[name])
+        if limit and limit not in notes:
+            notes.append(limit)
         if found is None:
             continue
         # A whole is never split into parts that add up to it, nor into turns.
@@ -188,9 +211,14 @@ def _composed(
     return rows, notes
 
 
-def _composition(side: _Values, whole: np.ndarray) -> Composition | None:
-    """What a whole is made of: tensors that are parts of it, or two of its shape that add up."""
-    fitting = [n for n, s in side.sources.items() if math.prod(s.shape) <= whole.size]
+def _composition(side: _Values, whole: Streamed) -> tuple[Composition | None, str]:
+    """What a whole is made of, tensors that are parts of it, or two of its shape that add up.
+
+    And what was not looked for, if it was not found.
+    """
+    fitting = [name for name in side.sources if side.tensors[name].size <= whole.size]
     if len(fitting) < 2:
-        return None
-    return find_composition({name: side.array(name) for name in fitting[:MOST_JOINED]}, whole)
+        return None, ""
+    parts = {name: side.tensors[name] for name in fitting[:MOST_JOINED]}
+    found = composition_of(parts, whole)
+    return found, "" if found else not_composed(parts, whole) or ""

@@ -26,7 +26,7 @@ from troubleshooter_nb.convert.rules import (
     default_differences,
     rules_for,
 )
-from troubleshooter_nb.dump import ArraySource, Dump, Entry, SizedByShape
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource, Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import ReadError, WeightMapError
 from troubleshooter_nb.formats import as_dump
 from troubleshooter_nb.frameworks import Adapter, LayerFacts, adapter_of_network
@@ -34,6 +34,7 @@ from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import dtype_from_token
 from troubleshooter_nb.naming import TRAINING_ROLES, canonical_parameter, site_of_parameter
 from troubleshooter_nb.naming.closeness import closest
+from troubleshooter_nb.ranges import Starts
 from troubleshooter_nb.thresholds import LEAST_DRAFTED, PROVED_BY_NAMES
 from troubleshooter_nb.weight_map import (
     Parts,
@@ -230,6 +231,9 @@ class _TensorSource(SizedByShape):
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         array = self.adapter.to_numpy(self.tensor)
         return np.ascontiguousarray(array).reshape(-1)[start:stop]
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        return ArrayInMemory(self.adapter.to_numpy(self.tensor)).read_rows(starts, length)
 
 
 def _values_of_network(adapter: Adapter, net: Any, side: _Side) -> Dump | None:

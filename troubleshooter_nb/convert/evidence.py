@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from troubleshooter_nb.convert.apply import transformed
 from troubleshooter_nb.convert.by_values import (
     NOT_SAME,
     by_values,
@@ -21,18 +22,15 @@ from troubleshooter_nb.convert.likeness import (
     has_numbers,
     key_of,
     likeness,
-    whole,
 )
 from troubleshooter_nb.dump import ArraySource, Dump
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message, ids_of, joined
-from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint
-from troubleshooter_nb.metrics.initialisers import initialiser_of
-from troubleshooter_nb.metrics.relations import Relation, find_relation
+from troubleshooter_nb.metrics.fingerprints import Fingerprint, candidates, fingerprint_of
+from troubleshooter_nb.metrics.initialisers import initialiser_of_stored
+from troubleshooter_nb.metrics.relations import Relation, not_related, relation_between
 from troubleshooter_nb.thresholds import (
     FEWEST_RELATED,
-    LARGEST_BY_VALUES,
-    LARGEST_JUDGED,
     MOST_DUPLICATES,
     MOST_PROBED,
     PROBED_PER_SHAPE,
@@ -155,6 +153,7 @@ class _Search:
     _searched: int = 0
     _tried: set[str] = field(default_factory=set)
     _left_out: list[str] = field(default_factory=list)
+    _limits: dict[str, Message] = field(default_factory=dict)  # what was not looked for
     _unrelated: bool = False
 
     def run(self) -> None:
@@ -240,7 +239,7 @@ class _Search:
             if done or pair.like is None or pair.like.kind == "constant":
                 continue
             self._tried.add(pair.target)
-            if self._searched > SEARCHED_ELEMENTS or pair.theirs.size_bytes > LARGEST_BY_VALUES:
+            if self._searched > SEARCHED_ELEMENTS:
                 self._left_out.append(pair.name)
                 continue
             best: _Finding | None = None
@@ -272,25 +271,32 @@ class _Search:
         key = side, name
         if key not in self._prints:
             self._searched += math.prod(source.shape)
-            self._prints[key] = fingerprint(whole(source))
+            self._prints[key] = fingerprint_of(source)
         return self._prints[key]
 
     def _relation(self, name: str, pair: _Pair) -> Relation | None:
         self._searched += pair.size
-        array = whole(self.ours[name])
+        source = self.ours[name]
         # Where it does not fit, the tensor of another layer is taken as it is stored.
         with contextlib.suppress(WeightMapError):
-            array = pair.row.transform.apply([array])[0]
-        return find_relation(array, whole(pair.theirs))
+            source = transformed([source], pair.row.transform)[0]
+        relation = relation_between(source, pair.theirs)
+        if relation is None and (limit := not_related(source.shape, pair.theirs.shape)):
+            self._limits[str(limit)] = limit
+        return relation
 
     def _misfits(self) -> None:
         """Parts and repetitions that explain why shapes do not fit, such as a padded vocabulary."""
         for pair in self.pairs.values():
             if pair.fits or pair.like is not None or pair.size < FEWEST_RELATED:
                 continue
-            if max(pair.ours.size_bytes, pair.theirs.size_bytes) > LARGEST_BY_VALUES:
+            if self._searched > SEARCHED_ELEMENTS:
+                self._left_out.append(pair.name)
                 continue
-            relation = find_relation(whole(pair.ours), whole(pair.theirs))
+            self._searched += pair.size
+            relation = relation_between(pair.ours, pair.theirs)
+            if relation is None and (limit := not_related(pair.ours.shape, pair.theirs.shape)):
+                self._limits[str(limit)] = limit
             if relation is not None:
                 self.found[pair.target] = _Finding(pair.name, relation)
 
@@ -319,7 +325,7 @@ class _Search:
             found = Message("weight_maps.no_relation", cosine=pair.like.cosine)
         text = [Message("weight_maps.values_differ", found=found)]
         for side, source in (("target", pair.theirs), ("source", pair.ours)):
-            if pair.size <= LARGEST_JUDGED and (drawn := initialiser_of(whole(source))):
+            if drawn := initialiser_of_stored(source):
                 text.append(Message(f"weight_maps.drawn_in_{side}", drawn=drawn))
         return joined(text)
 
@@ -387,17 +393,19 @@ class _Search:
         if rest and self._share < RELATED_ROWS:
             notes.append(Message("weight_maps.rows_unrelated", count=len(rest)))
         if self._left_out:
-            notes.append(Message("weight_maps.not_searched", names=self._left_out))
+            names, most = self._left_out, SEARCHED_ELEMENTS
+            notes.append(Message("weight_maps.not_searched", names=names, most=most))
+        notes += self._limits.values()
         return [*notes, *self._untouched()]
 
     def _untouched(self) -> list[str]:
         """Tensors on which both sides agree, but that look as they were drawn."""
         judged, drawn = 0, []
         for pair in self._compared:
-            if pair.differs or pair.size > LARGEST_JUDGED or pair.size < FEWEST_RELATED:
+            if pair.differs or pair.size < FEWEST_RELATED:
                 continue
             judged += 1
-            if initialiser_of(whole(pair.ours)):
+            if initialiser_of_stored(pair.ours):
                 drawn.append(pair.name)
         if not drawn:
             return []

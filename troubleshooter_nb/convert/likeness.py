@@ -40,11 +40,6 @@ class Likeness:
     dtype: str = ""
 
 
-def whole(source: ArraySource) -> np.ndarray:
-    """All values of a tensor in its shape."""
-    return source.read(0, math.prod(source.shape)).reshape(source.shape)
-
-
 def has_numbers(source: ArraySource) -> bool:
     """Whether its values can be compared at all."""
     return arithmetic_of(source.dtype) != "unsupported"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,9 +16,10 @@ import numpy as np
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
-from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, reopened
+from troubleshooter_nb.formats.file_source import COPY_OR_SAVE, fortran_strides, reopened
 from troubleshooter_nb.formats.zip_directory import Member, members, own_header
 from troubleshooter_nb.messages import Message, joined
+from troubleshooter_nb.ranges import Pieces, Starts, Strided, gathered
 
 STORED, DEFLATED = 0, 8
 
@@ -127,7 +131,8 @@ class ArchiveSource(SizedByShape):
     """One array in a compressed member; an `ArraySource` best read from front to back.
 
     Reading on where an earlier read ended goes on decompressing there; anything else starts
-    over at the front, and so does every read in Fortran order.
+    over at the front. Rows are read in one pass, in whatever order they are asked for. In Fortran
+    order a pass makes a part, which is kept for the next read.
 
     Attributes
     ----------
@@ -158,13 +163,14 @@ class ArchiveSource(SizedByShape):
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values; as `ArraySource.read`, also where the member is damaged."""
+        with self.opened() as opened:
+            return opened.read(start, stop, into)
+
+    @contextmanager
+    def opened(self) -> Iterator[_OpenedMember]:
+        """The file opened once for several reads, see `troubleshooter_nb.dump.reading`."""
         with reopened(self.path, self.stamp) as file:
-            if self.fortran:
-                whole = self._values(file, 0, math.prod(self.shape))
-                # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
-                raw = whole.view(f"V{self.dtype.itemsize}").reshape(self.shape, order="F")
-                return np.asarray(raw.flat[start:stop]).view(self.dtype)
-            return self._values(file, start, stop, into)
+            yield _OpenedMember(self, file)
 
     def _values(
         self, file: BinaryIO, start: int, stop: int, into: np.ndarray | None = None
@@ -184,6 +190,33 @@ class ArchiveSource(SizedByShape):
             raise ReadError(Message("zips.member_damaged", **where, detail=error)) from None
         _streams.give(self, stream)
         return values
+
+
+class _OpenedMember:
+    """The open file of an `ArchiveSource`."""
+
+    def __init__(self, source: ArchiveSource, file: BinaryIO) -> None:
+        self._source = source
+        self._stored = partial(source._values, file)
+        self._order = Strided(source.shape, fortran_strides(source.shape))
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """Stored values of a range; see `ArraySource.read`."""
+        if not self._source.fortran:
+            return self._stored(start, stop, into)
+        return _pieces.read(self._source, math.prod(self._source.shape), self._made, start, stop)
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        if not self._source.fortran:
+            return self._as_stored(starts, length)
+        return self._order.rows(self._as_stored, self._source.dtype, starts, length)
+
+    def _made(self, start: int, stop: int) -> np.ndarray:
+        return self._order.range(self._as_stored, self._source.dtype, start, stop)
+
+    def _as_stored(self, starts: Starts, length: int) -> np.ndarray:
+        return gathered(self._stored, self._source.dtype, starts, length)
 
 
 @dataclass
@@ -258,3 +291,4 @@ class _Streams:
 
 # A decompressor takes 40 KB, and its waiting input up to 256 KB.
 _streams = _Streams(most=16)
+_pieces = Pieces()

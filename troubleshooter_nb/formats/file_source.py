@@ -13,14 +13,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from troubleshooter_nb.dump import SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.messages import Message, joined, message_of, parts_of
+from troubleshooter_nb.ranges import Starts, Strided, gathered, unsigned
 
 _MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
 _MOST_BYTES = 2**63 - 1
@@ -96,18 +99,35 @@ class FileSource(SizedByShape):
                 view, offset, length = view[count:], offset + count, length - count
         return values
 
+    def rows_from(self, file: int, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges of one length, shape (n, length), from the descriptor."""
+        if self.strides is None:
+            return gathered(partial(self.read_from, file), self.dtype, starts, length)
+        stored = unsigned(self._mapped(file).view(self.dtype))
+
+        def of_storage(places: Starts, count: int) -> np.ndarray:
+            found: np.ndarray = sliding_window_view(stored, count)[places]
+            return found.view(self.dtype)
+
+        return Strided(self.shape, self.strides).rows(of_storage, self.dtype, starts, length)
+
     def _read_strided(self, file: int, start: int, stop: int) -> np.ndarray:
+        stored = self._mapped(file)
+        itemsize = self.dtype.itemsize
+        steps = [step * itemsize for step in self.strides or ()]
+        # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
+        viewed: np.ndarray = np.ndarray(self.shape, f"V{itemsize}", stored.data, 0, steps)
+        return np.asarray(viewed.flat[start:stop]).view(self.dtype)
+
+    def _mapped(self, file: int) -> np.ndarray:
+        """The bytes of the storage of a tensor with strides."""
         offset, length = self.spans[0]
         if _stamp_of(file)[0] < offset + length:
             raise ReadError(_changed(self.path))
         # A flat range lies scattered over the whole storage. Only a map gathers it at a bearable
         # speed; that a file shrinks within these microseconds is a risk we take.
         mapped = mmap.mmap(file, offset + length, access=mmap.ACCESS_READ)
-        itemsize = self.dtype.itemsize
-        steps = [step * itemsize for step in self.strides or ()]
-        # Raw bytes: numpy's iterators do not know the dtypes of ml_dtypes.
-        viewed: np.ndarray = np.ndarray(self.shape, f"V{itemsize}", mapped, offset, steps)
-        return np.asarray(viewed.flat[start:stop]).view(self.dtype)
+        return np.frombuffer(mapped, np.uint8, length, offset)
 
 
 class OpenedFile:
@@ -130,8 +150,18 @@ class OpenedFile:
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of a range; see `ArraySource.read`."""
-        try:
+        with self._told():
             return self._source.read_from(self._file, start, stop, into)
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        with self._told():
+            return self._source.rows_from(self._file, starts, length)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
         except ReadError:
             raise
         except OSError as error:

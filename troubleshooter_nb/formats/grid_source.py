@@ -10,8 +10,10 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
 from troubleshooter_nb.errors import FormatError
+from troubleshooter_nb.formats.boxes import Box, rows_of_boxes
 from troubleshooter_nb.formats.file_source import check_shape
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.ranges import Starts, gathered
 
 _BLOCK = 1 << 20  # elements read at once
 _MOST_CELLS = 1 << 22  # that the check of a grid may count
@@ -46,6 +48,14 @@ class GridSource(SizedByShape):
             for offsets, source in self.parts:
                 self._fill(values, start, offsets, source)
         return values
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        boxes = [
+            Box(corner, source.shape, source, (0,) * len(corner)) for corner, source in self.parts
+        ]
+        rows = rows_of_boxes(self.shape, self.dtype, boxes, starts, length)
+        return gathered(self.read, self.dtype, starts, length) if rows is None else rows
 
     def _fill(
         self, values: np.ndarray, start: int, offsets: tuple[int, ...], source: ArraySource

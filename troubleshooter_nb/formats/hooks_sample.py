@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from troubleshooter_nb.dump import ArraySource
+from troubleshooter_nb.ranges import Starts, read_rows
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,7 @@ class FirstValues:
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values of the flat range; see `ArraySource.read`."""
         return self.source.read(start, min(stop, self.count), into if stop <= self.count else None)
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        return read_rows(self.source, starts, length)

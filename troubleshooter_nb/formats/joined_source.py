@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,12 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArraySource, SizedByShape, files_of, read_in
 from troubleshooter_nb.errors import FormatError, ReadError
+from troubleshooter_nb.formats.boxes import Box, rows_of_boxes
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import stored_as
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, same_dtype
+from troubleshooter_nb.ranges import Starts, gathered, read_rows
+from troubleshooter_nb.thresholds import READ_BLOCK
 
 _BLOCK = 1 << 16  # elements added at once
 
@@ -65,6 +68,18 @@ class JoinedSource(SizedByShape):
         self._fill_part(values[last * row - start :], last * row, inner)
         return values
 
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        boxes, before = [], 0
+        for part, first, count in self.pieces:
+            corner, inside = ([0] * len(self.shape) for _ in range(2))
+            corner[self.axis], inside[self.axis] = before, first
+            box = (*self.shape[: self.axis], count, *self.shape[self.axis + 1 :])
+            boxes.append(Box(tuple(corner), box, self.parts[part], tuple(inside)))
+            before += count
+        rows = rows_of_boxes(self.shape, self.dtype, boxes, starts, length)
+        return gathered(self.read, self.dtype, starts, length) if rows is None else rows
+
     def _fill_part(self, values: np.ndarray, start: int, inner: int) -> None:
         """Read a range that lies in one row."""
         number, low = divmod(start, self.shape[self.axis] * inner)
@@ -74,7 +89,11 @@ class JoinedSource(SizedByShape):
             if begin < end:
                 source = self.parts[part]
                 at = (number * source.shape[self.axis] + first) * inner + begin - before
-                read_in(values[begin - low : end - low], source, at)
+                some = values[begin - low : end - low]
+                if source.dtype == values.dtype:
+                    read_in(some, source, at)
+                else:  # another byte order
+                    some[:] = source.read(at, at + len(some))
             before += length * inner
 
     def _fill_rows(self, rows: np.ndarray, number: int, inner: int) -> None:
@@ -201,8 +220,21 @@ class SummedSource:
             values[low - start : high - start] = self._sum(low, high)
         return values
 
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Sums of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        rows = np.empty((len(starts), length), self.dtype)
+        most = max(READ_BLOCK // max(length, 1), 1)
+        for at in range(0, len(starts), most):
+            some = starts[at : at + most]
+            found = self._sum_of(read_rows(part, some, length).reshape(-1) for part in self.parts)
+            rows[at : at + most] = found.reshape(-1, length)
+        return rows
+
     def _sum(self, start: int, stop: int) -> np.ndarray:
-        blocks = (computable(part.read(start, stop)) for part in self.parts)
+        return self._sum_of(part.read(start, stop) for part in self.parts)
+
+    def _sum_of(self, parts: Iterable[np.ndarray]) -> np.ndarray:
+        blocks = map(computable, parts)
         if arithmetic_of(self.parts[0].dtype) == "integer":
             return self._of_integers(blocks)
         # numpy warns about sums that overflow or meet NaN; here they are ordinary results.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, Reading, SizedByShape, reading
+from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import opened
 from troubleshooter_nb.formats.npy_file import open_npy
@@ -18,6 +18,7 @@ from troubleshooter_nb.formats.pth_containers import contents_of
 from troubleshooter_nb.formats.pth_tensors import Ready, Tensors
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import same_dtype
+from troubleshooter_nb.ranges import Reading, reading
 
 FOLDER = "dump_tensor_data"
 SUFFIXES = (".pt", ".npy")

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from troubleshooter_nb.dump import Dump, Entry, SizedByShape
 from troubleshooter_nb.errors import FormatError, ReadError
 from troubleshooter_nb.formats.file_source import (
     check_shape,
+    fortran_strides,
     head_of,
     named,
     opened,
@@ -31,6 +31,7 @@ from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.naming import Site
 from troubleshooter_nb.naming.characters import printable
 from troubleshooter_nb.naming.site import Role
+from troubleshooter_nb.ranges import Pieces, Starts, Strided, gathered
 
 NAME = "polygraphy_json"
 
@@ -38,6 +39,7 @@ _LARGEST_FILE = 1024**3  # bytes; the text is in memory while it is opened, and 
 _LARGEST_HEADER = 16 * 1024  # bytes of a .npy header, as in npy_file
 _ARRAY = re.compile(rb'(?<="array")(\s*:\s*)"([A-Za-z0-9+/]*={0,2})"')
 _MARKERS = ("polygraphy_class", "polygraphy_serialized_json_type", "__polygraphy_encoded_")
+_pieces = Pieces()
 _PLACE = "\N{SYMBOL FOR START OF TEXT}"  # in front of the number of an array that was cut out
 
 
@@ -74,12 +76,28 @@ class Base64Source(SizedByShape):
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Stored values; as `ArraySource.read`, also where the text is no base64."""
-        if self.fortran:
-            with reopened(self.path, self.stamp):
-                return _in_c_order(self)[start:stop]
-        return self.stored(start, stop)
+        if not self.fortran:
+            return self.stored(start, stop)
+        with reopened(self.path, self.stamp):
+            return _pieces.read(self, math.prod(self.shape), self._made, start, stop)
 
-    def stored(self, start: int, stop: int) -> np.ndarray:
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        if not self.fortran:
+            return self._as_stored(starts, length)
+        return self._order.rows(self._as_stored, self.dtype, starts, length)
+
+    @property
+    def _order(self) -> Strided:
+        return Strided(self.shape, fortran_strides(self.shape))
+
+    def _made(self, start: int, stop: int) -> np.ndarray:
+        return self._order.range(self._as_stored, self.dtype, start, stop)
+
+    def _as_stored(self, starts: Starts, length: int) -> np.ndarray:
+        return gathered(self.stored, self.dtype, starts, length)
+
+    def stored(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of a range in the order in which they are stored."""
         first = self.offset + start * self.dtype.itemsize
         last = self.offset + stop * self.dtype.itemsize
@@ -103,15 +121,6 @@ class Base64Source(SizedByShape):
 
 def _of_file(path: str, problem: str) -> str:
     return Message("files.in_file", file=Path(path).name, what=problem)
-
-
-@lru_cache(maxsize=1)
-def _in_c_order(source: Base64Source) -> np.ndarray:
-    # A flat range lies scattered over the whole text, so the last such tensor is kept.
-    whole = source.stored(0, math.prod(source.shape))
-    array = whole.reshape(source.shape, order="F").reshape(-1)
-    array.flags.writeable = False
-    return array
 
 
 def refusal(path: Path) -> str | None:

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +25,7 @@ from troubleshooter_nb.naming.msprobe import (
     format_row_name,
     site_of_msprobe,
 )
+from troubleshooter_nb.ranges import Starts, Strided, read_rows
 from troubleshooter_nb.render.missing_words import MissingRow, note_of, together
 from troubleshooter_nb.run_card import RunCard
 
@@ -92,13 +94,24 @@ class BroadcastSource:
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat C-order range; see `ArraySource.read`."""
-        stored = self.source.read(0, math.prod(self.source.shape)).reshape(self.source.shape)
-        places = np.unravel_index(np.arange(start, stop), self.shape)
-        values: np.ndarray = stored[tuple(p % n for p, n in zip(places, stored.shape, strict=True))]
+        values = self._order.range(partial(read_rows, self.source), self.dtype, start, stop)
         if into is None:
             return values
         into[:] = values
         return into
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """Values of flat ranges; see `troubleshooter_nb.dump.read_rows`."""
+        stored = partial(read_rows, self.source)
+        return self._order.rows(stored, self.dtype, starts, length)
+
+    @property
+    def _order(self) -> Strided:
+        """The stored values along all axes: a step along those that repeat leads nowhere."""
+        stored = self.source.shape
+        steps = [math.prod(stored[axis + 1 :]) for axis in range(len(stored))]
+        repeats = zip(steps, stored, strict=True)
+        return Strided(self.shape, tuple(step * (length > 1) for step, length in repeats))
 
 
 @dataclass

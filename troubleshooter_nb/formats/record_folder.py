@@ -43,6 +43,7 @@ from troubleshooter_nb.formats.record_layout import (
 )
 from troubleshooter_nb.messages import Foreign, Message, joined, message_of
 from troubleshooter_nb.metrics.floats import dtype_from_token
+from troubleshooter_nb.ranges import Starts
 
 Event = dict[str, Any]
 
@@ -128,12 +129,20 @@ class SealedSource(FileSource):
         self, file: int, start: int, stop: int, into: np.ndarray | None = None
     ) -> np.ndarray:
         """Stored values; raises as `read`, also where the seal is broken."""
+        self._refuse_broken(file)
+        return super().read_from(file, start, stop, into)
+
+    def rows_from(self, file: int, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of ranges; raises as `read_from`, also where none is asked for."""
+        self._refuse_broken(file)
+        return super().rows_from(file, starts, length)
+
+    def _refuse_broken(self, file: int) -> None:
         if not self.sound:
             if self._seal(file) != self.seal:
                 where = {"number": self.number, "file": Path(self.path).name}
                 raise ReadError(Message("records.broken_seal", **where))
             self.sound.append(True)
-        return super().read_from(file, start, stop, into)
 
     def _seal(self, file: int) -> int:
         """The seal of the bytes that are there now."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import zlib
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.formats.archive_source import Placed
 from troubleshooter_nb.formats.file_source import FileSource, reopened
 from troubleshooter_nb.messages import Message
+from troubleshooter_nb.ranges import Starts, gathered
 
 _BLOCK = 1 << 20  # bytes
 _MOST_SEGMENTS = 256
@@ -93,6 +95,17 @@ class StoredSource(FileSource):
         if self.covered.sound is None:
             self._check(values, start)
         return values
+
+    def rows_from(self, file: int, starts: Starts, length: int) -> np.ndarray:
+        """Stored values of ranges; who reads fewer than all gets them unchecked, as by `read`."""
+        self._refuse_damaged()
+        if self.covered.sound is None and len(starts) * length >= math.prod(self.shape):
+            # A map would not be checked.
+            return gathered(partial(self.read_from, file), self.dtype, starts, length)
+        plain = partial(super().read_from, file)
+        if self.strides is None:
+            return gathered(plain, self.dtype, starts, length)
+        return super().rows_from(file, starts, length)
 
     def _check(self, values: np.ndarray, start: int) -> None:
         at = start * self.dtype.itemsize

@@ -28,6 +28,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "halves": ("{right} is {left} with its two halves along axis {axis} swapped", "{right}等于{left}沿轴 {axis} 的前后两半互换"),
     "no_order_of_many_rows": ("an order of {rows:,} rows is not looked for, but of blocks and groups of them; of up to {most:,} any is", "不查找 {rows:,} 行的任意顺序，只查找其分块与分组的顺序；不超过 {most:,} 行时任意顺序都查找"),
     "no_place_of_many_rows": ("among {rows:,} rows a part is looked for at both ends only; among up to {most:,} anywhere", "在 {rows:,} 行中只在两端查找部分；不超过 {most:,} 行时在任何位置查找"),
+    "no_parts_of_many_rows": ("parts of {rows:,} rows in all are not looked for, of up to {most:,} they are", "不查找共 {rows:,} 行的组成部分，不超过 {most:,} 行时查找"),
     # What a tensor is made of.
     "each_transposed": (", each transposed,", "（各自转置）"),
     "stack": ("stack of {names}{turned} along a new axis {axis}", "{names}{turned}沿新轴 {axis} 堆叠"),
@@ -45,6 +46,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "other_sizes": ("values not comparable: {left:,} and {right:,} of them", "值无法比较：{left:,} 个与 {right:,} 个"),
     "no_numbers": ("values not comparable: they are no numbers", "值无法比较：不是数值"),
     "not_in_files": ("no values to compare: they are not in the files", "没有可比较的数值：文件中没有"),
-    "too_large": ("no values compared: the tensors are larger than {most} MiB", "未比较数值：张量大于 {most} MiB"),
+    "of_some": ("in {some:,} of {count:,} elements of both sides: {said}", "两侧 {count:,} 个元素中的 {some:,} 个：{said}"),
+    "too_large": ("no values compared: they depend on all of more than {most:,} elements", "未比较数值：需要全部元素，而其数量超过 {most:,}"),
     "unread": ("no values to compare: {reason}", "没有可比较的数值：{reason}"),
 }

@@ -97,7 +97,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "rows_near": ("{count} rows agree up to noise, residual up to {residual:.1e}", "{count} 行的值仅有噪声之差，残差不超过 {residual:.1e}"),
     "rows_similar": ("{count} rows are correlated but not equal, as after training (cosine {least:.3f} to {most:.3f})", "{count} 行的值相关但不相等，如同训练前后（余弦 {least:.3f} 至 {most:.3f}）"),
     "rows_unrelated": ("{count} rows are unrelated: names and shapes alone decided there", "{count} 行的值无关：仅按名称和形状配对"),
-    "not_searched": ("too large to be searched for relations: {names:4}", "过大，未搜索关系：{names:4}"),
+    "not_searched": ("not searched for relations, as {most:,} elements of others were: {names:4}", "已搜索其他张量的 {most:,} 个元素，未再搜索关系：{names:4}"),
     "never_trained": ("the source looks as it was initialised, never trained", "源看起来仍是初始值，未经训练"),
     "some_never_trained": ("look as initialised, never trained or loaded, in the source: {names:4}", "源中看起来仍是初始值，未经训练或加载：{names:4}"),
     "equal_in_source": ("source: equal values, but not tied: {names:4}", "源：值相等但并非同一张量：{names:4}"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,16 +13,18 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.arrangements import divisors
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
-from troubleshooter_nb.metrics.signatures import (
-    best_start,
-    nearest,
-    remainder_norm,
-    row_signatures,
-    searchable,
-    spread_of,
-    values_of,
+from troubleshooter_nb.metrics.ranges import Layout, boxes, c_strides, in_c_order
+from troubleshooter_nb.metrics.signatures import best_start, nearest, remainder_square
+from troubleshooter_nb.metrics.streamed import Streamed, streamed
+from troubleshooter_nb.thresholds import (
+    FEWEST_ADDED,
+    MOST_MATCHED_ROWS,
+    PART_ERROR,
+    SHORT_ROW,
+    SIGNATURE_LEAST,
 )
-from troubleshooter_nb.thresholds import FEWEST_ADDED, PART_ERROR, SHORT_ROW
+
+_FIGURES = 8  # of the signature of a row
 
 CompositionKind = Literal["concat", "interleave", "stack", "sum"]
 
@@ -99,45 +102,140 @@ def find_composition(
         if arithmetic_of(values.dtype) == "unsupported":
             needs = {"function": "find_composition", "dtype": values.dtype}
             raise ArgumentError(Message("arguments.no_numbers", **needs))
-    if whole.size < 4:
+    given = {name: streamed(part) for name, part in parts.items()}
+    return composition_of(given, streamed(whole), tolerance=tolerance)
+
+
+def composition_of(
+    parts: Mapping[str, Streamed], whole: Streamed, *, tolerance: float = 1e-2
+) -> Composition | None:
+    """As `find_composition`, of stored tensors of any size, of which blocks alone are in memory.
+
+    What was found out of a part is kept in it: it serves for several wholes. `not_composed` says
+    what is not looked for.
+
+    Raises
+    ------
+    ReadError
+        If a tensor cannot be read.
+    """
+    if whole.size < 4 or whole.spread.constant:
         return None
-    coarse = max(unit_roundoff(values.dtype) for values in (whole, *parts.values()))
-    search = _Search(parts, values_of(whole), max(tolerance, coarse))
-    if spread_of(search.whole).constant:
-        return None
-    for transposed in (False, True):
-        for kind in ("concat", "stack"):
-            for axis in range(whole.ndim):
-                if found := search.along(axis, kind == "stack", transposed):
-                    return found
+    dtypes = [one.source.dtype for one in (whole, *parts.values())]
+    search = _Search(parts, whole, max(tolerance, *map(unit_roundoff, dtypes)))
+    for way in search.ways:
+        if found := search.along(*way):
+            return found
     return search.sum_of_two()
+
+
+def not_composed(parts: Mapping[str, Streamed], whole: Streamed) -> Message | None:
+    """What `composition_of` does not look for in tensors of these shapes; None if nothing."""
+    search = _Search(parts, whole, 0.0)
+    for way in search.ways:
+        rows = sum(member.length for member in search.members(*way).values())
+        if rows > MOST_MATCHED_ROWS and rows >= whole.shape[way[0]]:
+            return Message("values.no_parts_of_many_rows", rows=rows, most=MOST_MATCHED_ROWS)
+    return None
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A part as it may lie in the whole."""
+
+    tensor: Streamed
+    transposed: bool
+    stacked: bool
+    axis: int
+
+    @property
+    def length(self) -> int:
+        """Rows along the axis of the whole."""
+        return 1 if self.stacked else self._shape[self.axis]
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        shape = self.tensor.shape
+        return shape[::-1] if self.transposed else shape
+
+    def fits(self, whole: tuple[int, ...]) -> bool:
+        """Whether it has the other axes of the whole."""
+        if len(self.tensor.shape) != len(whole) - self.stacked:
+            return False
+        if self.transposed and len(self.tensor.shape) != 2:
+            return False
+        if self.stacked:
+            return self._shape == (*whole[: self.axis], *whole[self.axis + 1 :])
+        return bool(self.length) and np.array_equal(
+            np.delete(self._shape, self.axis), np.delete(whole, self.axis)
+        )
+
+    def signatures(self, length: int) -> np.ndarray:
+        """Of its rows along the axis of the whole."""
+        if self.stacked:
+            return self.tensor.signature(length, turned=self.transposed)
+        axis = 1 - self.axis if self.transposed else self.axis
+        return self.tensor.row_signatures(axis, length)
+
+    def layout(self, groups: int) -> Layout:
+        """Its elements with the axis of the whole split in turns."""
+        strides = c_strides(self.tensor.shape)
+        strides = strides[::-1] if self.transposed else strides
+        shape, axis = self._shape, self.axis
+        if self.stacked:
+            shape, strides = (
+                (*shape[:axis], 1, *shape[axis:]),
+                (*strides[:axis], 0, *strides[axis:]),
+            )
+        return _in_turns(Layout(0, shape, strides), axis, groups)
+
+
+def _in_turns(layout: Layout, axis: int, groups: int) -> Layout:
+    shape, strides = layout.shape, layout.strides
+    rows = shape[axis] // groups
+    split = (*shape[:axis], groups, rows, *shape[axis + 1 :])
+    steps = (*strides[:axis], rows * strides[axis], strides[axis], *strides[axis + 1 :])
+    return Layout(layout.offset, split, steps)
 
 
 @dataclass(frozen=True)
 class _Search:
-    parts: Mapping[str, np.ndarray]
-    whole: np.ndarray
+    parts: Mapping[str, Streamed]
+    whole: Streamed
     tolerance: float
+
+    @property
+    def ways(self) -> Iterator[tuple[int, bool, bool]]:
+        """Axes, whether it is a new one, and whether parts are transposed; simple ones first."""
+        for transposed in (False, True):
+            for stacked in (False, True):
+                for axis in range(len(self.whole.shape)):
+                    yield axis, stacked, transposed
+
+    def members(self, axis: int, stacked: bool, transposed: bool) -> dict[str, _Member]:
+        """The parts whose other axes are those of the whole."""
+        every = {n: _Member(part, transposed, stacked, axis) for n, part in self.parts.items()}
+        return {name: member for name, member in every.items() if member.fits(self.whole.shape)}
 
     def along(self, axis: int, stacked: bool, transposed: bool) -> Composition | None:
         """Parts that cover the whole along one axis, in the fewest turns."""
-        members = self._members(axis, stacked, transposed)
-        if len(members) < 2 or sum(m.shape[axis] for m in members.values()) < self.rows(axis):
+        members = self.members(axis, stacked, transposed)
+        rows_of_whole = self.whole.shape[axis]
+        covered = sum(member.length for member in members.values())
+        if len(members) < 2 or covered < rows_of_whole or covered > MOST_MATCHED_ROWS:
             return None
-        whole = row_signatures(searchable(self.whole), axis, length=8)
-        rows = {
-            name: row_signatures(searchable(member), axis, length=8)
-            for name, member in members.items()
-        }
+        length = _FIGURES if covered <= MOST_MATCHED_ROWS // 4 else SIGNATURE_LEAST
+        whole = self.whole.row_signatures(axis, length)
+        rows = {name: member.signatures(length) for name, member in members.items()}
         rows = {name: part for name, part in rows.items() if np.any(part != part.flat[0])}
-        short = self.whole.size // self.rows(axis) <= SHORT_ROW
+        short = self.whole.size // rows_of_whole <= SHORT_ROW
         if not short:
             rows = _placed(rows, whole, self.tolerance)
         for groups in _groupings(rows, whole, stacked, short):
             order = _cover(rows, whole, groups, 3.0 * self.tolerance)
             residual = self._verified(members, order, axis, groups) if order else None
             if order and residual is not None:
-                sizes = tuple(members[name].shape[axis] for name in order)
+                sizes = tuple(members[name].length for name in order)
                 arguments = {"axis": axis, "sizes": sizes, "groups": groups}
                 arguments |= {"transposed": transposed}
                 kind: CompositionKind = "concat" if groups == 1 else "interleave"
@@ -149,59 +247,46 @@ class _Search:
     def sum_of_two(self) -> Composition | None:
         """Two parts of the shape of the whole that give it when added."""
         members = {
-            name: values_of(part)
-            for name, part in self.parts.items()
-            if part.shape == self.whole.shape
+            name: part for name, part in self.parts.items() if part.shape == self.whole.shape
         }
         if len(members) < 2 or self.whole.size < FEWEST_ADDED:
             return None
         places = np.random.default_rng(self.whole.size).integers(self.whole.size, size=256)
-        sampled = np.stack([searchable(part).reshape(-1)[places] for part in members.values()])
-        rests = searchable(self.whole).reshape(-1)[places] - sampled.astype(np.float64)
-        partners, distances, _ = nearest(sampled.astype(np.float64), rests)
+        sampled = np.stack([part.at(places) for part in members.values()])
+        partners, distances, _ = nearest(sampled, self.whole.at(places) - sampled)
         first = int(distances.argmin())
         pair = sorted((first, int(partners[first])))
         if pair[0] == pair[1]:
             return None
         names = tuple(list(members)[i] for i in pair)
         added = [members[name] for name in names]
-        spreads = [spread_of(part).centred for part in added]
-        error = remainder_norm(added[0] + added[1], self.whole)
-        residual = error / spread_of(self.whole).centred
-        if residual > self.tolerance or error >= PART_ERROR * min(spreads):
+        blocks = zip(*(one.blocks() for one in (*added, self.whole)), strict=True)
+        error = math.sqrt(sum(remainder_square(one + other, both) for one, other, both in blocks))
+        residual = error / self.whole.spread.centred
+        least = min(part.spread.centred for part in added)
+        if residual > self.tolerance or error >= PART_ERROR * least:
             return None
         text = Message("values.sum", first=names[0], second=names[1])
         return Composition("sum", names, {}, residual, text)
 
-    def rows(self, axis: int) -> int:
-        """Length of an axis of the whole."""
-        return self.whole.shape[axis]
-
-    def _members(self, axis: int, stacked: bool, transposed: bool) -> dict[str, np.ndarray]:
-        """Values of the parts whose other axes are those of the whole."""
-        others = np.delete(self.whole.shape, axis)
-        members = {}
-        for name, part in self.parts.items():
-            if part.ndim != self.whole.ndim - stacked or (transposed and part.ndim != 2):
-                continue
-            shape = part.shape[::-1] if transposed else part.shape
-            shape = (*shape[:axis], 1, *shape[axis:]) if stacked else shape
-            if shape[axis] and np.array_equal(np.delete(shape, axis), others):
-                values = values_of(part)
-                members[name] = (values.T if transposed else values).reshape(shape)
-        return members
-
     def _verified(
-        self,
-        members: Mapping[str, np.ndarray],
-        order: list[str],
-        axis: int,
-        groups: int,
+        self, members: Mapping[str, _Member], order: list[str], axis: int, groups: int
     ) -> float | None:
         """The residual over all values when it is within the tolerance."""
-        made = _joined([members[name] for name in order], axis, groups)
-        residual = remainder_norm(made, self.whole) / spread_of(self.whole).centred
-        return residual if residual <= self.tolerance else None
+        centred = self.whole.spread.centred
+        most, square = (self.tolerance * centred) ** 2, 0.0
+        turns = _in_turns(in_c_order(self.whole.shape), axis, groups)
+        begun = 0  # rows of a turn
+        for name in order:
+            theirs = members[name].layout(groups)
+            offset = begun * turns.strides[axis + 1]
+            for there, here in boxes(theirs, Layout(offset, theirs.shape, turns.strides)):
+                part, wanted = members[name].tensor.box(there), self.whole.box(here)
+                square += remainder_square(part, wanted)
+                if square > most:
+                    return None
+            begun += theirs.shape[axis + 1]
+        return math.sqrt(square) / centred
 
 
 def _placed(

@@ -21,7 +21,6 @@ from troubleshooter_nb.metrics.arrangements import (
     structured_orders,
 )
 from troubleshooter_nb.metrics.floats import unit_roundoff
-from troubleshooter_nb.metrics.ranges import Readable
 from troubleshooter_nb.metrics.signatures import (
     best_start,
     match_rows,
@@ -29,6 +28,7 @@ from troubleshooter_nb.metrics.signatures import (
     searchable,
 )
 from troubleshooter_nb.metrics.streamed import Streamed, in_order
+from troubleshooter_nb.ranges import Readable
 from troubleshooter_nb.thresholds import (
     FEWEST_ELEMENTS_FITTED,
     FEWEST_PARTICIPANTS,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from troubleshooter_nb.metrics.signatures import searchable, values_of
-from troubleshooter_nb.thresholds import FINGERPRINT_SAMPLE, SIGNATURES_BLOCK
+from troubleshooter_nb.metrics.ranges import InMemory, held
+from troubleshooter_nb.metrics.signatures import searchable
+from troubleshooter_nb.metrics.streamed import Streamed
+from troubleshooter_nb.ranges import Readable
+from troubleshooter_nb.thresholds import FINGERPRINT_SAMPLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +62,38 @@ def fingerprint(array: np.ndarray) -> Fingerprint:
     ValueError
         If the dtype holds no numbers.
     """
-    values = values_of(array)
-    flat = searchable(values).reshape(-1)
-    if not len(flat):
-        return Fingerprint(array.shape, 0.0, (), (), "")
-    low, high = float(flat.min()), float(flat.max())
-    norm, moments = _moments(flat, max(-low, high))
-    places = np.random.default_rng(len(flat)).integers(len(flat), size=FINGERPRINT_SAMPLE)
-    sample = flat if len(flat) <= FINGERPRINT_SAMPLE else flat[places]
-    constant = low == high and bool(np.isfinite(values).all())
-    digest = (
-        "" if constant else hashlib.blake2b(values.reshape(-1).data, digest_size=16).hexdigest()
-    )
-    invariants = (*moments, low, high)
-    return Fingerprint(array.shape, norm, invariants, tuple(sample.tolist()), digest)
+    return fingerprint_of(InMemory(array))
+
+
+def fingerprint_of(source: Readable) -> Fingerprint:
+    """As `fingerprint`, of a stored tensor of any size, which is read three times in blocks.
+
+    Raises
+    ------
+    ValueError
+        If the dtype holds no numbers.
+    ReadError
+        If it cannot be read.
+    """
+    source = held(source)
+    tensor = Streamed(source)
+    if not tensor.size:
+        return Fingerprint(tensor.shape, 0.0, (), (), "")
+    low, high, finite = math.inf, -math.inf, True
+    hashed = hashlib.blake2b(digest_size=16)
+    for block in tensor.blocks():
+        hashed.update(block.data)
+        finite = finite and bool(np.isfinite(block).all())
+        flat = searchable(block)
+        low, high = min(low, float(flat.min())), max(high, float(flat.max()))
+    norm, moments = _moments(tensor, max(-low, high))
+    places = np.arange(tensor.size)
+    if tensor.size > FINGERPRINT_SAMPLE:
+        random = np.random.default_rng(tensor.size)
+        places = random.integers(tensor.size, size=FINGERPRINT_SAMPLE)
+    digest = "" if low == high and finite else hashed.hexdigest()
+    sample = tuple(tensor.at(places).tolist())
+    return Fingerprint(tensor.shape, norm, (*moments, low, high), sample, digest)
 
 
 def candidates(
@@ -120,22 +142,22 @@ def candidates(
     return found
 
 
-def _moments(flat: np.ndarray, largest: float) -> tuple[float, tuple[float, float, float, float]]:
+def _moments(tensor: Streamed, largest: float) -> tuple[float, tuple[float, float, float, float]]:
     """Norm, and mean, deviation, skewness and kurtosis, of values scaled by their largest."""
     if not largest:
         return 0.0, (0.0, 0.0, 0.0, 0.0)
     powers = np.zeros(4)
     square = total = 0.0
-    for start in range(0, len(flat), SIGNATURES_BLOCK):
-        block = flat[start : start + SIGNATURES_BLOCK].astype(np.float64) / largest
+    for values in tensor.blocks():
+        block = searchable(values).astype(np.float64) / largest
         total += float(block.sum())
         square += float(np.square(block).sum())
-    mean = total / len(flat)
-    for start in range(0, len(flat), SIGNATURES_BLOCK):
-        block = flat[start : start + SIGNATURES_BLOCK].astype(np.float64) / largest - mean
+    mean = total / tensor.size
+    for values in tensor.blocks():
+        block = searchable(values).astype(np.float64) / largest - mean
         squares = np.square(block)
         powers += [0.0, squares.sum(), (squares * block).sum(), np.square(squares).sum()]
-    _, variance, third, fourth = (powers / len(flat)).tolist()
+    _, variance, third, fourth = (powers / tensor.size).tolist()
     skewness = third / variance**1.5 if variance else 0.0
     kurtosis = fourth / variance**2 if variance else 0.0
     norm = float(np.sqrt(square)) * largest

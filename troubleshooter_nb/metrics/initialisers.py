@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, unit_roundoff
-from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.metrics.ranges import InMemory
+from troubleshooter_nb.metrics.streamed import Streamed
+from troubleshooter_nb.ranges import Readable
 from troubleshooter_nb.thresholds import (
     BOUND_GAP,
     DRAW_APART,
@@ -60,19 +63,45 @@ def initialiser_of(
     ``1/sqrt(fan_in)`` (PyTorch's and MindSpore's dense and convolution layers), ``1/sqrt(hidden)``
     (recurrent layers), He, LeCun and Xavier.
     """
-    arithmetic = arithmetic_of(array.dtype)
-    values = values_of(array)
-    if not values.size or not np.isfinite(values).all():
+    return initialiser_of_stored(InMemory(array), fan_in=fan_in, shape=shape)
+
+
+def initialiser_of_stored(
+    source: Readable, *, fan_in: int | None = None, shape: tuple[int, ...] | None = None
+) -> str | None:
+    """As `initialiser_of`, of a stored tensor of any size, read at most once and in blocks.
+
+    Its first block alone is judged first: a part of a draw is a draw.
+
+    Raises
+    ------
+    ValueError
+        If the dtype holds no numbers.
+    ReadError
+        If it cannot be read.
+    """
+    tensor = Streamed(source)
+    draw = _Draw(tensor.size, unit_roundoff(source.dtype))
+    for number, block in enumerate(tensor.blocks()):
+        if not number and len(block) < tensor.size:
+            part = _Draw(len(block), draw.roundoff)
+            if not part.take(block) or not _named(part, source, fan_in, shape):
+                return None
+        if not draw.take(block):
+            return None
+    return _named(draw, source, fan_in, shape) if draw.taken else None
+
+
+def _named(
+    draw: _Draw, source: Readable, fan_in: int | None, shape: tuple[int, ...] | None
+) -> str | None:
+    if draw.constant is not None:
+        known = {0.0: "zeros", 1.0: "ones"}.get(draw.constant.real)
+        named = known if draw.constant.imag == 0.0 else None
+        return named or ("constant" if draw.taken > 1 else None)
+    if arithmetic_of(source.dtype) != "float" or draw.taken < FEWEST_DRAWN:
         return None
-    flat = values.reshape(-1)
-    if (flat == flat[0]).all():
-        known = {0.0: "zeros", 1.0: "ones"}.get(complex(flat[0]).real)
-        named = known if complex(flat[0]).imag == 0.0 else None
-        return named or ("constant" if flat.size > 1 else None)
-    if arithmetic != "float" or values.size < FEWEST_DRAWN:
-        return None
-    draw = _Draw(flat, unit_roundoff(array.dtype))
-    shape = array.shape if shape is None else shape
+    shape = source.shape if shape is None else shape
     for bound, name in _bounds(shape, fan_in):
         if draw.is_uniform(bound):
             return Message("evidence.uniform_bound", bound=bound, rule=name)
@@ -83,26 +112,58 @@ def initialiser_of(
 
 
 class _Draw:
-    """Figures of a tensor that every distribution is held against."""
+    """Figures of a tensor of so many values that every distribution is held against."""
 
-    def __init__(self, flat: np.ndarray, roundoff: float) -> None:
-        self.count = len(flat)
+    def __init__(self, count: int, roundoff: float) -> None:
         self.roundoff = roundoff
-        # Values far beyond any initialiser would overflow below and fit nothing.
-        self.largest = float(max(flat.max(), -flat.min()))
-        safe = self.largest < 1e100
-        wide = flat.astype(np.float64) if safe else np.zeros(1)
-        self.mean = float(wide.mean())
-        squares = np.square(wide)
-        self.square = float(squares.mean())
-        self.kurtosis = float(np.square(squares).mean()) / (self.square**2 or 1.0)
-        self.sorted = np.sort(wide[:: -(-self.count // SORTED_VALUES)])
+        self.taken = 0
+        self.constant: complex | None = None  # what all values so far are
+        self.largest = 0.0
+        self._sums = np.zeros(3)
+        self._step = -(-count // SORTED_VALUES)
+        self._sample: list[np.ndarray] = []
+
+    def take(self, flat: np.ndarray) -> bool:
+        """Measure the next values; False where NaN or inf is among them."""
+        if not np.isfinite(flat).all():
+            return False
+        first = complex(flat[0]) if not self.taken else self.constant
+        self.constant = first if first is not None and (flat == first).all() else None
+        if flat.dtype.kind != "c":
+            self.largest = max(self.largest, float(flat.max()), -float(flat.min()))
+            # Values far beyond any initialiser would overflow below and fit nothing.
+            wide = flat.astype(np.float64) if self.largest < 1e100 else np.zeros(1)
+            squares = np.square(wide)
+            self._sums += [wide.sum(), squares.sum(), squares @ squares]
+            self._sample.append(wide[-self.taken % self._step :: self._step])
+        self.taken += len(flat)
+        return True
+
+    @property
+    def mean(self) -> float:
+        """Mean of the values."""
+        return float(self._sums[0]) / self.taken
+
+    @property
+    def square(self) -> float:
+        """Mean of their squares."""
+        return float(self._sums[1]) / self.taken
+
+    @property
+    def kurtosis(self) -> float:
+        """Fourth moment over the square of the second."""
+        return float(self._sums[2]) / self.taken / (self.square**2 or 1.0)
+
+    @cached_property
+    def sorted(self) -> np.ndarray:
+        """Up to 16,384 values, evenly spread."""
+        return np.sort(np.concatenate(self._sample))
 
     def is_uniform(self, bound: float) -> bool:
         """Whether it is a draw between -bound and bound."""
         above = self.largest <= bound * (1.0 + max(2.0 * self.roundoff, 1e-6))
         # Rounding moves the largest value too.
-        gap = BOUND_GAP / self.count + self.roundoff
+        gap = BOUND_GAP / self.taken + self.roundoff
         if not above or self.largest < bound * (1.0 - gap):
             return False
         variance = bound**2 / 3.0
@@ -111,7 +172,7 @@ class _Draw:
 
     def is_normal(self, std: float) -> bool:
         """Whether it is a normal draw of this deviation, whole or cut at two deviations."""
-        if self.count < FEWEST_NORMAL:
+        if self.taken < FEWEST_NORMAL:
             return False
         if self.largest <= _CUT * std * (1.0 + 2.0 * self.roundoff + 1e-6):
             inside = _normal_cdf(np.array([_CUT]))[0] * 2.0 - 1.0
@@ -119,14 +180,14 @@ class _Draw:
             return fits and self._follows(
                 lambda x: (_normal_cdf(x / std) - 0.5) / inside + 0.5,
             )
-        if abs(self.kurtosis - 3.0) > DRAWN_SIGMAS * math.sqrt(24.0 / self.count) + self.roundoff:
+        if abs(self.kurtosis - 3.0) > DRAWN_SIGMAS * math.sqrt(24.0 / self.taken) + self.roundoff:
             return False
         fits = self._fits_moments(std**2, math.sqrt(2.0))
         return fits and self._follows(lambda x: _normal_cdf(x / std))
 
     def _fits_moments(self, variance: float, relative: float) -> bool:
         """Mean 0 and the variance, within five deviations; `relative` is that of one square."""
-        error = DRAWN_SIGMAS / math.sqrt(self.count)
+        error = DRAWN_SIGMAS / math.sqrt(self.taken)
         centred = abs(self.mean) <= error * math.sqrt(variance)
         return centred and abs(self.square / variance - 1.0) <= relative * error + self.roundoff
 

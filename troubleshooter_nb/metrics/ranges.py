@@ -8,37 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import mul
-from typing import Protocol
 
 import numpy as np
 
-from troubleshooter_nb.thresholds import LARGEST_HELD, READ_BLOCK, READ_BOX, READ_RUN, READ_THROUGH
-
-
-class Reading(Protocol):
-    """What ranges are read from: a source, or one that was opened for several of them."""
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat range in C order, shape (stop - start,)."""
-
-
-class Readable(Protocol):
-    """A stored tensor that is read by flat range; `troubleshooter_nb.dump.ArraySource` is one."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the tensor."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Stored dtype."""
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Stored values of a flat range in C order, shape (stop - start,)."""
+from troubleshooter_nb.ranges import Readable, Reading, read_rows, reading
+from troubleshooter_nb.thresholds import (
+    LARGEST_HELD,
+    READ_BLOCK,
+    READ_BOX,
+    READ_RUN,
+    READ_THROUGH_BYTES,
+)
 
 
 class InMemory:
@@ -52,20 +34,6 @@ class InMemory:
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """A view of the range."""
         return self.flat[start:stop]
-
-
-def reading(source: Readable) -> AbstractContextManager[Reading]:
-    """A context in which several ranges of a source are read; its file is opened once.
-
-    Sources that offer no ``opened()`` are read as ever. To be used by one thread.
-
-    Raises
-    ------
-    ReadError
-        On entering, if the file changed or vanished since the header was read.
-    """
-    opened = getattr(source, "opened", None)
-    return nullcontext(source) if opened is None else opened()
 
 
 def size_of(source: Readable) -> int:
@@ -118,36 +86,47 @@ class Layout:
                 axes.append((size, stride))
         return Layout(self.offset, tuple(n for n, _ in axes), tuple(s for _, s in axes))
 
-    def boxes(self) -> Iterator[tuple[Layout, Layout]]:
-        """Parts that are read at once: where they lie in the other array, and in the first."""
-        plain = c_strides(self.shape)
-        extents = self._extents(READ_BOX)
-        counts = [-(-n // extent) for n, extent in zip(self.shape, extents, strict=True)]
-        for number in np.ndindex(*counts):
-            starts = [i * extent for i, extent in zip(number, extents, strict=True)]
-            shape = tuple(
-                min(extent, n - start)
-                for extent, n, start in zip(extents, self.shape, starts, strict=True)
-            )
-            there = self.offset + sum(map(mul, starts, self.strides))
-            here = sum(map(mul, starts, plain))
-            yield Layout(there, shape, self.strides), Layout(here, shape, plain)
 
-    def _extents(self, most: int) -> list[int]:
-        """Lengths of a box of so many elements that lie in long runs on both sides."""
-        extents = [1] * len(self.shape)
-        here = list(reversed(range(len(extents))))
-        there = sorted(here, key=lambda axis: abs(self.strides[axis]))
-        for axes, target in ((here, READ_RUN), (there, READ_RUN), (here, most)):
-            run = 1
-            for axis in axes:
-                others = math.prod(extents) // extents[axis]
-                room = min(max(target // run, 1), most // others)
-                extents[axis] = max(extents[axis], min(self.shape[axis], room))
-                run *= extents[axis]
-                if extents[axis] < self.shape[axis]:
-                    break
-        return extents
+def boxes(there: Layout, here: Layout) -> Iterator[tuple[Layout, Layout]]:
+    """Parts of two layouts of one shape that are read at once, in long runs of both."""
+    extents = _extents(there, here)
+    counts = [-(-n // extent) for n, extent in zip(here.shape, extents, strict=True)]
+    for number in np.ndindex(*counts):
+        starts = [i * extent for i, extent in zip(number, extents, strict=True)]
+        shape = tuple(
+            min(extent, n - start)
+            for extent, n, start in zip(extents, here.shape, starts, strict=True)
+        )
+        first, second = (
+            Layout(one.offset + sum(map(mul, starts, one.strides)), shape, one.strides)
+            for one in (there, here)
+        )
+        yield first, second
+
+
+def _extents(there: Layout, here: Layout) -> list[int]:
+    """Lengths of a box of at most `READ_BOX` elements."""
+    shape, extents = here.shape, [1] * len(here.shape)
+    # From the axis of nearest neighbours on.
+    near, far = (
+        sorted(reversed(range(len(shape))), key=lambda axis: abs(one.strides[axis]))
+        for one in (here, there)
+    )
+    for axes, target in ((near, READ_RUN), (far, READ_RUN), (near, READ_BOX)):
+        run = 1
+        for axis in axes:
+            others = math.prod(extents) // extents[axis]
+            room = min(max(target // run, 1), READ_BOX // others)
+            extents[axis] = max(extents[axis], min(shape[axis], room))
+            run *= extents[axis]
+            if extents[axis] < shape[axis]:
+                break
+    return extents
+
+
+def in_c_order(shape: Sequence[int], offset: int = 0) -> Layout:
+    """Of values one after the other."""
+    return Layout(offset, tuple(shape), c_strides(shape))
 
 
 def c_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -196,27 +175,7 @@ def read_slabs_at(
         count = (len(source.flat) - base) // width
         shaped = source.flat[base : base + count * width].reshape(count, width)
         return np.asarray(shaped[rows])
-    found = np.empty((len(rows), width), source.dtype)
-    order = np.argsort(rows, kind="stable")
-    ranked = rows[order]
-    with reading(source) as opened:
-        for first, last in _runs(ranked, width):
-            start, stop = int(ranked[first]), int(ranked[last - 1]) + 1
-            read = opened.read(base + start * width, base + stop * width)
-            found[order[first:last]] = read.reshape(-1, width)[ranked[first:last] - start]
-    return found
-
-
-def _runs(ranked: np.ndarray, width: int) -> Iterator[tuple[int, int]]:
-    """Which of ascending rows are read at once."""
-    if not len(ranked):
-        return
-    apart = np.diff(ranked, prepend=ranked[0]) * width > READ_THROUGH
-    firsts = ranked[np.flatnonzero(np.diff(np.cumsum(apart), prepend=-1))]
-    piece = (ranked - firsts[np.cumsum(apart)]) // max(1, READ_BLOCK // width)
-    cuts = np.flatnonzero(apart | (np.diff(piece, prepend=piece[0]) != 0))
-    ends = [0, *cuts[cuts > 0].tolist(), len(ranked)]
-    yield from pairwise(ends)
+    return read_rows(source, base + np.asarray(rows, np.int64) * width, width)
 
 
 def read_box(source: Readable, box: Layout) -> np.ndarray:
@@ -244,7 +203,7 @@ def _fill(into: np.ndarray, opened: Reading, start: int, steps: tuple[int, ...])
         if step > run and n > 1:
             break
         run = max(run, step * n)
-    between = READ_THROUGH * (into.size // run)
+    between = READ_THROUGH_BYTES // into.itemsize * (into.size // run)
     if span == 1 or (span <= READ_BLOCK and span <= into.size + between):
         into[...] = _strided(opened.read(start, start + span), into.shape, steps)
         return

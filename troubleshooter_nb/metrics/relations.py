@@ -21,8 +21,9 @@ from troubleshooter_nb.metrics.floats import (
     same_dtype,
     significand_bits,
 )
-from troubleshooter_nb.metrics.ranges import InMemory, Readable, held, reading, size_of
+from troubleshooter_nb.metrics.ranges import InMemory, held, size_of
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.ranges import Readable, reading
 from troubleshooter_nb.thresholds import MOST_MATCHED_ROWS, READ_BLOCK
 
 

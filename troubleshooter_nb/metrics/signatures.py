@@ -12,10 +12,12 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.thresholds import (
+    EXACT_ROW,
     SIGNATURE_COLUMNS,
     SIGNATURE_DISTANCES,
     SIGNATURE_WINDOW,
     SIGNATURES_BLOCK,
+    SUMMED_BLOCK,
 )
 
 _GOLDEN = 0.6180339887498949
@@ -79,15 +81,17 @@ def spread_of_blocks(blocks: Iterable[np.ndarray]) -> Spread:
     for values in blocks:
         # Sums about a value of the tensor itself: the mean square of 1 + w would hide a small w.
         shift = _first_finite(values) if shift is None else shift
-        block = values.astype(_wide(values))
-        block -= shift
-        squared = _square(block)
-        if not math.isfinite(squared):
-            block = block[np.isfinite(block)]
+        for start in range(0, len(values), SUMMED_BLOCK):
+            part = values[start : start + SUMMED_BLOCK]
+            block = part.astype(_wide(part))
+            block -= shift
             squared = _square(block)
-        count += len(block)
-        total += complex(block.sum())
-        square += squared
+            if not math.isfinite(squared):
+                block = block[np.isfinite(block)]
+                squared = _square(block)
+            count += len(block)
+            total += complex(block.sum())
+            square += squared
     if not count or shift is None:
         return Spread(0.0, 0.0, 0.0)
     mean = total / count
@@ -115,9 +119,9 @@ def remainder_square(actual: np.ndarray, benchmark: np.ndarray) -> float:
     actual, benchmark = actual.reshape(-1), benchmark.reshape(-1)
     wide = np.result_type(_wide(actual), _wide(benchmark))
     square = 0.0
-    for start in range(0, len(actual), SIGNATURES_BLOCK):
-        left = actual[start : start + SIGNATURES_BLOCK].astype(wide)
-        right = benchmark[start : start + SIGNATURES_BLOCK].astype(wide)
+    for start in range(0, len(actual), SUMMED_BLOCK):
+        left = actual[start : start + SUMMED_BLOCK].astype(wide)
+        right = benchmark[start : start + SUMMED_BLOCK].astype(wide)
         with np.errstate(invalid="ignore"):
             error = left - right
         squared = _square(error)
@@ -280,6 +284,11 @@ def match_rows(pool: np.ndarray, queries: np.ndarray, tolerance: float) -> np.nd
         # Scalars in sorted order are the closest pairing there is.
         order[np.argsort(queries[:, 0], kind="stable")] = np.argsort(pool[:, 0], kind="stable")
         return order
+    if len(pool) * len(queries) > SIGNATURE_DISTANCES:
+        ranked = [np.argsort(side[:, 0], kind="stable") for side in (pool, queries)]
+        order[ranked[1]] = ranked[0]
+        if _lengths(pool[order] - queries).max() <= EXACT_ROW * scale:
+            return order
     order[:], first, _ = nearest(pool, queries)
     _, owners = np.unique(order, return_index=True)
     late = np.setdiff1d(np.arange(len(queries)), owners)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -13,11 +13,10 @@ from troubleshooter_nb.metrics.arrangements import layout_of, row_at
 from troubleshooter_nb.metrics.ranges import (
     InMemory,
     Layout,
-    Readable,
-    c_strides,
+    boxes,
+    in_c_order,
     read_box,
     read_slabs_at,
-    reading,
     size_of,
     slabs,
 )
@@ -28,12 +27,31 @@ from troubleshooter_nb.metrics.signatures import (
     spread_of_blocks,
     values_of,
 )
+from troubleshooter_nb.ranges import Readable, reading
 from troubleshooter_nb.thresholds import (
     READ_BLOCK,
     READ_BOX,
     SHORT_ROW,
+    SIGNATURE_FIGURES,
     SIGNATURES_BLOCK,
 )
+
+
+class KeptSignatures:
+    """Signatures of several tensors, the latest of them, 32 MiB in all."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, np.ndarray] = {}
+
+    def get(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """What was kept under this key, or what is made now."""
+        found = self._found.pop(key, None)
+        found = make() if found is None else found
+        self._found[key] = found
+        figures = sum(one.size for one in self._found.values())
+        while figures > SIGNATURE_FIGURES:
+            figures -= self._found.pop(next(iter(self._found))).size
+        return found
 
 
 class Streamed:
@@ -45,15 +63,19 @@ class Streamed:
         With a dtype that holds numbers.
     exponent : int
         Values are divided by this power of two, for sums and projections not to overflow.
+    kept : KeptSignatures, optional
+        Where its signatures are kept for the next question.
     """
 
-    def __init__(self, source: Readable, exponent: int = 0) -> None:
+    def __init__(
+        self, source: Readable, exponent: int = 0, kept: KeptSignatures | None = None
+    ) -> None:
         self.source = source
         self.shape = source.shape
         self.size = size_of(source)
         self._exponent = exponent
         self.dtype = self._values(np.empty(0, source.dtype)).dtype
-        self._signatures: dict[tuple[tuple[int, ...], int, int], np.ndarray] = {}
+        self._kept = kept
 
     def divided(self, exponent: int) -> Streamed:
         """The same with values divided by a power of two."""
@@ -114,10 +136,24 @@ class Streamed:
     ) -> np.ndarray:
         """As `troubleshooter_nb.metrics.signatures.row_signatures`, of the values in a shape."""
         shape = self.shape if shape is None else shape
-        key = shape, axis, length
-        if key not in self._signatures:
-            self._signatures[key] = self._projected(*key)
-        return self._signatures[key]
+        if self._kept is None:
+            return self._projected(shape, axis, length)
+        key = self, shape, axis, length
+        return self._kept.get(key, lambda: self._projected(shape, axis, length))
+
+    def signature(self, length: int, *, turned: bool = False) -> np.ndarray:
+        """That of all values as one row, shape (1, ...); of the transposed matrix if `turned`."""
+        if self._kept is not None:
+            return self._kept.get((self, turned, length), lambda: self._as_row(length, turned))
+        return self._as_row(length, turned)
+
+    def _as_row(self, length: int, turned: bool) -> np.ndarray:
+        columns, weights = projection(self.size, length)
+        layout = in_c_order(self.shape)
+        if turned:
+            layout = Layout(0, self.shape[::-1], layout.strides[::-1])
+        values = self.at(layout.at(columns))[None]
+        return values if self.size <= length else values @ weights
 
     def _projected(self, shape: tuple[int, ...], axis: int, length: int) -> np.ndarray:
         before, rows, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
@@ -172,9 +208,11 @@ def in_order(
     """What a relation without arithmetic makes of left, and right, in boxes of equal shape."""
     layout = layout_of(kind, arguments, left.shape)
     if layout is not None:
-        for there, here in layout.boxes():
+        for there, here in boxes(layout, in_c_order(layout.shape)):
             yield left.box(there), right.box(here)
         return
+    # Plain tuples become arrays once.
+    arguments = {**arguments, "order": np.array(arguments["order"])}
     axis = arguments["axis"]
     before, rows, after = (
         math.prod(right.shape[:axis]),
@@ -187,13 +225,13 @@ def in_order(
         shape = (a.stop - a.start, i.stop - i.start, c.stop - c.start)
         base = a.start * rows * after
         start = base + i.start * after + c.start
-        wanted = right.box(Layout(start, shape, c_strides(shape)))
+        wanted = right.box(in_c_order(shape, start))
         order = row_at(kind, arguments, rows, np.arange(i.start, i.stop))
         if shape[1:] == (rows, after):
-            made = left.box(Layout(base, shape, c_strides(shape)))[:, order]
+            made = left.box(in_c_order(shape, base))[:, order]
         elif shape[2] == after:
             made = left.rows_at(order, after, base=base)
         else:
             first = base + int(order[0]) * after + c.start
-            made = left.box(Layout(first, shape, c_strides(shape)))
+            made = left.box(in_c_order(shape, first))
         yield made.reshape(shape), wanted

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ Value = int | float | str
 Arguments = tuple[Value, ...]
 Targets = Sequence[Shape | None]  # shapes; None where one is not known
 Proposals = Iterable[Arguments]
+Gives = Literal["views", "values", "joined", "whole"]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -133,6 +134,10 @@ class Kind:
         arguments, or None.
     keeps_order : bool
         Whether values stay in their flat order, so that only the shape changes.
+    gives : {"views", "values", "joined", "whole"}
+        What a part of a target is made of, so that no more is read for it: `forward` gives views
+        of its one source; each value is made of those at its place in the sources; the sources
+        lie side by side along the axis that is the first argument; or only a whole is made.
     takes_parts : bool
         Whether its sources are the parts of a weight that is stored reparametrized.
     loss : callable
@@ -157,6 +162,7 @@ class Kind:
         default_factory=dict
     )
     keeps_order: bool = False
+    gives: Gives = "whole"
     takes_parts: bool = False
     loss: Callable[..., str] = _no_loss
     troubleshooter: Mapping[Arguments, str] = field(default_factory=dict)

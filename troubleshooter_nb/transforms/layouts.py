@@ -76,6 +76,7 @@ TRANSPOSE = Kind(
     words=lambda: Message("transforms.transpose"),
     examples={"transpose": [(2, 3, 4)]},
     specs=lambda sources: [Spec(sources[0].shape[::-1], sources[0].dtype)],
+    gives="views",
     forward=lambda arrays: [arrays[0].T],
     inverse=lambda _: ("transpose", ()),
     proposals=_reversed,
@@ -109,6 +110,7 @@ PERMUTE = Kind(
     examples={"permute(2, 0, 1)": [(2, 3, 4)], "permute(0, -1, 1)": [(2, 3, 4)]},
     arguments=(Argument("axes", several=True),),
     specs=_permuted,
+    gives="views",
     forward=lambda arrays, axes: [arrays[0].transpose(axes)],
     inverse=lambda sources, axes: (
         "permute",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from troubleshooter_nb.errors import WeightMapError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import closest
+from troubleshooter_nb.ranges import Strided
 from troubleshooter_nb.shapes import Shape
 from troubleshooter_nb.transforms.kind import Arguments, Kind, MisfitError
 from troubleshooter_nb.transforms.spec import Spec, shapes_said
@@ -116,6 +119,19 @@ class Transform:
             If the sources do not fit the transform.
         """
         return list(_made(self, tuple(sources)))
+
+    def views(self, source: Spec) -> list[Strided]:
+        """Where the elements of each target stand in its one source; of kinds that give views."""
+        # Strides and places say it all: no byte behind the first one is ever touched.
+        byte = np.zeros(1, np.uint8)
+        steps = tuple(math.prod(source.shape[axis + 1 :]) for axis in range(len(source.shape)))
+        hollow = as_strided(byte, source.shape, steps)
+        made = self.entry.forward([hollow], *self._bound)
+        begin = hollow.__array_interface__["data"][0]
+        return [
+            Strided(one.shape, one.strides, one.__array_interface__["data"][0] - begin)
+            for one in made
+        ]
 
     def apply(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The target arrays; views of the sources where possible.

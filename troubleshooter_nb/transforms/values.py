@@ -32,6 +32,7 @@ CAST = Kind(
     examples={"cast(float16)": [(2, 3)], "cast(bfloat16)": [(2,)]},
     arguments=(Argument("dtype", dtype_name),),
     specs=lambda sources, dtype: [Spec(sources[0].shape, dtype_from_token(dtype))],
+    gives="values",
     forward=lambda arrays, dtype: [stored_as(arrays[0], dtype_from_token(dtype))],
     relations={
         "cast": lambda given, source: (given["dtype"],) if is_rounded(given, source) else None

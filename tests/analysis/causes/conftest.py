@@ -27,7 +27,7 @@ TERMS = set(
     "align_corners half_pixel asymmetric replicate circular reflect constant truncated".split()
 )
 _NEUTRAL = re.compile(
-    r"-?[\d.]\S*|-?inf|(?:bfloat|float|uint|int|tf|hf)\d\w*|CIFAR-10|1?/?sqrt\(.*\)"
+    r"-?[\d.]\S*|-?inf|(?:bfloat|float|uint|int|tf|hf)\d\w*|CIFAR-10|[ifgo]{4}|[rzn]{3}|1?/?sqrt\(.*\)"
 )
 MADE: list[Suspicion] = []
 SETTINGS: dict[tuple[str, str], None] = {}

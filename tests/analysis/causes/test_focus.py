@@ -36,7 +36,11 @@ def tensor(left, right, name="", role="input"):
     gap = np.linalg.norm((left.astype(np.float64) - right).ravel())
     error = float(gap / np.linalg.norm(right.astype(np.float64).ravel()))
     sources = ArrayInMemory(np.ascontiguousarray(left)), ArrayInMemory(np.ascontiguousarray(right))
-    return TensorPair(0, name, role, "forward", sources=sources, rel_l2=error, noise=1e-6)
+    apart = np.nan_to_num(np.abs(left.astype(np.float64) - right))
+    figures = {"max_abs_index": int(apart.argmax())}
+    return TensorPair(
+        0, name, role, "forward", sources=sources, rel_l2=error, noise=1e-6, figures=figures
+    )
 
 
 def call(word, inputs, parameters, left, right):

@@ -14,7 +14,9 @@ from tests.analysis.runs import Counted, Recorder
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
-from troubleshooter_nb.analysis.causes.thinned import RowsOf, thinned
+from troubleshooter_nb.analysis.causes.layers import layer_of
+from troubleshooter_nb.analysis.causes.parts import PartOf
+from troubleshooter_nb.analysis.causes.thinned import parts
 from troubleshooter_nb.dump import Dump
 
 ROWS, COLUMNS = 4096, 160  # more elements than a call is asked about whole
@@ -34,6 +36,14 @@ def linear(
     """A forward call."""
     parameters = {"weight": weight} if weight is not None else {}
     return Call(word, "fc", "forward", inputs, (output,), parameters)
+
+
+def thinned(call: Call) -> Call | None:
+    """The likeliest part of a call."""
+    layer = layer_of(call.word, call.direction)
+    assert layer is not None
+    found = next(parts(call, layer), None)
+    return found.call if found is not None else None
 
 
 def test_rows_are_spread_and_hold_the_largest_error() -> None:
@@ -78,14 +88,14 @@ def test_what_cannot_be_thinned_is_asked_whole(call: Call) -> None:
     assert thinned(call) is None
 
 
-def test_runs_of_rows_are_read_at_once() -> None:
+def test_near_rows_are_read_at_once() -> None:
     values = np.arange(60, dtype=np.float32).reshape(12, 5)
     source = Counted(values)
-    rows = RowsOf(source, (10, 15, 20, 40), 5)
+    rows = PartOf.of(source, [np.array([2, 3, 4, 8]), None])
     assert (rows.shape, rows.size_bytes, rows.files()) == ((4, 5), 80, ())
     assert np.array_equal(rows.read(0, 20).reshape(4, 5), values[[2, 3, 4, 8]])
-    assert source.elements == 20
     assert np.array_equal(rows.read(7, 9), values[3, 2:4])
+    assert rows.cost == 35
 
 
 def _norm(x: np.ndarray, eps: float = 1e-5, **parameters: np.ndarray) -> np.ndarray:
@@ -246,15 +256,21 @@ def test_ids_that_are_no_rows_of_the_table_are_not_looked_up() -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_an_embedding_that_gave_nan_is_not_judged_by_other_ids(side: str) -> None:
-    ids = np.arange(5)
+def test_an_embedding_that_gave_nan_is_judged_by_its_id_too(side: str) -> None:
+    ids = np.arange(5000)
     table = tensor(VOCABULARY, 96, role="parameter")
-    output = tensor(5, 96, role="output")
+    output, odd = tensor(5000, 96, role="output"), np.zeros((5000, 96), np.float32)
+    odd[3333, 5] = np.nan
+    kept = output.sources
+    sides = (Counted(odd), kept[1]) if side == "left" else (kept[0], Counted(odd))
+    output = replace(output, sources=sides, figures={f"{side}_nan_count": 1})
     given = TensorPair(0, "ids", sources=(Counted(ids), Counted(ids)))
-    call = Call("embedding", "emb", "forward", (given,), (output,), {"weight": table})
-    assert thinned(call) is not None
-    odd = replace(output, figures={f"{side}_nan_count": 1})
-    assert thinned(replace(call, outputs=(odd,))) is None
+    few = thinned(Call("embedding", "emb", "forward", (given,), (output,), {"weight": table}))
+    assert few is not None
+    read = few.outputs[0].left if side == "left" else few.outputs[0].right
+    assert read is not None
+    assert np.isnan(read).sum() == 1
+    assert len(read) < 600
 
 
 def test_an_endless_budget_asks_in_part_what_cannot_be_read_whole() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
-from troubleshooter_nb.thresholds import LARGEST_READ
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,12 @@ class TensorPair:
         shape = self.shapes[1]
         return math.prod(shape) if shape is not None else 0
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a side is too large to be read whole."""
+        sizes = [math.prod(shape) for shape in self.shapes if shape is not None]
+        return max(sizes, default=0) > thresholds.LARGEST_READ
+
     @cached_property
     def dtypes(self) -> tuple[np.dtype | None, np.dtype | None]:
         """Stored dtypes."""
@@ -106,7 +112,7 @@ class TensorPair:
 
     def _values(self, side: int) -> np.ndarray | None:
         source = self.sources[side]
-        if source is None or (size := math.prod(source.shape)) > LARGEST_READ:
+        if source is None or (size := math.prod(source.shape)) > thresholds.LARGEST_READ:
             return None
         if self.budget is not None:
             self.budget.charge(size)
@@ -143,6 +149,33 @@ class Call:
     parameters: Mapping[str, TensorPair] = field(default_factory=dict)
     settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
     forward: Call | None = None
+
+    @property
+    def taken(self) -> tuple[list[TensorPair], dict[str, TensorPair]]:
+        """Inputs and parameters that the output is computed again from.
+
+        Of a backward call the gradient that arrives, then the inputs of the forward call.
+        """
+        if self.direction != "backward" or self.forward is None:
+            return [*self.inputs], dict(self.parameters)
+        inputs = [*self.inputs[:1], *self.forward.inputs]
+        return inputs, {**self.forward.parameters, **self.parameters}
+
+    def taking(
+        self,
+        output: TensorPair,
+        inputs: Sequence[TensorPair],
+        parameters: Mapping[str, TensorPair],
+    ) -> Call:
+        """The same call of other tensors, those of `taken`."""
+        outputs = (output, *self.outputs[1:])
+        if self.direction != "backward" or self.forward is None:
+            return replace(self, inputs=tuple(inputs), outputs=outputs, parameters=parameters)
+        forward = replace(self.forward, inputs=tuple(inputs[1:]))
+        arrived = (*inputs[:1], *self.inputs[1:])
+        return replace(
+            self, inputs=arrived, outputs=outputs, parameters=parameters, forward=forward
+        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.parts import streamed
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow
@@ -78,11 +79,12 @@ def _norm_alone(operators: Operators, row: int) -> dict[str, float]:
     found = _alone(operators, row)
     if found is None:
         return {}
-    tensor = operators.tensor(row)
-    values = tensor.right if found[0] else tensor.left
-    if values is None or values.dtype.kind != "f":
-        return {}
-    return {f"{_SIDES[found[0]]}_l2": float(np.linalg.norm(values.astype(np.float64)))}
+    square = 0.0
+    for _, (values,) in streamed(operators.tensor(row)):
+        if values.dtype.kind != "f":
+            return {}
+        square += float(np.square(values, dtype=np.float64).sum())
+    return {f"{_SIDES[found[0]]}_l2": math.sqrt(square)}
 
 
 def context_of(comparison: Comparison, flow: Flow) -> dict[str, Any]:

@@ -10,8 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.axes import Plan
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import factor_fits, misfit, ranked
+from troubleshooter_nb.analysis.causes.parts import Part
 from troubleshooter_nb.analysis.causes.sampling import Sample
 from troubleshooter_nb.thresholds import UNLIKE
 
@@ -131,6 +133,11 @@ class Law:
         parameters: of large calls some rows are asked first.
     plain_first : bool
         Whether the plainest ways, which most calls went, are tried alone first.
+    axes : tuple of Axes, or of callables of a `Call` that give some
+        How the axes of its tensors go together: a call that is too large to be read whole is
+        computed again in a part. The likeliest first; that of a rowwise layer cuts rows.
+    parts : callable, optional
+        Of a large `Call`: parts that are cut in another way than along axes.
     """
 
     words: tuple[str, ...]
@@ -145,6 +152,8 @@ class Law:
     limit: float = UNLIKE
     is_rowwise: bool = False
     plain_first: bool = False
+    axes: tuple[Plan, ...] = ()
+    parts: Callable[[Call], Iterable[Part]] | None = None
 
     def fit(self, operands: Operands) -> list[Fit]:
         """All ways of one side, the best first; empty where none comes near."""
@@ -209,3 +218,5 @@ class Search:
     direction: Direction = "forward"
     is_rowwise: bool = False
     plain_first: bool = False
+    axes: tuple[Plan, ...] = ()
+    parts: Callable[[Call], Iterable[Part]] | None = None

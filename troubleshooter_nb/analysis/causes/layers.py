@@ -38,19 +38,22 @@ LAYERS: tuple[Law | Search, ...] = (
 )
 
 
-def _fitters(direction: Direction) -> dict[str, Fitter]:
+def _by_word(direction: Direction) -> dict[str, Law | Search]:
     of = [layer for layer in LAYERS if layer.direction == direction]
-    return {word: layer.fit for layer in of for word in layer.words}
+    return {word: layer for layer in of for word in layer.words}
 
 
-FITTERS = _fitters("forward")
-# Of a backward call: how its input's gradient came, and that of its weight.
-BACKWARD_FITTERS = _fitters("backward")
-WEIGHT_FITTERS = _fitters("weight")
-# Layers whose plainest ways are a small part of all that are tried.
-PLAIN_FIRST = frozenset(word for layer in LAYERS if layer.plain_first for word in layer.words)
-# Whose output rows are each computed from the same row of every input, and from parameters.
-ROWWISE = frozenset(word for layer in LAYERS if layer.is_rowwise for word in layer.words)
+# Of a backward call: how its input's gradient came ("backward"), and that of its weight.
+_LAYERS: dict[str, dict[str, Law | Search]] = {
+    name: _by_word(name) for name in ("forward", "backward", "weight")
+}
+FITTERS: dict[str, Fitter] = {word: one.fit for word, one in _LAYERS["forward"].items()}
+BACKWARD_FITTERS: dict[str, Fitter] = {word: one.fit for word, one in _LAYERS["backward"].items()}
+
+
+def layer_of(word: str, direction: str) -> Law | Search | None:
+    """What explains a layer of that name in a direction."""
+    return _LAYERS[direction].get(word)
 
 
 def cause_of(word: str, settings: Sequence[str], fits: tuple[Fit, Fit]) -> tuple[str, str] | None:

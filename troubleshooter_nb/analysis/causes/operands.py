@@ -18,6 +18,7 @@ from troubleshooter_nb.analysis.causes.case import (
     Suspicion,
     TensorPair,
 )
+from troubleshooter_nb.analysis.causes.parts import elements_read
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.origin import Origins
 from troubleshooter_nb.comparison import Comparison
@@ -29,7 +30,6 @@ from troubleshooter_nb.naming import parameter_leaf
 from troubleshooter_nb.table import Table
 from troubleshooter_nb.thresholds import (
     FEWEST_OF_FORMAT,
-    LARGEST_READ,
     LOST_BITS,
     LOST_FORMAT_ROUNDOFFS,
 )
@@ -284,18 +284,14 @@ def elements_of(call: Call) -> int:
     sources = [
         source for tensor in (output, *inputs, *parameters.values()) for source in tensor.sources
     ]
-    sizes = [math.prod(source.shape) for source in sources if source is not None]
-    return sum(size for size in sizes if size <= LARGEST_READ)
+    return sum(elements_read(source) for source in sources if source is not None)
 
 
 def _parts(call: Call) -> tuple[TensorPair, list[TensorPair], dict[str, TensorPair]] | None:
     """The output, inputs and parameters that a call is computed again from."""
-    inputs, parameters = [*call.inputs], dict(call.parameters)
-    if call.direction == "backward":
-        if call.forward is None:
-            return None
-        inputs = [*inputs[:1], *call.forward.inputs]
-        parameters = {**call.forward.parameters, **parameters}
+    if call.direction == "backward" and call.forward is None:
+        return None
+    inputs, parameters = call.taken
     return (call.outputs[0], inputs, parameters) if call.outputs and inputs else None
 
 

@@ -1,19 +1,64 @@
-"""Parts of tensors: some places along some of their axes, of which only these are read."""
+"""Parts of tensors and calls: places along some of their axes, of which only these are read."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import TensorPair
-from troubleshooter_nb.dump import ArraySource, SizedByShape, read_rows
-from troubleshooter_nb.thresholds import READ_THROUGH
+from troubleshooter_nb.analysis.causes.case import Call, TensorPair
+from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.dump import ArraySource, SizedByShape
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.ranges import read_rows, reading
+from troubleshooter_nb.thresholds import ODD_PLACES, PART_ELEMENTS, READ_THROUGH_BYTES
 
 Places = Sequence[np.ndarray | None]
+
+
+_SAID = {
+    "rows": "evidence.some_rows",
+    "columns": "evidence.some_columns",
+    "items": "evidence.some_items",
+    "lines": "evidence.some_lines",
+    "channels": "evidence.some_channels",
+    "elements": "evidence.some_elements",
+    "features": "evidence.some_features",
+    "groups": "evidence.some_groups",
+    "heads": "evidence.some_heads",
+    "queries": "evidence.some_queries",
+    "units": "evidence.some_units",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A call in a part of its tensors.
+
+    Attributes
+    ----------
+    call : Call
+    cut : tuple of (str, int, int)
+        The axes that were cut, with how many places of how many are left.
+    is_telling : bool
+        Whether the place of the largest error is in it: else that both sides computed the same
+        there says nothing.
+    """
+
+    call: Call
+    cut: tuple[tuple[str, int, int], ...]
+    is_telling: bool = True
+
+    @property
+    def said(self) -> Message:
+        """How many rows of how many, or channels, or heads."""
+        said = [Message(_SAID[name], count=count, n=n) for name, count, n in self.cut]
+        return functools.reduce(lambda one, more: Message("evidence.and", one=one, more=more), said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +110,8 @@ class PartOf(SizedByShape):
         starts, width = self._runs
         if not len(starts):
             return 0
-        gaps = np.diff(starts) - width
-        return len(starts) * width + int(gaps[(gaps > 0) & (gaps <= READ_THROUGH)].sum())
+        gaps, through = np.diff(starts) - width, READ_THROUGH_BYTES // self.dtype.itemsize
+        return len(starts) * width + int(gaps[(gaps > 0) & (gaps <= through)].sum())
 
     def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
         """Values of the flat range; the whole part is read for it."""
@@ -102,3 +147,42 @@ def part_of(
 def elements_read(source: ArraySource) -> int:
     """Elements that reading all of a source costs."""
     return source.cost if isinstance(source, PartOf) else math.prod(source.shape)
+
+
+def streamed(tensor: TensorPair) -> Iterator[tuple[int, list[np.ndarray]]]:
+    """All of a pair, block by block: where a block begins, and its stored values of both sides.
+
+    Sides without values are left out; shapes are those of the reference.
+    """
+    sources = [source for source in tensor.sources if source is not None]
+    size = min((math.prod(source.shape) for source in sources), default=0)
+    if tensor.budget is not None:
+        tensor.budget.charge(len(sources) * size)
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(reading(source)) for source in sources]
+        for start in range(0, size, PART_ELEMENTS):
+            stop = min(start + PART_ELEMENTS, size)
+            yield start, [computable(np.asarray(one.read(start, stop))) for one in opened]
+
+
+def odd_places(tensor: TensorPair, most: int) -> list[int]:
+    """Flat places of some NaN and Inf of either side, evenly spread among the first found."""
+    found: list[int] = []
+    for start, arrays in streamed(tensor):
+        odd = np.logical_or.reduce([~np.isfinite(one) for one in arrays if one.dtype.kind == "f"])
+        found += (start + np.flatnonzero(odd)[:: max(np.count_nonzero(odd) // most, 1)]).tolist()
+    return [found[n] for n in spread(len(found), most)] if found else []
+
+
+def is_odd(tensor: TensorPair) -> bool:
+    """Whether figures of either side count NaN or Inf."""
+    counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
+    return any(tensor.figures.get(count, 0) > 0 for count in counts)
+
+
+def outstanding(tensor: TensorPair) -> np.ndarray:
+    """Flat places of the largest finite error and of some NaN and Inf."""
+    flat = [max(int(tensor.figures.get("max_abs_index", 0)), 0)]
+    if is_odd(tensor):
+        flat += odd_places(tensor, ODD_PLACES)
+    return np.array(flat)

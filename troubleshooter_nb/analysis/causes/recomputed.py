@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.budget import TooLargeError
 from troubleshooter_nb.analysis.causes.argument_order import argument_order
 from troubleshooter_nb.analysis.causes.case import (
     Call,
     Fit,
-    Fitter,
     Operands,
     Suspicion,
     evidence_of,
 )
 from troubleshooter_nb.analysis.causes.fits import settings_apart
 from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
-from troubleshooter_nb.analysis.causes.layers import (
-    BACKWARD_FITTERS,
-    FITTERS,
-    PLAIN_FIRST,
-    cause_of,
-)
+from troubleshooter_nb.analysis.causes.law import Direction, Law, Search
+from troubleshooter_nb.analysis.causes.layers import cause_of, layer_of
 from troubleshooter_nb.analysis.causes.operands import elements_of, operands
 from troubleshooter_nb.analysis.causes.searches.normalisation import cancellation
-from troubleshooter_nb.analysis.causes.thinned import rows_said, thinned
+from troubleshooter_nb.analysis.causes.thinned import is_large, parts
 
 Outcome = Literal["same", "different", "one_side", "unknown"]
 
@@ -54,9 +50,7 @@ class Recomputation:
     left_over: tuple[float, float] = (math.inf, math.inf)
 
 
-def recompute(
-    call: Call, typical: float, fitters: Mapping[str, Fitter] | None = None
-) -> Recomputation:
+def recompute(call: Call, typical: float, direction: Direction | None = None) -> Recomputation:
     """Fit both sides of a call.
 
     Parameters
@@ -64,59 +58,73 @@ def recompute(
     call : Call
     typical : float
         Relative L2 error that is usual of the operator between two right implementations.
-    fitters : mapping of str to Fitter, optional
-        By word; default those of its direction.
+    direction : {"forward", "backward", "weight"}, optional
+        Default that of the call; "weight": its output is the gradient of a weight.
+
+    Raises
+    ------
+    TooLargeError
+        If it is too large to be read whole, and no part of it stands for all.
 
     Notes
     -----
-    A large call of rows is asked about in some of them first; only where these are not explained on
-    both sides, the whole is.
+    A large call is asked about in a part first; only where that is not explained on both sides, the
+    whole is, unless it is too large.
     """
-    few = thinned(call) if fitters is None else None
-    if few is not None:
-        found = _recomputed(few, typical, None)
-        if found.outcome == "same":
-            return found
-        if found.outcome == "different" and found.suspicion is not None:
-            said = {**found.suspicion.evidence, "sampled": rows_said(few, call)}
-            return replace(found, suspicion=replace(found.suspicion, evidence=said))
-    return _recomputed(call, typical, fitters)
+    layer = layer_of(call.word, direction or call.direction)
+    if layer is None or not call.outputs:
+        return Recomputation("unknown")
+    found: Recomputation | None = None
+    for part in parts(call, layer):
+        one = _recomputed(part.call, typical, layer)
+        if one.outcome == "same" and part.is_telling:
+            return one
+        if one.suspicion is not None:
+            evidence = {**one.suspicion.evidence, "sampled": part.said}
+            one = replace(one, suspicion=replace(one.suspicion, evidence=evidence))
+            if one.outcome == "different":
+                return one
+        if found is None or found.outcome == "unknown":
+            found = one if part.is_telling else Recomputation("unknown")
+    if not is_large(call):
+        return _recomputed(call, typical, layer)
+    if found is None:
+        raise TooLargeError
+    return found
 
 
-def _recomputed(call: Call, typical: float, fitters: Mapping[str, Fitter] | None) -> Recomputation:
-    fitters = fitters or (BACKWARD_FITTERS if call.direction == "backward" else FITTERS)
-    fitter = fitters.get(call.word)
-    if fitter is not None and call.outputs and (budget := call.outputs[0].budget) is not None:
+def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputation:
+    if (budget := call.outputs[0].budget) is not None:
         budget.require(elements_of(call))
-    sides = operands(call) if fitter is not None else None
-    if fitter is None or sides is None:
+    sides = operands(call)
+    if sides is None:
         return Recomputation("unknown")
     floors = [_floor(one.roundoff, typical) for one in sides]
     if call.direction == "forward":
         floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
-    found = _fitted(call, fitter, sides, floors)
+    found = _fitted(call, layer, sides, floors)
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
-    if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, fitter, sides, floors, worse):
+    if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, layer, sides, floors, worse):
         return Recomputation("one_side", None, found.left_over)
     return found
 
 
 def _fitted(
-    call: Call, fitter: Fitter, sides: Sequence[Operands], floors: Sequence[float]
+    call: Call, layer: Law | Search, sides: Sequence[Operands], floors: Sequence[float]
 ) -> Recomputation:
     """Both sides by their fits: the plainest ways first, which most calls went."""
-    if call.word in PLAIN_FIRST:
-        plain = [_fits(fitter, replace(one, thorough=False)) for one in sides]
+    if layer.plain_first:
+        plain = [_fits(layer, replace(one, thorough=False)) for one in sides]
         # As good as any other way can make it: trying them would change nothing.
         if all(plain) and _common(plain, floors) <= thresholds.CLEARLY_WORSE:
             return _compared(call, sides, plain, floors)
-    fits = [_fits(fitter, one) for one in sides]
+    fits = [_fits(layer, one) for one in sides]
     return _compared(call, sides, fits, floors)
 
 
 def _is_local(
     call: Call,
-    fitter: Fitter,
+    layer: Law | Search,
     sides: Sequence[Operands],
     floors: Sequence[float],
     worse: float,
@@ -129,7 +137,7 @@ def _is_local(
     if outliers is None:
         return False
     rest = [_without(one, outliers) for one in sides]
-    found = _fitted(call, fitter, rest, floors)
+    found = _fitted(call, layer, rest, floors)
     return found.outcome == "same" and max(found.left_over) <= worse / thresholds.CLEARLY_WORSE
 
 
@@ -173,8 +181,8 @@ def _floor(roundoff: float, typical: float = 0.0) -> float:
     )
 
 
-def _fits(fitter: Fitter, one: Operands) -> list[Fit]:
-    found = [fit for fit in fitter(one) if not math.isnan(fit.residual)]
+def _fits(layer: Law | Search, one: Operands) -> list[Fit]:
+    found = [fit for fit in layer.fit(one) if not math.isnan(fit.residual)]
     return sorted(found, key=lambda fit: fit.residual)
 
 

@@ -1,266 +1,165 @@
-"""A large call in some of its rows: where a row is computed from a row, they stand for all.
+"""A large call in a part of it: some places along its axes, of which only these are read.
 
-Of a dense layer with a large weight some columns of the output stand for all as well: each is made
-of the whole row of the input and of one row of the weight. Of an embedding with a large table the
-rows of some ids are read, and those beside them.
+What each output is computed from is told by the axes of its layer (`axes.Axes`): where a row is
+computed from a row, some rows stand for all, of a dense layer with a large weight some columns of
+the output as well, of a batch norm some channels, of attention some heads. What is cut in another
+way, its layer cuts itself (`Law.parts`).
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.axes import Bound, Form, items_of, plans_of
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
-from troubleshooter_nb.analysis.causes.laws.embedding import (
-    EMBEDDING,
-    LARGEST_SHIFT,
-    ROW_NUMBERS,
+from troubleshooter_nb.analysis.causes.law import Law, Search
+from troubleshooter_nb.analysis.causes.parts import (
+    Part,
+    elements_read,
+    is_odd,
+    outstanding,
+    part_of,
 )
-from troubleshooter_nb.analysis.causes.laws.products import LINEAR
-from troubleshooter_nb.analysis.causes.layers import ROWWISE
 from troubleshooter_nb.analysis.causes.sampling import spread
-from troubleshooter_nb.dump import ArrayInMemory, ArraySource, SizedByShape, read_in, reading
-from troubleshooter_nb.messages import Message
+
+# Neighbours that are taken together: they are read at once.
+_RUNS = {"rows": thresholds.ROWS_IN_A_RUN, "elements": thresholds.SCREEN_RUN}
 
 
-@dataclass(frozen=True)
-class RowsOf(SizedByShape):
-    """An `ArraySource` of some rows of another one, shape (rows, columns)."""
-
-    source: ArraySource
-    starts: tuple[int, ...]
-    columns: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Rows and columns."""
-        return len(self.starts), self.columns
-
-    @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
-        """That of the source."""
-        return self.source.dtype
-
-    def files(self) -> tuple[str, ...]:
-        """Those of the source."""
-        return self.source.files()
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Values of the flat range; all rows are read for it."""
-        values = np.empty(self.shape, self.dtype)
-        with reading(self.source) as opened:
-            for first, last in self._runs():
-                read_in(values[first:last].reshape(-1), opened, self.starts[first])
-        return values.reshape(-1)[start:stop]
-
-    def _runs(self) -> Iterator[tuple[int, int]]:
-        """Half-open ranges of rows that lie side by side."""
-        breaks = np.flatnonzero(np.diff(self.starts) != self.columns) + 1
-        return itertools.pairwise([0, *breaks.tolist(), len(self.starts)])
-
-
-@dataclass(frozen=True)
-class ColumnsOf(SizedByShape):
-    """An `ArraySource` of some places along the last axis of another one."""
-
-    source: ArraySource
-    chosen: tuple[int, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """That of the source, with another last axis."""
-        return (*self.source.shape[:-1], len(self.chosen))
-
-    @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
-        """That of the source."""
-        return self.source.dtype
-
-    def files(self) -> tuple[str, ...]:
-        """Those of the source."""
-        return self.source.files()
-
-    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
-        """Values of the flat range; the whole source is read for it."""
-        shape = self.source.shape
-        whole = self.source.read(0, math.prod(shape)).reshape(shape)
-        return whole[..., list(self.chosen)].reshape(-1)[start:stop]
-
-
-def thinned(call: Call) -> Call | None:
-    """The call in evenly spread rows and the one with the largest error; None where it is whole.
+def parts(call: Call, layer: Law | Search) -> Iterator[Part]:
+    """Parts of a large call that stand for all of it, the likeliest first; none of a small one.
 
     Parameters
     ----------
     call : Call
+    layer : Law or Search
+        What it is computed again by.
 
-    Returns
-    -------
-    Call or None
-        Tensors of the output's rows have the shape (rows, columns), others are as they were; of a
-        dense layer whose weight is large, columns of the output, rows of the weight and values of
-        the bias are some, too; of an embedding whose table is large, ids, counted in the rows of
-        the table that are read. None for small calls, layers that mix rows, and operands of other
-        shapes.
+    Yields
+    ------
+    Part
+        Tensors that are cut have the axes that the layer's axes name; places are evenly spread, and
+        among them are that of the largest error and some of NaN and Inf.
+
+    Notes
+    -----
+    What is read whole is cut as well where rows are computed from rows and there are many, unless
+    NaN and Inf, or an endless budget, ask for all of it.
     """
     output = call.outputs[0] if call.outputs else None
-    shape = output.shapes[1] if output is not None else None
-    if output is None or shape is None or output.shapes[0] != shape or len(shape) < 2:
+    if output is None or output.shapes[0] != output.shapes[1] or not output.shapes[1]:
+        return
+    large, plans = is_large(call), layer.axes
+    if not large:
+        is_many = layer.is_rowwise and output.size > thresholds.THINNED_FROM
+        if not is_many or is_odd(output) or _is_endless(output):
+            return
+        plans = plans[:1]
+    tried: list[Mapping[str, int]] = []
+    for axes in plans_of(call, (*plans, items_of) if large else plans):
+        bound = axes.bound(call)
+        counts = _counts(bound, of_rows=layer.is_rowwise) if bound is not None else None
+        if bound is not None and counts and counts not in tried:
+            tried.append(counts)
+            yield _part(bound, counts)
+    if large and layer.parts is not None:
+        yield from layer.parts(call)
+
+
+def is_large(call: Call) -> bool:
+    """Whether a tensor of the call is too large to be read whole."""
+    inputs, parameters = call.taken
+    tensors = [*call.outputs[:1], *inputs, *parameters.values()]
+    sources = (source for tensor in tensors for source in tensor.sources if source is not None)
+    return any(elements_read(source) > thresholds.LARGEST_READ for source in sources)
+
+
+def _is_endless(output: TensorPair) -> bool:
+    return output.budget is not None and output.budget.is_endless
+
+
+def _counts(bound: Bound, *, of_rows: bool) -> dict[str, int] | None:
+    """How many places of each axis; None where some tensor would still be too large."""
+    some, counts = bound.axes.some, dict[str, int]()
+    forms = [bound.output, *bound.operands.values()]
+
+    def cut(name: str, form: Form) -> None:
+        now = counts.get(name, bound.size(name))
+        fitting = max(thresholds.PART_ELEMENTS // max(form.count(counts) // now, 1), 1)
+        counts[name] = min(now, fitting, some[name] or fitting)
+
+    def too_large() -> Iterator[tuple[Form, list[str]]]:
+        for form in forms:
+            if form.count(counts) > thresholds.LARGEST_READ:
+                yield form, [name for name in some if name in form.names]
+
+    for form, names in [*too_large()]:
+        if len(names) == 1:  # nothing else can make it smaller
+            cut(names[0], form)
+    for name in some:
+        for form, names in [*too_large()]:
+            if name in names:
+                cut(name, form)
+    if any(too_large()) or _reads_others(bound):
         return None
-    if _is_odd(call, output):
-        return None
-    if call.word in EMBEDDING.words and call.direction == "forward":
-        return _looked_up(call, output, shape)
-    columns = _columns(call, output, shape)
-    is_small = output.size <= thresholds.THINNED_FROM and not columns
-    if call.word not in ROWWISE or is_small:
-        return None
-    given = call.forward.inputs if call.forward is not None else ()
-    if not all(_fits(one, shape) for one in (*call.inputs, *given)):
-        return None
-    rows = _rows(output, shape[-1])
-    inputs = tuple(_of_rows(one, rows, shape) for one in call.inputs)
-    forward = call.forward and replace(
-        call.forward, inputs=tuple(_of_rows(one, rows, shape) for one in given)
+    rows = counts.get("rows", bound.size("rows")) if "rows" in some else 0
+    if of_rows and rows and bound.output.count(counts) > thresholds.THINNED_FROM:
+        columns = bound.output.count(counts) // rows
+        counts["rows"] = max(thresholds.LAYER_SAMPLE // columns, 1)
+    return {name: n for name, n in counts.items() if n < bound.size(name)}
+
+
+def _reads_others(bound: Bound) -> bool:
+    """Whether a tensor that the axes do not name is too large to be read whole."""
+    inputs, parameters = bound.call.taken
+    others = [one for place, one in enumerate(inputs) if place not in bound.operands]
+    others += [one for name, one in parameters.items() if name not in bound.operands]
+    sources = [source for one in others for source in one.sources if source is not None]
+    return any(elements_read(source) > thresholds.LARGEST_READ for source in sources)
+
+
+def _part(bound: Bound, counts: Mapping[str, int]) -> Part:
+    output, (inputs, parameters) = bound.call.outputs[0], bound.call.taken
+    telling = _telling(bound, output)
+    places = {
+        name: _places(name, bound.size(name), count, telling.get(name))
+        for name, count in counts.items()
+    }
+
+    def cut(tensor: TensorPair, form: Form | None) -> TensorPair:
+        if form is None or not any(name in places for name in form.names):
+            return tensor
+        shape = form.shape({name: len(some) for name, some in places.items()})
+        return part_of(tensor, [places.get(name) for name in form.names], form.sizes, shape)
+
+    call = bound.call.taking(
+        cut(output, bound.output),
+        [cut(one, bound.operands.get(place)) for place, one in enumerate(inputs)],
+        {name: cut(one, bound.operands.get(name)) for name, one in parameters.items()},
     )
-    outputs = (_of_rows(output, rows, shape), *call.outputs[1:])
-    few = replace(call, inputs=inputs, outputs=outputs, forward=forward)
-    return _in_columns(few, columns) if columns else few
+    told = {
+        setting: (places[name], bound.size(name))
+        for name, setting in bound.axes.tells.items()
+        if name in places
+    }
+    left, right = ({**one, **told} for one in call.settings)
+    said = ((name, len(some), bound.size(name)) for name, some in places.items())
+    return Part(replace(call, settings=(left, right)), tuple(said))
 
 
-def _looked_up(call: Call, output: TensorPair, shape: tuple[int, ...]) -> Call | None:
-    """An embedding at some ids; None where its table is read whole, or is no table of these ids."""
-    table = call.parameters.get("weight")
-    if table is None or table.size <= thresholds.LARGEST_READ:
-        return None
-    if any(one is None or len(one) != 2 or one[1:] != shape[-1:] for one in table.shapes):
-        return None
-    given = call.inputs[0] if call.inputs else None
-    ids = (given.left, given.right) if given is not None else (None, None)
-    if any(one is None or one.dtype.kind not in "iu" or one.shape != shape[:-1] for one in ids):
-        return None
-    most = thresholds.LARGEST_READ // ((2 * LARGEST_SHIFT + 1) * shape[-1])
-    rows = output.size // shape[-1]
-    count = max(min(most, thresholds.LOOKED_UP_IDS), 2) - 1
-    places = sorted({*spread(rows, count).tolist(), _worst(output) // shape[-1]})
-    sides = []
-    for numbers, source in zip(ids, table.sources, strict=True):
-        if numbers is None or source is None:
-            return None
-        found = _beside(numbers.ravel()[places], source)
-        if found is None:
-            return None
-        sides.append(found)
-    numbers, tables, kept = zip(*sides, strict=True)
-    known = [{**one, ROW_NUMBERS: rows} for one, rows in zip(call.settings, kept, strict=True)]
-    return replace(
-        call,
-        inputs=(replace(call.inputs[0], sources=numbers), *call.inputs[1:]),
-        outputs=(_of_rows(output, places, shape), *call.outputs[1:]),
-        parameters={**call.parameters, "weight": replace(table, sources=tables)},
-        settings=(known[0], known[1]),
-    )
+def _telling(bound: Bound, output: TensorPair) -> dict[str, np.ndarray]:
+    """Where along the axes of the output the largest error is, and what is not finite."""
+    places = np.unravel_index(outstanding(output), bound.output.sizes)
+    return dict(zip(bound.output.names, places, strict=True))
 
 
-def _beside(ids: np.ndarray, table: ArraySource) -> tuple[ArrayInMemory, RowsOf, np.ndarray] | None:
-    """Ids counted in the rows that are read, these rows, and their numbers in the whole table."""
-    count = table.shape[0]
-    if not ids.size or ids.min() < 0 or ids.max() >= count:
-        return None
-    near = ids.astype(np.int64)[:, None] + np.arange(-LARGEST_SHIFT, LARGEST_SHIFT + 1)
-    rows = np.unique(near[(near >= 0) & (near < count)])
-    return ArrayInMemory(np.searchsorted(rows, ids)), _rows_of(table, rows.tolist()), rows
-
-
-def _columns(call: Call, output: TensorPair, shape: tuple[int, ...]) -> list[int]:
-    """Columns of a dense layer's output that stand for all: none where its weight is read whole."""
-    weight = call.parameters.get("weight")
-    if call.word not in LINEAR.words or call.direction != "forward" or weight is None:
-        return []
-    is_its = all(
-        one is not None and one[:1] == shape[-1:] and len(one) == 2 for one in weight.shapes
-    )
-    if not is_its or weight.size <= thresholds.LARGEST_READ:
-        return []
-    most = min(thresholds.DENSE_COLUMNS, thresholds.LARGEST_READ // (weight.size // shape[-1]))
-    found: list[int] = spread(shape[-1], max(most - 1, 1)).tolist()
-    return sorted({*found, _worst(output) % shape[-1]})
-
-
-def _in_columns(call: Call, columns: Sequence[int]) -> Call:
-    """A dense call in some columns of its output, which its rows are chosen of already."""
-    output, parameters = call.outputs[0], dict(call.parameters)
-    for name in ("weight", "bias"):
-        if (given := parameters.get(name)) is not None:
-            of = _rows_of if len(given.shapes[1] or ()) == 2 else ColumnsOf
-            left, right = (source and of(source, tuple(columns)) for source in given.sources)
-            parameters[name] = replace(given, sources=(left, right))
-    left, right = (source and ColumnsOf(source, tuple(columns)) for source in output.sources)
-    outputs = (replace(output, sources=(left, right)), *call.outputs[1:])
-    return replace(call, outputs=outputs, parameters=parameters)
-
-
-def _rows_of(source: ArraySource, rows: Sequence[int]) -> RowsOf:
-    length = source.shape[-1]
-    return RowsOf(source, tuple(row * length for row in rows), length)
-
-
-def _is_odd(call: Call, output: TensorPair) -> bool:
-    """Whether other rows tell than those of the largest finite error, or all are asked for.
-
-    All can be asked only where all operands are read whole.
-    """
-    counts = (f"{side}_{kind}_count" for side in ("left", "right") for kind in ("nan", "inf"))
-    is_endless = output.budget is not None and output.budget.is_endless
-    operands = (output, *call.inputs, *call.parameters.values())
-    is_readable = all(one.size <= thresholds.LARGEST_READ for one in operands)
-    is_whole = is_endless and is_readable
-    return is_whole or any(output.figures.get(count, 0) > 0 for count in counts)
-
-
-def _worst(output: TensorPair) -> int:
-    """The flat place of the largest finite error."""
-    return max(int(output.figures.get("max_abs_index", 0)), 0)
-
-
-def rows_said(few: Call, whole: Call) -> Message:
-    """How many rows of how many a thinned call has."""
-    count, columns = few.outputs[0].shapes[1] or (0, 1)
-    every = (whole.outputs[0].shapes[1] or (1,))[-1]
-    rows = Message("evidence.some_rows", count=count, n=whole.outputs[0].size // every)
-    if columns == every:
-        return rows
-    return Message("evidence.some_columns", rows=rows, count=columns, n=every)
-
-
-def _is_of_rows(tensor: TensorPair, shape: tuple[int, ...]) -> bool:
-    return all(one is not None and one[:-1] == shape[:-1] for one in tensor.shapes)
-
-
-def _fits(tensor: TensorPair, shape: tuple[int, ...]) -> bool:
-    """Whether an operand has the rows of the output, or none at all."""
-    return _is_of_rows(tensor, shape) or all(one is None or len(one) < 2 for one in tensor.shapes)
-
-
-def _rows(output: TensorPair, columns: int) -> list[int]:
-    rows, run = output.size // columns, thresholds.ROWS_IN_A_RUN
-    if output.size <= thresholds.THINNED_FROM:
-        return [*range(rows)]
-    count = max(thresholds.LAYER_SAMPLE // (columns * run), 1)
-    firsts = spread(rows // run, count) * run
-    places = np.unique(firsts[:, None] + np.arange(run))
-    worst = min(_worst(output) // columns, rows - 1)
-    found: list[int] = np.union1d(places[places < rows], worst).tolist()
+def _places(name: str, size: int, count: int, telling: np.ndarray | None) -> np.ndarray:
+    run = min(_RUNS.get(name, 1), size)
+    firsts = spread(size // run, max(count // run, 1)) * run
+    places = (firsts[:, None] + np.arange(run)).ravel()
+    found: np.ndarray = np.unique(places if telling is None else np.append(places, telling))
     return found
-
-
-def _of_rows(tensor: TensorPair, rows: Sequence[int], shape: tuple[int, ...]) -> TensorPair:
-    if not _is_of_rows(tensor, shape):
-        return tensor
-    left, right = (source and _rows_of(source, rows) for source in tensor.sources)
-    return replace(tensor, sources=(left, right))

@@ -33,6 +33,7 @@ def gru(
     reset_after: bool = True,
     order: str = "rzn",
     keeps: bool = True,
+    states: np.ndarray | None = None,
 ) -> np.ndarray:
     """Hidden states of every step, shape (steps, items, hidden).
 
@@ -47,14 +48,18 @@ def gru(
         Blocks of the parameters: r reset, z update, n new.
     keeps : bool
         Whether the update gate is the share of the old state, or that of the new one.
+    states : ndarray, shape (steps, items, hidden), optional
+        What all units held before each step, where the gates are those of some units alone, and
+        `start` has these; the reset is then after the product.
     """
     size = start.shape[-1]
     blocks = [slice(size * order.index(gate), size * (order.index(gate) + 1)) for gate in "rzn"]
     reset, update, new = blocks
     given = x @ gates.input.T + gates.input_bias
-    state, states = start, np.empty((*x.shape[:2], size))
+    state, made = start, np.empty((*x.shape[:2], size))
     for step, now in enumerate(given):
-        seen = state @ gates.hidden.T + gates.hidden_bias
+        before = state if states is None else states[step]
+        seen = before @ gates.hidden.T + gates.hidden_bias
         r = sigmoid(now[:, reset] + seen[:, reset])
         z = sigmoid(now[:, update] + seen[:, update])
         if reset_after:
@@ -63,12 +68,18 @@ def gru(
             inner = (r * state) @ gates.hidden[new].T + gates.hidden_bias[new]
         n = np.tanh(now[:, new] + inner)
         state = z * state + (1 - z) * n if keeps else (1 - z) * state + z * n
-        states[step] = state
-    return states
+        made[step] = state
+    return made
 
 
 def lstm(
-    x: np.ndarray, start: np.ndarray, cell: np.ndarray, gates: Gates, *, order: str = "ifgo"
+    x: np.ndarray,
+    start: np.ndarray,
+    cell: np.ndarray,
+    gates: Gates,
+    *,
+    order: str = "ifgo",
+    states: np.ndarray | None = None,
 ) -> np.ndarray:
     """Hidden states of every step, shape (steps, items, hidden).
 
@@ -76,15 +87,18 @@ def lstm(
     ----------
     order : str
         Blocks of the parameters: i input, f forget, g new, o output.
+    states : ndarray, optional
+        As of `gru`.
     """
     size = start.shape[-1]
     blocks = [slice(size * order.index(gate), size * (order.index(gate) + 1)) for gate in "ifgo"]
     given = x @ gates.input.T + gates.input_bias + gates.hidden_bias
-    state, states = start, np.empty((*x.shape[:2], size))
+    state, made = start, np.empty((*x.shape[:2], size))
     for step, now in enumerate(given):
-        sums = now + state @ gates.hidden.T
+        before = state if states is None else states[step]
+        sums = now + before @ gates.hidden.T
         i, f, g, o = (sums[:, block] for block in blocks)
         cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
         state = sigmoid(o) * np.tanh(cell)
-        states[step] = state
-    return states
+        made[step] = state
+    return made

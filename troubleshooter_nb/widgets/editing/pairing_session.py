@@ -16,7 +16,6 @@ from troubleshooter_nb.messages import Message, joined, parts_of
 from troubleshooter_nb.naming.closeness import Candidate
 from troubleshooter_nb.pairing import Pairing, of_shape, places_of
 from troubleshooter_nb.shapes import shape_text
-from troubleshooter_nb.thresholds import LARGEST_LOOK
 from troubleshooter_nb.widgets.editing.offered_names import Version
 from troubleshooter_nb.widgets.editing.page import Cells, NumberedNames
 from troubleshooter_nb.widgets.editing.saving import from_home
@@ -234,9 +233,7 @@ class PairingSession(Session[Pairing]):
         evidence: str = ""
         if len(pair) == 2:
             try:
-                evidence = Message("values.too_large", most=LARGEST_LOOK >> 20)
-                if sum(source.size_bytes for source in pair) <= LARGEST_LOOK:
-                    evidence = values_said(pair[:1], pair[1:])
+                evidence = values_said(pair[:1], pair[1:])
             except (OSError, TroubleshooterError) as error:
                 evidence = Message("values.unread", reason=self.why(error))
         return {

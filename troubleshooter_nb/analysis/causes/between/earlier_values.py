@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.parts import part_of
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.messages import Message
@@ -52,6 +54,8 @@ class EarlierValues:
         Booleans and whole numbers that containers were given, now and at the first step.
     word : str
         What the call does that uses the target, or made it.
+    sampled : Message or None
+        Which part of the values this is, where they are large.
     floor : float
         Relative error that rounding leaves.
     roundoff : float
@@ -64,6 +68,7 @@ class EarlierValues:
     floor: float
     roundoff: float
     word: str = ""
+    sampled: Message | None = None
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -74,17 +79,23 @@ class EarlierValues:
 def earlier_values(
     operators: Operators, row: int
 ) -> tuple[TensorPair, EarlierValues, EarlierValues] | None:
-    """Both sides of a row with the same sources; None where values are not there."""
+    """Both sides of a row with the same sources; None where values are not there.
+
+    Of large values some items, or rows, of the target and of what shares this axis with it.
+    """
     flow = operators.flow
     tensor = operators.tensor(row)
+    cut = _cut(tensor)
+    if cut is not None:
+        tensor = cut.of(tensor)
     targets = tensor.left, tensor.right
     if any(t is None or t.dtype.kind != "f" or not t.size for t in targets):
         return None
     rows, masks = _earlier(flow, row)
-    pairs = _read(operators, rows, "f")
-    hidden = _read(operators, masks, "biu")
+    pairs = _read(operators, rows, "f", cut)
+    hidden = _read(operators, masks, "biu", cut)
     if (first := at_first_step(flow, row)) is not None:
-        hidden += _of_first_step(_read(operators, _earlier(flow, first)[1], "biu"))
+        hidden += _of_first_step(_read(operators, _earlier(flow, first)[1], "biu", cut))
     typical = float(operators.origins.typical[row])
     sides = []
     for side, target in enumerate(targets):
@@ -100,9 +111,49 @@ def earlier_values(
                 max(roundoff, typical, 2.0**-23),
                 roundoff,
                 flow.node_of[row].word,
+                cut.said if cut is not None else None,
             )
         )
     return tensor, sides[0], sides[1]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Some places of one axis of a target, in front of which the others have one place."""
+
+    shape: tuple[int, ...]
+    axis: int
+    places: np.ndarray
+
+    def of(self, tensor: TensorPair) -> TensorPair:
+        """A pair at these places; as it is where it does not share the axis."""
+        front = self.shape[: self.axis + 1]
+        if any(shape is None or shape[: self.axis + 1] != front for shape in tensor.shapes):
+            return tensor
+        rest = len(tensor.shapes[1] or ()) - self.axis - 1
+        return part_of(tensor, [*[None] * self.axis, self.places, *[None] * rest])
+
+    @property
+    def said(self) -> Message:
+        """How many items of how many, or rows."""
+        is_item = self.axis == 0 and len(self.shape) > 2
+        count = {"count": len(self.places), "n": self.shape[self.axis]}
+        return Message("evidence.some_items" if is_item else "evidence.some_rows", **count)
+
+
+def _cut(tensor: TensorPair) -> _Cut | None:
+    """Which part of a large target stands for all; None where it is whole."""
+    shape = tensor.shapes[1] or ()
+    if tensor.size <= thresholds.PART_ELEMENTS or tensor.shapes[0] != shape:
+        return None
+    for axis, count in enumerate(shape):
+        fitting = thresholds.PART_ELEMENTS * count // tensor.size
+        if count > 1 and fitting:
+            worst = np.unravel_index(max(int(tensor.figures.get("max_abs_index", 0)), 0), shape)
+            return _Cut(shape, axis, np.union1d(spread(count, fitting), worst[axis]))
+        if count > 1 and axis:
+            break
+    return None
 
 
 def at_first_step(flow: Flow, row: int) -> int | None:
@@ -162,13 +213,19 @@ def _start(node: Node) -> tuple[int, int]:
     return min((_start(child) for child in node.children), default=node.finished)
 
 
-def _read(operators: Operators, rows: list[int], kinds: str) -> list[tuple[Source, Source]]:
-    """Both sides of rows of these kinds of numbers; a value that occurs again by its maker."""
+def _read(
+    operators: Operators, rows: list[int], kinds: str, cut: _Cut | None
+) -> list[tuple[Source, Source]]:
+    """Both sides of rows of these kinds of numbers; a value that occurs again by its maker.
+
+    Large ones that the cut does not make smaller are left out.
+    """
     flow = operators.flow
     found: dict[Any, tuple[Source, Source]] = {}
     for row in rows:
         tensor = operators.tensor(row)
-        if any(dtype is None for dtype in tensor.dtypes):
+        tensor = cut.of(tensor) if cut is not None else tensor
+        if any(dtype is None for dtype in tensor.dtypes) or tensor.is_large:
             continue
         left, right = tensor.left, tensor.right
         if left is None or right is None or not left.size:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.between.attention_between import attention_fits
 from troubleshooter_nb.analysis.causes.between.earlier_values import at_first_step, earlier_values
-from troubleshooter_nb.analysis.causes.case import Fit, Suspicion
+from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
+from troubleshooter_nb.analysis.causes.parts import streamed
 from troubleshooter_nb.thresholds import FROZEN_MASK_FLOORS
 
 
@@ -22,10 +24,10 @@ def frozen_values(operators: Operators, row: int) -> list[Suspicion]:
     if first is None:
         return []
     before, now = operators.tensor(first), operators.tensor(row)
-    pairs = (before.left, now.left), (before.right, now.right)
-    if before.differs or any(a is None or b is None or a.shape != b.shape for a, b in pairs):
+    pairs = [replace(now, sources=(before.sources[side], now.sources[side])) for side in (0, 1)]
+    if before.differs or any(p.shapes[0] is None or p.shapes[0] != p.shapes[1] for p in pairs):
         return []
-    changed = [int(np.sum(a != b)) for a, b in pairs if a is not None and b is not None]
+    changed = [_changed(pair) for pair in pairs]
     if sorted(map(bool, changed)) != [False, True]:
         return []
     evidence = _evidence(("left", "right")[bool(changed[0])], before.rel_l2, now.rel_l2)
@@ -36,6 +38,11 @@ def frozen_values(operators: Operators, row: int) -> list[Suspicion]:
             independent=max(changed),
         )
     ]
+
+
+def _changed(pair: TensorPair) -> int:
+    """How many elements of a value have changed."""
+    return sum(int(np.sum(before != now)) for _, (before, now) in streamed(pair))
 
 
 def frozen_mask(operators: Operators, row: int, best: tuple[Fit, Fit]) -> dict[str, Any]:

@@ -136,7 +136,8 @@ def _positions(operators: Operators, row: int) -> list[Suspicion]:
     """Causes of an input that counts positions."""
     if row not in operators.flow.node_of[row].inputs:
         return []
-    sides = sides_of(operators.tensor(row))
+    tensor = operators.tensor(row)
+    sides = sides_of(tensor) if not tensor.is_large else None
     return detect_positions(sides) if sides is not None and sides.integers else []
 
 
@@ -182,6 +183,9 @@ def _judged(
     if found is None:
         return "different", []
     suspicion = _suspicion(operators.tensor(row), pair, found, min(alike, 1e3), floor)
+    if both[0].sampled is not None:
+        evidence = {**suspicion.evidence, "sampled": both[0].sampled}
+        suspicion = replace(suspicion, evidence=evidence)
     if "hidden" in pair.apart and (proof := frozen_mask(operators, row, (pair.left, pair.right))):
         evidence = {**suspicion.evidence, **proof}
         suspicion = replace(suspicion, cause="constant_baked", evidence=evidence)

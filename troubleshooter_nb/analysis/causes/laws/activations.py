@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import elements_of
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import best_factor, misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Law, Way
@@ -249,6 +250,7 @@ def _laws(word: str) -> Iterator[Law]:
             limit=math.inf,
             is_rowwise=True,
             plain_first=True,
+            axes=(elements_of,),
         )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.axes import Axes, elements_of
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.fits import coefficient, misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Law, Way
@@ -104,7 +106,12 @@ def _follows_sign(x: np.ndarray, dropped: np.ndarray) -> bool:
 
 
 _WORDS = ("dropout", "dropout1d", "dropout2d", "dropout3d")
-DROPOUT = Law(_WORDS, _live, _CAUSES, ways=_ways, limit=math.inf)
+# Channels may be dropped as a whole.
+_AXES = (
+    Axes.of("items channels *rest -> items channels *rest", items=0, channels=0),
+    elements_of,
+)
+DROPOUT = Law(_WORDS, _live, _CAUSES, ways=_ways, limit=math.inf, axes=_AXES)
 # Backward the input is the gradient of the output.
-DROPOUT_GRADIENT = Law(_WORDS, _live, _CAUSES, ways=_ways, limit=math.inf, direction="backward")
+DROPOUT_GRADIENT = replace(DROPOUT, direction="backward")
 LAWS = (DROPOUT, DROPOUT_GRADIENT)

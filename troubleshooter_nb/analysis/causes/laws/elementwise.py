@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import elements_of
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.factors import named_size
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law, Way
@@ -143,17 +144,30 @@ def _factor_law(words: tuple[str, ...], operator: str) -> Law:
         formula=partial(_operated, operation=partial(combined, operator)),
         factor=Factor("scale", size=lambda sample: sample.facts["size"]),
         is_rowwise=True,
+        axes=(elements_of,),
     )
 
 
 ADD, SUB = (
-    Law((word,), _sums, _CAUSES, ways=partial(_weighted, sign=sign), is_rowwise=True)
+    Law(
+        words=(word,),
+        samples=_sums,
+        causes=_CAUSES,
+        ways=partial(_weighted, sign=sign),
+        is_rowwise=True,
+        axes=(elements_of,),
+    )
     for word, sign in (("add", 1.0), ("sub", -1.0))
 )
 MUL = _factor_law(("mul",), "mul")
 DIV = _factor_law(("div", "truediv", "realdiv"), "div")
 MASKED_FILL = Law(
-    ("maskedfill",), _masked, _CAUSES, formula=lambda sample, _: sample.given[0], is_rowwise=True
+    words=("maskedfill",),
+    samples=_masked,
+    causes=_CAUSES,
+    formula=lambda sample, _: sample.given[0],
+    is_rowwise=True,
+    axes=(elements_of,),
 )
 # Of sub and div factors are asked as well.
 _OPERATIONS: dict[tuple[str, ...], Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -172,6 +186,7 @@ LAWS = (
             choices=(Choice("arguments", ("in order", "swapped")),),
             formula=partial(_operated, operation=operation),
             limit=math.inf,
+            axes=(elements_of,),
         )
         for words, operation in _OPERATIONS.items()
     ),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Operands
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law
-from troubleshooter_nb.analysis.causes.sampling import Sample, vectors, whole
+from troubleshooter_nb.analysis.causes.parts import Part, PartOf, outstanding, part_of
+from troubleshooter_nb.analysis.causes.sampling import Sample, spread, vectors, whole
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators.embedding import gathered_gradient, look_up
 from troubleshooter_nb.thresholds import EMBEDDING_IDS, FEWEST_OUTPUTS
@@ -87,6 +92,54 @@ def _gathered(sample: Sample, chosen: Mapping[str, Any]) -> np.ndarray:
     return sums if silent is None else np.where(np.arange(len(sums))[:, None] == silent, 0.0, sums)
 
 
+def _some_ids(call: Call) -> Iterator[Part]:
+    """The rows of some ids, and those beside them; nothing where they are no ids of this table."""
+    output, shape = call.outputs[0], call.outputs[0].shapes[1] or ()
+    table = call.parameters.get("weight")
+    if table is None or any(
+        one is None or len(one) != 2 or one[1:] != shape[-1:] for one in table.shapes
+    ):
+        return
+    given = call.inputs[0] if call.inputs else None
+    if given is None or given.size > thresholds.LARGEST_READ:
+        return
+    ids = given.left, given.right
+    if any(one is None or one.dtype.kind not in "iu" or one.shape != shape[:-1] for one in ids):
+        return
+    most = thresholds.LARGEST_READ // ((2 * LARGEST_SHIFT + 1) * shape[-1])
+    rows = output.size // shape[-1]
+    count = max(min(most, thresholds.LOOKED_UP_IDS), 2) - 1
+    places = np.union1d(spread(rows, count), outstanding(output) // shape[-1])
+    sides = []
+    for numbers, source in zip(ids, table.sources, strict=True):
+        if numbers is None or source is None:
+            return
+        found = _beside(numbers.ravel()[places], source)
+        if found is None:
+            return
+        sides.append(found)
+    numbers, tables, kept = zip(*sides, strict=True)
+    known = [{**one, ROW_NUMBERS: rows} for one, rows in zip(call.settings, kept, strict=True)]
+    few = replace(
+        call,
+        inputs=(replace(given, sources=numbers), *call.inputs[1:]),
+        outputs=(part_of(output, [places, None], (rows, shape[-1])), *call.outputs[1:]),
+        parameters={**call.parameters, "weight": replace(table, sources=tables)},
+        settings=(known[0], known[1]),
+    )
+    yield Part(few, (("rows", len(places), rows),))
+
+
+def _beside(ids: np.ndarray, table: ArraySource) -> tuple[ArrayInMemory, PartOf, np.ndarray] | None:
+    """Ids counted in the rows that are read, these rows, and their numbers in the whole table."""
+    count = table.shape[0]
+    if not ids.size or ids.min() < 0 or ids.max() >= count:
+        return None
+    near = ids.astype(np.int64)[:, None] + np.arange(-LARGEST_SHIFT, LARGEST_SHIFT + 1)
+    rows = np.unique(near[(near >= 0) & (near < count)])
+    return ArrayInMemory(np.searchsorted(rows, ids)), PartOf.of(table, [rows, None]), rows
+
+
 EMBEDDING = Law(
     words=("embedding", "gather"),
     samples=_ids,
@@ -97,6 +150,7 @@ EMBEDDING = Law(
     ),
     formula=_looked_up,
     factor=Factor("embedding_scale", size=lambda sample: sample.given[1].shape[1]),
+    parts=_some_ids,
 )
 TABLE_GRADIENT = Law(
     words=("embedding",),
@@ -106,5 +160,6 @@ TABLE_GRADIENT = Law(
     choices=(Choice("padding_gradient", _rows_kept),),
     formula=_gathered,
     factor=Factor("gradient_factor"),
+    axes=(Axes.of("*tokens features, *tokens -> ids features", features=0),),
 )
 LAWS = (EMBEDDING, TABLE_GRADIENT)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import PLANE_GRADIENTS, PLANES
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import factor_fits, tells_apart
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law
@@ -199,6 +200,7 @@ MAX_POOL = Law(
     causes=_CAUSES,
     choices=(Choice("windows", _windows),),
     formula=_max_pooled,
+    axes=(PLANES,),
 )
 AVERAGE_POOL = Law(
     words=(*_AVERAGE, "adaptiveavgpool1d", "adaptiveavgpool2d"),
@@ -206,6 +208,7 @@ AVERAGE_POOL = Law(
     causes=_CAUSES,
     choices=(Choice("windows", _averages),),
     formula=_averaged,
+    axes=(PLANES,),
 )
 MAX_POOL_GRADIENT = Law(
     words=_MAX,
@@ -216,6 +219,7 @@ MAX_POOL_GRADIENT = Law(
     formula=_max_gradient,
     factor=Factor("gradient_factor"),
     refine=_other_ties,
+    axes=(PLANE_GRADIENTS,),
 )
 AVERAGE_POOL_GRADIENT = Law(
     words=_AVERAGE,
@@ -225,5 +229,6 @@ AVERAGE_POOL_GRADIENT = Law(
     choices=(Choice("gradient", _average_gradients),),
     formula=_average_gradient,
     factor=Factor("gradient_factor"),
+    axes=(PLANE_GRADIENTS,),
 )
 LAWS = (MAX_POOL, AVERAGE_POOL, MAX_POOL_GRADIENT, AVERAGE_POOL_GRADIENT)

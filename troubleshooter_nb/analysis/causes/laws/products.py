@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import Axes
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, noise
 from troubleshooter_nb.analysis.causes.law import Cause, Law
@@ -16,6 +17,7 @@ from troubleshooter_nb.analysis.causes.sums import Sums, sum_fits, whole_times, 
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.operators import products as formulas
 from troubleshooter_nb.thresholds import (
+    DENSE_COLUMNS,
     LONG_SUM,
     NO_FACTOR,
     PRODUCT_COLUMNS,
@@ -238,10 +240,68 @@ def _of_gradient(
     return named
 
 
+_ROWS = Axes.of(
+    "*rows features, weight: columns features, bias: columns -> *rows columns",
+    columns=DENSE_COLUMNS,
+    rows=0,
+)
+_ADDMM_ROWS = Axes.of(
+    "columns, *rows features, features columns -> *rows columns", columns=DENSE_COLUMNS, rows=0
+)
+_INPUT_GRADIENT = Axes.of(
+    "*rows columns, *rows features, weight: columns features -> *rows features",
+    features=DENSE_COLUMNS,
+    rows=0,
+)
+_ENTRIES = Axes.of(
+    "*tokens columns, *tokens features -> columns features",
+    columns=PRODUCT_COLUMNS,
+    features=PRODUCT_COLUMNS,
+)
+_PRODUCTS = (
+    Axes.of(
+        "*items rows inner, *items inner columns -> *items rows columns", items=0, rows=0, columns=0
+    ),
+    Axes.of("*rows inner, inner columns -> *rows columns", columns=DENSE_COLUMNS, rows=0),
+)
+_FACTOR_GRADIENTS = (
+    Axes.of(
+        "*items rows columns, *items rows features, *items features columns"
+        " -> *items rows features",
+        items=0,
+        rows=0,
+        features=0,
+    ),
+    Axes.of(
+        "*items rows columns, *items rows features, *items features columns"
+        " -> *items features columns",
+        items=0,
+        columns=0,
+        features=0,
+    ),
+    Axes.of(
+        "*rows columns, *rows features, features columns -> *rows features",
+        features=DENSE_COLUMNS,
+        rows=0,
+    ),
+    Axes.of(
+        "*tokens columns, *tokens features, features columns -> features columns",
+        columns=PRODUCT_COLUMNS,
+        features=PRODUCT_COLUMNS,
+    ),
+)
 _DENSE, _MATMULS = ("linear", "dense"), ("matmul", "bmm", "mm", "batchmatmul")
-LINEAR = Law(_DENSE, _linear, _CAUSES, ways=_dense_ways, is_rowwise=True, plain_first=True)
-ADDMM = Law(("addmm",), _addmm, _CAUSES, ways=_dense_ways, plain_first=True)
-MATMUL = Law(_MATMULS, _matmul, _CAUSES, ways=_scaled_ways, plain_first=True)
+LINEAR = Law(
+    words=_DENSE,
+    samples=_linear,
+    causes=_CAUSES,
+    ways=_dense_ways,
+    is_rowwise=True,
+    plain_first=True,
+    axes=(_ROWS,),
+)
+ADDMM = Law(("addmm",), _addmm, _CAUSES, ways=_dense_ways, plain_first=True, axes=(_ADDMM_ROWS,))
+MATMUL = Law(_MATMULS, _matmul, _CAUSES, ways=_scaled_ways, plain_first=True, axes=_PRODUCTS)
 LINEAR_GRADIENT = Law(
     words=_DENSE,
     direction="backward",
@@ -250,6 +310,7 @@ LINEAR_GRADIENT = Law(
     ways=_of_gradient(_dense_ways),
     is_rowwise=True,
     plain_first=True,
+    axes=(_INPUT_GRADIENT,),
 )
 MATMUL_GRADIENT = Law(
     words=_MATMULS,
@@ -258,6 +319,7 @@ MATMUL_GRADIENT = Law(
     causes=_CAUSES,
     ways=_of_gradient(_scaled_ways),
     plain_first=True,
+    axes=_FACTOR_GRADIENTS,
 )
 WEIGHT_GRADIENT = Law(
     words=_DENSE,
@@ -265,5 +327,7 @@ WEIGHT_GRADIENT = Law(
     samples=_weight_gradient,
     causes=_CAUSES,
     ways=_of_gradient(_dense_ways),
+    plain_first=True,
+    axes=(_ENTRIES,),
 )
 LAWS = (LINEAR, ADDMM, MATMUL, LINEAR_GRADIENT, MATMUL_GRADIENT, WEIGHT_GRADIENT)

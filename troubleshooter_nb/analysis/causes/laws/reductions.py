@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Operands
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Operands
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Law
 from troubleshooter_nb.analysis.causes.sampling import Sample, whole
 from troubleshooter_nb.thresholds import LAST_AXES
@@ -44,6 +45,22 @@ def _reduced(sample: Sample, chosen: Mapping[str, Any], how: Any) -> np.ndarray:
     return np.asarray(made).reshape(sample.output.shape)
 
 
+def _kept(call: Call) -> Iterable[Axes]:
+    """Axes that are left; where several sizes are equal, all that may be."""
+    given, made = call.inputs[0].shapes[1] or (), call.outputs[0].shapes[1] or ()
+    names = ("items", "rows", "channels", "columns", "features")[: len(given)]
+    if len(names) < len(given):
+        return
+    for left in itertools.combinations(range(len(given)), len([n for n in made if n > 1])):
+        kept = [(names[axis], given[axis]) for axis in left]
+        if [n for _, n in kept] != [n for n in made if n > 1]:
+            continue
+        found = iter(kept)
+        output = " ".join(next(found)[0] if n > 1 else "1" for n in made)
+        x = " ".join(names[axis] if axis in left else f"over{axis}" for axis in range(len(given)))
+        yield Axes.of(f"{x} -> {output}", **dict.fromkeys((name for name, _ in kept), 0))
+
+
 def _law(words: tuple[str, ...], how: Any) -> Law:
     is_spread = how in (np.var, np.std)
     divisors = (Choice("divisor", ("n - 1", "n")),) if is_spread else ()
@@ -53,6 +70,7 @@ def _law(words: tuple[str, ...], how: Any) -> Law:
         causes=_CAUSES,
         choices=(Choice("axes", _axes), *divisors),
         formula=partial(_reduced, how=how),
+        axes=(_kept,),
     )
 
 

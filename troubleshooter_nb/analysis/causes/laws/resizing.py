@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import PLANES
 from troubleshooter_nb.analysis.causes.case import Operands
 from troubleshooter_nb.analysis.causes.law import Choice, Law
 from troubleshooter_nb.analysis.causes.sampling import Sample, planes
@@ -86,5 +87,6 @@ RESIZING = Law(
     ),
     choices=(Choice("resize", _conventions),),
     formula=_formula,
+    axes=(PLANES,),
 )
 LAWS = (RESIZING,)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.axes import rows_of
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import factor_fits, misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Law, Rather, Way
@@ -164,6 +165,7 @@ def _law(words: tuple[str, ...], *, log: bool) -> tuple[Law, Law]:
         ways=partial(_ways, log=log),
         refine=_narrow,
         limit=math.inf,
+        axes=(rows_of(1),),
     )
     backward = Law(
         words=words,
@@ -172,6 +174,7 @@ def _law(words: tuple[str, ...], *, log: bool) -> tuple[Law, Law]:
         causes=_CAUSES,
         ways=partial(_backward_ways, log=log),
         limit=math.inf,
+        axes=(rows_of(2),),
     )
     return forward, backward
 

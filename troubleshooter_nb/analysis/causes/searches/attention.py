@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
 from troubleshooter_nb.analysis.causes.factors import named_size
 from troubleshooter_nb.analysis.causes.fits import half_width, misfit, noise, ranked, tells_apart
 from troubleshooter_nb.analysis.causes.law import Cause, Search
@@ -27,6 +28,8 @@ from troubleshooter_nb.metrics.operators.attention import (
     scores,
 )
 
+# What is known of both sides where some queries are left: their places, and how many there were.
+QUERY_PLACES = "query_places"
 _CAPS = (math.inf, 50.0, 30.0, 20.0)
 _SHARED = "neighbours share one"
 
@@ -109,6 +112,7 @@ def _cases(
     if not fits or heads % shared or keys > thresholds.ATTENTION_KEYS or keys < 2:
         return
     energy = distance4[0].reshape(items * heads, queries, -1).sum(-1) if distance4 else None
+    kept, total = operands.known.get(QUERY_PLACES, (np.arange(queries), queries))
     for word, group in _head_groups(heads, shared):
         chosen = places(
             items * heads, thresholds.ATTENTION_HEADS, energies(energy, (items * heads, queries))
@@ -124,7 +128,7 @@ def _cases(
         masks = _masks(mask, (items, heads, queries, keys), item, head, rows)
         yield (
             {"kv_heads": word},
-            _Case(q, k, v, target, rows, queries, masks, operands.roundoff, scores(q, k)),
+            _Case(q, k, v, target, kept[rows], total, masks, operands.roundoff, scores(q, k)),
         )
 
 
@@ -499,13 +503,59 @@ _CAUSES: dict[str, Cause] = {
     "score_dtype": "softmax_precision_path",
     "probability_dtype": "softmax_precision_path",
 }
+
+
+def _parts(call: Call) -> Iterator[Axes]:
+    """Items, heads where all have keys of their own, and queries; heads or rows may come first."""
+    shapes = [one.shapes[1] or () for one in (*call.inputs[:4], call.outputs[0])]
+    if len(shapes) < 4 or not 3 <= len(shapes[0]) <= 4:
+        return
+    heads_first = ["items", "heads", "{}", "{}"]
+    orders = {3: [["items", "{}", "{}"]], 4: [heads_first, ["items", "{}", "heads", "{}"]]}
+    for order in orders[len(shapes[0])]:
+        own = order.index("heads") if "heads" in order else None
+        is_shared = own is not None and len(shapes[1]) == 4 and shapes[0][own] != shapes[1][own]
+        spaced = " ".join(order)
+        shared = spaced.replace("heads", "shared") if is_shared else spaced
+        operands = [
+            spaced.format("queries", "size"),
+            shared.format("keys", "size"),
+            shared.format("keys", "width"),
+        ]
+        if len(call.inputs) > 3:
+            operands.append(_mask_axes(shapes[3], shapes[0], own))
+        made = spaced.format("queries", "width")
+        cut = {"items": 0, **({} if own is None or is_shared else {"heads": 0}), "queries": 0}
+        axes = Axes.of(f"{', '.join(operands)} -> {made}", **cut)
+        yield replace(axes, tells={"queries": QUERY_PLACES})
+
+
+def _mask_axes(mask: tuple[int, ...], query: tuple[int, ...], heads: int | None) -> str:
+    """The axes of a mask that is spread to items, heads, queries and keys."""
+    names = ["items", *(["heads"] if len(mask) == 4 else []), "queries", "keys"][-len(mask) :]
+    sizes = {"items": query[0], "heads": query[heads] if heads is not None else 1}
+    return " ".join(
+        "1" if size == 1 and sizes.get(name, 0) != 1 else name
+        for name, size in zip(names, mask, strict=False)
+    )
+
+
+_EXAMPLES = tuple(
+    Axes.of(", ".join([order] * 3) + f" -> {order}", items=0)
+    for order in ("items places features", "places items features")
+)
 ATTENTION = Search(
     words=("scaleddotproductattention", "flashattentionscore", "npufusionattention"),
     fit=fit_attention,
     causes=_CAUSES,
     plain_first=True,
+    axes=(_parts,),
 )
 ATTENTION_MODULE = Search(
-    words=("multiheadattention",), fit=fit_attention_module, causes=_CAUSES, plain_first=True
+    words=("multiheadattention",),
+    fit=fit_attention_module,
+    causes=_CAUSES,
+    plain_first=True,
+    axes=_EXAMPLES,
 )
 SEARCHES = (ATTENTION, ATTENTION_MODULE)

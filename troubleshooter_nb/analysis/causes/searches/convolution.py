@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands, TensorPair
 from troubleshooter_nb.analysis.causes.fits import coefficient, misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Cause, Search
+from troubleshooter_nb.analysis.causes.parts import Part, part_of
 from troubleshooter_nb.analysis.causes.sampling import energies, places, spread
 from troubleshooter_nb.analysis.causes.sums import Sums, sum_fits, without_bias
 from troubleshooter_nb.messages import Message
@@ -31,6 +35,7 @@ from troubleshooter_nb.thresholds import (
     CONVOLUTION_GEOMETRIES,
     CONVOLUTION_ITEMS,
     CONVOLUTION_LINES,
+    FEWEST_LINES,
     FEWEST_OUTPUTS,
     LONG_WINDOW,
     OTHER_KERNEL,
@@ -38,6 +43,8 @@ from troubleshooter_nb.thresholds import (
     UNLIKE,
 )
 
+# What is known of both sides whose images are cut off: the whole sizes of the image and the output.
+WHOLE_SIZES = "whole_sizes"
 _STRIDES = (1, 2, 3, 4)
 _DILATIONS = (1, 2, 3, 4)
 _SIDES = {"before": "more in front", "after": "more at the end", "even": "even"}
@@ -111,7 +118,7 @@ def fit_convolution(operands: Operands) -> list[Fit]:
     if arrays is None:
         return []
     weight = arrays.weight
-    image, output = arrays.x.shape[2:], arrays.output.shape[2:]
+    image, output = operands.known.get(WHOLE_SIZES, (arrays.x.shape[2:], arrays.output.shape[2:]))
     groups, odd = divmod(arrays.x.shape[1], weight.shape[1])
     if odd or not groups or weight.shape[0] % groups or arrays.output.shape[1] != weight.shape[0]:
         return []
@@ -512,15 +519,119 @@ _CAUSES: dict[str, Cause] = {
     "product_format": "tf32",
     "operand_dtype": "low_precision_cast",
 }
+
+
+def _planes(call: Call) -> Iterator[Axes]:
+    """Items, and channels of the output with their kernels; of several groups whole ones."""
+    inputs, parameters = call.taken
+    weight = parameters.get("weight", inputs[1] if len(inputs) > 1 else None)
+    shapes = [None if one is None else one.shapes[1] for one in (inputs[0], weight)]
+    if not shapes[0] or not shapes[1] or len(shapes[0]) < 3 or len(shapes[1]) < 3:
+        return
+    groups = max(shapes[0][1] // shapes[1][1], 1)
+    if groups == 1:
+        text = "items inner *space, weight: channels inner *taps, bias: channels"
+        yield Axes.of(f"{text} -> items channels *made", items=0, channels=0)
+        return
+    text = "items (groups inner) *space, weight: (groups each) inner *taps, bias: (groups each)"
+    axes = Axes.of(f"{text} -> items (groups each) *made", items=0, groups=0)
+    yield replace(axes, sizes={"groups": groups})
+
+
+def _corner(call: Call) -> Iterator[Part]:
+    """The first lines and columns of an item of an image that is too large, and some channels.
+
+    All windows of these lie inside what is read, however they slide; how the other end is padded
+    follows from the whole sizes.
+    """
+    inputs, parameters = call.taken
+    x, output, weight = inputs[0], call.outputs[0], parameters.get("weight")
+    shapes = [() if one is None else one.shapes[1] or () for one in (x, weight, output)]
+    if weight is None or weight.is_large or {*map(len, shapes)} != {4}:
+        return
+    (_, inner, *image), (channels, _, *taps), (items, _, *made) = shapes
+    side = math.isqrt(thresholds.LARGEST_READ // (2 * max(inner, channels)))
+    cuts = [_cut_off(*sizes, side) for sizes in zip(image, taps, made, strict=True)]
+    if x.shapes[0] != x.shapes[1] or not items or min(count for _, count in cuts) < FEWEST_LINES:
+        return
+    worst = np.unravel_index(max(int(output.figures.get("max_abs_index", 0)), 0), shapes[2])
+    item = np.array([worst[0]])
+    seen, kept = ([np.arange(cut[n]) for cut in cuts] for n in (0, 1))
+    few = call.taking(
+        part_of(output, [item, None, *kept]),
+        [part_of(x, [item, None, *seen]), *inputs[1:]],
+        parameters,
+    )
+    known = {WHOLE_SIZES: (tuple(image), tuple(made))}
+    settings = tuple({**one, **known} for one in call.settings)
+    is_telling = all(at < count for at, (_, count) in zip(worst[2:], cuts, strict=True))
+    cut = [
+        (name, count, n)
+        for name, count, n in (
+            ("items", 1, items),
+            ("lines", cuts[0][1], made[0]),
+            ("columns", cuts[1][1], made[1]),
+        )
+        if count < n
+    ]
+    yield Part(
+        replace(few, settings=(settings[0], settings[1])),
+        tuple(cut),
+        is_telling or _is_even(output),
+    )
+
+
+def _is_even(output: TensorPair) -> bool:
+    """Whether the error is as large at most places."""
+    largest, size = (output.figures.get(name, math.nan) for name in ("max_abs_error", "rmse"))
+    return bool(largest <= thresholds.SPREAD_PEAK * size)
+
+
+def _cut_off(image: int, taps: int, made: int, most: int) -> tuple[int, int]:
+    """Of one axis: places of the image that are read, and of the output that they make."""
+    reach = max(_DILATIONS) * (taps - 1)
+    seen = min(image, most)
+    # The image ends at most this far before or behind the last window.
+    stride = -(-(image + 2 * reach) // max(made - 1, 1))
+    return (image, made) if seen == image else (seen, max((seen - reach - 1) // stride + 1, 0))
+
+
 _PLAIN = ("conv1d", "conv2d")
-CONVOLUTION = Search(_PLAIN, fit_convolution, _CAUSES, plain_first=True)
+CONVOLUTION = Search(
+    words=_PLAIN,
+    fit=fit_convolution,
+    causes=_CAUSES,
+    plain_first=True,
+    axes=(_planes,),
+    parts=_corner,
+)
 CONVOLUTION_GRADIENT = Search(
-    _PLAIN, fit_convolution_backward, _CAUSES, direction="backward", plain_first=True
+    words=_PLAIN,
+    fit=fit_convolution_backward,
+    causes=_CAUSES,
+    direction="backward",
+    plain_first=True,
+    axes=(
+        Axes.of(
+            "items outer *made, items channels *space, weight: outer channels *taps"
+            " -> items channels *space",
+            items=0,
+            channels=0,
+        ),
+    ),
 )
 TRANSPOSED_CONVOLUTION = Search(
     words=("convtranspose1d", "convtranspose2d", "conv1dtranspose", "conv2dtranspose"),
     fit=fit_transposed_convolution,
     causes=_CAUSES,
     plain_first=True,
+    axes=(
+        Axes.of(
+            "items inner *space, weight: inner channels *taps, bias: channels"
+            " -> items channels *made",
+            items=0,
+            channels=0,
+        ),
+    ),
 )
 SEARCHES = (CONVOLUTION, CONVOLUTION_GRADIENT, TRANSPOSED_CONVOLUTION)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Cause, Search
 from troubleshooter_nb.analysis.causes.searches.groups import (
@@ -408,15 +409,49 @@ _LAYER, _RMS, _GROUP = ("layernorm",), ("rmsnorm",), ("groupnorm",)
 _rms, _rms_backward = (
     partial(fit, word="rmsnorm") for fit in (fit_layernorm, fit_layernorm_backward)
 )
+
+
+def _rows(call: Call) -> Iterable[Axes]:
+    """Rows of the axes that a layer norm is said to normalise."""
+    inputs, parameters = call.taken
+    weight = parameters.get("weight", inputs[-1] if len(inputs) > 1 else None)
+    shapes = [one.shapes[1] or () for one in (call.outputs[0], *([weight] if weight else []))]
+    count = len(shapes[-1]) if shapes[0][-len(shapes[-1]) :] == shapes[-1] != shapes[0] else 1
+    own = "columns" if count == 1 else " ".join(f"inner{n}" for n in range(count))
+    given = [f"*rows {own}"] * (2 if call.direction == "backward" else 1)
+    named = [f"{name}: {own}" for name in ("weight", "bias")]
+    yield Axes.of(f"{', '.join([*given, *named])} -> *rows {own}", rows=0)
+
+
+def _channels(pattern: str, inputs: int = 1, **some: int) -> Axes:
+    """Channels of a norm, with what it knows of each."""
+    names = ("running_mean", "running_var", "weight", "bias")
+    operands = [*[pattern] * inputs, *(f"{name}: channels" for name in names)]
+    return Axes.of(f"{', '.join(operands)} -> {pattern}", **some)
+
+
+_FIRST, _LAST = "items channels *rest", "items *rest channels"
+_OF_CHANNELS, _OF_CHANNELS_BACKWARD = (
+    tuple(_channels(pattern, count, channels=0) for pattern in (_FIRST, _LAST)) for count in (1, 2)
+)
+_OF_PLANES, _OF_PLANES_BACKWARD = (
+    (_channels(_FIRST, count, items=0, channels=0),) for count in (1, 2)
+)
 SEARCHES = (
-    Search(_LAYER, fit_layernorm, _CAUSES, is_rowwise=True),
-    Search(_LAYER, fit_layernorm_backward, _CAUSES, "backward", is_rowwise=True),
-    Search(_RMS, _rms, _CAUSES, is_rowwise=True),
-    Search(_RMS, _rms_backward, _CAUSES, "backward", is_rowwise=True),
+    Search(_LAYER, fit_layernorm, _CAUSES, is_rowwise=True, axes=(_rows,)),
+    Search(_LAYER, fit_layernorm_backward, _CAUSES, "backward", is_rowwise=True, axes=(_rows,)),
+    Search(_RMS, _rms, _CAUSES, is_rowwise=True, axes=(_rows,)),
+    Search(_RMS, _rms_backward, _CAUSES, "backward", is_rowwise=True, axes=(_rows,)),
     Search(_GROUP, fit_groupnorm, _CAUSES),
     Search(_GROUP, partial(fit_groupnorm, first=1), _CAUSES, "backward"),
-    Search(_BATCH, fit_batchnorm, _OF_BATCH),
-    Search(_BATCH, fit_batchnorm_backward, _OF_BATCH, "backward"),
-    Search(_INSTANCE, fit_instancenorm, _CAUSES),
-    Search(_INSTANCE, partial(fit_instancenorm, first=1), _CAUSES, "backward"),
+    Search(_BATCH, fit_batchnorm, _OF_BATCH, axes=_OF_CHANNELS),
+    Search(_BATCH, fit_batchnorm_backward, _OF_BATCH, "backward", axes=_OF_CHANNELS_BACKWARD),
+    Search(_INSTANCE, fit_instancenorm, _CAUSES, axes=_OF_PLANES),
+    Search(
+        _INSTANCE,
+        partial(fit_instancenorm, first=1),
+        _CAUSES,
+        "backward",
+        axes=_OF_PLANES_BACKWARD,
+    ),
 )

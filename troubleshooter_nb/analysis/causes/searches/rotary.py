@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.case import Fit, Operands
+from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.case import Call, Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import misfit, ranked
 from troubleshooter_nb.analysis.causes.law import Search
 from troubleshooter_nb.analysis.causes.sampling import energies, is_seen, places, spread
@@ -271,6 +272,15 @@ def _offset(factors: np.ndarray, steps: np.ndarray) -> int:
     return int(_OFFSETS[near[np.argmin(np.abs(_OFFSETS[near]))]])
 
 
+def _heads(call: Call) -> Iterator[Axes]:
+    """Items, and of one with many heads some of these: they are fewer than positions."""
+    inputs, _ = call.taken
+    shape = inputs[0].shapes[1] or ()
+    if len(shape) == 4:
+        order = "heads positions" if shape[1] < shape[2] else "positions heads"
+        yield Axes.of(f"items {order} size -> items {order} size", items=0, heads=0)
+
+
 ROTARY = Search(
     words=(
         *("rope", "rotary", "rotaryembedding", "rotarypositionembedding", "rotaryposemb"),
@@ -288,5 +298,6 @@ ROTARY = Search(
         "position_offset": "position_offset",
         "angle_precision": "position_low_precision",
     },
+    axes=(_heads,),
 )
 SEARCHES = (ROTARY,)

@@ -13,9 +13,9 @@ from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.causes.tensors.limits import is_at_a_limit
 from troubleshooter_nb.analysis.causes.tensors.measure import Sides, error_of, is_whole
-from troubleshooter_nb.dump import read_rows
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.thresholds import EXPLAINED, FEWEST_ZEROS
 
 _SIDES = ("left", "right")

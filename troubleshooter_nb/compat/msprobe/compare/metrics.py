@@ -8,8 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from troubleshooter_nb.dump import ArraySource, reading
+from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.ranges import reading
 
 UNSUPPORTED, UNMATCHED, UNKNOWN, ZERO = "unsupported", "shape unmatched", "N/A", "Nan"
 METRICS = (

@@ -1,0 +1,1 @@
+"""Faults in tensors of any size: how they are planted, compared and judged."""

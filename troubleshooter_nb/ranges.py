@@ -1,0 +1,332 @@
+"""Flat ranges of tensors: many short ones by few long reads, and those of other strides."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from troubleshooter_nb.thresholds import READ_BLOCK, READ_THROUGH_BYTES
+
+_PLACES = 1 << 16  # places that are counted out one by one
+_READ_THROUGH = 16  # times as much is read rather than places counted out
+PIECE = 1 << 24  # elements of a part that is made at once and kept
+
+# ``(start, stop, into)``, as `ArraySource.read`.
+Read = Callable[[int, int, np.ndarray | None], np.ndarray]
+# ``(starts, length)``, as `troubleshooter_nb.dump.read_rows`.
+Starts = Sequence[int] | np.ndarray
+ReadRows = Callable[[Starts, int], np.ndarray]
+
+
+class Reading(Protocol):
+    """What ranges are read from: a source, or one that was opened for several of them."""
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """Stored values of a flat range in C order, shape (stop - start,)."""
+
+
+class Readable(Protocol):
+    """A stored tensor that is read by flat range; `troubleshooter_nb.dump.ArraySource` is one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Stored dtype."""
+
+    def read(self, start: int, stop: int, into: np.ndarray | None = None) -> np.ndarray:
+        """Stored values of a flat range in C order, shape (stop - start,)."""
+
+
+def reading(source: Readable) -> AbstractContextManager[Reading]:
+    """A context in which several ranges of a source are read; its file is opened once.
+
+    Sources that offer no ``opened()`` are read as ever. To be used by one thread.
+
+    Raises
+    ------
+    ReadError
+        On entering, if the file changed or vanished since the header was read.
+    """
+    opened = getattr(source, "opened", None)
+    return nullcontext(source) if opened is None else opened()
+
+
+def read_rows(source: Readable, starts: Starts, length: int) -> np.ndarray:
+    """Stored values of flat ranges of one length, in one opening of the file.
+
+    Ranges are read in the order in which they are stored, with what lies between neighbours, so
+    that a million single elements take some hundred reads. Besides the result a few million
+    elements lie in memory.
+
+    Parameters
+    ----------
+    source : Readable
+    starts : sequence of int, shape (n,)
+        In any order; each range lies inside the tensor.
+    length : int
+
+    Returns
+    -------
+    ndarray, shape (n, length)
+
+    Raises
+    ------
+    ReadError
+        As `ArraySource.read`.
+    """
+    with reading(source) as opened:
+        own: ReadRows | None = getattr(opened, "read_rows", None)
+        if own is not None:
+            return own(starts, length)
+        return gathered(opened.read, source.dtype, starts, length)
+
+
+def gathered(read: Read, dtype: np.dtype, starts: Starts, length: int) -> np.ndarray:
+    """Values of flat ranges of one length, read from front to back, neighbours together.
+
+    Parameters
+    ----------
+    read : callable
+        ``(start, stop, into)``, as `ArraySource.read`.
+    dtype : dtype
+    starts : sequence of int, shape (n,)
+        In any order; ranges may overlap.
+    length : int
+
+    Returns
+    -------
+    ndarray, shape (n, length)
+    """
+    firsts = np.asarray(starts, np.int64)
+    rows = np.empty((len(firsts), length), dtype)
+    if not rows.size:
+        return rows
+    order = None
+    if np.any(firsts[1:] < firsts[:-1]):
+        order = np.argsort(firsts, kind="stable")
+        firsts = firsts[order]
+    raw, buffer = unsigned(rows), np.empty(0, dtype)
+    is_next = firsts[1:] - firsts[:-1] == length
+    for begin, end in _together(firsts, length, READ_THROUGH_BYTES // dtype.itemsize):
+        first, last = int(firsts[begin]), int(firsts[end - 1]) + length
+        if end - begin == 1 or (order is None and is_next[begin : end - 1].all()):
+            at = begin if order is None else int(order[begin])
+            _fill(rows[at : at + end - begin].reshape(-1), read, first)
+            continue
+        if len(buffer) < last - first:
+            buffer = np.empty(last - first, dtype)
+        values = unsigned(read(first, last, buffer[: last - first]))
+        some = sliding_window_view(values, length)[firsts[begin:end] - first]
+        raw[slice(begin, end) if order is None else order[begin:end]] = some
+    return rows
+
+
+def _fill(values: np.ndarray, read: Read, start: int) -> None:
+    found = read(start, start + len(values), values)
+    if found is not values:
+        values[:] = found
+
+
+def _together(firsts: np.ndarray, length: int, gap: int) -> Iterator[tuple[int, int]]:
+    """Half-open runs of sorted ranges that are read in one go; of gaps that are read with them."""
+    gap = gap if length <= gap else 0  # what is long is read by itself
+    is_new = np.diff(firsts, prepend=firsts[0] - length - gap - 1) > length + gap
+    begins = np.flatnonzero(is_new)
+    of = np.repeat(begins, np.diff(begins, append=len(firsts)))
+    for part, most in (
+        (firsts - firsts[of], READ_BLOCK),
+        (np.arange(len(firsts)) - of, READ_BLOCK // length),
+    ):
+        number = part // max(most, 1)
+        is_new[1:] |= number[1:] != number[:-1]
+    begins = np.flatnonzero(is_new)
+    yield from zip(begins.tolist(), [*begins[1:].tolist(), len(firsts)], strict=True)
+
+
+class Pieces:
+    """The part of a tensor that each thread made last, of those that cost as much as a whole.
+
+    A part is bounded, so that a tensor of any size is made in a few of them.
+    """
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    def clear(self) -> None:
+        """Forget what this thread made."""
+        self._of_thread.last = None
+
+    def read(
+        self,
+        source: Hashable,
+        size: int,
+        make: Callable[[int, int], np.ndarray],
+        start: int,
+        stop: int,
+        *,
+        most: int = PIECE,
+    ) -> np.ndarray:
+        """Values of a range of a tensor of `size`; ``make(start, stop)`` makes a part of `most`."""
+        kept: tuple[Hashable, int, np.ndarray] | None = getattr(self._of_thread, "last", None)
+        if kept is not None and kept[0] == source:
+            _, first, values = kept
+            if first <= start and stop <= first + len(values):
+                return values[start - first : stop - first]
+        self._of_thread.last = kept = None  # the old one goes before the new one comes
+        first = min(start, max(size - most, 0))
+        values = make(first, max(stop, min(first + most, size)))
+        values.flags.writeable = False
+        self._of_thread.last = source, first, values
+        return values[start - first : stop - first]
+
+
+def unsigned(values: np.ndarray) -> np.ndarray:
+    """The same memory in a dtype that numpy copies fast: it knows no dtype of ml_dtypes."""
+    size = values.dtype.itemsize
+    return values.view(f"u{size}" if size in (1, 2, 4, 8) else f"V{size}")
+
+
+def cut(starts: np.ndarray, length: int, width: int) -> tuple[np.ndarray, ...]:
+    """Ranges cut where rows of a width end.
+
+    Returns
+    -------
+    tuple of ndarray, shape (m,)
+        Of each piece: number of the range, its first place in it, the row and the column where it
+        begins, and how many elements it has; ordered by range and place.
+    """
+    rows = starts // width
+    counts = (starts + length - 1) // width - rows + 1
+    of = np.repeat(np.arange(len(starts)), counts)
+    nth = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    row = rows[of] + nth
+    begin = np.maximum(starts[of], row * width)
+    end = np.minimum(starts[of] + length, (row + 1) * width)
+    return of, begin - starts[of], row, begin - row * width, end - begin
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Where the elements of a tensor stand in another order: in a file, or another tensor.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        As the tensor is read, in C order.
+    strides : tuple of int
+        Distance of neighbours along each axis, in elements of what is read from; from 0 on.
+    offset : int
+        Place of the first element there.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @cached_property
+    def _axes(self) -> tuple[tuple[int, int], ...]:
+        """Length and stride of the axes, those together that one step goes through."""
+        merged: list[tuple[int, int]] = []
+        for length, step in zip(self.shape, self.strides, strict=True):
+            if length == 1:
+                continue
+            if merged and merged[-1][1] == length * step:
+                merged[-1] = merged[-1][0] * length, step
+            else:
+                merged.append((length, step))
+        return tuple(merged or [(1, 1)])
+
+    def places(self, flat: np.ndarray) -> np.ndarray:
+        """Where the elements of these flat numbers stand."""
+        found, rest = np.full(flat.shape, self.offset, np.int64), flat
+        for length, step in reversed(self._axes):
+            rest, index = np.divmod(rest, length)
+            found += index * step
+        return found
+
+    def rows(self, read_rows: ReadRows, dtype: np.dtype, starts: Starts, length: int) -> np.ndarray:
+        """Values of flat ranges of one length, shape (n, length), gathered by `read_rows`.
+
+        That is asked for places in as few and as sorted calls as there can be.
+        """
+        firsts = np.asarray(starts, np.int64)
+        width = self._axes[-1][0]
+        if not len(firsts) or not length:
+            return np.empty((len(firsts), length), dtype)
+        if np.all(firsts % width + length <= width):
+            return self._of_one_axis(read_rows, dtype, firsts, length)
+        if length % width == 0 and not np.any(firsts % width):
+            parts = (firsts[:, None] + np.arange(0, length, width)).reshape(-1)
+            return self._of_one_axis(read_rows, dtype, parts, width).reshape(-1, length)
+        if len(firsts) == 1:
+            start = int(firsts[0])
+            return self.range(read_rows, dtype, start, start + length)[None]
+        rows = np.empty((len(firsts), length), dtype)
+        most = max(_PLACES // length, 1)
+        for at in range(0, len(firsts), most):
+            flat = firsts[at : at + most, None] + np.arange(length)
+            found = read_rows(self.places(flat.reshape(-1)), 1)
+            rows[at : at + most] = found.reshape(flat.shape)
+        return rows
+
+    def _of_one_axis(
+        self, read_rows: ReadRows, dtype: np.dtype, firsts: np.ndarray, length: int
+    ) -> np.ndarray:
+        """Of ranges that lie within the last axis each."""
+        step = self._axes[-1][1]
+        bases = self.places(firsts)
+        if step == 1 or length == 1:
+            return read_rows(bases, length)
+        order = np.argsort(bases, kind="stable")
+        bases, away = bases[order], np.arange(length) * step
+        rows = np.empty((len(bases), length), dtype)
+        raw, wide = unsigned(rows), int(bases[-1] - bases[0]) + 1
+        if wide > step:
+            most = max(_PLACES // length, 1)
+            for at in range(0, len(bases), most):
+                asked = bases[at : at + most, None] + away
+                found = unsigned(read_rows(asked.reshape(-1), 1)).reshape(asked.shape)
+                raw[order[at : at + most]] = found
+            return rows
+        # Column by column is the order there; what lies close together is read as a run.
+        is_run = wide <= _READ_THROUGH * len(bases)
+        most = max(READ_BLOCK // wide if is_run else _PLACES // len(bases), 1)
+        for at in range(0, length, most):
+            if is_run:
+                runs = unsigned(read_rows(bases[0] + away[at : at + most], wide))
+                found = runs[:, bases - bases[0]]
+            else:
+                asked = away[at : at + most, None] + bases
+                found = unsigned(read_rows(asked.reshape(-1), 1)).reshape(asked.shape)
+            raw[order, at : at + most] = found.T
+        return rows
+
+    def range(self, read_rows: ReadRows, dtype: np.dtype, start: int, stop: int) -> np.ndarray:
+        """Values of one flat range, by rows of the last axis."""
+        values = np.empty(stop - start, dtype)
+        width = self._axes[-1][0]
+        first, last = -(-start // width), stop // width
+        if first >= last:
+            edges = [start, min(max(first * width, start), stop), stop]
+        else:
+            edges = [start, first * width, last * width, stop]
+        for low, high in itertools.pairwise(edges):
+            if low >= high:
+                continue
+            whole = high - low >= width and low % width == 0
+            count, length = ((high - low) // width, width) if whole else (1, high - low)
+            starts = low + np.arange(count) * length
+            found = self._of_one_axis(read_rows, dtype, starts, length)
+            values[low - start : high - start] = found.reshape(-1)
+        return values
