@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.lib.stride_tricks import sliding_window_view
 
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.columns.column import described
@@ -35,7 +36,7 @@ from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponen
 from troubleshooter_nb.naming import Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.options import get_options
-from troubleshooter_nb.ranges import Reading, Starts, gathered, unsigned
+from troubleshooter_nb.ranges import Reading, Starts, unsigned
 from troubleshooter_nb.render.dump_view import dump_html
 from troubleshooter_nb.render.text import dump_text
 from troubleshooter_nb.run_card import RunCard
@@ -161,14 +162,18 @@ class ArrayInMemory:
 
     def read_rows(self, starts: Starts, length: int) -> np.ndarray:
         """Values of flat ranges of one length; see `troubleshooter_nb.dump.read_rows`."""
-        if self.array.flags.c_contiguous:
-            return gathered(self.read, self.dtype, starts, length)
         rows = np.empty((len(starts), length), self.dtype)
+        if not rows.size:
+            return rows
         raw, array = unsigned(rows), unsigned(self.array)
-        most = max(READ_BLOCK // max(length, 1), 1)
+        firsts, most = np.asarray(starts, np.int64), max(READ_BLOCK // length, 1)
         for at in range(0, len(rows), most):
-            flat = np.asarray(starts[at : at + most], np.int64)[:, None] + np.arange(length)
-            raw[at : at + most] = array[np.unravel_index(flat, array.shape)]
+            some = firsts[at : at + most]
+            if array.flags.c_contiguous:
+                raw[at : at + most] = sliding_window_view(array.reshape(-1), length)[some]
+            else:
+                flat = some[:, None] + np.arange(length)
+                raw[at : at + most] = array[np.unravel_index(flat, array.shape)]
         return rows
 
 

@@ -518,7 +518,7 @@ KEY_VALUES = 64  # Values that tell tensors apart before all are read.
 # Elements that searches for relations look at, about 70 ns each; what is left is said.
 SEARCHED_ELEMENTS = 1 << 30
 RELATION_SAMPLE = 1024  # Elements by which explanations of a tensor are ranked.
-SHORT_ROWS = 1 << 16  # Short rows that are looked at for an order.
+SHORT_ROWS = 1 << 16  # Short rows that are looked at for every order of blocks and groups.
 ARRANGEMENT_SAMPLE = 512  # Rows by which a regular order is found.
 FINGERPRINT_SAMPLE = 64  # Values of a tensor that tell it from others.
 SIGNATURE_COLUMNS = 4096  # Elements of a row that enter its signature at most.
@@ -530,7 +530,7 @@ MOST_MATCHED_ROWS = 1 << 20  # Rows among which any order, and the place of a pa
 # Elements of a tensor that is held in memory while it is related to another; of larger ones only
 # blocks are.
 LARGEST_HELD = 1 << 22
-# Orders of blocks and groups that are tried where rows are too short, or too many, to be matched.
+# Orders of blocks and groups that are tried of more rows than that, simple ones first.
 MOST_STRUCTURED, STRUCTURED_AT_ONCE = 1 << 12, 1 << 9
 # Distances computed one by one at most; more rows are searched in sorted order.
 SIGNATURE_DISTANCES = 1 << 26
@@ -543,6 +543,8 @@ RANKS_SAMPLES, RANKS_SAMPLE = 64, 256
 # Calls that are computed again, roots and other rows whose values are searched for a cause, peers
 # of a row, and calls without a layer.
 MOST_CALLS, MOST_ROOTS, MOST_ROWS, MOST_PEERS, MOST_SEARCHED_BETWEEN = 64, 24, 12, 24, 24
+# Peers that go with a root to another thread or process; more are made as they are looked at.
+MOST_PEERS_SENT = 256
 # Differences of one kind that are asked about in vain before the others of it are left out.
 ASKED_OF_A_KIND = 2
 # Seconds after which the diagnosis asks no more, beside so many times what comparing took: nobody

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,10 @@ class Counted(ArrayInMemory):
         if len(self.reads) >= self.stop_at:
             raise KeyboardInterrupt
         return self.array.reshape(-1)[start:stop]
+
+    def read_rows(self, starts: Sequence[int], length: int) -> np.ndarray:
+        """As the array's own, each row a read."""
+        return np.stack([self.read(start, start + length) for start in starts])
 
 
 def dump_of(arrays: dict[str, np.ndarray], reads: list[int], stop_at: int = 1 << 60) -> Dump:

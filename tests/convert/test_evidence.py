@@ -264,6 +264,25 @@ def test_parts_that_take_turns_or_add_up_are_found_among_what_has_no_partner():
     assert any("stack of e.0, e.1, e.2 along a new axis 0" in n for n in experts.notes)
 
 
+def test_what_is_not_looked_for_in_the_values_is_said(monkeypatch):
+    source = network(0)
+    order = np.random.default_rng(1).permutation(16)
+    target = {**source, "proj.weight": source["proj.weight"][order]}
+    weight_map = draft_weight_map(source, target)
+    assert "rows along axis 0 in another order" in weight_map["proj.weight"].note
+    for module in ("explanations", "relations"):
+        patched = f"troubleshooter_nb.metrics.{module}.MOST_MATCHED_ROWS"
+        monkeypatch.setattr(patched, 12)
+    weight_map = draft_weight_map(source, target)
+    (note,) = [n for n in weight_map.notes if n.id == "values.no_order_of_many_rows"]
+    assert str(note).startswith("an order of 40 rows is not looked for")
+    monkeypatch.setattr("troubleshooter_nb.convert.evidence.SEARCHED_ELEMENTS", -1)
+    weight_map = draft_weight_map(source, target)
+    (note,) = [n for n in weight_map.notes if n.id == "weight_maps.not_searched"]
+    assert str(note).endswith("proj.weight")
+    assert "differ" not in weight_map["proj.weight"].note
+
+
 def test_values_rounded_to_another_dtype_are_offered_as_a_cast():
     source = network(0)
     half = {name: values.astype("f2") for name, values in source.items()}

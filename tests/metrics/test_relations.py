@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from troubleshooter_nb.metrics.float_formats import stored_as
-from troubleshooter_nb.metrics.relations import find_relation, not_related, relation_between
+from troubleshooter_nb.metrics.relations import (
+    find_relation,
+    made_and_wanted,
+    not_related,
+    relation_between,
+)
 
 
 def normal(*shape, seed=0):
@@ -196,7 +201,7 @@ def test_a_cast_is_told_from_noise_in_parts(dtype, small_blocks):
     found = in_parts(values, values.astype(np.dtype(dtype)))
     assert (found.kind, found.residual) == ("cast", 0.0)
     last = values.astype(np.dtype(dtype))
-    last[-1, -1] += 4  # what only the last block shows
+    last[-1, -1] = 99  # what only the last block shows
     assert getattr(in_parts(values, last), "kind", None) != "cast"
 
 
@@ -236,6 +241,30 @@ def test_nan_inf_and_extreme_values_are_related_in_parts(small_blocks):
         assert in_parts(wide, wide[::-1] * (1 + 1e-4)).kind == "flip"
 
 
+@pytest.mark.parametrize("name", [*CASES, "rounded"])
+def test_what_a_relation_makes_comes_in_pieces_that_cover_all(name, small_blocks):
+    rounded = (MATRIX, MATRIX.astype(np.float16), "cast", {})
+    left, right, kind, _ = CASES.get(name, rounded)
+    found = find_relation(left, right)
+    pieces = list(made_and_wanted(found, Counting(left, 256), Counting(right, 256)))
+    made, wanted = (np.concatenate([one[k].reshape(-1) for one in pieces]) for k in range(2))
+    whole = left if kind == "pad" else right
+    assert np.array_equal(np.sort(wanted), np.sort(whole, axis=None))
+    error = np.linalg.norm(made - wanted) / np.linalg.norm(whole - whole.mean())
+    assert error == pytest.approx(found.residual, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-6, 1e-4])
+def test_of_many_rows_only_those_that_are_not_equal_are_searched(spread, monkeypatch):
+    order = np.random.default_rng(1).permutation(len(ROWS))
+    right = ROWS[order] + np.float32(spread) * normal(*ROWS.shape, seed=9)
+    expected = find_relation(ROWS, right)
+    assert expected.arguments["order"] == tuple(order.tolist())
+    monkeypatch.setattr("troubleshooter_nb.metrics.signatures.SIGNATURE_DISTANCES", 1000)
+    assert find_relation(ROWS, right) == expected
+
+
+ROWS = normal(3000, 24)
 LARGE = normal(2560, 2048)
 LARGE_CASES = {
     "transpose": LARGE.T,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError
@@ -20,6 +22,7 @@ _REASONS = {
     "clock": "explanations.not_asked_clock",
     "elements": "explanations.not_asked_elements",
     "large": "explanations.not_asked_large",
+    "lost": "explanations.not_asked_lost",
     "number": "explanations.not_asked_number",
 }
 
@@ -74,6 +77,45 @@ def _within(one: float, other: float, times: float) -> bool:
     return max(one, other) <= times * min(one, other)
 
 
+class Asked(NamedTuple):
+    """Elements that a question wanted to read, and whether it went on to read them at once."""
+
+    elements: int
+    is_read: bool
+
+
+class _Ledger:
+    """What a question asks for where it is answered apart, and how much it may read there."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.limit, self.asked = limit, list[Asked]()
+
+    def enter(self, asked: Asked) -> None:
+        read = sum(one.elements for one in self.asked if one.is_read)
+        self.asked.append(asked)
+        if self.limit is not None and read + asked.elements > self.limit:
+            raise BudgetSpentError
+
+
+_ledgers = threading.local()
+
+
+@contextmanager
+def apart(limit: float | None) -> Iterator[list[Asked]]:
+    """One question that this thread answers by itself: every budget only notes what it asks for.
+
+    Parameters
+    ----------
+    limit : float or None
+        Elements that it may read, see `Budget.of_question`; None for the first difference.
+    """
+    _ledgers.own = _Ledger(limit)
+    try:
+        yield _ledgers.own.asked
+    finally:
+        _ledgers.own = None
+
+
 @dataclass
 class _Asked:
     """Questions about differences of one kind."""
@@ -112,6 +154,11 @@ class Budget:
         self._of_question = 0
         self._is_free = False
         self._kinds: dict[Hashable, list[_Asked]] = {}
+        self._elsewhere = 0.0  # seconds that others computed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Elsewhere nothing is known of what was read; see `apart`."""
+        return Budget, (self.compared, self.times, self.seconds)
 
     @property
     def elements(self) -> float:
@@ -127,7 +174,7 @@ class Budget:
     @property
     def elapsed(self) -> float:
         """Seconds that the diagnosis computed so far; waiting for a disk is bounded by elements."""
-        return time.thread_time() - self._started
+        return time.thread_time() - self._started + self._elsewhere
 
     @property
     def is_over(self) -> bool:
@@ -139,6 +186,16 @@ class Budget:
         """So many questions of one sort, of `count` in the default budget."""
         return round(min(self.times * count, 1 << 30))
 
+    @property
+    def left(self) -> float:
+        """Elements that may still be read."""
+        return self.elements - self.read
+
+    @property
+    def of_question(self) -> float:
+        """Elements that one question may read."""
+        return self.times * thresholds.QUESTION_ELEMENTS
+
     def require(self, elements: int) -> None:
         """Raise unless so many elements may be read.
 
@@ -147,15 +204,48 @@ class Budget:
         BudgetSpentError
             If it is more than one question may read, or than is left.
         """
-        fits = self._of_question + elements <= self.times * thresholds.QUESTION_ELEMENTS
+        if (ledger := _ledger()) is not None:
+            ledger.enter(Asked(elements, is_read=False))
+            return
+        fits = self._of_question + elements <= self.of_question
         if not self._is_free and not (fits and self.read + elements <= self.elements):
             raise BudgetSpentError
 
     def charge(self, elements: int) -> None:
         """Count what is about to be read; raises as `require`."""
+        if (ledger := _ledger()) is not None:
+            ledger.enter(Asked(elements, is_read=True))
+            return
         self.require(elements)
         self._of_question += elements
         self.read += elements
+
+    def takes(self, asked: Iterable[Asked], seconds: float, *, is_first: bool = False) -> bool:
+        """Whether a question that was answered apart may have read what it did; counts it if so."""
+        before = self.read
+        try:
+            with self.question(is_first=is_first):
+                for one in asked:
+                    (self.charge if one.is_read else self.require)(one.elements)
+        except BudgetSpentError:
+            self.read = before
+            return False
+        self._elsewhere += seconds
+        return True
+
+    def will_ask(self, manner: Manner | None, waiting: Iterable[Manner | None]) -> bool:
+        """Whether a question will surely be put, whatever comes of those that others answer now.
+
+        As far as can be known: it may read more than is left.
+        """
+        if self.is_over or manner is None:
+            return not self.is_over
+        known = self._alike(manner)
+        if known is not None and known.answered:
+            return True
+        silent = known.silent if known is not None else 0
+        silent += sum(1 for one in waiting if one is not None and one.is_like(manner))
+        return silent < self.most(thresholds.ASKED_OF_A_KIND)
 
     def may_ask(self, manner: Manner | None, *, is_first: bool = False) -> bool:
         """Whether a question about a difference is put; counts it if not.
@@ -191,7 +281,7 @@ class Budget:
         known.silent += not answered
 
     def leave_out(self, why: str, count: int = 1) -> None:
-        """Count questions that are not asked: "alike", "elements", "large", "number" or "clock"."""
+        """Count questions that are not asked, by one of the reasons of `_REASONS`."""
         self.left_out[why] += count
 
     def note(self) -> list[Message]:
@@ -217,6 +307,10 @@ class Budget:
         if known is None or known.answered:
             return False
         return known.silent >= self.most(thresholds.ASKED_OF_A_KIND)
+
+
+def _ledger() -> _Ledger | None:
+    return getattr(_ledgers, "own", None)
 
 
 def check_budget(budget: object) -> None:

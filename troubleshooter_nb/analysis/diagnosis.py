@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
+from troubleshooter_nb.analysis.ahead import Ahead, LostError, Question
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
 from troubleshooter_nb.analysis.causes.between.unknown_layers import unknown_layer_suspicions
 from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
@@ -59,6 +69,7 @@ def diagnosed(
     *,
     budget: float = 1.0,
     seconds: float = 0.0,
+    executor: Executor | None = None,
 ) -> Comparison:
     """The comparison with the origin of each difference, its growth and findings.
 
@@ -72,6 +83,10 @@ def diagnosed(
         How much may be read and asked, in times of the default, see `Budget`.
     seconds : float
         How long comparing took.
+    executor : Executor, optional
+        Answers questions about large tensors, see `Ahead`; the answers are the same. Questions
+        about few elements, and those that look for operands among the values of other calls, stay
+        in this thread.
 
     Returns
     -------
@@ -81,12 +96,14 @@ def diagnosed(
         After an interrupt (Ctrl-C, the stop button) it holds what was found until then.
     """
     allowed = Budget(_compared(comparison), budget, seconds)
-    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed)
+    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed, executor)
     if not comparison.columns["identical"].all():
         try:
             inquiry.ask()
         except KeyboardInterrupt:
             inquiry.interrupt()
+        finally:
+            inquiry.ahead.close(wait=not inquiry.interrupted)
     return inquiry.answer()
 
 
@@ -100,11 +117,26 @@ def _compared(comparison: Comparison) -> int:
     return total
 
 
+class _Key(NamedTuple):
+    """What a question is known by: its name, the row it is about, how many arguments it has."""
+
+    name: str
+    row: int
+    arguments: int
+
+
 class _Inquiry:
     """Questions put to one comparison, and what came of them."""
 
-    def __init__(self, comparison: Comparison, model: NoiseModel, budget: Budget) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        model: NoiseModel,
+        budget: Budget,
+        executor: Executor | None = None,
+    ) -> None:
         self.comparison, self.model, self.budget = comparison, model, budget
+        self.ahead = Ahead(executor, budget)
         self.flow = Flow(comparison)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
@@ -144,28 +176,58 @@ class _Inquiry:
         out as well where others of their kind had no answer.
         """
         # What costs little is asked whatever others of its kind gave.
-        is_large = math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
-        manner = self._manner(row, question) if is_large or by_kind else None
+        is_some = self._is_large(row) or by_kind
+        manner = self._manner(row, question.__name__) if is_some else None
         is_first = row == self.first
+        key = _Key(question.__name__, row, len(arguments))
         if not self.budget.may_ask(manner, is_first=is_first):
+            self.ahead.forget(key)
             return otherwise
         try:
-            with self.budget.question(is_first=is_first):
-                answer = question(*arguments)
+            answer = self._answer(key, question, arguments, is_first=is_first)
         except BudgetSpentError as error:
             self.budget.leave_out(error.why)
+            return otherwise
+        except LostError:
+            self.budget.leave_out("lost")
             return otherwise
         except ReadError:
             answer = otherwise
         self.budget.tell(manner, answered=_says(answer))
         return answer
 
-    def _manner(self, row: int, question: Callable[..., Any]) -> Manner:
+    def _answer(
+        self,
+        key: _Key,
+        question: Callable[..., _Answer],
+        arguments: Sequence[Any],
+        *,
+        is_first: bool,
+    ) -> _Answer:
+        """What was answered ahead, if the budget allows what was read for it, or what is asked."""
+        known = self.ahead.answer(key)
+        if known is not None and self.budget.takes(known.asked, known.seconds, is_first=is_first):
+            answer: _Answer = known.value
+            return answer
+        with self.budget.question(is_first=is_first):
+            return question(*arguments)
+
+    def _is_large(self, row: int) -> bool:
+        return math.prod(self.flow.shape(row)) > thresholds.SCREENED_FROM
+
+    def _later(
+        self, key: _Key, ask: Callable[..., Any], arguments: Callable[[], tuple[Any, ...]]
+    ) -> Question:
+        """What `_put` will ask, by the function that answers it and its arguments."""
+        manner = self._manner(key.row, key.name)
+        return Question(key, ask, arguments, manner, key.row == self.first)
+
+    def _manner(self, row: int, question: str) -> Manner:
         """In what manner a row differs, as far as a question about it is concerned."""
         result, site, node = self.flow.result, self.flow.site, self.flow.node_of.get(row)
         names = ("left_dtype", "right_dtype", "left_significand_bits", "right_significand_bits")
         kind = (
-            question.__name__,
+            question,
             *(site[name][row] for name in ("role", "direction", "slot")),
             node.word if node is not None else self.flow.module_of(row)[1],
             len(self.flow.shape(row)),
@@ -243,11 +305,25 @@ class _Inquiry:
         peers = self._peers()
         rows = origins.by_time(np.array(rows))
         error, many = origins.error, len(rows) > thresholds.MOST_ROOTS
-        for row in self._up_to(rows, thresholds.MOST_ROOTS):
+        chosen = self._up_to(rows, thresholds.MOST_ROOTS)
+        self.ahead.plan(self._roots_later(chosen, peers))
+        for row in chosen:
             # Of a great many with noise on them, a few tell.
             by_kind = many and bool(error[row] <= thresholds.IN_PLACE)
             found = self._put(row, self._root_causes, row, peers, otherwise=_NONE, by_kind=by_kind)
             self._add(row, found)
+
+    def _roots_later(self, rows: Sequence[int], peers: Mapping[str, Peers]) -> Iterator[Question]:
+        def arguments(row: int) -> tuple[Any, ...]:
+            tensor = self.operators.root(row)
+            same = peers[tensor.role]
+            return tensor, [*same.but(row)], [*same.near(row, tensor)]
+
+        for row in rows:
+            others = peers[self.operators.root(row).role].but(row)
+            if self._is_large(row) and len(others) <= thresholds.MOST_PEERS_SENT:
+                make = partial(arguments, row)
+                yield self._later(_Key(self._root_causes.__name__, row, 2), detect_root, make)
 
     def _root_causes(self, row: int, peers: Mapping[str, Peers]) -> list[Suspicion]:
         tensor = self.operators.root(row)
@@ -280,6 +356,7 @@ class _Inquiry:
         """Compute calls again; what one formula explains on both sides created nothing."""
         nodes = sorted(nodes, key=lambda n: self.origins.time(n.position))
         chosen = self._up_to(nodes, thresholds.MOST_CALLS)
+        self.ahead.plan(self._calls_later(chosen))
         for node in chosen:
             self._ask_call(node)
             self._ask_weight(node)
@@ -287,8 +364,21 @@ class _Inquiry:
         causes = {s.cause for s in self.suspicions}
         words = {node.word for node in chosen if self._is_suspected(node) and node.word and causes}
         peers = [n for n in self._known() if n.word in words and n not in set(chosen)]
-        for node in self._up_to(peers, thresholds.MOST_PEERS):
+        peers = [*self._up_to(peers, thresholds.MOST_PEERS)]
+        self.ahead.plan(self._calls_later(peers))
+        for node in peers:
             self._ask_call(node, known=causes)
+
+    def _calls_later(self, nodes: Iterable[Node]) -> Iterator[Question]:
+        def arguments(node: Node) -> tuple[Any, ...]:
+            return self.operators.call(node), float(self.origins.typical[node.outputs[0]])
+
+        for node in nodes:
+            if not node.outputs or not self._is_large(node.outputs[0]):
+                continue
+            if self.operators.narrowed(node) is None:
+                make = partial(arguments, node)
+                yield self._later(_Key(recompute.__name__, node.outputs[0], 2), recompute, make)
 
     def _is_suspected(self, node: Node) -> bool:
         numbers = {int(self.flow.result["order"][row]) for row in node.outputs}
@@ -384,12 +474,13 @@ class _Inquiry:
     def _ask_between(self) -> None:
         """Look for what unrecorded work between calls did, and calls of unknown classes."""
         origins, asked = self.origins, set[Node]()
-        for row in self._up_to(self._unexplained(), thresholds.MOST_SEARCHED_BETWEEN):
+        rows = self._up_to(self._unexplained(), thresholds.MOST_SEARCHED_BETWEEN)
+        self.ahead.plan(self._unknown_later(rows))
+        for row in rows:
             node = self.flow.node_of[row]
             if self.flow.is_value[row]:
                 continue
-            is_result = row in node.outputs and not node.children
-            if is_result and (node.kind == "module" or not node.inputs):
+            if self._is_result(node, row):
                 if node.word not in FITTERS and node not in asked:
                     asked.add(node)
                     self._ask_unknown(node, row)
@@ -400,6 +491,23 @@ class _Inquiry:
             if outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
             self._add(row, found)
+
+    def _is_result(self, node: Node, row: int) -> bool:
+        """Whether a value is what a layer, or a call without recorded inputs, made."""
+        is_output = row in node.outputs and not node.children
+        return is_output and (node.kind == "module" or not node.inputs)
+
+    def _unknown_later(self, rows: Iterable[int]) -> Iterator[Question]:
+        def arguments(row: int) -> tuple[Any, ...]:
+            node = self.flow.node_of[row]
+            return self.operators.call(node), float(self.origins.typical[row])
+
+        for row in rows:
+            node = self.flow.node_of[row]
+            is_unknown = node.word not in FITTERS and not self.flow.is_value[row]
+            if is_unknown and self._is_large(row) and self._is_result(node, row):
+                key = _Key(unknown_layer_suspicions.__name__, row, 2)
+                yield self._later(key, unknown_layer_suspicions, partial(arguments, row))
 
     def _ask_unknown(self, node: Node, row: int) -> None:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
@@ -414,14 +522,27 @@ class _Inquiry:
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
-        for row in self._up_to(self._unexplained(), thresholds.MOST_ROWS):
+        rows = self._up_to(self._unexplained(), thresholds.MOST_ROWS)
+        self.ahead.plan(self._values_later(rows))
+        for row in rows:
             found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
             self._add(row, _proved(found, "NaN is given") if self._is_given_nan(row) else found)
         vanishing = [int(r) for r in np.flatnonzero(self.origins.vanishing)]
         vanishing = [row for row in vanishing if row in self.flow.node_of]
-        for row in self._up_to(vanishing, thresholds.MOST_ROWS):
+        vanishing = [*self._up_to(vanishing, thresholds.MOST_ROWS)]
+        self.ahead.plan(self._values_later(vanishing))
+        for row in vanishing:
             found = self._put(row, detect_values, self.operators.tensor(row), otherwise=_NONE)
             self._add(row, _proved(found, "readers agree"))
+
+    def _values_later(self, rows: Iterable[int]) -> Iterator[Question]:
+        for row in rows:
+            if self._is_large(row):
+                make = partial(self._value, row)
+                yield self._later(_Key(detect_values.__name__, row, 1), detect_values, make)
+
+    def _value(self, row: int) -> tuple[TensorPair]:
+        return (self.operators.tensor(row),)
 
     def _is_given_nan(self, row: int) -> bool:
         """Whether an input of the call that a row belongs to holds NaN on a side."""

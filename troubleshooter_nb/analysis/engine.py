@@ -96,12 +96,13 @@ def compare(
         Order in which parameters are listed. Their gradients are saved in parameter order but
         computed from the loss backwards; "auto" walks back where a name or folder says ``grad``.
     executor : concurrent.futures.Executor, optional
-        Runs the blocks: default threads of this process. A process pool started with ``spawn``,
+        Runs the blocks, and what the diagnosis asks about large tensors in files: default threads
+        of this process. A process pool started with ``spawn``,
         ``dask.distributed.Client(...).get_executor()`` and ``mpi4py.futures`` work as well; the
         result is the same to the byte.
     diagnose : bool
         Find the rows that created a difference and look for its cause. The tensors around them
-        are read again, in this process.
+        are read again.
     noise : NoiseModel, optional
         What rounding leaves, see `measure_noise`; default the fitted one.
     budget : float, >= 0
@@ -153,7 +154,7 @@ def compare(
         # What was interrupted has no order of events to be read from, or is to end.
         if diagnose and not interruptions(found):
             watch.begin(Message("comparisons.diagnosing"))
-            found = _explained(found, noise, budget, seconds)
+            found = _explained(found, noise, budget, seconds, executor)
     _warn_of(found)
     return found
 
@@ -219,7 +220,11 @@ def _despite_an_interrupt(
 
 
 def _explained(
-    measured: Comparison, noise: NoiseModel | None, budget: float, seconds: float
+    measured: Comparison,
+    noise: NoiseModel | None,
+    budget: float,
+    seconds: float,
+    executor: Executor | None,
 ) -> Comparison:
     """The comparison with what diagnosis finds, or found before an interrupt."""
     # A fifth of the time of importing the package, for which not every call asks.
@@ -227,7 +232,7 @@ def _explained(
 
     found = measured
     try:
-        found = diagnosed(measured, noise, budget=budget, seconds=seconds)
+        found = diagnosed(measured, noise, budget=budget, seconds=seconds, executor=executor)
         return _with_first_inside(found)
     except KeyboardInterrupt:
         return replace(found, notes=(*found.notes, Message("comparisons.interrupted_after")))

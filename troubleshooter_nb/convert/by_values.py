@@ -20,7 +20,7 @@ from troubleshooter_nb.metrics.relations import (
 )
 from troubleshooter_nb.metrics.streamed import KeptSignatures, Streamed
 from troubleshooter_nb.naming.roles import is_packed_attention, is_recurrent_tensor
-from troubleshooter_nb.thresholds import FEWEST_RELATED, MOST_JOINED, SEARCHED_ELEMENTS
+from troubleshooter_nb.thresholds import FEWEST_RELATED, MOST_JOINED
 from troubleshooter_nb.transforms import RELATIONS, Spec, Transform, of_relation
 from troubleshooter_nb.weight_map import WeightMap, WeightRow, reparametrized
 
@@ -54,8 +54,6 @@ def with_values(drafted: WeightMap, source: Dump, target: Dump) -> WeightMap:
     left = _Values(source, ours, signatures)
     right = _Values(target, [name for name in theirs if name in target], signatures)
     rows, notes = _pairs(left, right, drafted)
-    if left_out := [*left.left_out, *right.left_out]:
-        notes.append(Message("weight_maps.not_searched", names=left_out, most=SEARCHED_ELEMENTS))
     for joined in (True, False):
         more, said_ = _composed(left, right, drafted, joined=joined)
         rows += more
@@ -77,23 +75,13 @@ class _Values:
     def __init__(self, dump: Dump, names: Sequence[str], kept: KeptSignatures) -> None:
         self.sources: dict[str, ArraySource] = {}
         self.tensors: dict[str, Streamed] = {}
-        self.left_out: list[str] = []
-        found = [(name, dump.sources[dump.position(name)]) for name in names]
-        known = [(name, one) for name, one in found if one is not None and has_numbers(one)]
-        asked = 0
-        # The largest are left out where all are more than is searched.
-        for name, source in sorted(known, key=lambda item: item[1].size_bytes):
-            size = math.prod(source.shape)
-            if size < FEWEST_RELATED:
+        for name in names:
+            source = dump.sources[dump.position(name)]
+            if source is None or not has_numbers(source):
                 continue
-            asked += size
-            if asked > SEARCHED_ELEMENTS and self.sources:
-                self.left_out.append(name)
-                continue
-            self.sources[name] = source
-            self.tensors[name] = Streamed(source, kept=kept)
-        order = {name: number for number, name in enumerate(names)}
-        self.sources = {n: self.sources[n] for n in sorted(self.sources, key=order.__getitem__)}
+            if math.prod(source.shape) >= FEWEST_RELATED:
+                self.sources[name] = source
+                self.tensors[name] = Streamed(source, kept=kept)
 
     def fingerprints(self) -> dict[str, Fingerprint]:
         return {name: fingerprint_of(source) for name, source in self.sources.items()}

@@ -33,6 +33,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_asked_alike": ("{count} like others without an answer", "{count} 个与其他无答案的问题相似"),
     "not_asked_elements": ("{count} that read too much", "{count} 个需读取的数据过多"),
     "not_asked_large": ("{count} about tensors too large to be read whole", "{count} 个涉及的张量过大，无法整体读取"),
+    "not_asked_lost": ("{count} whose worker died", "{count} 个因执行它的工作进程已终止"),
     "not_asked_number": ("{count} after many of a sort", "{count} 个因同类问题已足够多"),
     "not_asked_clock": ("{count} after {seconds:.1f} s of computing", "{count} 个在计算 {seconds:.1f} 秒之后"),
     "interrupted": ("The diagnosis was interrupted: causes and origins found until then are kept.", "诊断被中断：保留此前找到的原因与源头。"),

@@ -38,6 +38,7 @@ from troubleshooter_nb.thresholds import (
     NEGLIGIBLE_RESIDUAL,
     RELATION_SAMPLE,
     SHORT_ROW,
+    SHORT_ROWS,
     SIGNATURE_FIGURES,
     SIGNATURE_LEAST,
     SIGNATURE_LONGEST,
@@ -307,8 +308,8 @@ def _axis_orders(pair: _SampledPair) -> list[_Guess]:
         for axis, rows in enumerate(right):
             # Rows of so few elements have no signature that noise would leave unique.
             if pair.left.size // rows <= SHORT_ROW or rows > MOST_MATCHED_ROWS:
-                structured = structured_orders(rows, axis)
-                guesses += _guesses(pair, islice(structured, MOST_STRUCTURED))
+                most = MOST_STRUCTURED if rows > SHORT_ROWS else None
+                guesses += _guesses(pair, islice(structured_orders(rows, axis), most))
     return guesses
 
 
@@ -328,20 +329,27 @@ def _guesses(pair: _SampledPair, orders: Iterable[tuple[str, dict[str, Any]]]) -
             if not key or key not in seen:
                 seen.add(key)
                 asked.append((kind, arguments, places))
+        if not asked:
+            continue
         values = pair.left.at(np.concatenate([places for *_, places in asked]))
         parts = np.split(values, len(asked))
         for (kind, arguments, _), part in zip(asked, parts, strict=True):
             yield _guess(pair, kind, arguments, part)
 
 
-def _row_relation(pair: _SampledPair, axis: int, others: list[float]) -> Explanation | None:
-    """Rows along one axis in another order, the regular order if they follow one."""
+def _row_order(pair: _SampledPair, axis: int) -> np.ndarray | None:
+    """Which row of left each row of right is; signatures of so many rows are let go after it."""
     rows = pair.left.shape[axis]
-    if rows > MOST_MATCHED_ROWS:
-        return None
     length = max(SIGNATURE_LEAST, min(SIGNATURE_LONGEST, SIGNATURE_FIGURES // rows))
     pool, queries = (side.row_signatures(axis, length) for side in (pair.left, pair.right))
-    order = match_rows(pool, queries, pair.tolerance)
+    return match_rows(pool, queries, pair.tolerance)
+
+
+def _row_relation(pair: _SampledPair, axis: int, others: list[float]) -> Explanation | None:
+    """Rows along one axis in another order, the regular order if they follow one."""
+    if pair.left.shape[axis] > MOST_MATCHED_ROWS:
+        return None
+    order = _row_order(pair, axis)
     if order is None:
         return None
     guesses = list(_guesses(pair, described_order(order, axis)))

@@ -87,10 +87,10 @@ def fingerprint_of(source: Readable) -> Fingerprint:
         flat = searchable(block)
         low, high = min(low, float(flat.min())), max(high, float(flat.max()))
     norm, moments = _moments(tensor, max(-low, high))
-    places = np.arange(tensor.size)
-    if tensor.size > FINGERPRINT_SAMPLE:
-        random = np.random.default_rng(tensor.size)
-        places = random.integers(tensor.size, size=FINGERPRINT_SAMPLE)
+    if tensor.size <= FINGERPRINT_SAMPLE:
+        places = np.arange(tensor.size)
+    else:
+        places = np.random.default_rng(tensor.size).integers(tensor.size, size=FINGERPRINT_SAMPLE)
     digest = "" if low == high and finite else hashed.hexdigest()
     sample = tuple(tensor.at(places).tolist())
     return Fingerprint(tensor.shape, norm, (*moments, low, high), sample, digest)

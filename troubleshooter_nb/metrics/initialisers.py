@@ -135,7 +135,8 @@ class _Draw:
             wide = flat.astype(np.float64) if self.largest < 1e100 else np.zeros(1)
             squares = np.square(wide)
             self._sums += [wide.sum(), squares.sum(), squares @ squares]
-            self._sample.append(wide[-self.taken % self._step :: self._step])
+            # A view would keep the whole block.
+            self._sample.append(wide[-self.taken % self._step :: self._step].copy())
         self.taken += len(flat)
         return True
 

@@ -23,6 +23,7 @@ from troubleshooter_nb.metrics.floats import (
 )
 from troubleshooter_nb.metrics.ranges import InMemory, held, size_of
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.metrics.streamed import Streamed, in_order
 from troubleshooter_nb.ranges import Readable, reading
 from troubleshooter_nb.thresholds import MOST_MATCHED_ROWS, READ_BLOCK
 
@@ -170,6 +171,31 @@ def relation_between(
         return None
     text = relation_said(found.kind, found.arguments)
     return Relation(found.kind, found.arguments, found.residual, found.rival, text)
+
+
+def made_and_wanted(
+    relation: Relation, left: Readable, right: Readable
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What a relation makes of left, and right, in pieces of equal shape that cover all of right.
+
+    Of "pad" they cover left, and the part of right that holds it. Values are those of
+    `troubleshooter_nb.metrics.signatures.values_of`; pieces come in any order.
+
+    Raises
+    ------
+    ReadError
+        If a tensor cannot be read.
+    """
+    given = relation.arguments
+    if relation.kind == "pad":
+        part = {"starts": given["starts"], "sizes": left.shape}
+        pieces = in_order("slice", part, Streamed(right), Streamed(left))
+        yield from ((mine, theirs) for theirs, mine in pieces)
+    elif relation.kind in ("identical", "close", "cast", "scale", "offset"):
+        for ours, theirs in _pieces(left, right):
+            yield values_of(relation.apply(ours)), values_of(theirs)
+    else:
+        yield from in_order(relation.kind, given, Streamed(left), Streamed(right))
 
 
 def not_related(left: tuple[int, ...], right: tuple[int, ...]) -> Message | None:

@@ -285,11 +285,16 @@ def match_rows(pool: np.ndarray, queries: np.ndarray, tolerance: float) -> np.nd
         order[np.argsort(queries[:, 0], kind="stable")] = np.argsort(pool[:, 0], kind="stable")
         return order
     if len(pool) * len(queries) > SIGNATURE_DISTANCES:
+        # Equal rows lie alike in the order of the first figure, but for neighbours that rounding
+        # exchanged: those alone are looked for.
         ranked = [np.argsort(side[:, 0], kind="stable") for side in (pool, queries)]
         order[ranked[1]] = ranked[0]
-        if _lengths(pool[order] - queries).max() <= EXACT_ROW * scale:
-            return order
-    order[:], first, _ = nearest(pool, queries)
+        rest = np.flatnonzero(_lengths(pool[order] - queries) > EXACT_ROW * scale)
+    else:
+        rest = np.arange(len(queries))
+    if len(rest):
+        among = order[rest] if len(rest) < len(queries) else np.arange(len(pool))
+        order[rest] = among[nearest(pool[among], queries[rest])[0]]
     _, owners = np.unique(order, return_index=True)
     late = np.setdiff1d(np.arange(len(queries)), owners)
     free = np.setdiff1d(np.arange(len(pool)), order)

@@ -227,6 +227,9 @@ class _RowFigures(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._result.columns)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self._result.row(self._row),)
+
 
 class _Parts(Mapping[str, TensorPair]):
     """Parameters and buffers of one layer by torch's names."""

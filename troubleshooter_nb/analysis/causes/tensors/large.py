@@ -24,12 +24,13 @@ from troubleshooter_nb.analysis.causes.tensors.measure import (
 )
 from troubleshooter_nb.analysis.causes.tensors.streams import Reversed, streamed
 from troubleshooter_nb.analysis.causes.tensors.surveys import Survey, surveyed
-from troubleshooter_nb.dump import ArraySource, read_rows
+from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of
 from troubleshooter_nb.metrics.partial import merge_tree
 from troubleshooter_nb.metrics.signatures import values_of
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, summary_figures, summary_partial
+from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
 
 _SIDES = ("left", "right")

@@ -12,8 +12,8 @@ from troubleshooter_nb.analysis.causes.sampling import spread
 from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, error_of
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
-from troubleshooter_nb.dump import read_rows
 from troubleshooter_nb.metrics.signatures import values_of
+from troubleshooter_nb.ranges import read_rows
 from troubleshooter_nb.thresholds import LAG_STRETCH, LAG_TRIED, MOMENTS_FROM
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.budget import Budget
-from troubleshooter_nb.dump import ArraySource, Reading, SizedByShape, read_in, reading
+from troubleshooter_nb.dump import ArraySource, SizedByShape, read_in
 from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.ranges import Reading, reading
 
 
 def streamed(
