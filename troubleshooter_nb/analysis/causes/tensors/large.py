@@ -36,15 +36,9 @@ from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
 _SIDES = ("left", "right")
 
 
-def is_large(tensor: TensorPair) -> bool:
-    """Whether a side has more elements than are read whole."""
-    sizes = [math.prod(shape) for shape in tensor.shapes if shape is not None]
-    return max(sizes, default=0) > thresholds.LARGEST_READ
-
-
 def sides_of_any_size(tensor: TensorPair) -> Sides | None:
     """As `measure.sides_of`; of a large pair some rows, with the means to go through all of it."""
-    if not is_large(tensor):
+    if not tensor.is_large:
         return sides_of(tensor)
     for source in tensor.sources:
         if source is None or arithmetic_of(source.dtype) not in ("float", "integer"):
