@@ -27,10 +27,12 @@ def in_parts(monkeypatch: pytest.MonkeyPatch, sample: int = 1 << 18) -> None:
 
     def values(self: TensorPair, side: int):
         source, asks = self.sources[side], sys._getframe(2).f_globals["__name__"]
-        is_large = source is not None and math.prod(source.shape) > thresholds.LARGEST_READ
-        if is_large and asks.startswith("troubleshooter_nb"):
+        size = math.prod(source.shape) if source is not None else 0
+        if source is None or size <= thresholds.LARGEST_READ:
+            return whole(self, side)
+        if asks.startswith("troubleshooter_nb"):
             pytest.fail("a large tensor was read whole")
-        return whole(self, side)
+        return source.read(0, size).reshape(source.shape)
 
     monkeypatch.setattr(TensorPair, "_values", values)
 

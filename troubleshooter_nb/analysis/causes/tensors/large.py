@@ -36,15 +36,9 @@ from troubleshooter_nb.thresholds import LARGEST_HELD, MOST_IMAGE_CHANNELS
 _SIDES = ("left", "right")
 
 
-def is_large(tensor: TensorPair) -> bool:
-    """Whether a side has more elements than are read whole."""
-    sizes = [math.prod(shape) for shape in tensor.shapes if shape is not None]
-    return max(sizes, default=0) > thresholds.LARGEST_READ
-
-
 def sides_of_any_size(tensor: TensorPair) -> Sides | None:
     """As `measure.sides_of`; of a large pair some rows, with the means to go through all of it."""
-    if not is_large(tensor):
+    if not tensor.is_large:
         return sides_of(tensor)
     for source in tensor.sources:
         if source is None or arithmetic_of(source.dtype) not in ("float", "integer"):
@@ -391,16 +385,6 @@ class LargeSides(Sides):
         for _, pair in self._streamed(actual, benchmark, size=size):
             total.add(*map(values_of, pair))
         return total.value
-
-
-def stored_sides(sides: Sides) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """Blocks of both sides as they are stored, in a dtype numpy computes with."""
-    if isinstance(sides, LargeSides):
-        yield from sides.stored()
-        return
-    left, right = sides.tensor.left, sides.tensor.right
-    if left is not None and right is not None:
-        yield 0, [left, right]
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

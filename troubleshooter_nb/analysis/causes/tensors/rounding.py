@@ -11,7 +11,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.large import stored_sides
+from troubleshooter_nb.analysis.causes.tensors.large import LargeSides
 from troubleshooter_nb.analysis.causes.tensors.measure import (
     Sides,
     error_of,
@@ -88,14 +88,23 @@ def detect_narrowing(sides: Sides) -> list[Suspicion]:
     """int_narrowing: integers wrapped or clipped to fewer bits, or rounded by a float."""
     if not sides.same_shape or not sides.few.integers:
         return []
-    for side, own in (("left", 0), ("right", 1)):
-        largest = _largest(sides, 1 - own)
-        if largest is None:
+    small: list[np.ndarray] = []
+    if not isinstance(sides, LargeSides):
+        left, right = sides.tensor.left, sides.tensor.right
+        if left is None or right is None:
             return []
+        small = [left, right]
+    for side, own in (("left", 0), ("right", 1)):
+        if isinstance(sides, LargeSides):
+            low, high = sides.ends(1 - own)
+            largest, blocks = max(-low, high), (raw for _, raw in sides.stored())
+        else:
+            largest = float(np.abs(small[1 - own].astype(np.float64)).max())
+            blocks = (raw for raw in [small])
         # What holds in the first blocks is asked for in the next ones.
         hows: list[Message] | None = None
         changed, size = 0, 0
-        for _, raw in stored_sides(sides):
+        for raw in blocks:
             ours, theirs = raw[own], raw[1 - own]
             held = [
                 how
@@ -111,15 +120,6 @@ def detect_narrowing(sides: Sides) -> list[Suspicion]:
             evidence = {"how": hows[0], "side": side, "changed": changed, "size": size}
             return [sides.suspicion("int_narrowing", 0.0, {**evidence, "largest": largest})]
     return []
-
-
-def _largest(sides: Sides, side: int) -> float | None:
-    """The largest size of a value as it is stored; None where that is not known."""
-    if sides.is_large:
-        low, high = sides.ends(side)
-        return max(-low, high)
-    values = (sides.tensor.left, sides.tensor.right)[side]
-    return None if values is None else float(np.abs(values.astype(np.float64)).max())
 
 
 def _narrowings(
