@@ -474,7 +474,7 @@ LAYER_SAMPLE = 1 << 18  # Elements of an output that stand for all.
 THINNED_FROM, ROWS_IN_A_RUN = 1 << 19, 8
 # Elements of the part of a tensor that stands for all of it where it is too large to be read
 # whole; places of NaN and Inf that are among them.
-PART_ELEMENTS, ODD_PLACES = 1 << 20, 16
+PART_ELEMENTS, ODD_PLACES = 1 << 19, 16
 DROPOUT_SAMPLE = 1 << 20  # As `LAYER_SAMPLE`, whole slices of the first axes.
 ACTIVATION_SAMPLE = 1 << 16  # As `LAYER_SAMPLE`, for many functions.
 ELEMENTWISE_SAMPLE = 1 << 14  # As `LAYER_SAMPLE`, of sums and products.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.operands import Operators
-from troubleshooter_nb.analysis.causes.parts import streamed
+from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
 from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow
@@ -79,8 +79,8 @@ def _norm_alone(operators: Operators, row: int) -> dict[str, float]:
     found = _alone(operators, row)
     if found is None:
         return {}
-    square = 0.0
-    for _, (values,) in streamed(operators.tensor(row)):
+    tensor, square = operators.tensor(row), 0.0
+    for _, (values,) in streamed([found[1]], tensor.budget):
         if values.dtype.kind != "f":
             return {}
         square += float(np.square(values, dtype=np.float64).sum())

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.sampling import spread
+from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.dump import ArraySource, SizedByShape
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.floats import computable
-from troubleshooter_nb.ranges import read_rows, reading
-from troubleshooter_nb.thresholds import ODD_PLACES, PART_ELEMENTS, READ_THROUGH_BYTES
+from troubleshooter_nb.ranges import read_rows
+from troubleshooter_nb.thresholds import ODD_PLACES, READ_THROUGH_BYTES
 
 Places = Sequence[np.ndarray | None]
 
@@ -149,29 +148,20 @@ def elements_read(source: ArraySource) -> int:
     return source.cost if isinstance(source, PartOf) else math.prod(source.shape)
 
 
-def streamed(tensor: TensorPair) -> Iterator[tuple[int, list[np.ndarray]]]:
-    """All of a pair, block by block: where a block begins, and its stored values of both sides.
-
-    Sides without values are left out; shapes are those of the reference.
-    """
-    sources = [source for source in tensor.sources if source is not None]
-    size = min((math.prod(source.shape) for source in sources), default=0)
-    if tensor.budget is not None:
-        tensor.budget.charge(len(sources) * size)
-    with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(reading(source)) for source in sources]
-        for start in range(0, size, PART_ELEMENTS):
-            stop = min(start + PART_ELEMENTS, size)
-            yield start, [computable(np.asarray(one.read(start, stop))) for one in opened]
-
-
 def odd_places(tensor: TensorPair, most: int) -> list[int]:
-    """Flat places of some NaN and Inf of either side, evenly spread among the first found."""
-    found: list[int] = []
-    for start, arrays in streamed(tensor):
-        odd = np.logical_or.reduce([~np.isfinite(one) for one in arrays if one.dtype.kind == "f"])
-        found += (start + np.flatnonzero(odd)[:: max(np.count_nonzero(odd) // most, 1)]).tolist()
-    return [found[n] for n in spread(len(found), most)] if found else []
+    """Flat places of some NaN and Inf of either side, evenly spread among the first of each block.
+
+    They are looked for once, however often a pair is asked.
+    """
+    known: dict[int, list[int]] = tensor.__dict__.setdefault("_odd_places", {})
+    if most not in known:
+        found: list[int] = []
+        for start, arrays in streamed([*filter(None, tensor.sources)], tensor.budget):
+            floats = [~np.isfinite(one) for one in arrays if one.dtype.kind == "f"]
+            places = np.flatnonzero(np.logical_or.reduce(floats)) if floats else np.zeros(0, int)
+            found += (start + places[:: max(len(places) // most, 1)][: 2 * most]).tolist()
+        known[most] = [found[n] for n in spread(len(found), most)] if found else []
+    return known[most]
 
 
 def is_odd(tensor: TensorPair) -> bool:

@@ -11,7 +11,7 @@ from troubleshooter_nb.analysis.causes.between.attention_between import attentio
 from troubleshooter_nb.analysis.causes.between.earlier_values import at_first_step, earlier_values
 from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
-from troubleshooter_nb.analysis.causes.parts import streamed
+from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.thresholds import FROZEN_MASK_FLOORS
 
 
@@ -42,7 +42,8 @@ def frozen_values(operators: Operators, row: int) -> list[Suspicion]:
 
 def _changed(pair: TensorPair) -> int:
     """How many elements of a value have changed."""
-    return sum(int(np.sum(before != now)) for _, (before, now) in streamed(pair))
+    blocks = streamed([*filter(None, pair.sources)], pair.budget)
+    return sum(int(np.sum(before != now)) for _, (before, now) in blocks)
 
 
 def frozen_mask(operators: Operators, row: int, best: tuple[Fit, Fit]) -> dict[str, Any]:
