@@ -16,7 +16,11 @@ BASE = 1 << 10
 # tried or looked at of a sample do not.
 FORCED: Mapping[str, float] = {
     "LARGEST_READ": 1.0,  # larger operands are not read whole
-    "LARGEST_JUDGED": 1.0,  # larger tensors are not asked for an initialiser
+    "PART_ELEMENTS": 0.5,  # what is read of them instead
+    "LARGEST_HELD": 1.0,  # larger tensors are gone through in blocks
+    "LARGE_BLOCK": 0.5,  # of so many elements
+    "LARGE_SAMPLE": 1.0,  # and recognised by so many
+    "LARGE_RUN": 0.125,  # in runs of so many
     "SCREENED_FROM": 0.5,  # larger pairs are judged from a sample
     "SCREEN_SAMPLE": 0.5,  # what the sample has
     "SCREEN_RUN": 0.125,  # and one run of it

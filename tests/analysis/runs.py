@@ -8,6 +8,7 @@ import numpy as np
 
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
 from troubleshooter_nb.naming import Site
+from troubleshooter_nb.ranges import Starts
 
 Layer = Callable[..., np.ndarray]
 
@@ -81,6 +82,11 @@ class Counted(ArrayInMemory):
         """As `ArrayInMemory`."""
         self.counts.append(stop - start)
         return super().read(start, stop, into)
+
+    def read_rows(self, starts: Starts, length: int) -> np.ndarray:
+        """As `ArrayInMemory`."""
+        self.counts.append(len(starts) * length)
+        return super().read_rows(starts, length)
 
 
 def draws(seed: int, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:

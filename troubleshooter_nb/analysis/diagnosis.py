@@ -647,7 +647,7 @@ class _Inquiry:
         try:
             with self.budget.question(is_first=True):
                 seen = observations(self.operators.tensor(row))
-        except ReadError:
+        except (ReadError, BudgetSpentError):
             seen = none
         return {"pair": number, **seen} if seen else {}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 
 Pattern = tuple[str, ...]
+TURNED = "turned"
 _TOKEN = re.compile(r"\([^)]*\)|\S+")
 
 
@@ -33,6 +34,9 @@ class Axes:
     tells : mapping of str to str
         Axes along which it counts where a place is: the setting of both sides that has the places
         that are left and how many there were.
+    turned : str
+        Axis of a matrix that may have been used transposed: of a square one the same places along
+        its other axis are given as well, as the parameter `TURNED`.
     """
 
     operands: tuple[tuple[str, Pattern], ...]
@@ -40,6 +44,7 @@ class Axes:
     some: Mapping[str, int]
     sizes: Mapping[str, int] = field(default_factory=dict)
     tells: Mapping[str, str] = field(default_factory=dict)
+    turned: str = ""
 
     @classmethod
     def of(cls, text: str, **some: int) -> Axes:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.budget import Budget
+from troubleshooter_nb.analysis.budget import Budget, TooLargeError
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.metrics.floats import computable, unit_roundoff
 
@@ -60,13 +60,14 @@ class TensorPair:
     def left(self) -> np.ndarray | None:
         """Stored values in a dtype numpy computes with, stored shape; None without values.
 
-        Read at every call and kept by nobody. Tensors of more than `LARGEST_READ` elements are not
-        read.
+        Read at every call and kept by nobody.
 
         Raises
         ------
         BudgetSpentError
             If the budget has no room for it.
+        TooLargeError
+            If it has more than `LARGEST_READ` elements: of such a tensor parts are read.
         """
         return self._values(0)
 
@@ -112,8 +113,10 @@ class TensorPair:
 
     def _values(self, side: int) -> np.ndarray | None:
         source = self.sources[side]
-        if source is None or (size := math.prod(source.shape)) > thresholds.LARGEST_READ:
+        if source is None:
             return None
+        if (size := math.prod(source.shape)) > thresholds.LARGEST_READ:
+            raise TooLargeError
         if self.budget is not None:
             self.budget.charge(size)
         return computable(np.array(source.read(0, size))).reshape(source.shape)

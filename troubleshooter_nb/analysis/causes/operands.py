@@ -192,7 +192,10 @@ class Operators:
         if leaf != "weight" or not node.inputs or node.forward is None:
             return None
         call, tensor = self.call(node), self.tensor(row, leaf)
-        return replace(call, inputs=call.inputs[:1], outputs=(tensor,))
+        # What the layer holds has no part in it.
+        forward = call.forward and replace(call.forward, parameters={})
+        given = call.inputs[:1]
+        return replace(call, inputs=given, outputs=(tensor,), parameters={}, forward=forward)
 
     def _has_values(self, row: int) -> bool:
         return all(source is not None for source in self.sources(row))

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from troubleshooter_nb import thresholds
-from troubleshooter_nb.analysis.causes.axes import Bound, Form, items_of, plans_of
+from troubleshooter_nb.analysis.causes.axes import TURNED, Bound, Form, items_of, plans_of
 from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.law import Law, Search
 from troubleshooter_nb.analysis.causes.parts import (
@@ -141,6 +141,8 @@ def _part(bound: Bound, counts: Mapping[str, int]) -> Part:
         [cut(one, bound.operands.get(place)) for place, one in enumerate(inputs)],
         {name: cut(one, bound.operands.get(name)) for name, one in parameters.items()},
     )
+    if (turned := _turned(bound, places)) is not None:
+        call = replace(call, parameters={**call.parameters, TURNED: turned})
     told = {
         setting: (places[name], bound.size(name))
         for name, setting in bound.axes.tells.items()
@@ -149,6 +151,22 @@ def _part(bound: Bound, counts: Mapping[str, int]) -> Part:
     left, right = ({**one, **told} for one in call.settings)
     said = ((name, len(some), bound.size(name)) for name, some in places.items())
     return Part(replace(call, settings=(left, right)), tuple(said))
+
+
+def _turned(bound: Bound, places: Mapping[str, np.ndarray]) -> TensorPair | None:
+    """Of a square matrix of which stripes are left, those of the same places the other way."""
+    name = bound.axes.turned
+    if name not in places:
+        return None
+    inputs, parameters = bound.call.taken
+    for key, form in bound.operands.items():
+        tensor = parameters[key] if isinstance(key, str) else inputs[key]
+        sizes = {one: n for one, n in zip(form.names, form.sizes, strict=True) if n > 1}
+        is_square = len(sizes) == len(tensor.shapes[1] or ()) == 2 and len({*sizes.values()}) == 1
+        if name in sizes and is_square:
+            chosen = [None if one == name else places[name] for one in sizes]
+            return part_of(tensor, chosen) if len({*sizes} & {*places}) == 1 else None
+    return None
 
 
 def _telling(bound: Bound, output: TensorPair) -> dict[str, np.ndarray]:

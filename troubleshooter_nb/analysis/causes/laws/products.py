@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from troubleshooter_nb.analysis.causes.axes import Axes
+from troubleshooter_nb.analysis.causes.axes import TURNED, Axes
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.fits import likely_factor, misfit, noise
 from troubleshooter_nb.analysis.causes.law import Cause, Law
@@ -47,7 +47,9 @@ def _operand(operands: Operands, position: int, name: str = "") -> np.ndarray | 
 def _linear(operands: Operands) -> Iterator[Sample]:
     """X (..., features), weight (out, features) and bias (out), parameters or inputs."""
     x, weight = _operand(operands, 0), _operand(operands, 1, "weight")
-    return _dense(operands, x, weight, _operand(operands, 2, "bias"))
+    turned = operands.parameters.get(TURNED)
+    other = None if turned is None else turned.T
+    return _dense(operands, x, weight, _operand(operands, 2, "bias"), other=other)
 
 
 def _addmm(operands: Operands) -> Iterator[Sample]:
@@ -58,8 +60,9 @@ def _addmm(operands: Operands) -> Iterator[Sample]:
 
 def _input_gradient(operands: Operands) -> Iterator[Sample]:
     """grad_output (..., out), x and weight (out, features) of grad_input."""
-    weight = _operand(operands, 2, "weight")
-    return _dense(operands, _operand(operands, 0), None if weight is None else weight.T, None)
+    weight, other = _operand(operands, 2, "weight"), operands.parameters.get(TURNED)
+    turned = None if weight is None else weight.T
+    return _dense(operands, _operand(operands, 0), turned, None, other=other)
 
 
 def _weight_gradient(operands: Operands) -> Iterator[Sample]:
@@ -78,8 +81,12 @@ def _dense(
     bias: np.ndarray | None,
     *,
     turns: bool = True,
+    other: np.ndarray | None = None,
 ) -> Iterator[Sample]:
-    """Some rows of x (rows, features) and columns of the kernel (features, columns)."""
+    """Some rows of x (rows, features) and columns of the kernel (features, columns).
+
+    `other`: what the weight is transposed, where stripes of it are there.
+    """
     if x is None or weight is None or weight.ndim != 2 or not x.ndim:
         return
     output, distance4, features = operands.output, operands.distance4, x.shape[-1]
@@ -94,7 +101,7 @@ def _dense(
         distance4=None if distance4 is None else distance4.reshape(flat),
     )
     counts = (1, PRODUCT_ROWS // fewer, PRODUCT_COLUMNS // fewer)
-    for word, arranged in _arrangements(weight, turns=turns and operands.thorough):
+    for word, arranged in _arrangements(weight, other, turns=turns and operands.thorough):
         taken = product(laid, x.reshape(flat[0], features), arranged.T, counts)
         if taken is None:
             return
@@ -104,9 +111,13 @@ def _dense(
         yield Sample.of(operands, (some, kernel), target, said, bias=picked)
 
 
-def _arrangements(weight: np.ndarray, *, turns: bool) -> Iterator[tuple[str, np.ndarray]]:
+def _arrangements(
+    weight: np.ndarray, other: np.ndarray | None, *, turns: bool
+) -> Iterator[tuple[str, np.ndarray]]:
     yield "as stored", weight
-    if turns and weight.shape[-1] == weight.shape[-2]:
+    if turns and other is not None:
+        yield "transposed", other
+    elif turns and weight.shape[-1] == weight.shape[-2]:
         turned = weight.swapaxes(-1, -2)
         few = spread(len(weight), 64) if weight.ndim == 2 else slice(None)
         if not np.array_equal(turned[few], weight[few]):
@@ -185,7 +196,9 @@ def _matmul(operands: Operands) -> Iterator[Sample]:
     first, second = _operand(operands, 0), _operand(operands, 1, "weight")
     if first is None or second is None or first.ndim < 2 or second.ndim < 2:
         return
-    for word, arranged in _arrangements(second, turns=operands.thorough):
+    turned = operands.parameters.get(TURNED)
+    other = None if turned is None else turned.T
+    for word, arranged in _arrangements(second, other, turns=operands.thorough):
         yield from _batched(operands, first, arranged, {"second": word})
 
 
@@ -240,18 +253,24 @@ def _of_gradient(
     return named
 
 
-_ROWS = Axes.of(
-    "*rows features, weight: columns features, bias: columns -> *rows columns",
-    columns=DENSE_COLUMNS,
-    rows=0,
+_ROWS = replace(
+    Axes.of(
+        "*rows features, weight: columns features, bias: columns -> *rows columns",
+        columns=DENSE_COLUMNS,
+        rows=0,
+    ),
+    turned="columns",
 )
 _ADDMM_ROWS = Axes.of(
     "columns, *rows features, features columns -> *rows columns", columns=DENSE_COLUMNS, rows=0
 )
-_INPUT_GRADIENT = Axes.of(
-    "*rows columns, *rows features, weight: columns features -> *rows features",
-    features=DENSE_COLUMNS,
-    rows=0,
+_INPUT_GRADIENT = replace(
+    Axes.of(
+        "*rows columns, *rows features, weight: columns features -> *rows features",
+        features=DENSE_COLUMNS,
+        rows=0,
+    ),
+    turned="features",
 )
 _ENTRIES = Axes.of(
     "*tokens columns, *tokens features -> columns features",
@@ -259,10 +278,19 @@ _ENTRIES = Axes.of(
     features=PRODUCT_COLUMNS,
 )
 _PRODUCTS = (
-    Axes.of(
-        "*items rows inner, *items inner columns -> *items rows columns", items=0, rows=0, columns=0
+    replace(
+        Axes.of(
+            "*items rows inner, *items inner columns -> *items rows columns",
+            items=0,
+            rows=0,
+            columns=0,
+        ),
+        turned="columns",
     ),
-    Axes.of("*rows inner, inner columns -> *rows columns", columns=DENSE_COLUMNS, rows=0),
+    replace(
+        Axes.of("*rows inner, inner columns -> *rows columns", columns=DENSE_COLUMNS, rows=0),
+        turned="columns",
+    ),
 )
 _FACTOR_GRADIENTS = (
     Axes.of(
