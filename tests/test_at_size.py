@@ -208,17 +208,16 @@ def test_what_is_forced_down_is_a_threshold(name):
 
 
 def test_forced_thresholds_are_those_of_all_modules_until_they_are_put_back():
-    from troubleshooter_nb.analysis.causes import case
-    from troubleshooter_nb.analysis.causes.laws import softmax
+    from troubleshooter_nb.analysis.causes.laws import products, softmax
 
     def held():
-        large = thresholds.LARGEST_READ, case.LARGEST_READ
+        large = thresholds.DENSE_COLUMNS, products.DENSE_COLUMNS
         return (*large, thresholds.LAYER_SAMPLE, softmax.LAYER_SAMPLE)
 
     def fails():
         with AT_SIZE.sampled.forced(64) as small:
-            assert (small["LARGEST_READ"], small["LAYER_SAMPLE"]) == (64, 32)
-            assert held() == (64, 64, 32, 32)
+            assert (small["DENSE_COLUMNS"], small["LAYER_SAMPLE"]) == (1, 32)
+            assert held() == (1, 1, 32, 32)
             raise KeyboardInterrupt
 
     own = held()

@@ -107,9 +107,10 @@ def _counts(bound: Bound, *, of_rows: bool) -> dict[str, int] | None:
     if any(too_large()) or _reads_others(bound):
         return None
     rows = counts.get("rows", bound.size("rows")) if "rows" in some else 0
-    if of_rows and rows and bound.output.count(counts) > thresholds.THINNED_FROM:
+    size = bound.output.count({})
+    if of_rows and rows and (counts or size > thresholds.THINNED_FROM):
         columns = bound.output.count(counts) // rows
-        counts["rows"] = max(thresholds.LAYER_SAMPLE // columns, 1)
+        counts["rows"] = min(max(thresholds.LAYER_SAMPLE // columns, 1), rows)
     return {name: n for name, n in counts.items() if n < bound.size(name)}
 
 

@@ -155,9 +155,9 @@ def _taken(array: np.ndarray, way: Way, rest: tuple[int, ...], picked: np.ndarra
     return rows.reshape(len(picked), -1).astype(np.float64)
 
 
-def brief(rows: Rows) -> Rows:
-    """A part of the groups and of their members; the statistics stay those of all members."""
-    count, elements = thresholds.GROUPS_FIRST
+def brief(rows: Rows, most: tuple[int, int]) -> Rows:
+    """So many groups and elements of them; the statistics stay those of all members."""
+    count, elements = most
     step = -(-len(rows.x) // count)
     length = rows.x.shape[1]
     stride = -(-min(len(rows.x), count) * length // elements)

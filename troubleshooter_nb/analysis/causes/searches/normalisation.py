@@ -274,7 +274,7 @@ def _group_ways(x: np.ndarray, known: int) -> Iterator[Way]:
 
 
 def _fits(side: NormOperands, ways: list[Way]) -> list[Fit]:
-    """Every way with every use of the parameters: briefly, then the best with all elements."""
+    """Every way with every use of the parameters: briefly, then the best with many elements."""
     if side.output.size < thresholds.FEWEST_TO_FIT or not np.any(side.output):
         return []
     tried: list[tuple[Fit, Rows, dict[str, Any]]] = []
@@ -282,9 +282,12 @@ def _fits(side: NormOperands, ways: list[Way]) -> list[Fit]:
         rows, special = sampled(side, way, thorough=number < thresholds.NORM_OWN_WAYS)
         if rows is None:
             continue
+        # The statistics are those of all.
+        rows = brief(rows, (thresholds.GROUP_ROWS, thresholds.LAYER_SAMPLE))
         for use in _uses(side, rows, every=number < thresholds.NORM_OWN_WAYS):
             settings = _settings(way, use, special, backward=side.gradient is not None)
-            tried.append((_fit(brief(rows), use, settings, side), rows, use))
+            quick = brief(rows, thresholds.GROUPS_FIRST)
+            tried.append((_fit(quick, use, settings, side), rows, use))
     tried = [trial for trial in tried if math.isfinite(trial[0].residual)]
     tried.sort(key=lambda trial: trial[0].residual)
     fits = [fit for fit, _, _ in tried]
