@@ -181,3 +181,19 @@ def test_axes_are_bound_to_shapes_that_fit() -> None:
     assert bound.output.shape({"rows": 4}) == (4, 7)
     assert axes.bound(call_of("linear", [x], {"weight": weight.T}, (made, made))) is None
     assert axes.bound(call_of("linear", [normal(6, 4)], {}, (made, made))) is None
+
+
+def test_items_that_are_nearly_too_large_are_read_one_at_a_time() -> None:
+    import torch
+
+    x, weight, bias = normal(4, 8, 60, 60), normal(8, seed=1), normal(8, seed=2)
+    given = [torch.from_numpy(one) for one in (x, weight, bias)]
+    both = [
+        torch.nn.functional.group_norm(given[0], 4, *given[1:], eps).numpy() for eps in (1e-2, 1e-5)
+    ]
+    call = call_of("groupnorm", [x], {"weight": weight, "bias": bias}, (both[0], both[1]))
+    layer = layer_of("groupnorm", "forward")
+    assert layer is not None
+    (part, *_) = parts(call, layer)
+    assert part.call.outputs[0].size <= thresholds.LARGEST_READ
+    assert told(call) == ("norm_eps", "1 of 4 items")

@@ -127,7 +127,7 @@ def _part(bound: Bound, counts: Mapping[str, int]) -> Part:
     output, (inputs, parameters) = bound.call.outputs[0], bound.call.taken
     telling = _telling(bound, output)
     places = {
-        name: _places(name, bound.size(name), count, telling.get(name))
+        name: _places(name, bound.size(name), count, telling.get(name), _room(bound, counts, name))
         for name, count in counts.items()
     }
 
@@ -176,9 +176,19 @@ def _telling(bound: Bound, output: TensorPair) -> dict[str, np.ndarray]:
     return dict(zip(bound.output.names, places, strict=True))
 
 
-def _places(name: str, size: int, count: int, telling: np.ndarray | None) -> np.ndarray:
+def _room(bound: Bound, counts: Mapping[str, int], name: str) -> int:
+    """How many places of an axis may be read, the others being as they are."""
+    forms = [form for form in (bound.output, *bound.operands.values()) if name in form.names]
+    each = max(form.count(counts) // counts[name] for form in forms)
+    return max(thresholds.LARGEST_READ // (2 * max(each, 1)), 1)
+
+
+def _places(name: str, size: int, count: int, telling: np.ndarray | None, most: int) -> np.ndarray:
+    """Evenly spread places in runs, and those that tell: the first of them in any case."""
+    told = np.zeros(0, np.intp) if telling is None else telling[: max(most - count, 1)]
     run = min(_RUNS.get(name, 1), size)
-    firsts = spread(size // run, max(count // run, 1)) * run
-    places = (firsts[:, None] + np.arange(run)).ravel()
-    found: np.ndarray = np.unique(places if telling is None else np.append(places, telling))
+    firsts = spread(size // run, max(min(count, most - len(told)), 0) // run) * run
+    if not len(firsts) and not len(told):
+        firsts = spread(size // run, 1) * run
+    found: np.ndarray = np.unique(np.append((firsts[:, None] + np.arange(run)).ravel(), told))
     return found
