@@ -613,3 +613,8 @@ SAME_SUM = 1.0 + 1e-6
 
 # Values that ``record(keep="sample")`` keeps of a tensor, at most. By hand.
 RECORDED_SAMPLE = 4096
+
+# Order of what carries none: calls of a step whose order is looked for, results of one shape that
+# are tried as what a value was made of, elements of each that are read. By hand.
+MOST_ORDERED, MOST_LINKED, LINK_SAMPLE = 2000, 400, 64
+LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activation. By hand.

@@ -26,6 +26,7 @@ from troubleshooter_nb.analysis.pair_by_calls import by_sites
 from troubleshooter_nb.analysis.recorded_samples import with_first_values
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts, are_of_two_frameworks
 from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
+from troubleshooter_nb.analysis.value_order import settle_numbered
 from troubleshooter_nb.analysis.value_ties import settle_by_values
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import Dump, StepRank
@@ -120,7 +121,9 @@ def pair_dumps(
         most 0.85): calls with nearly equal tensors, or that do the same to their input up to a
         factor. Recorded statistics and checksums serve, else at most 64 MiB of values are read.
         They never part what names or order tell apart; constant tensors do not count, and without
-        clear agreement the order stands.
+        clear agreement the order stands. So it is where one side has more of what is called alike
+        but for a number, such as saves, or passes through a module: the values that agree place
+        the additional ones.
 
         Entries without a partner list what they might have belonged to, of their own direction and
         role, and what speaks against it: another shape, another operator, another partner, another
@@ -234,7 +237,7 @@ def _pair_place(
         parts = [_of_calls(left, right, known=True), _of_calls(left, right, known=False)]
     matches = []
     for part, way in zip(parts, ways[-len(parts) :], strict=True):
-        search = Search(*part)
+        search = Search(*part, figures)
         partners = {item.row: item for item in part[1]}
         known = [(item, seen[item.row]) for item in part[0] if item.row in seen]
         search.add_matches((item, partners[match.right], match) for item, match in known)
@@ -243,6 +246,8 @@ def _pair_place(
             way(search)
             if way is not ways[-1]:
                 settle_by_values(search, figures, given)
+            elif way is by_everything:
+                settle_numbered(search, figures, given)
         matches += [*search.matches, *_rest(search)]
     return matches
 

@@ -35,6 +35,7 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
+from troubleshooter_nb.analysis.found_order import in_found_order
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
@@ -104,8 +105,9 @@ class _Inquiry:
     """Questions put to one comparison, and what came of them."""
 
     def __init__(self, comparison: Comparison, model: NoiseModel, budget: Budget) -> None:
+        comparison, orders = in_found_order(comparison)
         self.comparison, self.model, self.budget = comparison, model, budget
-        self.flow = Flow(comparison)
+        self.flow = Flow(comparison, orders)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
@@ -431,7 +433,7 @@ class _Inquiry:
 
     def _ask_training(self) -> None:
         """Look at gradients as a set, and at what the steps made of the parameters."""
-        created = self.origins.created()
+        created = self.origins.created() or self.origins.unordered()
         backward = [r for r in created if self.flow.site["direction"][r] == "backward"]
         if backward and len(backward) == len(created):
             context = context_of(self.comparison, self.flow)
@@ -494,9 +496,12 @@ class _Inquiry:
         )
         first = int(result["order"].values[created[0]]) if created else None
         beyond = created[:1] or self._beyond_noise()
+        findings = findings_of(self.suspicions, first)
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
-        findings = findings_of(self.suspicions, first)
+        elif findings and findings[0].pair in result["order"].values[origins.unordered()]:
+            # Which came first is not known: the one that is explained is as good as any.
+            table.attrs["first_divergence"] = findings[0].pair
         return replace(
             self.comparison,
             result=table,

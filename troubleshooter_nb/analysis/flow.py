@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, operator
+from troubleshooter_nb.analysis.found_order import FoundOrder
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.marks import Mark, Marks
 from troubleshooter_nb.analysis.row_sites import sites_of_rows
@@ -163,9 +164,11 @@ class Flow:
         Row of anything but a root to its call.
     is_value : ndarray of bool
         Rows of what is no tensor.
+    order_of : dict of int to FoundOrder
+        Row without an order of saving to what is known of the order of its step and rank.
     """
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, orders: Iterable[FoundOrder] = ()) -> None:
         self.result: Table = comparison.columns
         self.count = len(comparison)
         self.places: list[StepRank] = [*self.result.rows("step", "rank")]
@@ -186,6 +189,7 @@ class Flow:
         self.first_inputs: set[int] = set()
         self.users: dict[int, list[Node]] = defaultdict(list)
         self.node_of: dict[int, Node] = {}
+        self.order_of = {row: order for order in orders for row in order.of_row}
         self._build()
         self._connect()
 
@@ -275,6 +279,11 @@ class Flow:
         """The first step of the comparison."""
         return int(min(self.result["step"].tolist(), default=0))
 
+    def is_ordered(self, node: Node) -> bool:
+        """Whether it is known what ran before a call, and what after it."""
+        order = self.order_of.get(node.position)
+        return order is None or order.is_known(node.position)
+
     def shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row, by the reference or else by the other side."""
         shapes = (self.result[f"{side}_shape"][row] for side in ("right", "left"))
@@ -335,18 +344,21 @@ class Flow:
 
     def _nest(self, calls: Mapping[tuple[Any, ...], Node]) -> None:
         """Find the call that each call ran in, and the forward call of each backward one."""
-        modules: dict[tuple[StepRank, str, str], list[Node]] = defaultdict(list)
+        modules: dict[tuple[StepRank, str, str, bool], list[Node]] = defaultdict(list)
         for node in self.nodes:
             if node.kind == "module":
-                modules[node.place, node.direction, node.path].append(node)
+                modules[node.place, node.direction, node.path, node.is_lone].append(node)
         for node in self.nodes:
             for path, call in _ancestors(node):
-                found = modules.get((node.place, node.direction, path), [])
-                around = found[min(call, len(found) - 1)] if found else None
+                # The numbers of lone calls are those of the other side.
+                around = node.place, node.direction, path
+                found = modules.get((*around, node.is_lone), [])
+                found = found or modules.get((*around, not node.is_lone), [])
+                outer = found[min(call, len(found) - 1)] if found else None
                 # A damaged dump may say that two calls ran inside each other.
-                if around is not None and around is not node and not _within(around, node):
-                    node.parent = around
-                    around.children.append(node)
+                if outer is not None and outer is not node and not _within(outer, node):
+                    node.parent = outer
+                    outer.children.append(node)
                     break
             if node.direction == "backward":
                 key = (node.place, node.kind, node.path, node.call, node.is_lone, "forward")
@@ -459,11 +471,16 @@ class Flow:
             node = members[0][0]
             start = first.get((node.place, node.direction), self.count)
             if (
-                min(node.begun for node, _ in members) <= start
+                (min(node.begun for node, _ in members) <= start and self._comes_first(node))
                 or all(self._is_exact(row) for _, row in members)
                 or any(self.argument_of(node, row) for node, row in members)
             ):
                 self.external.update(row for _, row in members)
+
+    def _comes_first(self, node: Node) -> bool:
+        """Whether nothing recorded may have run before a call that stands first."""
+        order = self.order_of.get(node.position)
+        return order is None or order.comes_first(node.position)
 
     def _is_exact(self, row: int) -> bool:
         """Whether a row holds integers, such as tokens: those come from the data."""

@@ -302,7 +302,8 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         said.append(Said("origin", "", place))
     if values["origin"] or facts["checks"]:
         if values["origin"] != "created":
-            said.append(Said("origin", "", _told("none_created", language)))
+            key = "order_unknown" if values["origin_basis"] == "unknown" else "none_created"
+            said.append(Said("origin", "", _told(key, language)))
         said += why_sentences(facts, int(values["order"]))
     else:
         call = call_text("compare(..., diagnose=True)")
