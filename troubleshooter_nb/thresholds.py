@@ -618,3 +618,6 @@ RECORDED_SAMPLE = 4096
 # are tried as what a value was made of, elements of each that are read. By hand.
 MOST_ORDERED, MOST_LINKED, LINK_SAMPLE = 2000, 400, 64
 LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activation. By hand.
+# Error of a row that surely differs, over that of one of which statistics alone are known and agree
+# within the tolerance, from which the latter is not what it comes from. By hand.
+FAR_BESIDE = 1e3

@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     history_of,
 )
 from troubleshooter_nb.analysis.causes.layers import FITTERS
+from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
 from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
@@ -46,6 +47,7 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import IncompleteWarning, ReadError
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.noise import NoiseModel
+from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import finished
 
 _Answer = TypeVar("_Answer")
@@ -126,6 +128,7 @@ class _Inquiry:
         self._ask_values()
         self._ask_training()
         self._ask_self_noise()
+        self._ask_lone()
 
     def interrupt(self) -> None:
         """Keep what was found so far, and say that it is not all."""
@@ -464,6 +467,19 @@ class _Inquiry:
     def _ask_self_noise(self) -> None:
         for row, found in detect_self_noise(self.flow, self.origins, self.model):
             self._add(row, [found])
+
+    def _ask_lone(self) -> None:
+        """Where no pair created a difference, it begins with what one side lacks."""
+        if self.origins.created() or self._fails_by_values():
+            return
+        for row, rows in self._up_to(lone_rows(self.flow), thresholds.MOST_ROWS):
+            self.origins.miss(row)
+            tensor = self.operators.tensor(row)
+            found = self._put(row, lone_suspicion, self.flow, row, rows, tensor, otherwise=None)
+            self._add(row, [] if found is None else [found])
+
+    def _fails_by_values(self) -> bool:
+        return bool(np.isin(self.flow.result["verdict"], DIFFERING).any())
 
     def _row_of(self, tensor: TensorPair) -> int:
         """The row of a pair of tensors."""

@@ -43,9 +43,9 @@ class Origins:
     basis : ndarray of str
         What `source_error` is of: the call's own "inputs"; "order", the rows before, as no inputs
         were recorded; "unknown", as of "order" where rows that differ may be before or behind it;
-        "between", what unrecorded work between calls may have used; "root" and
-        "input", which nothing recorded computed; "update", the step before; "setting", a number
-        the call was given.
+        "between", what unrecorded work between calls may have used; "root" and "input", which
+        nothing recorded computed; "missing", which a side lacks; "update", the step before;
+        "setting", a number the call was given.
     vanishing : ndarray of bool
         The row would have created a difference, but whatever uses it agrees.
     harmless : set of int
@@ -114,6 +114,10 @@ class Origins:
         for row in node.outputs:
             if self.error[row] > 0 and math.isfinite(self.source_error[row]):
                 self.state[row] = "created"
+
+    def miss(self, row: int) -> None:
+        """What only one side has is where the two part."""
+        self.state[row], self.basis[row] = "created", "missing"
 
     def told(self) -> np.ndarray:
         """`state`, in which what fails behind an origin carries its difference.
@@ -216,7 +220,19 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
         if found <= draft.harmless:
             break
         draft.harmless |= found
+    _leave_out_undecided(draft)
     return draft.origins()
+
+
+def _leave_out_undecided(draft: _Draft) -> None:
+    """Statistics that agree within the tolerance are no origin beside rows that are far apart."""
+    verdicts = draft.flow.result["verdict"]
+    created = draft.created()
+    sure = [draft.error[row] for row in created if verdicts[row] in DIFFERING]
+    for row in created:
+        is_open = verdicts[row] == "undecidable"
+        if is_open and sure and draft.error[row] * thresholds.FAR_BESIDE <= max(sure):
+            draft.state[row] = ""
 
 
 def _execution(node: Node) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "origin_input": ("An input of the network differs by {rel}. So the cause is in front of the network: data, order or preprocessing.", "网络的输入相差 {rel}。因此原因在网络之前：数据、顺序或预处理。"),
     "origin_input_unmeasured": ("An input of the network differs. So the cause is in front of the network: data, order or preprocessing.", "网络的输入不同。因此原因在网络之前：数据、顺序或预处理。"),
     "origin_setting": ("A number or text that the call was given differs, and so does its result.", "调用所给的数值或文本不同，其结果也不同。"),
+    "origin_missing": ("Only one side has it, and no pair differs: whatever parts the two begins here.", "只有一侧有它，而各对均无差异：两侧的不同由此开始。"),
     "origin_order": ("No inputs were recorded here, so neighbours decide: the pairs before it differ by {source} at most, this one by {rel}, growth {growth}.", "此处没有记录输入，因此按顺序相邻者判断：此前各对最多相差 {source}，此处相差 {rel}，增长 {growth}。"),
     "origin_order_equal": ("No inputs were recorded here, so neighbours decide: nothing before it differs, this one by {rel}.", "此处没有记录输入，因此按顺序相邻者判断：此前没有差异，此处相差 {rel}。"),
     "origin_order_unmeasured": ("No inputs were recorded here, so neighbours decide: the pairs before it differ by {source} at most.", "此处没有记录输入，因此按顺序相邻者判断：此前各对最多相差 {source}。"),

@@ -141,7 +141,7 @@ class Pairs(Table):
         origin, differs = self["origin"], np.isin(self["verdict"], DIFFERING)
         states = self["verdict"].astype(object)
         states[differs & (origin == "carried")] = "carried"
-        states[origin == "created"] = "within"
+        states[(origin == "created") & (self["verdict"] != "missing")] = "within"
         states[differs & (origin == "created")] = "created"
         return states
 
