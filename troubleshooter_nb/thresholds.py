@@ -621,3 +621,5 @@ LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activatio
 # Error of a row that surely differs, over that of one of which statistics alone are known and agree
 # within the tolerance, from which the latter is not what it comes from. By hand.
 FAR_BESIDE = 1e3
+# Cosine from which two tensors that were paired by a guess belong together after all. By hand.
+RELATED_COSINE = 0.9

@@ -279,7 +279,9 @@ class _Inquiry:
         return [node for node in self.flow.nodes if node in nodes and not node.children]
 
     def _known(self) -> list[Node]:
-        return [node for node in self.flow.nodes if node.outputs and not node.children]
+        guessed = self.flow.guessed
+        nodes = [node for node in self.flow.nodes if node.outputs and not node.children]
+        return [node for node in nodes if not guessed[node.outputs].any()]
 
     def _ask_calls(self, nodes: Sequence[Node]) -> None:
         """Compute calls again; what one formula explains on both sides created nothing."""

@@ -27,9 +27,10 @@ from troubleshooter_nb.naming import (
     without_gradient_word,
 )
 from troubleshooter_nb.naming.roles import reads_shape_alone
+from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
-from troubleshooter_nb.thresholds import DOUBTFUL
+from troubleshooter_nb.thresholds import DOUBTFUL, RELATED_COSINE
 
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
@@ -291,16 +292,31 @@ class Flow:
 
     @cached_property
     def guessed(self) -> np.ndarray:
-        """Rows of operators' arguments that only their shape brings together, shape (count,)."""
+        """Rows that may be no pairs at all, shape (count,).
+
+        Those of operators' arguments that only their shape brings together, and those that are a
+        guess which the values do not bear out.
+        """
         pairs = self._pairing
-        is_guess = (pairs["method"] == "shape") & (pairs["confidence"] <= DOUBTFUL)
+        is_guess = (pairs["confidence"] <= DOUBTFUL) & (pairs["method"] != "user")
         if not is_guess.any():
             return np.zeros(self.count, bool)
-        rows = (pairs[f"{side}_entry"][is_guess].tolist() for side in ("left", "right"))
-        guesses = set(zip(*rows, strict=True))
-        both = (self.result[f"{side}_entry"].tolist() for side in ("left", "right"))
-        found = [pair in guesses for pair in zip(*both, strict=True)]
-        return np.asarray(np.array(found, bool) & (self.site["kind"] == "api"), bool)
+        names = [f"{side}_entry" for side in ("left", "right")]
+        rows = zip(*(pairs[name][is_guess].tolist() for name in names), strict=True)
+        method_of = dict(zip(rows, pairs["method"][is_guess].tolist(), strict=True))
+        both = [*self.result.rows(*names)]
+        by_shape = np.array([method_of.get(pair) == "shape" for pair in both], bool)
+        guess = np.array([pair in method_of for pair in both], bool)
+        # What is nearly a multiple of the other side is more than a guess.
+        is_unrelated = ~(self.result["cosine"] >= RELATED_COSINE)
+        is_unrelated &= np.isin(self.result["verdict"], DIFFERING) & ~self._same_path(both)
+        return np.asarray(by_shape & (self.site["kind"] == "api") | guess & is_unrelated, bool)
+
+    def _same_path(self, entries: Iterable[tuple[int, int]]) -> np.ndarray:
+        """Which pairs of entries lie at one place by their names, shape (count,)."""
+        left, right = (dump.columns["path"] for dump in self._dumps)
+        same = [min(i, j) >= 0 and left[i] == right[j] for i, j in entries]
+        return np.array(same, bool)
 
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}

@@ -44,7 +44,8 @@ class Origins:
         What `source_error` is of: the call's own "inputs"; "order", the rows before, as no inputs
         were recorded; "unknown", as of "order" where rows that differ may be before or behind it;
         "between", what unrecorded work between calls may have used; "root" and "input", which
-        nothing recorded computed; "missing", which a side lacks; "update", the step before;
+        nothing recorded computed; "missing", which a side lacks; "guess", a pair that may be
+        none; "update", the step before;
         "setting", a number the call was given.
     vanishing : ndarray of bool
         The row would have created a difference, but whatever uses it agrees.
@@ -221,7 +222,17 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
             break
         draft.harmless |= found
     _leave_out_undecided(draft)
+    _leave_out_guesses(draft)
     return draft.origins()
+
+
+def _leave_out_guesses(draft: _Draft) -> None:
+    """What may be no pair at all is no fault."""
+    for row in np.flatnonzero(draft.flow.guessed).tolist():
+        if draft.state[row]:
+            draft.state[row], draft.basis[row] = "", "guess"
+        if row in draft.flow.node_of:
+            draft.doubtful.discard(draft.flow.node_of[row])
 
 
 def _leave_out_undecided(draft: _Draft) -> None:

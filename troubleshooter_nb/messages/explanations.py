@@ -29,6 +29,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "origin_carried": ("It carries on what it was given: that differs by {source}, this by {rel}, growth {growth}.", "由上游传播：其输入相差 {source}，此处相差 {rel}，增长 {growth}。"),
     "none_created": ("No row stands out as the one that created it: rounding that grew, or differences that whatever uses the values does not see.", "没有哪一项明显是源头：可能是逐渐放大的舍入误差，或后续计算并未体现的差异。"),
     "order_unknown": ("The order of execution is not known here: names carry no number, and the values do not show what was made of what. So nothing says which of the rows that differ came first.", "此处执行顺序未知：名称中没有编号，数值也未显示何者由何者得到。因此无法判断差异的各项中哪一项最先出现。"),
+    "only_a_guess": ("That the two belong together is only a guess, and their values have nothing in common: they may be no pair, and are not taken for a fault.", "两者对应只是猜测，且数值没有共同之处：它们可能并不是一对，因此不视为错误。"),
     "no_origin": ("No difference begins anywhere.", "没有发现差异的源头。"),
     "hidden_before": ("{count} just before the first difference could not be compared, from {name} on: it may begin there", "第一处差异之前紧邻的 {count} 项（自 {name} 起）无法比较：差异可能从那里开始"),
     "not_asked": ("The diagnosis asked {asked} of {total} questions, not {reasons:;}; budget={more} asks on.", "诊断提出了 {total} 个问题中的 {asked} 个，未提出：{reasons:;}；budget={more} 可继续。"),
