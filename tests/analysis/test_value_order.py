@@ -114,3 +114,40 @@ def test_a_call_more_of_every_module_is_not_paired_with_another_input(where, tur
     created = np.flatnonzero(columns["origin"] == "created")
     assert len(created)
     assert all(columns["left_display"][row].startswith("2") for row in created)
+
+
+def onnx_like(values: list[np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"onnx::MatMul_{301 + 7 * k}": value for k, value in enumerate(values)}
+
+
+def test_names_that_say_nothing_are_paired_by_values():
+    """Another order, one tensor more, and numbers of a graph for names."""
+    values = [draw(4, 5, seed=k) for k in range(6)]
+    named = {f"stage.{name}": value for name, value in zip("abcdef", values, strict=True)}
+    found = pair_dumps(onnx_like([draw(4, 5, seed=50), *values]), named)
+    both = partners(found)
+    assert both["onnx::MatMul_301"] == ""
+    assert [both[f"onnx::MatMul_{308 + 7 * k}"] for k in range(6)] == [*named]
+    columns = found.columns
+    assert {m for m in columns["method"].tolist() if m != "unmatched"} == {"values"}
+
+
+def test_gradients_by_number_find_their_parameter_by_values(tmp_path):
+    values = [draw(5, 5, seed=k) for k in range(4)]
+    for number, value in enumerate(values[::-1]):
+        (tmp_path / "numbers" / "grads").mkdir(parents=True, exist_ok=True)
+        np.save(tmp_path / "numbers" / "grads" / f"g{number}.npy", value)
+    (tmp_path / "names").mkdir()
+    for name, value in zip("qkvo", values, strict=True):
+        np.save(tmp_path / "names" / f"{name}.grad.npy", value)
+    found = compare(tmp_path / "numbers", tmp_path / "names")
+    assert found.passed
+
+
+def test_values_in_each_others_place_are_a_fault_and_no_other_names():
+    values = [draw(4, 5, seed=k) for k in range(6)]
+    swapped = [values[1], values[0], *values[2:]]
+    named = {f"stage.{name}": value for name, value in zip("abcdef", values, strict=True)}
+    found = compare(onnx_like(swapped), named)
+    assert not found.passed
+    assert found.columns["identical"].sum() == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -83,6 +84,35 @@ def settle_numbered(
     for side, items in enumerate((left, right)):
         note = Message("pairings.outvalued")
         search.alone[side].update({i.row: note for i in items if i.row not in taken[side]})
+
+
+def equal_values(search: Search) -> list[tuple[Item, Item]]:
+    """Leftovers of one shape that hold the same values, which no other leftover holds.
+
+    Where both sides have an order, those that cross others are left out: values in each other's
+    place are a fault, and not two other names.
+    """
+    figures = search.figures
+    if figures is None or not search.left or not search.right:
+        return []
+    left, right = search.left, search.right
+    codes: dict[Hashable, int] = {None: -1}
+    mine, theirs = (
+        np.array([codes.setdefault(item.shape, len(codes)) for item in side], np.int64)
+        for side in (left, right)
+    )
+    agree = _equal(figures, (left, right)) & (mine[:, None] == theirs[None, :])
+    agree &= (mine >= 0)[:, None]
+    only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
+    pairs = [(left[i], right[j]) for i, j in np.argwhere(only).tolist()]
+    pairs = [(a, b) for a, b in pairs if not a.direction or a.direction == b.direction]
+    if not all(item.ordered for side in (left, right) for item in side):
+        return pairs
+    pairs.sort(key=lambda pair: pair[0].position)
+    places = [b.position for _, b in pairs]
+    before = [-1, *accumulate(places, max)]
+    behind = [*accumulate(reversed(places), min)][::-1][1:] + [1 << 62]
+    return [pair for k, pair in enumerate(pairs) if before[k] < places[k] < behind[k]]
 
 
 def visits_by_values(

@@ -8,6 +8,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "only_of_shape": ("the only ones of this shape", "此形状仅此一对"),
     "placed_by_values": ("one side has more of these; the values that agree decide which is additional", "一侧此类条目更多；由一致的数值决定哪一个是多出的"),
     "outvalued": ("additional, by the values of the others called alike", "由其他同名条目的数值判断，此为多出的一项"),
+    "equal_values": ("the values agree, and those of no other entry", "数值一致，且不与其他任何条目一致"),
     "names_alike": ("names alike", "名称相近"), "same_layer": ("same layer", "同一层"),
     # Entries without a partner.
     "expected": ("expected to be missing", "预期无对应"), "expected_by": ("expected to be missing ({where})", "预期无对应（{where}）"),
