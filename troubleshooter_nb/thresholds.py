@@ -623,3 +623,4 @@ LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activatio
 FAR_BESIDE = 1e3
 # Cosine from which two tensors that were paired by a guess belong together after all. By hand.
 RELATED_COSINE = 0.9
+MOST_JOINED = 4  # Tensors of one side that one of the other may hold behind each other. By hand.

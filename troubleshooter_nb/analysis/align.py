@@ -14,6 +14,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import backward_note, operator
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
+from troubleshooter_nb.analysis.groups import grouped
 from troubleshooter_nb.analysis.matchers import (
     by_everything,
     by_name,
@@ -125,6 +126,10 @@ def pair_dumps(
         but for a number, such as saves, or passes through a module: the values that agree place
         the additional ones.
 
+        Layers that compute the same in another way, such as a norm that a convolution holds or
+        queries, keys and values in one tensor, are one pair by what comes out of them; what stands
+        inside needs no partner, and its note says so.
+
         Entries without a partner list what they might have belonged to, of their own direction and
         role, and what speaks against it: another shape, another operator, another partner, another
         step or rank.
@@ -183,6 +188,8 @@ def pair_dumps(
                 said = Message("pairings.one_sided_state")
                 found = [_expected(match, said) for match in found]
             matches += found
+        if method == "auto":
+            matches = grouped(matches, (left, right), figures)
         given = [match for match in given if match.left not in seen]
         matches = [*given, *_one_sided(matches, left, right)]
         matches = from_elsewhere(_in_left_order(matches, left, right), left, right)

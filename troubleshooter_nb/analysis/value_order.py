@@ -111,7 +111,7 @@ def equal_values(search: Search) -> list[tuple[Item, Item]]:
     pairs.sort(key=lambda pair: pair[0].position)
     places = [b.position for _, b in pairs]
     before = [-1, *accumulate(places, max)]
-    behind = [*accumulate(reversed(places), min)][::-1][1:] + [1 << 62]
+    behind = [*[*accumulate(reversed(places), min)][::-1][1:], 1 << 62]
     return [pair for k, pair in enumerate(pairs) if before[k] < places[k] < behind[k]]
 
 
