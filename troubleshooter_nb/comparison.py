@@ -104,7 +104,7 @@ class Comparison:
             step, rank                  int64
             role, direction             str      of the entry
             order                       int64    pair number: position in execution order, from 0
-            order_known                 bool     a side has a saving order; else names decide
+            order_known                 bool     its place is known; else names decide
             walked_backward             bool     listed from the loss backwards
             verdict                     str      of the truth table in `metrics.verdict`
             passed                      bool     the verdict counts as passed

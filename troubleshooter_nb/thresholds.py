@@ -642,3 +642,14 @@ SAME_SUM = 1.0 + 1e-6
 
 # Values that ``record(keep="sample")`` keeps of a tensor, at most. By hand.
 RECORDED_SAMPLE = 4096
+
+# Order of what carries none: calls of a step whose order is looked for, results of one shape that
+# are tried as what a value was made of, elements of each that are read. By hand.
+MOST_ORDERED, MOST_LINKED, LINK_SAMPLE = 2000, 400, 64
+LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activation. By hand.
+# Error of a row that surely differs, over that of one of which statistics alone are known and agree
+# within the tolerance, from which the latter is not what it comes from. By hand.
+FAR_BESIDE = 1e3
+# Cosine from which two tensors that were paired by a guess belong together after all. By hand.
+RELATED_COSINE = 0.9
+MOST_JOINED = 4  # Tensors of one side that one of the other may hold behind each other. By hand.

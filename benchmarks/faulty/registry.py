@@ -78,6 +78,9 @@ class Fault:
 NOT_PLANTED = {
     "reduction_order": "it is what controls differ by",
     "nondeterministic": "needs two runs of one side",
+    "call_missing": "both sides of a run record the same calls",
+    "tensor_missing": "both sides of a run have the same parameters",
+    "gradient_missing": "both sides of a run have the same gradients",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
 }
 FAULTS: list[Fault] = []

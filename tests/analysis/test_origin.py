@@ -502,3 +502,15 @@ def test_equal_statistics_and_equal_samples_acquit_nothing():
         return Dump.from_entries(entries)
 
     assert created(run(1.0), run(1.1))[0] == "fc.weight"
+
+
+def test_a_pair_that_is_only_a_guess_is_no_fault():
+    """Names that say nothing, equal shapes, values that have nothing in common."""
+    draw = np.random.default_rng(5).standard_normal
+    left = {"alpha.gamma_a": draw(8), "zeta.kappa": draw(8)}
+    right = {"one.p": draw(8), "two.q": draw(8)}
+    found = compare(left, right)
+    assert (found.pairing.columns["confidence"] <= 0.5).all()
+    assert not (found.columns["origin"] == "created").any()
+    assert found.findings == ()
+    assert "only a guess" in str(found.explain())

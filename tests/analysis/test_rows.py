@@ -22,7 +22,7 @@ sites = st.builds(
     kind=st.just("file"),
     path=st.sampled_from("ab"),
     direction=st.sampled_from(DIRECTIONS),
-    role=st.sampled_from(("", "output", "parameter")),
+    role=st.sampled_from(("output", "parameter", "gradient")),
 )
 entries = st.tuples(sites, st.integers(0, 1), st.integers(0, 1), st.integers(-1, 9))
 
@@ -59,7 +59,8 @@ class PlainRow:
         self.direction = self.of(0, "direction", "") or self.of(1, "direction", "")
         wanted = {"forward": (), "auto": ("backward",), "backward": ("backward", "")}[walk]
         self.is_backward = any(
-            self.of(side, "role", "") == "parameter" and self.of(side, "direction", "") in wanted
+            self.of(side, "role", "") in ("parameter", "gradient")
+            and self.of(side, "direction", "") in wanted
             for side in (0, 1)
             if self.entries[side] >= 0
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import backward_note, operator
 from troubleshooter_nb.analysis.declared.pairs import declared_pairs
+from troubleshooter_nb.analysis.groups import grouped
 from troubleshooter_nb.analysis.matchers import (
     by_everything,
     by_name,
@@ -26,6 +27,7 @@ from troubleshooter_nb.analysis.pair_by_calls import by_sites
 from troubleshooter_nb.analysis.recorded_samples import with_first_values
 from troubleshooter_nb.analysis.search import Item, Search, SiteFacts, are_of_two_frameworks
 from troubleshooter_nb.analysis.value_figures import Figures, ReadingBudget, is_constant_checksum
+from troubleshooter_nb.analysis.value_order import settle_numbered
 from troubleshooter_nb.analysis.value_ties import settle_by_values
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.dump import Dump, StepRank
@@ -120,7 +122,13 @@ def pair_dumps(
         most 0.85): calls with nearly equal tensors, or that do the same to their input up to a
         factor. Recorded statistics and checksums serve, else at most 64 MiB of values are read.
         They never part what names or order tell apart; constant tensors do not count, and without
-        clear agreement the order stands.
+        clear agreement the order stands. So it is where one side has more of what is called alike
+        but for a number, such as saves, or passes through a module: the values that agree place
+        the additional ones.
+
+        Layers that compute the same in another way, such as a norm that a convolution holds or
+        queries, keys and values in one tensor, are one pair by what comes out of them; what stands
+        inside needs no partner, and its note says so.
 
         Entries without a partner list what they might have belonged to, of their own direction and
         role, and what speaks against it: another shape, another operator, another partner, another
@@ -180,6 +188,8 @@ def pair_dumps(
                 said = Message("pairings.one_sided_state")
                 found = [_expected(match, said) for match in found]
             matches += found
+        if method == "auto":
+            matches = grouped(matches, (left, right), figures)
         given = [match for match in given if match.left not in seen]
         matches = [*given, *_one_sided(matches, left, right)]
         matches = from_elsewhere(_in_left_order(matches, left, right), left, right)
@@ -234,7 +244,7 @@ def _pair_place(
         parts = [_of_calls(left, right, known=True), _of_calls(left, right, known=False)]
     matches = []
     for part, way in zip(parts, ways[-len(parts) :], strict=True):
-        search = Search(*part)
+        search = Search(*part, figures)
         partners = {item.row: item for item in part[1]}
         known = [(item, seen[item.row]) for item in part[0] if item.row in seen]
         search.add_matches((item, partners[match.right], match) for item, match in known)
@@ -243,6 +253,8 @@ def _pair_place(
             way(search)
             if way is not ways[-1]:
                 settle_by_values(search, figures, given)
+            elif way is by_everything:
+                settle_numbered(search, figures, given)
         matches += [*search.matches, *_rest(search)]
     return matches
 

@@ -33,6 +33,7 @@ from troubleshooter_nb.analysis.causes.gather_training import (
     history_of,
 )
 from troubleshooter_nb.analysis.causes.layers import FITTERS
+from troubleshooter_nb.analysis.causes.lone import lone_rows, lone_suspicion
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.recomputed import Recomputation, recompute
 from troubleshooter_nb.analysis.causes.searches.folding import detect_folding
@@ -45,6 +46,7 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
+from troubleshooter_nb.analysis.found_order import in_found_order
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
@@ -55,6 +57,7 @@ from troubleshooter_nb.dump import object_array
 from troubleshooter_nb.errors import IncompleteWarning, ReadError
 from troubleshooter_nb.messages import Message, told
 from troubleshooter_nb.metrics.noise import NoiseModel
+from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import finished
 
 _Answer = TypeVar("_Answer")
@@ -135,9 +138,10 @@ class _Inquiry:
         budget: Budget,
         executor: Executor | None = None,
     ) -> None:
+        comparison, orders = in_found_order(comparison)
         self.comparison, self.model, self.budget = comparison, model, budget
         self.ahead = Ahead(executor, budget)
-        self.flow = Flow(comparison)
+        self.flow = Flow(comparison, orders)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
@@ -156,6 +160,7 @@ class _Inquiry:
         self._ask_values()
         self._ask_training()
         self._ask_self_noise()
+        self._ask_lone()
 
     def interrupt(self) -> None:
         """Keep what was found so far, and say that it is not all."""
@@ -350,7 +355,9 @@ class _Inquiry:
         return [node for node in self.flow.nodes if node in nodes and not node.children]
 
     def _known(self) -> list[Node]:
-        return [node for node in self.flow.nodes if node.outputs and not node.children]
+        guessed = self.flow.guessed
+        nodes = [node for node in self.flow.nodes if node.outputs and not node.children]
+        return [node for node in nodes if not guessed[node.outputs].any()]
 
     def _ask_calls(self, nodes: Sequence[Node]) -> None:
         """Compute calls again; what one formula explains on both sides created nothing."""
@@ -552,7 +559,7 @@ class _Inquiry:
 
     def _ask_training(self) -> None:
         """Look at gradients as a set, and at what the steps made of the parameters."""
-        created = self.origins.created()
+        created = self.origins.created() or self.origins.unordered()
         backward = [r for r in created if self.flow.site["direction"][r] == "backward"]
         if backward and len(backward) == len(created):
             context = context_of(self.comparison, self.flow)
@@ -583,6 +590,19 @@ class _Inquiry:
     def _ask_self_noise(self) -> None:
         for row, found in detect_self_noise(self.flow, self.origins, self.model):
             self._add(row, [found])
+
+    def _ask_lone(self) -> None:
+        """Where no pair created a difference, it begins with what one side lacks."""
+        if self.origins.created() or self._fails_by_values():
+            return
+        for row, rows in self._up_to(lone_rows(self.flow), thresholds.MOST_ROWS):
+            self.origins.miss(row)
+            tensor = self.operators.tensor(row)
+            found = self._put(row, lone_suspicion, self.flow, row, rows, tensor, otherwise=None)
+            self._add(row, [] if found is None else [found])
+
+    def _fails_by_values(self) -> bool:
+        return bool(np.isin(self.flow.result["verdict"], DIFFERING).any())
 
     def _row_of(self, tensor: TensorPair) -> int:
         """The row of a pair of tensors."""
@@ -615,9 +635,12 @@ class _Inquiry:
         )
         first = int(result["order"].values[created[0]]) if created else None
         beyond = created[:1] or self._beyond_noise()
+        findings = findings_of(self.suspicions, first)
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
-        findings = findings_of(self.suspicions, first)
+        elif findings and findings[0].pair in result["order"].values[origins.unordered()]:
+            # Which came first is not known: the one that is explained is as good as any.
+            table.attrs["first_divergence"] = findings[0].pair
         return replace(
             self.comparison,
             result=table,

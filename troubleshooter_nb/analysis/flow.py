@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, operator
+from troubleshooter_nb.analysis.found_order import FoundOrder
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.marks import Mark, Marks
 from troubleshooter_nb.analysis.row_sites import sites_of_rows
@@ -26,9 +27,10 @@ from troubleshooter_nb.naming import (
     without_gradient_word,
 )
 from troubleshooter_nb.naming.roles import reads_shape_alone
+from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.shapes import known_shape
 from troubleshooter_nb.table import Table
-from troubleshooter_nb.thresholds import DOUBTFUL
+from troubleshooter_nb.thresholds import DOUBTFUL, RELATED_COSINE
 
 _ROOTS = ("parameter", "buffer")
 # Operators by another name than torch's functional one, as `bare_name` gives them.
@@ -163,9 +165,11 @@ class Flow:
         Row of anything but a root to its call.
     is_value : ndarray of bool
         Rows of what is no tensor.
+    order_of : dict of int to FoundOrder
+        Row without an order of saving to what is known of the order of its step and rank.
     """
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, orders: Iterable[FoundOrder] = ()) -> None:
         self.result: Table = comparison.columns
         self.count = len(comparison)
         self.places: list[StepRank] = [*self.result.rows("step", "rank")]
@@ -186,6 +190,7 @@ class Flow:
         self.first_inputs: set[int] = set()
         self.users: dict[int, list[Node]] = defaultdict(list)
         self.node_of: dict[int, Node] = {}
+        self.order_of = {row: order for order in orders for row in order.of_row}
         self._build()
         self._connect()
 
@@ -275,6 +280,11 @@ class Flow:
         """The first step of the comparison."""
         return int(min(self.result["step"].tolist(), default=0))
 
+    def is_ordered(self, node: Node) -> bool:
+        """Whether it is known what ran before a call, and what after it."""
+        order = self.order_of.get(node.position)
+        return order is None or order.is_known(node.position)
+
     def shape(self, row: int) -> tuple[int, ...]:
         """Shape of a row, by the reference or else by the other side."""
         shapes = (self.result[f"{side}_shape"][row] for side in ("right", "left"))
@@ -282,16 +292,31 @@ class Flow:
 
     @cached_property
     def guessed(self) -> np.ndarray:
-        """Rows of operators' arguments that only their shape brings together, shape (count,)."""
+        """Rows that may be no pairs at all, shape (count,).
+
+        Those of operators' arguments that only their shape brings together, and those that are a
+        guess which the values do not bear out.
+        """
         pairs = self._pairing
-        is_guess = (pairs["method"] == "shape") & (pairs["confidence"] <= DOUBTFUL)
+        is_guess = (pairs["confidence"] <= DOUBTFUL) & (pairs["method"] != "user")
         if not is_guess.any():
             return np.zeros(self.count, bool)
-        rows = (pairs[f"{side}_entry"][is_guess].tolist() for side in ("left", "right"))
-        guesses = set(zip(*rows, strict=True))
-        both = (self.result[f"{side}_entry"].tolist() for side in ("left", "right"))
-        found = [pair in guesses for pair in zip(*both, strict=True)]
-        return np.asarray(np.array(found, bool) & (self.site["kind"] == "api"), bool)
+        names = [f"{side}_entry" for side in ("left", "right")]
+        rows = zip(*(pairs[name][is_guess].tolist() for name in names), strict=True)
+        method_of = dict(zip(rows, pairs["method"][is_guess].tolist(), strict=True))
+        both = [*self.result.rows(*names)]
+        by_shape = np.array([method_of.get(pair) == "shape" for pair in both], bool)
+        guess = np.array([pair in method_of for pair in both], bool)
+        # What is nearly a multiple of the other side is more than a guess.
+        is_unrelated = ~(self.result["cosine"] >= RELATED_COSINE)
+        is_unrelated &= np.isin(self.result["verdict"], DIFFERING) & ~self._same_path(both)
+        return np.asarray(by_shape & (self.site["kind"] == "api") | guess & is_unrelated, bool)
+
+    def _same_path(self, entries: Iterable[tuple[int, int]]) -> np.ndarray:
+        """Which pairs of entries lie at one place by their names, shape (count,)."""
+        left, right = (dump.columns["path"] for dump in self._dumps)
+        same = [min(i, j) >= 0 and left[i] == right[j] for i, j in entries]
+        return np.array(same, bool)
 
     def _build(self) -> None:
         calls: dict[tuple[Any, ...], Node] = {}
@@ -335,18 +360,21 @@ class Flow:
 
     def _nest(self, calls: Mapping[tuple[Any, ...], Node]) -> None:
         """Find the call that each call ran in, and the forward call of each backward one."""
-        modules: dict[tuple[StepRank, str, str], list[Node]] = defaultdict(list)
+        modules: dict[tuple[StepRank, str, str, bool], list[Node]] = defaultdict(list)
         for node in self.nodes:
             if node.kind == "module":
-                modules[node.place, node.direction, node.path].append(node)
+                modules[node.place, node.direction, node.path, node.is_lone].append(node)
         for node in self.nodes:
             for path, call in _ancestors(node):
-                found = modules.get((node.place, node.direction, path), [])
-                around = found[min(call, len(found) - 1)] if found else None
+                # The numbers of lone calls are those of the other side.
+                around = node.place, node.direction, path
+                found = modules.get((*around, node.is_lone), [])
+                found = found or modules.get((*around, not node.is_lone), [])
+                outer = found[min(call, len(found) - 1)] if found else None
                 # A damaged dump may say that two calls ran inside each other.
-                if around is not None and around is not node and not _within(around, node):
-                    node.parent = around
-                    around.children.append(node)
+                if outer is not None and outer is not node and not _within(outer, node):
+                    node.parent = outer
+                    outer.children.append(node)
                     break
             if node.direction == "backward":
                 key = (node.place, node.kind, node.path, node.call, node.is_lone, "forward")
@@ -459,11 +487,16 @@ class Flow:
             node = members[0][0]
             start = first.get((node.place, node.direction), self.count)
             if (
-                min(node.begun for node, _ in members) <= start
+                (min(node.begun for node, _ in members) <= start and self._comes_first(node))
                 or all(self._is_exact(row) for _, row in members)
                 or any(self.argument_of(node, row) for node, row in members)
             ):
                 self.external.update(row for _, row in members)
+
+    def _comes_first(self, node: Node) -> bool:
+        """Whether nothing recorded may have run before a call that stands first."""
+        order = self.order_of.get(node.position)
+        return order is None or order.comes_first(node.position)
 
     def _is_exact(self, row: int) -> bool:
         """Whether a row holds integers, such as tokens: those come from the data."""

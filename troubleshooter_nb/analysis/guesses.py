@@ -12,6 +12,7 @@ import numpy as np
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.search import SEPARATOR, Item, Search, equal
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
+from troubleshooter_nb.analysis.value_order import equal_values
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Likeness
 
@@ -22,6 +23,8 @@ def guess_pairs(search: Search) -> None:
         return
     sure = {left.row for left, _ in search.pairs}
     _by_alike_names(search)
+    note = Message("pairings.equal_values")
+    search.add(equal_values(search), "values", lambda *_: thresholds.DECIDED[1], note)
     _by_layers(search)
     for left, right in _gaps(search):
         _by_alignment(search, left, right)

@@ -42,9 +42,11 @@ class Origins:
         "created", "carried" or empty.
     basis : ndarray of str
         What `source_error` is of: the call's own "inputs"; "order", the rows before, as no inputs
-        were recorded; "between", what unrecorded work between calls may have used; "root" and
-        "input", which nothing recorded computed; "update", the step before; "setting", a number
-        the call was given.
+        were recorded; "unknown", as of "order" where rows that differ may be before or behind it;
+        "between", what unrecorded work between calls may have used; "root" and "input", which
+        nothing recorded computed; "missing", which a side lacks; "guess", a pair that may be
+        none; "update", the step before;
+        "setting", a number the call was given.
     vanishing : ndarray of bool
         The row would have created a difference, but whatever uses it agrees.
     harmless : set of int
@@ -83,6 +85,10 @@ class Origins:
         """Rows that created a difference: in the order of execution, roots at their first use."""
         return self.by_time(np.flatnonzero(self.state == "created"))
 
+    def unordered(self) -> list[int]:
+        """Rows that differ, and of which it is not known what came before them."""
+        return self.by_time(np.flatnonzero(self.basis == "unknown"))
+
     def by_time(self, rows: np.ndarray) -> list[int]:
         """Rows in the order in which their values mattered first."""
         if not len(rows):
@@ -109,6 +115,10 @@ class Origins:
         for row in node.outputs:
             if self.error[row] > 0 and math.isfinite(self.source_error[row]):
                 self.state[row] = "created"
+
+    def miss(self, row: int) -> None:
+        """What only one side has is where the two part."""
+        self.state[row], self.basis[row] = "created", "missing"
 
     def told(self) -> np.ndarray:
         """`state`, in which what fails behind an origin carries its difference.
@@ -211,7 +221,29 @@ def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:
         if found <= draft.harmless:
             break
         draft.harmless |= found
+    _leave_out_undecided(draft)
+    _leave_out_guesses(draft)
     return draft.origins()
+
+
+def _leave_out_guesses(draft: _Draft) -> None:
+    """What may be no pair at all is no fault."""
+    for row in np.flatnonzero(draft.flow.guessed).tolist():
+        if draft.state[row]:
+            draft.state[row], draft.basis[row] = "", "guess"
+        if row in draft.flow.node_of:
+            draft.doubtful.discard(draft.flow.node_of[row])
+
+
+def _leave_out_undecided(draft: _Draft) -> None:
+    """Statistics that agree within the tolerance are no origin beside rows that are far apart."""
+    verdicts = draft.flow.result["verdict"]
+    created = draft.created()
+    sure = [draft.error[row] for row in created if verdicts[row] in DIFFERING]
+    for row in created:
+        is_open = verdicts[row] == "undecidable"
+        if is_open and sure and draft.error[row] * thresholds.FAR_BESIDE <= max(sure):
+            draft.state[row] = ""
 
 
 def _execution(node: Node) -> tuple[Any, ...]:
@@ -317,7 +349,7 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
         else:
             error = _error_around(draft, node, before)
             if math.isnan(error):
-                _judge(draft, row, before.error(node.place), "order")
+                _judge_by_order(draft, node, row, before)
             else:
                 _judge(draft, row, error, "between")
             if draft.state[row] == "created" and _same_before(draft, row):
@@ -362,9 +394,10 @@ def _judge_results(draft: _Draft, node: Node, before: _Before) -> None:
             # As with inputs, one side may have gone on with the value.
             _judge(draft, row, draft.error[flow.passed_on[row]], "between")
             continue
-        by_order = math.isnan(error)
-        given = before.error(node.place) if by_order else error
-        _judge(draft, row, given, "order" if by_order else "inputs")
+        if math.isnan(error):
+            _judge_by_order(draft, node, row, before)
+        else:
+            _judge(draft, row, error, "inputs")
         if not node.children and _ratio(draft, row) > thresholds.WORTH_A_LOOK:
             draft.doubtful.add(node)
     for row in [*node.outputs, *node.gradients]:
@@ -380,6 +413,22 @@ def _judge(draft: _Draft, row: int, source_error: float, basis: str) -> None:
             _by_order(draft.flow.node_of[row]) if basis == "order" else thresholds.CREATED_GROWTH
         )
         draft.state[row] = "created" if _ratio(draft, row) > limit else "carried"
+
+
+def _judge_by_order(draft: _Draft, node: Node, row: int, before: _Before) -> None:
+    """Judge a row by what came before it, and not at all where that is not known."""
+    order = draft.flow.order_of.get(row)
+    if order is None:
+        _judge(draft, row, before.error(node.place), "order")
+        return
+    given = _largest(draft, order.rows_before(row))
+    _judge(draft, row, given, "order")
+    if draft.state[row] != "created":
+        return
+    maybe = _largest(draft, order.rows_open(row))
+    if maybe > 0 and draft.error[row] <= _by_order(node) * maybe:
+        draft.state[row], draft.basis[row] = "", "unknown"
+        draft.source_error[row] = math.nan
 
 
 def _by_order(node: Node) -> float:
@@ -549,6 +598,8 @@ class _Harmless:
 
     def _between(self, node: Node) -> _Uses:
         """What unrecorded work may have made of the results of a call, soon after it."""
+        if not self._draft.flow.is_ordered(node):
+            return _Uses()
         if node.parent is None:
             return sum(self._soon[node.place, node.direction], _Uses())
         flow = self._draft.flow

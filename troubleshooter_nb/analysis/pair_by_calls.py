@@ -17,9 +17,12 @@ from troubleshooter_nb.analysis.recorded_samples import (
 )
 from troubleshooter_nb.analysis.renaming import pair_modules
 from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks, shapes_differ
+from troubleshooter_nb.analysis.value_order import visits_by_values
 from troubleshooter_nb.naming.hooks import parse_hook_name
 from troubleshooter_nb.pairing import Match
 from troubleshooter_nb.thresholds import NAMED, NAMES_ALONE, SITES_SHARE
+
+_OF_MODULES = ("parameter", "buffer")
 
 
 def by_sites(search: Search, *, fuzzy: bool = False) -> None:
@@ -50,6 +53,8 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
     run_calls = _run_calls(left, samples[0]), _run_calls(right, samples[1])
     given = [(a, b) for (a, b), _ in known if a.site and b.site]
     numbered = _of_numbered_lines(*run_calls) if not given else []
+    if not given and not numbered and search.figures is not None:
+        numbered = visits_by_values(*run_calls, search.figures)
     pairs = _pair_visits(*run_calls, numbered, fuzzy=fuzzy)
     if given:
         if forced := forced_pairs(*run_calls, given, pairs):
@@ -65,12 +70,42 @@ def by_sites(search: Search, *, fuzzy: bool = False) -> None:
         found += leaves.pairs
         for side in (0, 1):
             search.alone[side].update(leaves.alone[side])
+    found += _parameters_of_modules(pairs, (left, right), found, taken)
     tensors = [*found, *((a, b, match) for (a, b), match in known)]
     for a, b, _ in tensors:
         for side, item in enumerate((a, b)):
             if item.row in samples[side]:
                 search.alone[side][samples[side][item.row].row] = NOTHING_LIKE_IT
     search.add_matches([*found, *following(tensors, samples, taken)])
+
+
+def _parameters_of_modules(
+    pairs: Iterable[RunCallPair],
+    sides: tuple[Sequence[Item], Sequence[Item]],
+    found: Iterable[tuple[Item, Item, Match]],
+    taken: tuple[set[int], set[int]],
+) -> list[tuple[Item, Item, Match]]:
+    """Parameters and buffers that a recorder saw at other calls of modules that belong together.
+
+    They are the module's and not of the call at which it was asked for them first.
+    """
+    used = taken[0] | {a.row for a, _, _ in found}, taken[1] | {b.row for _, b, _ in found}
+    partner = {p.left.path: (p.right.path, p.confidence) for p in pairs if p.left.is_module}
+    known: tuple[dict[object, list[Item]], dict[object, list[Item]]] = ({}, {})
+    for side, items in enumerate(sides):
+        for item in items:
+            if item.row in used[side] or not item.site or item.site.role not in _OF_MODULES:
+                continue
+            path = partner.get(item.path, ("", 0.0))[0] if side == 0 else item.path
+            key = path, item.direction, item.site.role, item.site.slot
+            known[side].setdefault(key, []).append(item)
+    return [
+        (mine[0], theirs[0], Match(mine[0].row, theirs[0].row, "site", partner[mine[0].path][1]))
+        for key, mine in known[0].items()
+        if len(mine) == len(theirs := known[1].get(key, [])) == 1
+        and mine[0].path in partner
+        and not shapes_differ(mine[0], theirs[0])
+    ]
 
 
 def _run_calls(items: Iterable[Item], samples: Mapping[int, Item]) -> list[RunCall]:

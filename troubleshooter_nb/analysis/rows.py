@@ -25,6 +25,8 @@ Walk = Literal["auto", "forward", "backward"]
 _SIDES = ("left", "right")
 _KNOWN = ("left", "right", "step", "rank", "expected", "note")
 _NUMBER = re.compile(r"\d+")
+# Roles of gradients that were saved one by one.
+_WALKED = ("parameter", "gradient")
 
 
 class SideRows:
@@ -211,8 +213,9 @@ class Rows:
 def rows_of(pairing: Pairing, walk: Walk) -> Rows:
     """The rows of a pairing in the order of execution.
 
-    Gradients of parameters are saved in parameter order but computed from the loss backwards, so
-    they are walked in reverse, after everything of the forward pass.
+    Gradients are saved in the order of the parameters, or in that of the forward pass in which they
+    were asked for, but computed from the loss backwards: they are walked in reverse, after
+    everything of the forward pass.
     """
     table = pairing.columns
     sides = [
@@ -257,33 +260,31 @@ def _walked_backward(sides: Sequence[SideRows], lead: int, walk: Walk) -> np.nda
         wanted = direction == "backward"
         if walk == "backward":
             wanted |= direction == ""
-        found |= np.asarray(wanted & (side.column("role") == "parameter"), bool)
+        found |= np.asarray(wanted & np.isin(side.column("role"), _WALKED), bool)
     if walk == "auto" and found.any() and _gradients_run_backward(sides[lead].dump.columns):
         return np.zeros(len(found), bool)
     return found
 
 
 def _gradients_run_backward(columns: Table) -> bool:
-    """Whether gradients of parameters stand in the order of their computation, last layer first.
+    """Whether gradients stand in the order of their computation, last layer first.
 
-    Told from the calls of the same modules, where those were recorded as well.
+    Told from what the forward pass left of the same places, else from the numbers of layers.
     """
-    is_gradient = (columns["role"] == "parameter") & (columns["direction"] == "backward")
-    is_call = np.isin(columns["kind"], list(CALL_KINDS)) & (columns["role"] == "output")
+    is_gradient = np.isin(columns["role"], _WALKED) & (columns["direction"] == "backward")
+    in_calls = np.isin(columns["kind"], list(CALL_KINDS))
+    is_forward = in_calls & (columns["role"] == "output") & (columns["direction"] == "forward")
+    is_forward |= ~in_calls & (columns["role"] == "") & (columns["direction"] == "")
     place: dict[tuple[int, int, str], int] = {}
     where = list(zip(columns["step"], columns["rank"], columns["path"], strict=True))
-    for row in np.flatnonzero(is_call & (columns["direction"] == "forward")):
+    # Files without a number stand by their name, which says nothing of when they were made.
+    for row in np.flatnonzero(is_forward & (columns["order"] >= 0)):
         place.setdefault(where[row], int(row))
     rows = [place[where[row]] for row in np.flatnonzero(is_gradient) if where[row] in place]
     if not rows:
-        # Without calls the numbers of layers tell.
-        found = [_NUMBER.search(columns["path"][row]) for row in np.flatnonzero(is_gradient)]
-        in_calls = columns["kind"][is_gradient]
-        rows = [
-            int(match[0])
-            for match, kind in zip(found, in_calls, strict=True)
-            if match and kind in CALL_KINDS
-        ]
+        is_numbered = is_gradient & (in_calls | (columns["role"] == "gradient"))
+        found = (_NUMBER.search(path) for path in columns["path"][is_numbered].tolist())
+        rows = [int(match[0]) for match in found if match]
     falling = int(np.count_nonzero(np.diff(rows) < 0))
     rising = int(np.count_nonzero(np.diff(rows) > 0))
     return falling > rising

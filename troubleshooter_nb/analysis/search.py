@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from troubleshooter_nb.analysis.value_figures import Figures
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming import (
     canonical_parameter,
     likely_parameter,
     parameter_leaf,
+    without_gradient_word,
     without_position,
 )
 from troubleshooter_nb.pairing import Match
@@ -79,18 +81,28 @@ class Item:
 
     @cached_property
     def spelled(self) -> str:
-        """The path, in torch's spelling if it is a parameter's."""
-        return canonical_parameter(without_position(self.path)) or self.path
+        """The path, in torch's spelling if it is a parameter's or a parameter's gradient's."""
+        return self._spelled_by(canonical_parameter)
 
     @cached_property
     def likely(self) -> str:
         """Like `spelled`, with MindSpore's ambiguous spellings replaced as well."""
-        return likely_parameter(without_position(self.path)) or self.path
+        return self._spelled_by(likely_parameter)
 
     @cached_property
     def leaf(self) -> str | None:
         """Torch's name of the parameter's last part, None for anything else."""
-        return parameter_leaf(without_position(self.path))
+        return parameter_leaf(self._bare)
+
+    @cached_property
+    def _bare(self) -> str:
+        """The path without what may stand behind a parameter's name: a position, the word grad."""
+        return without_position(without_gradient_word(self.path))
+
+    def _spelled_by(self, spelling: Callable[[str], str | None]) -> str:
+        behind = self.path[len(without_gradient_word(self.path)) :]
+        spelled = spelling(self._bare)
+        return self.path if spelled is None else spelled + behind
 
     @cached_property
     def is_listed(self) -> bool:
@@ -107,7 +119,13 @@ class Item:
 class Search:
     """What is paired so far of two sides of one step and rank, and what is left over."""
 
-    def __init__(self, left: Sequence[Item], right: Sequence[Item]) -> None:
+    def __init__(
+        self,
+        left: Sequence[Item],
+        right: Sequence[Item],
+        figures: tuple[Figures, Figures] | None = None,
+    ) -> None:
+        self.figures = figures  # of the values of both sides, where these may be asked
         self.all = tuple(left), tuple(right)
         self._left, self._right = list(left), list(right)
         self._taken_off = 0  # how many of the pairs are not among the leftovers any more

@@ -54,13 +54,19 @@ class Figures:
         self._dump = dump
         self._columns = dump.columns
         self._read: dict[int, np.ndarray] = {}
+        self._exact: dict[int, str] = {}
 
-    def cost(self, rows: Iterable[int]) -> int:
-        """Bytes to read so that the figures of these entries are known."""
+    def cost(self, rows: Iterable[int], *, exact: bool = False) -> int:
+        """Bytes to read so that the figures of these entries are known.
+
+        `exact`: also those of integers, for `exactly`.
+        """
         sizes = 0
         for row in rows:
             source = self._dump.sources[row]
-            if self._wants_values(row) and row not in self._read and source is not None:
+            is_wanted = self._wants_values(row) and row not in self._read
+            is_wanted |= exact and not self._is_float(row) and row not in self._exact
+            if is_wanted and source is not None:
                 sizes += min(math.prod(source.shape), TIES_SAMPLE) * source.dtype.itemsize
         return sizes
 
@@ -100,6 +106,18 @@ class Figures:
             return ""
         return f"{dtype} {text}"
 
+    def exactly(self, row: int, *, read: bool) -> str:
+        """What equal values share: the checksum, of integers else one of what may be read.
+
+        Empty where it tells nothing.
+        """
+        known = self.checksum(row)
+        if known or not read or self._is_float(row):
+            return known
+        if row not in self._exact:
+            self._exact[row] = self._digest(row)
+        return self._exact[row]
+
     def tolerance(self, row: int) -> float:
         """How near two figures of this entry must be, against its largest value."""
         return SAME_SHORT_FIGURES.get(str(self._columns["dtype"][row]), SAME_FIGURES)
@@ -112,6 +130,19 @@ class Figures:
         known = np.isfinite(self._columns["min"][row]) and np.isfinite(self._columns["max"][row])
         return self._is_float(row) and not known
 
+    def _digest(self, row: int) -> str:
+        source = self._dump.sources[row]
+        if source is None or math.prod(source.shape) < 2:
+            return ""
+        try:
+            stored = source.read(0, min(math.prod(source.shape), TIES_SAMPLE))
+        except ReadError:
+            return ""
+        is_telling = stored.dtype.kind in "iub" and bool((stored != stored[0]).any())
+        return (
+            f"{source.shape} {zlib.crc32(stored.astype(np.int64).tobytes())}" if is_telling else ""
+        )
+
     def _signature(self, row: int) -> np.ndarray:
         source = self._dump.sources[row]
         if source is None:
@@ -122,6 +153,23 @@ class Figures:
         except (ReadError, ValueError):
             # What cannot be read breaks no tie; the comparison reports it in its own row.
             return np.full(self.width, np.nan)
+
+
+def largest(figures: np.ndarray) -> np.ndarray:
+    """The largest magnitude of each tensor, shape (n,)."""
+    return np.asarray(np.abs(figures[:, :2]).max(1))
+
+
+def are_near(one: np.ndarray, others: np.ndarray, tolerance: float) -> np.ndarray:
+    """Whether all figures known of both are near, for each of the others: bool, shape (n,)."""
+    limits = np.repeat(
+        np.maximum(largest(others), largest(one[None])[0])[:, None], len(one), axis=1
+    )
+    limits[:, 3] = np.maximum(np.abs(others[:, 3]), np.abs(one[3]))
+    apart = np.abs(others - one)
+    known = ~np.isnan(apart)
+    near = (apart <= tolerance * limits) | ~known
+    return np.asarray(near.all(1) & known[:, :2].all(1) & (known.sum(1) > 2))
 
 
 def is_constant_checksum(text: str, dtype: str, size: int) -> bool:

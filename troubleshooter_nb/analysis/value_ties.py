@@ -15,7 +15,7 @@ from troubleshooter_nb.analysis.leaves import pair_leaves
 from troubleshooter_nb.analysis.recorded_samples import ALONE, following, samples_of
 from troubleshooter_nb.analysis.search import Item, Search, are_of_two_frameworks
 from troubleshooter_nb.analysis.sequence import NEVER, align, longest_increasing
-from troubleshooter_nb.analysis.value_figures import Figures
+from troubleshooter_nb.analysis.value_figures import Figures, are_near, largest
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.naming.closeness import Likeness
 from troubleshooter_nb.pairing import Match
@@ -376,7 +376,7 @@ class Agreement:
         items = [[_leaf(run_call, direction, role, k) for run_call in side] for side in self.sides]
         known = [self._figures(side, found) for side, found in enumerate(items)]
         tolerance = self._tolerance(items)
-        table = np.array([_are_near(one, known[1], tolerance) for one in known[0]], bool)
+        table = np.array([are_near(one, known[1], tolerance) for one in known[0]], bool)
         texts = [self._checksums(side, found) for side, found in enumerate(items)]
         return np.logical_or(table.reshape(self.size), _equal_texts(texts[0], texts[1]))
 
@@ -389,11 +389,11 @@ class Agreement:
                 [_leaf(run_call, direction, role, 0) for run_call in side] for side in self.sides
             ]
             known = [self._figures(side, found) for side, found in enumerate(items)]
-            scales = scales or [_scale(side) for side in known]
+            scales = scales or [largest(side) for side in known]
             with np.errstate(divide="ignore", invalid="ignore"):
                 one, other = (of / scale[:, None] for of, scale in zip(known, scales, strict=True))
             tolerance = self._tolerance(items)
-            tables.append(np.array([_are_near(row, other, tolerance) for row in one]))
+            tables.append(np.array([are_near(row, other, tolerance) for row in one]))
         return np.asarray(tables[0] & tables[1]).reshape(self.size)
 
     def _same_arguments(self) -> np.ndarray:
@@ -444,21 +444,6 @@ def _by_role(run_call: RunCall) -> dict[tuple[str, str], list[Item]]:
 def _leaf(run_call: RunCall, direction: str, role: str, k: int) -> Item | None:
     tensors = _by_role(run_call).get((direction, role), [])
     return tensors[k] if k < len(tensors) else None
-
-
-def _scale(figures: np.ndarray) -> np.ndarray:
-    """The largest magnitude of each tensor, shape (n,)."""
-    return np.asarray(np.abs(figures[:, :2]).max(1))
-
-
-def _are_near(one: np.ndarray, others: np.ndarray, tolerance: float) -> np.ndarray:
-    """Whether all figures known of both are near, for each of the others: bool, shape (n,)."""
-    limits = np.repeat(np.maximum(_scale(others), _scale(one[None])[0])[:, None], len(one), axis=1)
-    limits[:, 3] = np.maximum(np.abs(others[:, 3]), np.abs(one[3]))
-    apart = np.abs(others - one)
-    known = ~np.isnan(apart)
-    near = (apart <= tolerance * limits) | ~known
-    return np.asarray(near.all(1) & known[:, :2].all(1) & (known.sum(1) > 2))
 
 
 def _equal_texts(left: Sequence[str], right: Sequence[str]) -> np.ndarray:

@@ -12,6 +12,17 @@ CAUSES: dict[str, Cause] = {
             "统一该参数后"),
         repair=("Pass these arguments by name on both sides.", "在两侧按名称传递这些参数。"),
         words={"in order": "顺序正常", "swapped": "顺序互换"}),
+    "call_missing": Cause(
+        ("A call or a save that only one side has", "只有一侧有的调用或保存"),
+        proof=("Only the {side} side has it, and the other side has nothing left over that "
+            "it could belong to.",
+            "只有{side}侧有它，而另一侧没有剩余的条目可与之对应。"),
+        repair=("If it is a layer, add it on the other side or take it away. If it is a pass more, "
+            "such as a warm-up or a validation, record the same passes on both sides.",
+            "若它是一个层，请在另一侧补上或在此去掉；若是多出的一次前向（如预热或验证），"
+            "请在两侧记录相同的前向。"),
+        # A save more changes nothing in a network.
+        at_most=0.45),
     "kernel_fault": Cause(("One side's kernel is not exact", "一侧的算子实现不精确"),
         proof=("Against the formula in float64, from each side's own input: left {left}, right "
             "{right}. Relative error of the two outputs {before}.",

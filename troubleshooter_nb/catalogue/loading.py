@@ -14,6 +14,16 @@ CAUSES: dict[str, Cause] = {
         repair=("Correct the name map: sort layer numbers as numbers (2 before 10), and look for "
             "patterns that match two names.",
             "修正名称映射：层号按数值排序（2 在 10 之前），并检查同时匹配两个名称的规则。")),
+    "tensor_missing": Cause(
+        ("A tensor that only one side has", "只有一侧有的张量"),
+        proof=("Only the {side} side has it, and the other side has nothing left over that "
+            "it could belong to.",
+            "只有{side}侧有它，而另一侧没有剩余的条目可与之对应。"),
+        repair=("If both networks use it, save it on both sides; else one of them has a layer or a "
+            "setting that the other lacks.",
+            "若两个网络都使用它，请在两侧都保存；否则其中一个网络多出一个层或设置。"),
+        # It may be of no use to the network.
+        at_most=0.45),
     "tensor_not_loaded": Cause(("Tensor never loaded", "张量未被加载"),
         proof=("The {side} values are what an initialiser gives ({drawn}); correlation with the "
             "other side {correlation}, by chance up to {chance}.",

@@ -6,10 +6,9 @@ from troubleshooter_nb.catalogue.proofs import leaves, recomputed
 # fmt: off
 CAUSES: dict[str, Cause] = {
     "bias_missing": Cause(("The bias is missing on one side", "有一侧缺少偏置"),
-        proof=("Recomputed in float64 from each side's own inputs, the layer adds its bias: left "
-            "{left}, right {right}; that leaves {residual} of the difference of {before}.",
-            "分别用两侧自己的输入以 float64 重算，该层是否加偏置：左侧 {left}，右侧 {right}；"
-            "由此差异由 {before} 降到 {residual}。"),
+        proof=("The bias of the layer: left {left}, right {right}; that leaves {residual} of the "
+            "difference of {before}.",
+            "该层的偏置：左侧 {left}，右侧 {right}；由此差异由 {before} 降到 {residual}。"),
         repair=("Give the layer a bias (MindSpore: has_bias=True) and load it from the checkpoint.",
             "为该层启用偏置（MindSpore：has_bias=True），并从权重文件载入。"),
         lacks=("bias", "beta"),

@@ -201,6 +201,15 @@ CAUSES: dict[str, Cause] = {
         is_part_of="update",
         excludes=_BY_THE_OPTIMIZER,
         words={"rounding": "舍入"}),
+    "gradient_missing": Cause(
+        ("A gradient that only one side has", "只有一侧有的梯度"),
+        proof=("Only the {side} side has it, and the other side has nothing left over that "
+            "it could belong to.",
+            "只有{side}侧有它，而另一侧没有剩余的条目可与之对应。"),
+        repair=("Look for requires_grad=False, detach() or stop_gradient on the other side, and "
+            "for a parameter that its loss does not depend on.",
+            "检查另一侧的 requires_grad=False、detach() 或 stop_gradient，以及损失不依赖的参数。"),
+        at_most=0.8),
     "frozen_part": Cause(
         ("A part of the network is not trained on one side", "网络的一部分在一侧未被训练"),
         proof=("{part}: {tensors} of {of} tensors ({elements} elements) have no gradient or do not "

@@ -123,7 +123,7 @@ RESULT_COLUMNS = by_name(
         shown=at(94, "explorer"), where_several=True),
     Column("order", "int64", "pair number: position in execution order, from 0", "#",
         format="number", shown=at(0, *_TABLES)),
-    Column("order_known", "bool", "a side has a saving order; else names decide"),
+    Column("order_known", "bool", "its place is known; else names decide"),
     Column("walked_backward", "bool", "listed from the loss backwards"),
     Column("verdict", "str", f"one of {', '.join(TRUTH_TABLE)}", ("verdict", "结论"),
         format="verdict", shown=at(10, *_TABLES)),

@@ -29,6 +29,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "beside_decided": ("beside calls that values decide", "其相邻调用由数值决定"),
     "by_values": ("values decide between {count} equal candidates", "由数值在 {count} 个相同的候选中决定"),
     "by_values_barely": ("values decide between {count} equal candidates, though only just", "由数值在 {count} 个相同的候选中决定，但差距很小"),
+    "visits_by_values": ("one side ran this more often; what it was given decides which of its calls it is", "一侧运行次数更多；由其输入的数值决定对应哪一次调用"),
     "outvalued": ("one of {many} equal calls against {few}; the values fit the others better", "{many} 个相同的调用对应 {few} 个，此为其一；其他调用的数值更吻合"),
     # Samples that a dump keeps of its tensors.
     "sample_alone": ("sample of a tensor that has no partner", "所属张量没有对应项的样本"),

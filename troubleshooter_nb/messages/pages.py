@@ -30,6 +30,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "nothing": ("no pairs: nothing was compared", "没有配对：未进行比较"),
     "nothing_selected": ("nothing selected: none of {total:,} pairs", "未选中任何项：共 {total:,} 对"),
     "first_at": ("first at", "首个差异："),
+    "lone_at": ("only one side has", "只有一侧有"),
+    "unordered_at": ("order unknown, one of them", "顺序未知，其中之一："),
     "without_partner": ("{count} without a partner", "{count} 项没有对应"),
     "unreadable_count": ("{count:,} not readable", "{count:,} 项无法读取"),
     "shape_count": ("{count} of other shape", "{count} 对形状不同"),

@@ -6,6 +6,12 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "auto_matched": ("auto-matched: {why}", "自动匹配：{why}"), "same_name": ("same name", "名称相同"),
     "closest_names": ("closest names ({closeness:.2f}), same numbers", "名称最接近（{closeness:.2f}），编号相同"),
     "only_of_shape": ("the only ones of this shape", "此形状仅此一对"),
+    "placed_by_values": ("one side has more of these; the values that agree decide which is additional", "一侧此类条目更多；由一致的数值决定哪一个是多出的"),
+    "outvalued": ("additional, by the values of the others called alike", "由其他同名条目的数值判断，此为多出的一项"),
+    "equal_values": ("the values agree, and those of no other entry", "数值一致，且不与其他任何条目一致"),
+    "same_group": ("the layers around it give the same on both sides, written in another way", "其所在的一组层写法不同，而两侧给出的结果相同"),
+    "joined_of": ("holds {names:;} behind each other", "依次包含 {names:;}"),
+    "part_of": ("a part of {name}", "{name} 的一部分"),
     "names_alike": ("names alike", "名称相近"), "same_layer": ("same layer", "同一层"),
     # Entries without a partner.
     "expected": ("expected to be missing", "预期无对应"), "expected_by": ("expected to be missing ({where})", "预期无对应（{where}）"),

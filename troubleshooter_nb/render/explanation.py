@@ -43,6 +43,8 @@ _ASCII_CHECKS = {"ok": "ok", "bad": "x", "note": "-", "unknown": "?"}
 _ERRORS = ("before", "residual", "rival", "self_noise", "first", "later")
 _PARTS = ("check", "origin", "cause", "repair")
 _SIDES = ("left", "right")
+# Why nothing is said of where a row's difference comes from, by `Origins.basis`.
+_NOT_CREATED = {"unknown": "order_unknown", "guess": "only_a_guess"}
 # Facts that hold names of tensors, layers or settings, which no language changes.
 _NAMES = frozenset(("other", "equal", "duplicates", "norm", "part", "setting", "meant", "gates"))
 _BETWEEN = re.compile("(?<=[\u4e00-\u9fff])(?<![侧轴]) (?=[\u4e00-\u9fff])")
@@ -302,7 +304,8 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         said.append(Said("origin", "", place))
     if values["origin"] or facts["checks"]:
         if values["origin"] != "created":
-            said.append(Said("origin", "", _told("none_created", language)))
+            key = _NOT_CREATED.get(str(values["origin_basis"]), "none_created")
+            said.append(Said("origin", "", _told(key, language)))
         said += why_sentences(facts, int(values["order"]))
     else:
         call = call_text("compare(..., diagnose=True)")

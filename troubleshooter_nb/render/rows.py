@@ -116,6 +116,18 @@ class Pairs(Table):
         return np.flatnonzero(np.isin(self["verdict"], DIFFERING))
 
     @cached_property
+    def is_first_unknown(self) -> bool:
+        """Whether nothing says which of several rows that differ came first."""
+        if (self["origin"] == "created").any():
+            return False
+        if (self["origin_basis"] != "").any():
+            return bool((self["origin_basis"] == "unknown").any())
+        failed = self.failed
+        is_root = np.isin(self["role"], ("parameter", "buffer"))
+        is_root &= self["direction"] != "backward"
+        return len(failed) > 1 and bool((~self["order_known"] & ~is_root)[failed].any())
+
+    @cached_property
     def has_origins(self) -> bool:
         """Whether it is known where the differences come from."""
         return bool((self["origin"] != "").any())
@@ -129,7 +141,7 @@ class Pairs(Table):
         origin, differs = self["origin"], np.isin(self["verdict"], DIFFERING)
         states = self["verdict"].astype(object)
         states[differs & (origin == "carried")] = "carried"
-        states[origin == "created"] = "within"
+        states[(origin == "created") & (self["verdict"] != "missing")] = "within"
         states[differs & (origin == "created")] = "created"
         return states
 

@@ -198,7 +198,11 @@ def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
 
 def first_words(pairs: Pairs, language: str) -> str:
     """What stands before the name of the first difference."""
-    return sentence("pages.first_at" if len(pairs.failed) else "pages.within_at", language)
+    if pairs.first is not None and pairs["verdict"][pairs.first] == "missing":
+        return sentence("pages.lone_at", language)
+    if not len(pairs.failed):
+        return sentence("pages.within_at", language)
+    return sentence("pages.unordered_at" if pairs.is_first_unknown else "pages.first_at", language)
 
 
 def origin_counts(pairs: Pairs, language: str) -> str:

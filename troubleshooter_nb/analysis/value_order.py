@@ -1,0 +1,244 @@
+"""Where one side saved or ran something more often, values say which of it is additional."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+
+from troubleshooter_nb.analysis.call_pairs import RunCallPair
+from troubleshooter_nb.analysis.calls_of_run import RunCall
+from troubleshooter_nb.analysis.search import Item, Search, shapes_differ
+from troubleshooter_nb.analysis.sequence import NEVER, align
+from troubleshooter_nb.analysis.value_figures import Figures, are_near
+from troubleshooter_nb.messages import Message
+from troubleshooter_nb.pairing import Match
+from troubleshooter_nb.thresholds import DECIDED, DOUBTFUL, TABLE_CELLS
+
+_NUMBER = re.compile(r"[0-9]+")
+_Sides = tuple[Figures, Figures]
+
+
+class _Placed(NamedTuple):
+    """Two positions that belong together, and whether values hold them in their place."""
+
+    left: int
+    right: int
+    is_held: bool
+
+
+def settle_numbered(
+    search: Search, figures: _Sides, given: tuple[set[int], set[int]] = (set(), set())
+) -> None:
+    """Pair anew, by values, what is called alike but for numbers that one side has more of.
+
+    With ten saves here and eleven there, the additional one need not be the last; a pass more, such
+    as a warm-up, puts all numbers behind it off. Where not one value more agrees in another
+    arrangement, everything stays as it is.
+
+    Parameters
+    ----------
+    search : Search
+        With the pairs that names and order give.
+    figures : (Figures, Figures)
+        Of the left and the right dump.
+    given : pair of sets of int
+        Rows of both sides whose partner the user names: they are left alone.
+    """
+    if not search.left and not search.right:
+        return
+    sides = [
+        [item for item in side if item.site is None and item.row not in rows]
+        for side, rows in zip(search.all, given, strict=True)
+    ]
+    counts = [Counter(map(_pattern, side)) for side in sides]
+    more = {key for key in counts[0].keys() & counts[1].keys() if counts[0][key] != counts[1][key]}
+    left, right = (
+        sorted((item for item in side if _pattern(item) in more), key=lambda item: item.position)
+        for side in sides
+    )
+    of_row = [{item.row: k for k, item in enumerate(side)} for side in (left, right)]
+    pairs = [(of_row[0].get(a.row, -1), of_row[1].get(b.row, -1)) for a, b in search.pairs]
+    # What names put together with something else is not taken apart.
+    bound = {i for i, j in pairs if j < 0}, {j for i, j in pairs if i < 0}
+    old = {(i, j) for i, j in pairs if min(i, j) >= 0}
+    keys = [[_key(item) for item in side] for side in (left, right)]
+    for side, numbers in enumerate(bound):
+        for number in numbers - {-1}:
+            keys[side][number] = None
+    new = _aligned(keys, _equal(figures, (left, right)), old)
+    if not new:
+        return
+    search.drop({left[i].row for i, _ in old - {(one.left, one.right) for one in new}})
+    kept = {left.row for left, _ in search.pairs}
+    search.add_matches(
+        (left[i], right[j], _match(left[i], right[j], is_held=is_held))
+        for i, j, is_held in new
+        if left[i].row not in kept
+    )
+    taken = {left.row for left, _ in search.pairs}, {right.row for _, right in search.pairs}
+    for side, items in enumerate((left, right)):
+        note = Message("pairings.outvalued")
+        search.alone[side].update({i.row: note for i in items if i.row not in taken[side]})
+
+
+def equal_values(search: Search) -> list[tuple[Item, Item]]:
+    """Leftovers of one shape that hold the same values, which no other leftover holds.
+
+    Where both sides have an order, those that cross others are left out: values in each other's
+    place are a fault, and not two other names.
+    """
+    figures = search.figures
+    if figures is None or not search.left or not search.right:
+        return []
+    left, right = search.left, search.right
+    codes: dict[Hashable, int] = {None: -1}
+    mine, theirs = (
+        np.array([codes.setdefault(item.shape, len(codes)) for item in side], np.int64)
+        for side in (left, right)
+    )
+    agree = _equal(figures, (left, right)) & (mine[:, None] == theirs[None, :])
+    agree &= (mine >= 0)[:, None]
+    only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
+    pairs = [(left[i], right[j]) for i, j in np.argwhere(only).tolist()]
+    pairs = [(a, b) for a, b in pairs if not a.direction or a.direction == b.direction]
+    if not all(item.ordered for side in (left, right) for item in side):
+        return pairs
+    pairs.sort(key=lambda pair: pair[0].position)
+    places = [b.position for _, b in pairs]
+    before = [-1, *accumulate(places, max)]
+    behind = [*[*accumulate(reversed(places), min)][::-1][1:], 1 << 62]
+    return [pair for k, pair in enumerate(pairs) if before[k] < places[k] < behind[k]]
+
+
+def visits_by_values(
+    left: Sequence[RunCall], right: Sequence[RunCall], figures: _Sides
+) -> list[RunCallPair]:
+    """Calls of modules that one side made more often, paired by what they were given.
+
+    Parameters
+    ----------
+    left, right : sequence of RunCall
+    figures : (Figures, Figures)
+        Of the left and the right dump.
+
+    Returns
+    -------
+    list of RunCallPair
+        Empty where values say nothing, or nothing but what the numbers of the calls say.
+    """
+    sides = [[call for call in side if call.is_module] for side in (left, right)]
+    counts = [Counter(call.path for call in side) for side in sides]
+    more = {
+        path for path in counts[0].keys() & counts[1].keys() if counts[0][path] != counts[1][path]
+    }
+    if not more:
+        return []
+    mine, theirs = (
+        sorted((call for call in side if call.path in more), key=lambda call: call.position)
+        for side in sides
+    )
+    keys = [[call.path for call in side] for side in (mine, theirs)]
+    numbers = {(call.path, call.call): j for j, call in enumerate(theirs)}
+    old = {
+        (i, numbers[call.path, call.call])
+        for i, call in enumerate(mine)
+        if (call.path, call.call) in numbers
+    }
+    items = tuple([_given_to(call) for call in side] for side in (mine, theirs))
+    new = _aligned(keys, _equal(figures, (items[0], items[1])), old)
+    note = Message("calls.visits_by_values")
+    return [
+        RunCallPair(mine[i], theirs[j], "values", DECIDED[1] if is_held else DOUBTFUL, note)
+        for i, j, is_held in new
+    ]
+
+
+def _given_to(call: RunCall) -> Item | None:
+    """What says best which call it is: what it was given, else what it gave."""
+    found = call.leaves("forward", "input") or call.leaves("forward", "output")
+    return next((item for item in found if item.shape is not None), None)
+
+
+def _pattern(item: Item) -> Hashable:
+    return _NUMBER.sub("#", item.path), item.direction, item.slot
+
+
+def _key(item: Item) -> Hashable:
+    return _pattern(item), item.shape
+
+
+def _match(left: Item, right: Item, *, is_held: bool) -> Match:
+    note = Message("calls.other_shape") if shapes_differ(left, right) else ""
+    note = note or Message("pairings.placed_by_values")
+    return Match(left.row, right.row, "values", DECIDED[1] if is_held else DOUBTFUL, note)
+
+
+def _equal(
+    figures: _Sides, sides: tuple[Sequence[Item | None], Sequence[Item | None]]
+) -> np.ndarray:
+    """Where the values of two entries are the same, as far as figures tell: shape (left, right)."""
+    size = len(sides[0]), len(sides[1])
+    if not all(size) or size[0] * size[1] > TABLE_CELLS:
+        return np.zeros(size, bool)
+    rows = [[item.row for item in side if item is not None] for side in sides]
+    wanted = sum(of.cost(some, exact=True) for of, some in zip(figures, rows, strict=True))
+    read = figures[0].budget.spend(wanted)
+    known, texts, tolerances = [], [], [0.0]
+    for of, side in zip(figures, sides, strict=True):
+        unknown = np.full(of.width, np.nan)
+        known.append(np.array([unknown if i is None else of.of(i.row, read=read) for i in side]))
+        texts.append(["" if i is None else of.exactly(i.row, read=read) for i in side])
+        tolerances += [of.tolerance(i.row) for i in side if i is not None]
+    limit = max(tolerances)
+    table = np.array([are_near(one, known[1], limit) for one in known[0]], bool).reshape(size)
+    same = [[bool(a) and a == b for b in texts[1]] for a in texts[0]]
+    return np.asarray(table | np.array(same, bool).reshape(size))
+
+
+def _aligned(
+    keys: Sequence[Sequence[Hashable]], equal: np.ndarray, old: set[tuple[int, int]]
+) -> list[_Placed]:
+    """Most values that agree and are no other's, then most pairs, in order; else nothing.
+
+    Nothing as well where no more values agree than in the pairs there are.
+    """
+    codes: dict[Hashable, int] = {None: -1}
+    mine, theirs = (
+        np.array([codes.setdefault(key, len(codes)) for key in side], np.int64) for side in keys
+    )
+    fits = (mine[:, None] == theirs[None, :]) & (mine >= 0)[:, None]
+    agree = equal & fits
+    # Equal values that one side has twice place nothing.
+    only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
+    if only.sum() <= sum(bool(only[pair]) for pair in old):
+        return []
+    most = 3 * min(fits.shape) + 3
+
+    def gain(i: int) -> np.ndarray:
+        return np.where(fits[i], 2 + agree[i] + most * only[i], NEVER)
+
+    pairs = align(gain, *fits.shape)
+    if sum(bool(only[pair]) for pair in pairs) <= sum(bool(only[pair]) for pair in old):
+        return []
+    held = _held(pairs, only, fits.shape)
+    return [_Placed(i, j, is_held) for (i, j), is_held in zip(pairs, held, strict=True)]
+
+
+def _held(pairs: Sequence[tuple[int, int]], only: np.ndarray, size: Iterable[int]) -> list[bool]:
+    """Which pairs values hold: they agree, or lie where both sides have equally many between such.
+
+    Behind the last that agree, as behind where two networks part, it is enough that nothing is
+    left over: all that one side has is paired there.
+    """
+    anchors = [(-1, -1), *(pair for pair in pairs if only[pair]), tuple(size)]
+    found = []
+    for i, j in pairs:
+        before = max(anchor for anchor in anchors if anchor <= (i, j))
+        behind = min(anchor for anchor in anchors if anchor >= (i, j))
+        found.append(behind[0] - before[0] == behind[1] - before[1])
+    return found
