@@ -13,7 +13,11 @@ import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
-from troubleshooter_nb.analysis.causes.between.unknown_layers import unknown_layer_suspicions
+from troubleshooter_nb.analysis.causes.between.unknown_layers import (
+    Attempt,
+    of_two_classes,
+    unknown_layer,
+)
 from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
 from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
@@ -35,6 +39,7 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
+from troubleshooter_nb.analysis.layer_kinds import kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
@@ -306,6 +311,8 @@ class _Inquiry:
             found = self._put(
                 node.outputs[0], recompute, call, typical, otherwise=Recomputation("unknown")
             )
+        if found.suspicion is None and found.outcome != "same" and narrowed is None:
+            found = self._with_other_layer(node, found, typical)
         suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
@@ -319,6 +326,17 @@ class _Inquiry:
             self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.blame(node)
+
+    def _with_other_layer(self, node: Node, found: Recomputation, typical: float) -> Recomputation:
+        """What computing a call again showed, where the sides recorded two classes of layers."""
+        row = node.outputs[0]
+        if not kinds_differ(node.left_layer, node.layer) or self.origins.state[row] != "created":
+            return found
+        call = replace(self.operators.call(node), word=layer_kind(node.left_layer)[0])
+        none = Recomputation("unknown")
+        ours = self._put(row, recompute, call, typical, otherwise=none)
+        suspicion = of_two_classes(call, typical, (ours, found), (node.left_layer, node.layer))
+        return replace(found, outcome="different", suspicion=suspicion)
 
     def _ask_weight(self, node: Node) -> None:
         """Compute the gradient of a weight again, where a backward call created a difference."""
@@ -390,7 +408,7 @@ class _Inquiry:
                 continue
             is_result = row in node.outputs and not node.children
             if is_result and (node.kind == "module" or not node.inputs):
-                if node.word not in FITTERS and node not in asked:
+                if node not in asked and not (node.is_known and node.word in FITTERS):
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
@@ -405,12 +423,15 @@ class _Inquiry:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
         typical = float(self.origins.typical[row])
         call = self.operators.call(node)
-        outcome, found = self._put(
-            row, unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
-        )
+        found = self._put(row, unknown_layer, call, typical, otherwise=Attempt())
+        outcome, suspicions = found.outcome, found.suspicions
+        if outcome == "unknown":
+            outcome, suspicions = self._put(
+                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
+            )
         if outcome == "same":
             self.origins.clear(node)
-        self._add(row, found)
+        self._add(row, suspicions)
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
@@ -643,7 +664,7 @@ def _is_proved_where(suspicion: Suspicion, where: Circumstance) -> bool:
 
 def _says(answer: Any) -> bool:
     """Whether an answer says anything."""
-    if isinstance(answer, Recomputation):
+    if isinstance(answer, (Recomputation, Attempt)):
         return answer.outcome != "unknown"
     if isinstance(answer, tuple):
         outcome, found = answer

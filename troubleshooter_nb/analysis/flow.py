@@ -72,6 +72,7 @@ _Made = tuple[dict[int, list[int]], dict[int, list[int]]]
 class Node:
     """One call of a module or operator, or one saved tensor where no calls are known.
 
+    `layer` is the class on the right, `left_layer` that on the left where it is another one.
     `inputs`, `outputs`, `parameters` and `gradients` are numbers of rows of the comparison. Of a
     backward call, `inputs` are the gradients that arrive, `outputs` those that leave, and
     `gradients` those of its parameters. `call` counts as the right side does; of a lone call, which
@@ -86,6 +87,7 @@ class Node:
     is_lone: bool = False
     layer: str = ""
     parent_name: str = ""
+    left_layer: str = ""
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     parameters: list[int] = field(default_factory=list)
@@ -107,6 +109,11 @@ class Node:
             return next((end for end in _ENDINGS if word.endswith(end)), word)
         name = bare_name(operator(self.path, self.layer))
         return _TORCH_WORDS.get(name, name)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its class, or the operator, was recorded and is no class of the user's own."""
+        return self.kind != "module" or layer_kind(self.layer)[1]
 
     @property
     def rows(self) -> list[int]:
@@ -298,6 +305,7 @@ class Flow:
         is_root = np.isin(self.site["role"], _ROOTS) & ~self.is_backward
         self.roots = np.flatnonzero(is_root).tolist()
         others = np.flatnonzero(~is_root)
+        other = self._other_layers()
         names = ("kind", "path", "call", "direction", "role", "layer", "parent")
         cells = [self.site[name][others].tolist() for name in names]
         rows = zip(others.tolist(), self._is_lone[others].tolist(), *cells, strict=True)
@@ -315,12 +323,24 @@ class Flow:
             if node is None:
                 node = calls[key] = Node(*key[:4], way, is_lone, layer, parent)
             node.layer = node.layer or layer
+            node.left_layer = node.left_layer or other.get(row, "")
             results = node.gradients if role == "parameter" else node.outputs
             (node.inputs if role == "input" else results).append(row)
             self.node_of[row] = node
         self.nodes = sorted(calls.values(), key=lambda node: node.position)
         self._attach_roots()
         self._nest(calls)
+
+    def _other_layers(self) -> dict[int, str]:
+        """Rows of which the left side says another class than the right, to that class."""
+        entries = [self.result[f"{side}_entry"] for side in ("left", "right")]
+        both = np.flatnonzero((entries[0] >= 0) & (entries[1] >= 0))
+        left, right = (
+            dump.columns["layer"][entry[both]]
+            for dump, entry in zip(self._dumps, entries, strict=True)
+        )
+        apart = np.flatnonzero((left != right) & (left != "") & (right != ""))
+        return {int(both[k]): str(left[k]) for k in apart}
 
     def _attach_roots(self) -> None:
         modules: dict[tuple[StepRank, str], list[Node]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """Causes that any call may have."""
 
 from troubleshooter_nb.catalogue.entry import Cause
-from troubleshooter_nb.catalogue.proofs import alike
+from troubleshooter_nb.catalogue.proofs import alike, recomputed
 
 # fmt: off
 CAUSES: dict[str, Cause] = {
@@ -12,6 +12,10 @@ CAUSES: dict[str, Cause] = {
             "统一该参数后"),
         repair=("Pass these arguments by name on both sides.", "在两侧按名称传递这些参数。"),
         words={"in order": "顺序正常", "swapped": "顺序互换"}),
+    "other_layer": Cause(("The two sides have other layers at this place", "两侧此处的层不同"),
+        proof=recomputed("{layer} is {left_class} on the left and {right_class} on the right",
+            "{layer} 左侧为 {left_class}，右侧为 {right_class}"),
+        repair=("Use one layer on both sides.", "在两侧使用同一种层。")),
     "kernel_fault": Cause(("One side's kernel is not exact", "一侧的算子实现不精确"),
         proof=("Against the formula in float64, from each side's own input: left {left}, right "
             "{right}. Relative error of the two outputs {before}.",

@@ -99,7 +99,7 @@ def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputatio
     sides = operands(call)
     if sides is None:
         return Recomputation("unknown")
-    floors = [_floor(one.roundoff, typical) for one in sides]
+    floors = [floor_of(one.roundoff, typical) for one in sides]
     if call.direction == "forward":
         floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
     found = _fitted(call, layer, sides, floors)
@@ -171,7 +171,7 @@ def _without(one: Operands, outliers: np.ndarray) -> Operands:
     return replace(one, output=output, distance4=distance4)
 
 
-def _floor(roundoff: float, typical: float = 0.0) -> float:
+def floor_of(roundoff: float, typical: float = 0.0) -> float:
     """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
     # Formulas are float64, so that even integers are not reproduced more exactly than that.
     return (
@@ -233,7 +233,7 @@ def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Ope
     reached = []
     for fit, floor, one in zip(best, floors, sides, strict=True):
         # Whole numbers are not rounded at all.
-        least = _floor(one.roundoff) if one.roundoff else 0.0
+        least = floor_of(one.roundoff) if one.roundoff else 0.0
         reached.append(min(floor, max(fit.residual, least)))
     return max(reached)
 
