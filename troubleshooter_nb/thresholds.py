@@ -552,6 +552,7 @@ TURNED_TRIES = 6  # Layouts of earlier values that may have been rotated.
 CALLS_BEFORE, MOST_SOURCES = 40, 24
 PAIRS_OF_TERMS = 16  # Pairs of earlier values that are added in full.
 CAP_STEPS = 25  # Caps that are tried, and the steps that narrow the best.
+OUTPUTS_BEFORE = 4  # Saved outputs on either side that are tried as the input of one.
 NORM_STEPS = 3  # Calls that make up a normalisation.
 # Parts that a value is split into, and the largest pool, between calls.
 MOST_PARTS, MOST_POOL = 4, 4

@@ -214,3 +214,106 @@ def test_two_classes_that_no_formula_explains_are_a_finding_that_is_less_sure(tm
     [one] = found.findings
     assert (one.cause, one.confidence > 0.5) == ("other_layer", True)
     assert one.confidence < 0.8
+
+
+def outputs_alone(names: Mapping[str, str], eps: float = 1e-5, mode: str = "constant"):
+    """What a convolution, a batch norm and a ReLU gave, saved under these names."""
+    x, kernel = normal(2, 3, 9, 9), 0.02 * normal(4, 3, 3, 3, seed=1)
+    stats = uniform(4), normal(4, seed=2), 0.01 * normal(4, seed=3), 1e-2 * uniform(4, seed=4)
+    seen = conv(x, kernel, mode)
+    normed = batch_norm(seen, *stats, eps)
+    found = {"x": x, "conv": seen, "bn": normed, "relu": np.maximum(normed, 0)}
+    leaves = ("weight", "bias", "running_mean", "running_var")
+    of_layers = {
+        "conv.weight": kernel,
+        **{f"bn.{k}": v for k, v in zip(leaves, stats, strict=True)},
+    }
+    named = {names[key]: values for key, values in found.items()}
+    for key, values in of_layers.items():
+        layer, _, leaf = key.partition(".")
+        named[names.get("parameter", "{}.{}").format(names[f"{layer}_"], leaf)] = values
+    return named
+
+
+NUMBERED = {
+    "plain": {"x": "0_x", "conv": "1_conv1", "bn": "2_bn1", "relu": "3_relu1",
+              "conv_": "conv1", "bn_": "bn1"},
+    "outputs": {"x": "a_x", "conv": "b.conv1.output", "bn": "c.bn1.output", "relu": "d.relu.output",
+                "conv_": "b.conv1", "bn_": "c.bn1"},
+    "hidden": {"x": "h0", "conv": "h1", "bn": "h2", "relu": "h3", "conv_": "h1", "bn_": "h2"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("names", NUMBERED)
+def test_of_outputs_alone_the_one_before_is_the_input(tmp_path, names):
+    for side, more in (("left", {"eps": 1e-3}), ("right", {})):
+        (tmp_path / side).mkdir()
+        for name, values in outputs_alone(NUMBERED[names], **more).items():
+            np.save(tmp_path / side / f"{name}.npy", values)
+    found = compare(tmp_path / "left", tmp_path / "right")
+    assert [one.cause for one in found.findings] == ["bn_eps"]
+
+
+def test_of_outputs_alone_an_activation_is_told_without_parameters():
+    x = normal(8, 32)
+    sides = (
+        {"h0": x, "h1": made.astype(np.float32), "h2": (made * 2).astype(np.float32)}
+        for made in (np.tanh(x), np.maximum(x, 0))
+    )
+    assert [one.cause for one in compare(*sides).findings] == ["activation_changed"]
+
+
+def swish(x, slope):
+    return (x / (1 + np.exp(-slope * x.astype(np.float64)))).astype(np.float32)
+
+
+def test_a_class_that_stays_unknown_is_said_with_what_would_be_tried():
+    x = normal(6, 32)
+    sides = ({"mix1.input": x, "mix1.output": np.cumsum(one, -1)} for one in (x * x, x))
+    notes = [note for note in compare(*sides).notes if "mix1" in note]
+    assert len(notes) == 1
+    assert 'layers={"mix1": "..."}' in notes[0]
+    assert "GELU" in notes[0]
+
+
+def test_the_user_says_what_a_call_is():
+    """Of three rows no law tells a norm from another function of each row."""
+    x = normal(3, 64)
+    sides = {}
+    for side, rate in (("left", 0.3), ("right", 0.1)):
+        keep = np.random.default_rng(1).random(x.shape) >= rate
+        sides[side] = {"mix1.input": x, "mix1.output": (x * keep / (1 - rate)).astype(np.float32)}
+    assert compare(*sides.values()).findings == ()
+    found = compare(*sides.values(), layers={"mix1": "Dropout"}).findings
+    assert [one.cause for one in found] == ["dropout_keep_prob"]
+
+
+def test_a_class_given_to_no_call_is_said():
+    x = normal(6, 32)
+    sides = ({"mix1.input": x, "mix1.output": one} for one in (np.tanh(x), x))
+    notes = compare(*sides, layers={"mix2": "GELU"}).notes
+    assert any("mix2" in note for note in notes)
+
+
+def test_a_class_without_a_formula_is_refused():
+    with pytest.raises(ValueError, match=r"layers\['bn1'\].*BatchNorm2d"):
+        compare({"x": normal(4)}, {"x": normal(4)}, layers={"bn1": "BatchNrm2d"})
+    with pytest.raises(TypeError, match="left_net takes a torch"):
+        compare({"x": normal(4)}, {"x": normal(4)}, left_net=3)
+
+
+@pytest.mark.torch
+def test_a_network_at_hand_gives_classes_and_settings():
+    import torch
+
+    x = torch.as_tensor(normal(4, 6, 5, 5) * 0.01)
+    sides, nets = [], []
+    for groups in (3, 2):
+        net = torch.nn.Sequential()
+        net.add_module("mix", torch.nn.GroupNorm(groups, 6))
+        made = net(x).detach().numpy()
+        sides.append({"mix.input": x.numpy(), "mix.output": made})
+        nets.append(net)
+    found = compare(*sides, left_net=nets[0], right_net=nets[1]).findings
+    assert [one.cause for one in found] == ["normalised_axes"]
+    assert found[0].evidence["left"] == 3

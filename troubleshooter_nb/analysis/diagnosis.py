@@ -13,6 +13,7 @@ import numpy as np
 
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
+from troubleshooter_nb.analysis.causes.between.outputs_alone import calls_of_output
 from troubleshooter_nb.analysis.causes.between.unknown_layers import (
     Attempt,
     of_two_classes,
@@ -39,7 +40,8 @@ from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
-from troubleshooter_nb.analysis.layer_kinds import kinds_differ, layer_kind
+from troubleshooter_nb.analysis.known_layers import KnownLayers
+from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
@@ -62,6 +64,7 @@ def diagnosed(
     comparison: Comparison,
     model: NoiseModel | None = None,
     *,
+    known: KnownLayers | None = None,
     budget: float = 1.0,
     seconds: float = 0.0,
 ) -> Comparison:
@@ -73,6 +76,8 @@ def diagnosed(
         As measured; its dumps are read again around the places that created a difference.
     model : NoiseModel, optional
         What rounding leaves; default the fitted one.
+    known : KnownLayers, optional
+        What is known of layers besides the dumps.
     budget : float, >= 0
         How much may be read and asked, in times of the default, see `Budget`.
     seconds : float
@@ -86,7 +91,7 @@ def diagnosed(
         After an interrupt (Ctrl-C, the stop button) it holds what was found until then.
     """
     allowed = Budget(_compared(comparison), budget, seconds)
-    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed)
+    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed, known)
     if not comparison.columns["identical"].all():
         try:
             inquiry.ask()
@@ -108,14 +113,21 @@ def _compared(comparison: Comparison) -> int:
 class _Inquiry:
     """Questions put to one comparison, and what came of them."""
 
-    def __init__(self, comparison: Comparison, model: NoiseModel, budget: Budget) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        model: NoiseModel,
+        budget: Budget,
+        known: KnownLayers | None,
+    ) -> None:
         self.comparison, self.model, self.budget = comparison, model, budget
-        self.flow = Flow(comparison)
+        self.flow = Flow(comparison, known)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
+        self.unknown: dict[int, tuple[str, ...]] = {}  # rows of calls, to the classes tried
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
     def ask(self) -> None:
@@ -408,7 +420,8 @@ class _Inquiry:
                 continue
             is_result = row in node.outputs and not node.children
             if is_result and (node.kind == "module" or not node.inputs):
-                if node not in asked and not (node.is_known and node.word in FITTERS):
+                is_asked = node.is_known and bool(node.inputs) and node.word in FITTERS
+                if node not in asked and not is_asked:
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
@@ -422,8 +435,12 @@ class _Inquiry:
     def _ask_unknown(self, node: Node, row: int) -> None:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
         typical = float(self.origins.typical[row])
-        call = self.operators.call(node)
-        found = self._put(row, unknown_layer, call, typical, otherwise=Attempt())
+        found = Attempt()
+        calls = [self.operators.call(node)] if node.inputs else []
+        for call in calls or calls_of_output(self.operators, node):
+            found = self._put(row, unknown_layer, call, typical, otherwise=Attempt())
+            if found.outcome in ("same", "different"):
+                break
         outcome, suspicions = found.outcome, found.suspicions
         if outcome == "unknown":
             outcome, suspicions = self._put(
@@ -431,6 +448,8 @@ class _Inquiry:
             )
         if outcome == "same":
             self.origins.clear(node)
+        elif outcome == "unknown" and node.inputs and not suspicions:
+            self.unknown[row] = found.tried
         self._add(row, suspicions)
 
     def _ask_values(self) -> None:
@@ -529,9 +548,26 @@ class _Inquiry:
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)
+        notes += self._on_classes(created[:1])
         if self.interrupted:
             return [*notes, Message("explanations.interrupted")]
         return [*notes, *self.budget.note()]
+
+    def _on_classes(self, first: Sequence[int]) -> list[Message]:
+        """Notes on a first difference of unknown class, and on classes given to no call."""
+        notes = []
+        numbers = self.flow.result["order"]
+        for row in first:
+            if row in self.unknown and not any(s.pair == numbers[row] for s in self.suspicions):
+                path = self.flow.node_of[row].path
+                said: dict[str, Any] = {"name": path, "call": f'layers={{"{path}": "..."}}'}
+                if classes := [class_name(word) for word in self.unknown[row]]:
+                    notes.append(Message("explanations.class_unknown", classes=classes, **said))
+                else:
+                    notes.append(Message("explanations.class_unknown_untried", **said))
+        known = self.flow.known
+        unused = known.unused(node.path for node in self.flow.nodes) if known.said else []
+        return [*notes, *([Message("explanations.layers_unused", names=unused)] if unused else [])]
 
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, operator
+from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.marks import Mark, Marks
 from troubleshooter_nb.analysis.row_sites import sites_of_rows
@@ -99,7 +100,7 @@ class Node:
     @cached_property
     def word(self) -> str:
         """What it is, in torch's word; a class of the user's own by its name in lower case."""
-        if self.kind == "module":
+        if self.kind == "module" or (self.layer and self.kind not in CALL_KINDS):
             word, known = layer_kind(self.layer or self.path.rpartition(".")[2])
             if known:
                 return word
@@ -113,7 +114,8 @@ class Node:
     @property
     def is_known(self) -> bool:
         """Whether its class, or the operator, was recorded and is no class of the user's own."""
-        return self.kind != "module" or layer_kind(self.layer)[1]
+        is_operator = self.kind in CALL_KINDS and self.kind != "module"
+        return is_operator or bool(self.layer and layer_kind(self.layer)[1])
 
     @property
     def rows(self) -> list[int]:
@@ -144,6 +146,8 @@ class Flow:
 
     Attributes
     ----------
+    known : KnownLayers
+        What is known of layers besides the dumps.
     places : list of (int, int)
         Step and rank of every row.
     nodes : list of Node
@@ -172,7 +176,8 @@ class Flow:
         Rows of what is no tensor.
     """
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, known: KnownLayers | None = None) -> None:
+        self.known = known or KnownLayers()
         self.result: Table = comparison.columns
         self.count = len(comparison)
         self.places: list[StepRank] = [*self.result.rows("step", "rank")]
@@ -328,8 +333,23 @@ class Flow:
             (node.inputs if role == "input" else results).append(row)
             self.node_of[row] = node
         self.nodes = sorted(calls.values(), key=lambda node: node.position)
+        if self.known:
+            self._name_classes()
         self._attach_roots()
         self._nest(calls)
+
+    def _name_classes(self) -> None:
+        """Give calls the classes that the user said, or else that a network at hand has."""
+        for node in self.nodes:
+            if node.kind in CALL_KINDS and node.kind != "module":
+                continue
+            if said := self.known.class_said(node.path):
+                node.layer, node.left_layer = said, ""
+                continue
+            left, right = self.known.classes_of_net(node.path)
+            if (left or right) and not node.is_known:
+                node.layer = right or left
+                node.left_layer = left if left != node.layer else ""
 
     def _other_layers(self) -> dict[int, str]:
         """Rows of which the left side says another class than the right, to that class."""

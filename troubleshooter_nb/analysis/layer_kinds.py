@@ -44,6 +44,12 @@ def layer_kind(layer: str) -> tuple[str, bool]:
     return (known, True) if known else (word, False)
 
 
+def known_classes() -> list[str]:
+    """Torch's spelling of the classes that have one, in alphabetical order."""
+    listed = (record["torch_layer"].partition("(")[0] for record in rows_of("layer_parameters.csv"))
+    return sorted({*_SPELLED, *(name.rpartition(".")[2] for name in listed if name)})
+
+
 def class_name(word: str) -> str:
     """Torch's spelling of a word in lower case; operators, which are no classes, as they are."""
     return {name.lower(): name for name in _SPELLED}.get(word, word)

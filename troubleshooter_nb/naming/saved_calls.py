@@ -78,6 +78,22 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
     return {**calls, **_parameters(rest, {path for path, _, _ in calls.values()})}
 
 
+def layers_of_output(name: str) -> list[str]:
+    """What the layer may be called whose output has a name: ``relu2`` of ``act/relu2``.
+
+    The name itself first, then without a word that says that it is an output, without the folder.
+    """
+    spelled = _spelled(name)
+    bare = spelled[0][0] if spelled is not None and spelled[0][1] == "output" else name
+    folder = re.split(r"[./]", bare, maxsplit=1)
+    return list(dict.fromkeys([name, bare, folder[-1]]))
+
+
+def readings_of_parameter(name: str) -> Iterator[tuple[str, str]]:
+    """Layer and torch's word of a parameter, in each way in which a name may be read."""
+    return ((path, _LEAVES[word]) for path, word in _readings(name) if word in _LEAVES)
+
+
 def _spelled(name: str) -> tuple[_Call, bool] | None:
     """What a name says, and whether it may as well be that of a layer."""
     # The expressions alone look at every letter of every name.

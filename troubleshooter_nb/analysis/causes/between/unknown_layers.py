@@ -9,6 +9,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.causes.between.likely_layers import likely_layers
 from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.layers import layer_of
 from troubleshooter_nb.analysis.causes.recomputed import (
     Outcome,
     Recomputation,
@@ -46,7 +47,8 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
     Parameters
     ----------
     call : Call
-        Whatever its word; one that contains no others.
+        One that contains no others; what its word says, which may be that of its name, is tried
+        first.
     typical : float
         As `recompute` takes it.
 
@@ -61,7 +63,8 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
     call = call if is_large(call) else _in_memory(call)
     found: dict[str, Recomputation] = {}
     uncaused: Recomputation | None = None
-    for word in likely_layers(call):
+    named = (call.word,) if layer_of(call.word, call.direction) is not None else ()
+    for word in dict.fromkeys((*named, *likely_layers(call))):
         found[word] = one = recompute(replace(call, word=word), typical)
         if one.outcome in ("same", "different") and max(one.left_over) <= FORMULA_FLOORS:
             if one.outcome == "same" or one.suspicion is not None:
