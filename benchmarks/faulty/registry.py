@@ -79,6 +79,7 @@ NOT_PLANTED = {
     "reduction_order": "it is what controls differ by",
     "nondeterministic": "needs two runs of one side",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
+    "constant_differs": "constants stand in glue, where the causes of their place are told",
     "other_layer": "pairs of calls keep their classes in these networks",
 }
 FAULTS: list[Fault] = []

@@ -317,3 +317,62 @@ def test_a_network_at_hand_gives_classes_and_settings():
     found = compare(*sides, left_net=nets[0], right_net=nets[1]).findings
     assert [one.cause for one in found] == ["normalised_axes"]
     assert found[0].evidence["left"] == 3
+
+
+def dump_of_operator(folder: Path, name: str, x, number: float, y) -> Path:
+    """An operator that was given a number, in msprobe's layout, and a ReLU behind it."""
+    home = folder / "step0" / "rank0"
+    (home / "dump_tensor_data").mkdir(parents=True)
+
+    def keep(name, values):
+        np.save(home / "dump_tensor_data" / f"{name}.npy", values)
+        kind, shape = f"torch.{values.dtype}", list(values.shape)
+        return {"type": "torch.Tensor", "dtype": kind, "shape": shape, "data_name": f"{name}.npy"}
+
+    data = {}
+    calls = {
+        f"Tensor.{name}.0.forward": ([x, number], y),
+        "Functional.relu.0.forward": ([y], np.maximum(y, 0)),
+    }
+    for call, (given, made) in calls.items():
+        data[call] = {
+            "input_args": [
+                {"type": "float", "value": one}
+                if isinstance(one, float)
+                else keep(f"{call}.input.{k}", one)
+                for k, one in enumerate(given)
+            ],
+            "input_kwargs": {},
+            "output": [keep(f"{call}.output.0", made)],
+        }
+    text = {"task": "tensor", "level": "L1", "framework": "pytorch", "data": data}
+    (home / "dump.json").write_text(json.dumps({**text, "dump_data_dir": "./dump_tensor_data"}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "made"),
+    [
+        ("__mul__", (0.35, 1.0), np.multiply),
+        ("__add__", (1e-3, 1e-5), np.add),
+        ("__truediv__", (8.0, 64.0), np.divide),
+    ],
+)
+def test_a_number_given_to_an_operator_is_the_cause_itself(tmp_path, name, numbers, made):
+    x = normal(4, 6, 8)
+    sides = (
+        dump_of_operator(tmp_path / str(one), name, x, one, made(x, np.float32(one)))
+        for one in numbers
+    )
+    found = compare(*sides)
+    [one] = found.findings
+    assert (one.cause, one.pair) == ("constant_differs", 1)
+    assert one.confidence > 0.9
+    assert found.first_divergence.row["order"] == 1
+
+
+def test_a_factor_in_a_layer_of_ones_own_is_found():
+    x = normal(4, 6, 8)
+    sides = ({"rescale1.input": x, "rescale1.output": x * np.float32(one)} for one in (0.35, 1.0))
+    [one] = compare(*sides).findings
+    assert (one.cause, one.evidence["left"]) == ("constant_differs", pytest.approx(0.35))

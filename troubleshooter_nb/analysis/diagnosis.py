@@ -334,10 +334,20 @@ class _Inquiry:
         elif found.outcome == "same":
             self.origins.clear(node)
         elif suspicion is not None and self._is_credible(node, suspicion):
-            self.origins.blame(node)
-            self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
+            suspicion = self._unless_folded(node, suspicion)
+            given = [row for row in node.inputs if self._is_setting(row)]
+            if given and suspicion.pair == self.flow.result["order"][node.outputs[0]]:
+                # The number that the call was given is where the difference begins.
+                suspicion = replace(suspicion, pair=int(self.flow.result["order"][given[0]]))
+            else:
+                self.origins.blame(node)
+            self._add(node.outputs[0], [suspicion])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.blame(node)
+
+    def _is_setting(self, row: int) -> bool:
+        """Whether a row is a number or text that a call was given, and that differs."""
+        return bool(self.flow.is_value[row]) and self.origins.state[row] == "created"
 
     def _with_other_layer(self, node: Node, found: Recomputation, typical: float) -> Recomputation:
         """What computing a call again showed, where the sides recorded two classes of layers."""

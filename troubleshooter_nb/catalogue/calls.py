@@ -12,6 +12,10 @@ CAUSES: dict[str, Cause] = {
             "统一该参数后"),
         repair=("Pass these arguments by name on both sides.", "在两侧按名称传递这些参数。"),
         words={"in order": "顺序正常", "swapped": "顺序互换"}),
+    "constant_differs": Cause(("A constant of the call differs", "调用中的常数不同"),
+        proof=recomputed("the call multiplies by or adds {left} on the left and {right} on the "
+            "right", "该调用所乘或所加的常数：左侧 {left}，右侧 {right}"),
+        repair=("Use one number on both sides.", "在两侧使用同一常数。")),
     "other_layer": Cause(("The two sides have other layers at this place", "两侧此处的层不同"),
         proof=recomputed("{layer} is {left_class} on the left and {right_class} on the right",
             "{layer} 左侧为 {left_class}，右侧为 {right_class}"),

@@ -81,12 +81,14 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
 def layers_of_output(name: str) -> list[str]:
     """What the layer may be called whose output has a name: ``relu2`` of ``act/relu2``.
 
-    The name itself first, then without a word that says that it is an output, without the folder.
+    The name itself first, then without a word that says that it is an output, without the folder,
+    without its last part.
     """
     spelled = _spelled(name)
     bare = spelled[0][0] if spelled is not None and spelled[0][1] == "output" else name
     folder = re.split(r"[./]", bare, maxsplit=1)
-    return list(dict.fromkeys([name, bare, folder[-1]]))
+    above = re.sub(r"[./][^./]*$", "", name)
+    return list(dict.fromkeys([name, bare, folder[-1], above]))
 
 
 def readings_of_parameter(name: str) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ _ACTIVATIONS = ("gelu", "silu", "relu", "leakyrelu", "tanh", "sigmoid")
 _POOLS = ("maxpool2d", "avgpool2d")
 _OF_CHANNELS = ("batchnorm2d", "groupnorm", "instancenorm")
 _OF_FEATURES = ("layernorm", "rmsnorm")
+_OF_NUMBERS = ("mul", "add")
 _OF_TWO = ("add", "sub", "mul", "div")
 # Axes of images and of signals: items, channels, places.
 _SPATIAL = (3, 4)
@@ -100,10 +101,10 @@ def _of_equal_shape(call: Call, shape: Shape, known: dict[str, Shape]) -> Iterat
     yield from _ACTIVATIONS
     if len(shape) in _SPATIAL and shape[-1] % 2 == 0:
         yield "rotary"
+    yield from _OF_NUMBERS
     if output is None or _is_normalised(output):
         yield from _OF_FEATURES
         yield from _OF_CHANNELS if len(shape) in _SPATIAL else ()
-    yield "affine"
     if len(shape) in _SPATIAL:
         yield from _POOLS
 

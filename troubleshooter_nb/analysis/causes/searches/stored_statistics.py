@@ -22,7 +22,9 @@ from troubleshooter_nb.thresholds import (
     FEWEST_CHANNELS,
     FEWEST_TO_FIT,
     FORMULA_FLOORS,
+    LARGEST_EPS,
     LAYER_SAMPLE,
+    SAME_DEVIATION,
     UNLIKE,
 )
 
@@ -96,10 +98,14 @@ def _ways(left: _Channels, right: _Channels) -> Iterator[_Way]:
             added = [bias if said == "applied" else 0.0 * bias for said in (ours, theirs)]
             mean = (added[0] - left.offset) / left.slope
             yield ("bias", ours, theirs), (left.slope, added[1] - mean * left.slope)
-        # The same weight and mean: only what is added to the variance.
+        # The same weight and mean: only what is added to the variance, which is one of each channel.
         squares = [np.square(weight / one.slope) for one in (left, right)]
+        if np.ptp(squares[0]) <= SAME_DEVIATION * squares[0].max():
+            return
         sure = 1.0 / np.square(np.maximum(*squares))
         change = float(((squares[1] - squares[0]) * sure).sum() / sure.sum())
+        if abs(change) > LARGEST_EPS:
+            return
         slope = np.sign(left.slope) * np.abs(weight) / np.sqrt(squares[0] + change)
         mean = (bias - left.offset) / left.slope
         said = _eps(
