@@ -180,3 +180,35 @@ def test_the_order_of_a_difference_counts():
     outcome, found = tried(of_two(a, b, a - b, b - a))
     assert outcome == "different"
     assert [s.cause for s in found] == ["argument_order"]
+
+
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def image(mean, deviation, scale=1.0, last=False):
+    x = np.random.default_rng(0).integers(0, 256, (2, 3, 6, 5)).astype(np.float32)
+    shape = (1, 3, 1, 1)
+    made = (x * scale - np.reshape(mean, shape)) / np.reshape(deviation, shape)
+    return [np.moveaxis(one, 1, -1) if last else one for one in (x, made)]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_preprocessing_without_mean_and_deviation_is_a_normalisation(last):
+    x, left = image(MEAN, DEVIATION, 1 / 255, last)
+    right = image((0.0,) * 3, (1.0,) * 3, 1 / 255, last)[1]
+    outcome, found = tried(call(x, left, right))
+    assert (outcome, [s.cause for s in found]) == ("different", ["input_scale_or_normalisation"])
+    assert found[0].evidence["recipes"] == ["ImageNet", "0..1"]
+
+
+def test_a_preprocessing_that_leaves_out_255_is_a_normalisation():
+    x, left = image((0.0,) * 3, (1.0,) * 3, 1 / 255)
+    outcome, found = tried(call(x, left, x))
+    assert (outcome, [s.cause for s in found]) == ("different", ["input_scale_or_normalisation"])
+    assert found[0].pair == 7
+
+
+def test_images_that_a_call_mixes_are_not_scaled():
+    x, left = image(MEAN, DEVIATION, 1 / 255)
+    right = left[:, ::-1] + 0.1 * left
+    assert [s.cause for s in tried(call(x, left, right))[1]] == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from troubleshooter_nb.analysis.causes.between.image_scales import image_scales
 from troubleshooter_nb.analysis.causes.between.likely_layers import likely_layers
 from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.layers import layer_of
@@ -61,6 +62,8 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
     if call.direction == "backward" or not call.inputs or not call.outputs:
         return Attempt()
     call = call if is_large(call) else _in_memory(call)
+    if images := image_scales(call):
+        return Attempt("different", images)
     found: dict[str, Recomputation] = {}
     uncaused: Recomputation | None = None
     named = (call.word,) if layer_of(call.word, call.direction) is not None else ()

@@ -98,7 +98,7 @@ def _ways(left: _Channels, right: _Channels) -> Iterator[_Way]:
             added = [bias if said == "applied" else 0.0 * bias for said in (ours, theirs)]
             mean = (added[0] - left.offset) / left.slope
             yield ("bias", ours, theirs), (left.slope, added[1] - mean * left.slope)
-        # The same weight and mean: only what is added to the variance, which is one of each channel.
+        # The same weight and mean: only what is added to the variance of each channel.
         squares = [np.square(weight / one.slope) for one in (left, right)]
         if np.ptp(squares[0]) <= SAME_DEVIATION * squares[0].max():
             return
