@@ -55,3 +55,71 @@ def test_a_module_called_output_has_calls_of_its_own():
         "layer.0.output.input": ("layer.0.output", "input", "0"),
         "layer.0.output.output": ("layer.0.output", "output", "0"),
     }
+
+
+def calls_of(path, **names):
+    """Roles by torch's names: what the parameters are called among them."""
+    kinds = {"running_mean": "buffer", "running_var": "buffer"}
+    slots = {"input": ("input", "0"), "output": ("output", "0")}
+    return {
+        name: (path, *slots.get(word, (kinds.get(word, "parameter"), word)))
+        for word, name in names.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("conv1", {"input": "conv1_in", "output": "conv1_out"}),
+        ("conv1", {"input": "conv1_input", "output": "conv1_output", "weight": "conv1_w"}),
+        ("conv1", {"input": "inputs/conv1", "output": "outputs/conv1"}),
+        (
+            "ln",
+            {
+                "input": "inputs/ln",
+                "output": "outputs/ln",
+                "weight": "params/ln.weight",
+                "bias": "params/ln.bias",
+            },
+        ),
+        ("h.0/ln", {"input": "inputs/h.0/ln", "output": "outputs/h.0/ln"}),
+        ("fc1", {"input": "x_fc1", "output": "y_fc1", "weight": "w_fc1", "bias": "b_fc1"}),
+        ("ln", {"input": "ln_in", "output": "ln_out", "weight": "ln.gain"}),
+        ("blk/bn", {"input": "blk/bn/x", "output": "blk/bn/y", "weight": "blk/bn/g"}),
+        (
+            "bn1",
+            {
+                "input": "bn1.input",
+                "output": "bn1.output",
+                "weight": "bn1.scale",
+                "bias": "bn1.beta",
+                "running_mean": "bn1.mean",
+                "running_var": "bn1.var",
+            },
+        ),
+    ],
+)
+def test_calls_saved_by_hand_are_told_with_their_parameters(path, names):
+    assert saved_calls([*names.values(), "loss", "head.weight"]) == calls_of(path, **names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["conv_in", "conv_out", "mid.weight"],  # layers
+        ["attn.in_proj", "attn.out_proj"],
+        ["proj_in", "proj_out", "proj_in.weight", "proj_out.weight"],
+        ["mlp.fc_in", "mlp.fc_out", "mlp.fc_in.weight"],
+    ],
+)
+def test_layers_called_after_where_they_stand_are_no_calls(names):
+    assert saved_calls(names) == {}
+
+
+def test_a_mean_that_a_layer_computed_is_no_running_mean():
+    found = saved_calls(["ln1.input", "ln1.output", "ln1.mean", "ln1.g"])
+    assert {name: slot for name, (_, _, slot) in found.items()} == {
+        "ln1.input": "0",
+        "ln1.output": "0",
+        "ln1.g": "weight",
+    }

@@ -28,6 +28,10 @@ CLEARLY_WORSE = 3.0
 # Times: sides that are both off their common formula, one at most so much further than the other,
 # did the same. By hand.
 BADLY_CONDITIONED = 10.0
+# Of two layers that explain a side each, the floors that each leaves of the other side. By hand.
+OTHER_LAYER_FLOORS = 1e3
+# Of how sure that is, where only the recorded classes say it. By hand.
+OTHER_CLASS_SHARE = 0.8
 UNRELATED_FIT = 0.3  # Residual above which the output is not that of the formula at all. By hand.
 # Beyond this residual no formula of the layer is the one that was computed: sums kept in bfloat16
 # leave about 1e-2. By hand.
@@ -106,6 +110,9 @@ AFFINE_DOUBT = 1e-4  # Of a fitted scale and shift, relative. By hand.
 SAME_DEVIATION = 1e-3
 # Residual in a few columns above which rows are no multiples of each other. By hand.
 NO_MULTIPLE = 0.1
+# Root mean square of what a norm without a weight gives; an eps beside a small variance lowers it.
+# Derived, the lower end by hand.
+NORMALISED_HEIGHT = 0.2, 1.001
 SOFTMAX_SUM = 1e-2  # How far a row may sum from one where another formula was used. By hand.
 # A narrow format inside explains an error only if no more than this share is left. By hand.
 NARROW_PATH_EXPLAINS = 0.3
@@ -567,6 +574,7 @@ TURNED_TRIES = 6  # Layouts of earlier values that may have been rotated.
 CALLS_BEFORE, MOST_SOURCES = 40, 24
 PAIRS_OF_TERMS = 16  # Pairs of earlier values that are added in full.
 CAP_STEPS = 25  # Caps that are tried, and the steps that narrow the best.
+OUTPUTS_BEFORE = 4  # Saved outputs on either side that are tried as the input of one.
 NORM_STEPS = 3  # Calls that make up a normalisation.
 # Parts that a value is split into, and the largest pool, between calls.
 MOST_PARTS, MOST_POOL = 4, 4

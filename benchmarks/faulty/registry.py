@@ -82,6 +82,8 @@ NOT_PLANTED = {
     "tensor_missing": "both sides of a run have the same parameters",
     "gradient_missing": "both sides of a run have the same gradients",
     "argument_order": "shows as the cause of the argument that changed; settings are not recorded",
+    "constant_differs": "constants stand in glue, where the causes of their place are told",
+    "other_layer": "pairs of calls keep their classes in these networks",
 }
 FAULTS: list[Fault] = []
 

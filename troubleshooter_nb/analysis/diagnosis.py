@@ -23,7 +23,12 @@ import numpy as np
 from troubleshooter_nb import catalogue, thresholds
 from troubleshooter_nb.analysis.ahead import Ahead, LostError, Question
 from troubleshooter_nb.analysis.budget import Budget, BudgetSpentError, Manner
-from troubleshooter_nb.analysis.causes.between.unknown_layers import unknown_layer_suspicions
+from troubleshooter_nb.analysis.causes.between.outputs_alone import calls_of_output
+from troubleshooter_nb.analysis.causes.between.unknown_layers import (
+    Attempt,
+    of_two_classes,
+    unknown_layer,
+)
 from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
 from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
 from troubleshooter_nb.analysis.causes.confidence import confidence
@@ -47,6 +52,8 @@ from troubleshooter_nb.analysis.causes.training.gradients import detect_gradient
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
+from troubleshooter_nb.analysis.known_layers import KnownLayers
+from troubleshooter_nb.analysis.layer_kinds import class_name, kinds_differ, layer_kind
 from troubleshooter_nb.analysis.origin import find_origins
 from troubleshooter_nb.analysis.preflight import preflight
 from troubleshooter_nb.analysis.self_noise import detect_self_noise
@@ -70,6 +77,7 @@ def diagnosed(
     comparison: Comparison,
     model: NoiseModel | None = None,
     *,
+    known: KnownLayers | None = None,
     budget: float = 1.0,
     seconds: float = 0.0,
     executor: Executor | None = None,
@@ -82,6 +90,8 @@ def diagnosed(
         As measured; its dumps are read again around the places that created a difference.
     model : NoiseModel, optional
         What rounding leaves; default the fitted one.
+    known : KnownLayers, optional
+        What is known of layers besides the dumps.
     budget : float, >= 0
         How much may be read and asked, in times of the default, see `Budget`.
     seconds : float
@@ -99,7 +109,7 @@ def diagnosed(
         After an interrupt (Ctrl-C, the stop button) it holds what was found until then.
     """
     allowed = Budget(_compared(comparison), budget, seconds)
-    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed, executor)
+    inquiry = _Inquiry(comparison, model or NoiseModel(), allowed, known, executor)
     if not comparison.columns["identical"].all():
         try:
             inquiry.ask()
@@ -136,17 +146,19 @@ class _Inquiry:
         comparison: Comparison,
         model: NoiseModel,
         budget: Budget,
+        known: KnownLayers | None,
         executor: Executor | None = None,
     ) -> None:
         comparison, orders = in_found_order(comparison)
         self.comparison, self.model, self.budget = comparison, model, budget
         self.ahead = Ahead(executor, budget)
-        self.flow = Flow(comparison, orders)
+        self.flow = Flow(comparison, known, orders)
         self.origins = find_origins(self.flow, model)
         self.operators = Operators(comparison, self.flow, self.origins, budget)
         self.first = next(iter(self.origins.created()), -1)
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
+        self.unknown: dict[int, tuple[str, ...]] = {}  # rows of calls, to the classes tried
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
     def ask(self) -> None:
@@ -403,6 +415,8 @@ class _Inquiry:
             found = self._put(
                 node.outputs[0], recompute, call, typical, otherwise=Recomputation("unknown")
             )
+        if found.suspicion is None and found.outcome != "same" and narrowed is None:
+            found = self._with_other_layer(node, found, typical)
         suspicion = found.suspicion
         if known is not None and (suspicion is None or suspicion.cause not in known):
             return
@@ -412,10 +426,31 @@ class _Inquiry:
         elif found.outcome == "same":
             self.origins.clear(node)
         elif suspicion is not None and self._is_credible(node, suspicion):
-            self.origins.blame(node)
-            self._add(node.outputs[0], [self._unless_folded(node, suspicion)])
+            suspicion = self._unless_folded(node, suspicion)
+            given = [row for row in node.inputs if self._is_setting(row)]
+            if given and suspicion.pair == self.flow.result["order"][node.outputs[0]]:
+                # The number that the call was given is where the difference begins.
+                suspicion = replace(suspicion, pair=int(self.flow.result["order"][given[0]]))
+            else:
+                self.origins.blame(node)
+            self._add(node.outputs[0], [suspicion])
         elif found.outcome != "unknown" and node in self.origins.doubtful:
             self.origins.blame(node)
+
+    def _is_setting(self, row: int) -> bool:
+        """Whether a row is a number or text that a call was given, and that differs."""
+        return bool(self.flow.is_value[row]) and self.origins.state[row] == "created"
+
+    def _with_other_layer(self, node: Node, found: Recomputation, typical: float) -> Recomputation:
+        """What computing a call again showed, where the sides recorded two classes of layers."""
+        row = node.outputs[0]
+        if not kinds_differ(node.left_layer, node.layer) or self.origins.state[row] != "created":
+            return found
+        call = replace(self.operators.call(node), word=layer_kind(node.left_layer)[0])
+        none = Recomputation("unknown")
+        ours = self._put(row, recompute, call, typical, otherwise=none)
+        suspicion = of_two_classes(call, typical, (ours, found), (node.left_layer, node.layer))
+        return replace(found, outcome="different", suspicion=suspicion)
 
     def _ask_weight(self, node: Node) -> None:
         """Compute the gradient of a weight again, where a backward call created a difference."""
@@ -488,7 +523,7 @@ class _Inquiry:
             if self.flow.is_value[row]:
                 continue
             if self._is_result(node, row):
-                if node.word not in FITTERS and node not in asked:
+                if node not in asked and not self._is_asked(node):
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
@@ -511,21 +546,35 @@ class _Inquiry:
 
         for row in rows:
             node = self.flow.node_of[row]
-            is_unknown = node.word not in FITTERS and not self.flow.is_value[row]
-            if is_unknown and self._is_large(row) and self._is_result(node, row):
-                key = _Key(unknown_layer_suspicions.__name__, row, 2)
-                yield self._later(key, unknown_layer_suspicions, partial(arguments, row))
+            is_unknown = bool(node.inputs) and not self._is_asked(node)
+            is_large = self._is_large(row) and not self.flow.is_value[row]
+            if is_unknown and is_large and self._is_result(node, row):
+                key = _Key(unknown_layer.__name__, row, 2)
+                yield self._later(key, unknown_layer, partial(arguments, row))
+
+    def _is_asked(self, node: Node) -> bool:
+        """Whether a call was asked about as what its class says it is."""
+        return node.is_known and bool(node.inputs) and node.word in FITTERS
 
     def _ask_unknown(self, node: Node, row: int) -> None:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
         typical = float(self.origins.typical[row])
-        call = self.operators.call(node)
-        outcome, found = self._put(
-            row, unknown_layer_suspicions, call, typical, otherwise=("unknown", _NONE)
-        )
+        found = Attempt()
+        calls = [self.operators.call(node)] if node.inputs else []
+        for call in calls or calls_of_output(self.operators, node):
+            found = self._put(row, unknown_layer, call, typical, otherwise=Attempt())
+            if found.outcome in ("same", "different"):
+                break
+        outcome, suspicions = found.outcome, found.suspicions
+        if outcome == "unknown":
+            outcome, suspicions = self._put(
+                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
+            )
         if outcome == "same":
             self.origins.clear(node)
-        self._add(row, found)
+        elif outcome == "unknown" and node.inputs and not suspicions:
+            self.unknown[row] = found.tried
+        self._add(row, suspicions)
 
     def _ask_values(self) -> None:
         """Look at the values of rows that created a difference which nothing explains so far."""
@@ -652,9 +701,26 @@ class _Inquiry:
 
     def _notes(self, created: Sequence[int]) -> list[Message]:
         notes = self._hidden_before(created[0] if created else None)
+        notes += self._on_classes(created[:1])
         if self.interrupted:
             return [*notes, Message("explanations.interrupted")]
         return [*notes, *self.budget.note()]
+
+    def _on_classes(self, first: Sequence[int]) -> list[Message]:
+        """Notes on a first difference of unknown class, and on classes given to no call."""
+        notes = []
+        numbers = self.flow.result["order"]
+        for row in first:
+            if row in self.unknown and not any(s.pair == numbers[row] for s in self.suspicions):
+                path = self.flow.node_of[row].path
+                said: dict[str, Any] = {"name": path, "call": f'layers={{"{path}": "..."}}'}
+                if classes := [class_name(word) for word in self.unknown[row]]:
+                    notes.append(Message("explanations.class_unknown", classes=classes, **said))
+                else:
+                    notes.append(Message("explanations.class_unknown_untried", **said))
+        known = self.flow.known
+        unused = known.unused(node.path for node in self.flow.nodes) if known.said else []
+        return [*notes, *([Message("explanations.layers_unused", names=unused)] if unused else [])]
 
     def _observed(self, row: int, findings: Sequence[Finding]) -> dict[str, Any]:
         """What the values of the first difference show where no cause is proved."""
@@ -787,7 +853,7 @@ def _is_proved_where(suspicion: Suspicion, where: Circumstance) -> bool:
 
 def _says(answer: Any) -> bool:
     """Whether an answer says anything."""
-    if isinstance(answer, Recomputation):
+    if isinstance(answer, (Recomputation, Attempt)):
         return answer.outcome != "unknown"
     if isinstance(answer, tuple):
         outcome, found = answer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import ParamSpec, TypeVar, get_args
+from typing import Any, ParamSpec, TypeVar, get_args
 
 import numpy as np
 import xarray as xr
@@ -65,6 +65,9 @@ def compare(
     pairing: Pairing | PairingMethod | None = None,
     mapping: MappingLike | None = None,
     fuzzy: bool = False,
+    layers: Mapping[str, str] | None = None,
+    left_net: Any = None,
+    right_net: Any = None,
     walk: Walk = "auto",
     executor: Executor | None = None,
     diagnose: bool = True,
@@ -92,6 +95,12 @@ def compare(
         pairs the rest.
     fuzzy : bool
         Ignore the numbers of calls of operators and keep their order, see `pair_dumps`.
+    layers : dict of str to str, optional
+        Classes of layers that the dumps do not say, in torch's or MindSpore's words:
+        ``{"bn1": "BatchNorm2d"}``, by place in the network or the end of it. Without one, shapes
+        and values decide what a call may be.
+    left_net, right_net : torch.nn.Module or mindspore.nn.Cell, optional
+        The networks that the dumps are of: their classes and settings are used.
     walk : {"auto", "forward", "backward"}
         Order in which parameters are listed. Their gradients are saved in parameter order but
         computed from the loss backwards; "auto" walks back where a name or folder says ``grad``.
@@ -125,9 +134,9 @@ def compare(
     Raises
     ------
     ValueError
-        For a negative tolerance or budget.
+        For a negative tolerance or budget, and for a class of layers that no formula explains.
     TypeError
-        If `fuzzy` is neither True nor False.
+        If `fuzzy` is neither True nor False, or a network is none.
     PairingError, MappingFileError
         If `pairing` or `mapping` does not fit the dumps.
     UnknownFormatError, FileNotFoundError
@@ -139,6 +148,12 @@ def compare(
     check_budget(budget)
     if noise is not None:
         check_kind("noise", noise, NoiseModel)
+    known: Any = None
+    if layers is not None or left_net is not None or right_net is not None:
+        # It knows which formulas there are, and loads them.
+        from troubleshooter_nb.analysis.known_layers import known_layers
+
+        known = known_layers(layers, left_net, right_net)
     with watched(progress) as watch:
         watch.begin(Message("comparisons.opening"))
         left, right = as_dumps(left, right)
@@ -154,7 +169,7 @@ def compare(
         # What was interrupted has no order of events to be read from, or is to end.
         if diagnose and not interruptions(found):
             watch.begin(Message("comparisons.diagnosing"))
-            found = _explained(found, noise, budget, seconds, executor)
+            found = _explained(found, noise, known, budget, seconds, executor)
     _warn_of(found)
     return found
 
@@ -222,6 +237,7 @@ def _despite_an_interrupt(
 def _explained(
     measured: Comparison,
     noise: NoiseModel | None,
+    known: Any,
     budget: float,
     seconds: float,
     executor: Executor | None,
@@ -232,7 +248,9 @@ def _explained(
 
     found = measured
     try:
-        found = diagnosed(measured, noise, budget=budget, seconds=seconds, executor=executor)
+        found = diagnosed(
+            measured, noise, known=known, budget=budget, seconds=seconds, executor=executor
+        )
         return _with_first_inside(found)
     except KeyboardInterrupt:
         return replace(found, notes=(*found.notes, Message("comparisons.interrupted_after")))

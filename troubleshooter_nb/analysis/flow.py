@@ -14,6 +14,7 @@ import numpy as np
 
 from troubleshooter_nb.analysis.api_names import bare_name, operator
 from troubleshooter_nb.analysis.found_order import FoundOrder
+from troubleshooter_nb.analysis.known_layers import KnownLayers
 from troubleshooter_nb.analysis.layer_kinds import layer_kind
 from troubleshooter_nb.analysis.marks import Mark, Marks
 from troubleshooter_nb.analysis.row_sites import sites_of_rows
@@ -74,6 +75,7 @@ _Made = tuple[dict[int, list[int]], dict[int, list[int]]]
 class Node:
     """One call of a module or operator, or one saved tensor where no calls are known.
 
+    `layer` is the class on the right, `left_layer` that on the left where it is another one.
     `inputs`, `outputs`, `parameters` and `gradients` are numbers of rows of the comparison. Of a
     backward call, `inputs` are the gradients that arrive, `outputs` those that leave, and
     `gradients` those of its parameters. `call` counts as the right side does; of a lone call, which
@@ -88,6 +90,7 @@ class Node:
     is_lone: bool = False
     layer: str = ""
     parent_name: str = ""
+    left_layer: str = ""
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     parameters: list[int] = field(default_factory=list)
@@ -99,7 +102,7 @@ class Node:
     @cached_property
     def word(self) -> str:
         """What it is, in torch's word; a class of the user's own by its name in lower case."""
-        if self.kind == "module":
+        if self.kind == "module" or (self.layer and self.kind not in CALL_KINDS):
             word, known = layer_kind(self.layer or self.path.rpartition(".")[2])
             if known:
                 return word
@@ -109,6 +112,12 @@ class Node:
             return next((end for end in _ENDINGS if word.endswith(end)), word)
         name = bare_name(operator(self.path, self.layer))
         return _TORCH_WORDS.get(name, name)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its class, or the operator, was recorded and is no class of the user's own."""
+        is_operator = self.kind in CALL_KINDS and self.kind != "module"
+        return is_operator or bool(self.layer and layer_kind(self.layer)[1])
 
     @property
     def rows(self) -> list[int]:
@@ -139,6 +148,8 @@ class Flow:
 
     Attributes
     ----------
+    known : KnownLayers
+        What is known of layers besides the dumps.
     places : list of (int, int)
         Step and rank of every row.
     nodes : list of Node
@@ -169,7 +180,13 @@ class Flow:
         Row without an order of saving to what is known of the order of its step and rank.
     """
 
-    def __init__(self, comparison: Comparison, orders: Iterable[FoundOrder] = ()) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        known: KnownLayers | None = None,
+        orders: Iterable[FoundOrder] = (),
+    ) -> None:
+        self.known = known or KnownLayers()
         self.result: Table = comparison.columns
         self.count = len(comparison)
         self.places: list[StepRank] = [*self.result.rows("step", "rank")]
@@ -323,6 +340,7 @@ class Flow:
         is_root = np.isin(self.site["role"], _ROOTS) & ~self.is_backward
         self.roots = np.flatnonzero(is_root).tolist()
         others = np.flatnonzero(~is_root)
+        other = self._other_layers()
         names = ("kind", "path", "call", "direction", "role", "layer", "parent")
         cells = [self.site[name][others].tolist() for name in names]
         rows = zip(others.tolist(), self._is_lone[others].tolist(), *cells, strict=True)
@@ -340,12 +358,39 @@ class Flow:
             if node is None:
                 node = calls[key] = Node(*key[:4], way, is_lone, layer, parent)
             node.layer = node.layer or layer
+            node.left_layer = node.left_layer or other.get(row, "")
             results = node.gradients if role == "parameter" else node.outputs
             (node.inputs if role == "input" else results).append(row)
             self.node_of[row] = node
         self.nodes = sorted(calls.values(), key=lambda node: node.position)
+        if self.known:
+            self._name_classes()
         self._attach_roots()
         self._nest(calls)
+
+    def _name_classes(self) -> None:
+        """Give calls the classes that the user said, or else that a network at hand has."""
+        for node in self.nodes:
+            if node.kind in CALL_KINDS and node.kind != "module":
+                continue
+            if said := self.known.class_said(node.path):
+                node.layer, node.left_layer = said, ""
+                continue
+            left, right = self.known.classes_of_net(node.path)
+            if (left or right) and not node.is_known:
+                node.layer = right or left
+                node.left_layer = left if left != node.layer else ""
+
+    def _other_layers(self) -> dict[int, str]:
+        """Rows of which the left side says another class than the right, to that class."""
+        entries = [self.result[f"{side}_entry"] for side in ("left", "right")]
+        both = np.flatnonzero((entries[0] >= 0) & (entries[1] >= 0))
+        left, right = (
+            dump.columns["layer"][entry[both]]
+            for dump, entry in zip(self._dumps, entries, strict=True)
+        )
+        apart = np.flatnonzero((left != right) & (left != "") & (right != ""))
+        return {int(both[k]): str(left[k]) for k in apart}
 
     def _attach_roots(self) -> None:
         modules: dict[tuple[StepRank, str], list[Node]] = defaultdict(list)

@@ -19,6 +19,12 @@ _PLAIN = (
     *("adaptiveavgpool1d", "adaptiveavgpool2d", "adaptivemaxpool2d", "zeropad2d"),
     *("crossentropyloss", "mseloss", "l1loss", "nllloss", "bcewithlogitsloss", "bceloss"),
 )
+# As torch spells what nobody named, see `class_name`.
+_SPELLED = (
+    *("AvgPool2d", "BatchNorm2d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"),
+    *("Dropout", "Embedding", "GELU", "GroupNorm", "LayerNorm", "LeakyReLU", "Linear"),
+    *("LogSoftmax", "MaxPool2d", "PReLU", "RMSNorm", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh"),
+)
 # Names that differ although the layers are one, beside those of the table.
 _OTHER_NAMES = {"fastgelu": "gelu", "hswish": "hardswish", "hsigmoid": "hardsigmoid"}
 
@@ -36,6 +42,17 @@ def layer_kind(layer: str) -> tuple[str, bool]:
     word = layer.lower()
     known = _kinds().get(word)
     return (known, True) if known else (word, False)
+
+
+def known_classes() -> list[str]:
+    """Torch's spelling of the classes that have one, in alphabetical order."""
+    listed = (record["torch_layer"].partition("(")[0] for record in rows_of("layer_parameters.csv"))
+    return sorted({*_SPELLED, *(name.rpartition(".")[2] for name in listed if name)})
+
+
+def class_name(word: str) -> str:
+    """Torch's spelling of a word in lower case; operators, which are no classes, as they are."""
+    return {name.lower(): name for name in _SPELLED}.get(word, word)
 
 
 def kinds_differ(left: str, right: str) -> bool:

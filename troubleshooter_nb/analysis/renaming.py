@@ -123,9 +123,12 @@ def _same_path_at_least(left: Sequence[RunCall], right: Sequence[RunCall]) -> li
             continue
         if not kinds_differ(run_call.layer, other.layer):
             pairs.append(RunCallPair(run_call, other, "name", DOUBTFUL))
-        elif run_call.outputs == other.outputs and one_may_replace(run_call.layer, other.layer):
+        elif run_call.outputs == other.outputs:
             note = Message("calls.other_class", left=run_call.layer, right=other.layer)
-            pairs.append(RunCallPair(run_call, other, "name", DOUBTFUL, note))
+            is_kept = bool(run_call.inputs) and run_call.inputs == other.inputs
+            if is_kept or one_may_replace(run_call.layer, other.layer):
+                sure = FITTING if is_kept else DOUBTFUL
+                pairs.append(RunCallPair(run_call, other, "name", sure, note))
     return pairs
 
 

@@ -11,6 +11,7 @@ from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.naming import CALL_KINDS, saved_calls
 
 _COLUMNS = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
+_OF_LAYER = ("parameter", "buffer")
 _OF_CALL = ("kind", "direction", "path", "role", "slot")
 
 
@@ -47,7 +48,7 @@ def _sites(comparison: Comparison) -> dict[str, np.ndarray]:
 
 
 def _take_saved_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> None:
-    """Take what forward hooks of the user's own saved for calls of modules."""
+    """Take what was saved by hand, as by forward hooks of the user's own, for calls of modules."""
     saved: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
     places = comparison.columns.rows("step", "rank")
     cells = (site[name].tolist() for name in ("kind", "direction", "path"))
@@ -57,10 +58,17 @@ def _take_saved_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> No
     for paths in saved.values():
         calls = saved_calls(paths.values())
         for row, path in paths.items() if calls else ():
-            if path in calls and not site["role"][row]:
-                of_call = ("module", "forward", *calls[path])
-                for column, value in zip(_OF_CALL, of_call, strict=True):
-                    site[column][row] = value
+            if path not in calls or not _is_of_role(calls[path][1], site["role"][row]):
+                continue
+            module, role, slot = calls[path]
+            way = "" if role in _OF_LAYER else "forward"
+            for column, value in zip(_OF_CALL, ("module", way, module, role, slot), strict=True):
+                site[column][row] = value
+
+
+def _is_of_role(role: str, known: str) -> bool:
+    """Whether what a name says of a call agrees with what is known of the tensor's role."""
+    return known == "" or (role in _OF_LAYER and known in _OF_LAYER)
 
 
 def _move_to_their_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Causes that any call may have."""
 
 from troubleshooter_nb.catalogue.entry import Cause
-from troubleshooter_nb.catalogue.proofs import alike
+from troubleshooter_nb.catalogue.proofs import alike, recomputed
 
 # fmt: off
 CAUSES: dict[str, Cause] = {
@@ -23,6 +23,14 @@ CAUSES: dict[str, Cause] = {
             "请在两侧记录相同的前向。"),
         # A save more changes nothing in a network.
         at_most=0.45),
+    "constant_differs": Cause(("A constant of the call differs", "调用中的常数不同"),
+        proof=recomputed("the call multiplies by or adds {left} on the left and {right} on the "
+            "right", "该调用所乘或所加的常数：左侧 {left}，右侧 {right}"),
+        repair=("Use one number on both sides.", "在两侧使用同一常数。")),
+    "other_layer": Cause(("The two sides have other layers at this place", "两侧此处的层不同"),
+        proof=recomputed("{layer} is {left_class} on the left and {right_class} on the right",
+            "{layer} 左侧为 {left_class}，右侧为 {right_class}"),
+        repair=("Use one layer on both sides.", "在两侧使用同一种层。")),
     "kernel_fault": Cause(("One side's kernel is not exact", "一侧的算子实现不精确"),
         proof=("Against the formula in float64, from each side's own input: left {left}, right "
             "{right}. Relative error of the two outputs {before}.",

@@ -29,6 +29,7 @@ def grammar() -> Grammar:
     options.add_outputs(words)
     options.add_tolerances(words)
     options.add_mappings(words)
+    options.add_layers(words)
     reads = one_of(*METHODS)
     words.option("--pairing", value="METHOD", meaning=Message("command.pairing"), read=reads)
     words.switch("--fuzzy", meaning=Message("command.fuzzy"))
@@ -78,7 +79,7 @@ def _compared(asked: argparse.Namespace) -> Comparison | SeriesComparison:
 
 def _of_dumps(asked: argparse.Namespace, left: Dump | str, right: Dump | str) -> Comparison:
     from troubleshooter_nb.analysis.engine import compare
-    from troubleshooter_nb.cli.inputs import mappings
+    from troubleshooter_nb.cli.inputs import layers, mappings
 
     return compare(
         left,
@@ -89,6 +90,7 @@ def _of_dumps(asked: argparse.Namespace, left: Dump | str, right: Dump | str) ->
         pairing=asked.pairing,
         mapping=mappings(asked),
         fuzzy=asked.fuzzy,
+        layers=layers(asked),
         diagnose=not asked.no_diagnose,
         budget=1.0 if asked.budget is None else asked.budget,
     )

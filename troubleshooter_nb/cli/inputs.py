@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from troubleshooter_nb.analysis.progress import watched
+from troubleshooter_nb.cli.grammar import WrongWords
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import EntryNotFoundError, FormatError, UnknownFormatError
 from troubleshooter_nb.formats import as_dumps, open_dump
@@ -23,6 +24,23 @@ _SELECTED = ("step", "rank")
 def mappings(asked: argparse.Namespace) -> list[MappingFile] | None:
     """The mapping files of ``--mapping``, the earlier ones before the others; None for none."""
     return [read_mapping(path) for path in asked.mapping] or None
+
+
+def layers(asked: argparse.Namespace) -> dict[str, str] | None:
+    """Classes by place of ``--layer``; None for none.
+
+    Raises
+    ------
+    WrongWords
+        If one is no ``PLACE=CLASS``.
+    """
+    found: dict[str, str] = {}
+    for text in asked.layer:
+        place, _, word = text.partition("=")
+        if not place or not word:
+            raise WrongWords(Message("arguments.layer_flag", flag="--layer", value=text))
+        found[place] = word
+    return found or None
 
 
 def opened(path: str) -> Dump | Series:

@@ -32,6 +32,12 @@ def add_mappings(grammar: Grammar) -> None:
     grammar.option("--mapping", value="FILE", meaning=Message("command.mapping"), several=True)
 
 
+def add_layers(grammar: Grammar) -> None:
+    """Take what is known of classes of layers."""
+    meaning = Message("command.layer")
+    grammar.option("--layer", value="PLACE=CLASS", meaning=meaning, several=True)
+
+
 def add_places(grammar: Grammar) -> None:
     """Take the steps and ranks to look at."""
     for flag, id in (("--step", "command.step"), ("--rank", "command.rank")):

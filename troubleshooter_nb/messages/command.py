@@ -43,6 +43,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "atol": ("absolute tolerance, default 1e-4", "绝对容差，默认 1e-4"),
     "equal_nan": ("NaN at the same place on both sides are equal", "两侧同一位置的 NaN 视为相等"),
     "mapping": ("a mapping file (yaml or json) of pairs that are known; may be repeated, the earlier wins", "已知对应关系的映射文件（yaml 或 json）；可重复给出，先给出的优先"),
+    "layer": ("PLACE=CLASS: which layer a call is, such as bn1=BatchNorm2d; may be repeated", "位置=类：某个调用是哪种层，例如 bn1=BatchNorm2d；可重复给出"),
     "pairing": ("auto, name, order or shape: how entries find their partners, default auto", "auto、name、order 或 shape：条目配对的方法，默认 auto"),
     "fuzzy": ("ignore the numbers of calls, keep their order", "忽略调用的编号，只看次序"),
     "step": ("look at these steps only, such as 0,2-4", "只看这些步，例如 0,2-4"),

@@ -25,6 +25,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "some_queries": ("{count:,} of {n:,} queries", "{n:,} 个查询中的 {count:,} 个"),
     "some_rows": ("{count:,} of {n:,} rows", "{n:,} 行中的 {count:,} 行"),
     "some_units": ("{count:,} of {n:,} hidden units", "{n:,} 个隐藏单元中的 {count:,} 个"),
+    "larger_by": ("larger by {value:.3g}", "大 {value:.3g}"),
+    "smaller_by": ("smaller by {value:.3g}", "小 {value:.3g}"),
     # Values of a tensor.
     "clip": ("clip to [{low:.6g}, {high:.6g}]", "截断到 [{low:.6g}, {high:.6g}]"),
     "bit_flipped": ("one bit flipped: {left:.6g} for {right:.6g}", "有一位翻转：{left:.6g} 而非 {right:.6g}"),

@@ -39,6 +39,9 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "not_asked_lost": ("{count} whose worker died", "{count} 个因执行它的工作进程已终止"),
     "not_asked_number": ("{count} after many of a sort", "{count} 个因同类问题已足够多"),
     "not_asked_clock": ("{count} after {seconds:.1f} s of computing", "{count} 个在计算 {seconds:.1f} 秒之后"),
+    "class_unknown": ("{name} is of no known class; tried as {classes:,}, none of which gives both sides. Another class is tried if it is named: {call}, or the network given: left_net=, right_net=", "{name} 的类未知；已按 {classes:,} 尝试，均不能同时解释两侧。可指明其类：{call}，或给出网络：left_net=、right_net="),
+    "class_unknown_untried": ("{name} is of no known class, and its shapes are those of no layer that is tried. Name it, and it is tried: {call}, or give the network: left_net=, right_net=", "{name} 的类未知，其形状不属于任何会尝试的层。指明其类即可尝试：{call}，或给出网络：left_net=、right_net="),
+    "layers_unused": ("layers names {names:,}, of which no call was recorded", "layers 指明了 {names:,}，但没有记录到对应的调用"),
     "interrupted": ("The diagnosis was interrupted: causes and origins found until then are kept.", "诊断被中断：保留此前找到的原因与源头。"),
     "nothing_asked": ("Where it comes from was not asked: {call}.", "未分析差异的来源：{call}。"),
     # Why.

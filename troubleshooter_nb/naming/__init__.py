@@ -40,7 +40,11 @@ from troubleshooter_nb.naming.parameters import (
     without_position,
     without_wrappers,
 )
-from troubleshooter_nb.naming.saved_calls import saved_calls
+from troubleshooter_nb.naming.saved_calls import (
+    layers_of_output,
+    readings_of_parameter,
+    saved_calls,
+)
 from troubleshooter_nb.naming.site import (
     CALL_KINDS,
     ROLES,
@@ -73,6 +77,7 @@ __all__ = [
     "forward_of",
     "is_process_group",
     "is_whole_gradient",
+    "layers_of_output",
     "likely_parameter",
     "model_numbers",
     "natural_key",
@@ -82,6 +87,7 @@ __all__ = [
     "parse_npy_name",
     "parse_row_name",
     "place_text",
+    "readings_of_parameter",
     "saved_calls",
     "says_gradient",
     "site_of_msprobe",

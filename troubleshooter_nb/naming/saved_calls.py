@@ -1,24 +1,46 @@
-"""Inputs and outputs of modules that were saved by hand, told from their names."""
+"""Calls of modules that were saved by hand, told from the names of their tensors."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
-_Role = Literal["input", "output"]
-_WORDS = ("inputs", "input", "outputs", "output", "in", "out")
-_ENDING = re.compile(
-    rf"(?s)(?P<path>.*[^./])[./](?P<word>{'|'.join(_WORDS)})(?P<slot>(?:[._][0-9]{{1,9}})*)"
-)
+_Role = Literal["input", "output", "parameter", "buffer"]
+_Call = tuple[str, _Role, str]
+_INPUTS = ("inputs", "input", "in", "x")
+_OUTPUTS = ("outputs", "output", "out", "y")
+_WORDS = "|".join((*_INPUTS, *_OUTPUTS))
+_SLOT = r"(?P<slot>(?:[._][0-9]{1,9})*)"
+# act.input_0, and the looser conv1_in.
+_BEHIND = re.compile(rf"(?s)(?P<path>.*[^./])[./](?P<word>{_WORDS}){_SLOT}")
+_JOINED = re.compile(rf"(?s)(?P<path>.*[^./_])_(?P<word>{_WORDS}){_SLOT}")
+# inputs/conv1, and the looser x_conv1 in any folder.
+_FOLDER = re.compile(r"(?s)(?P<word>inputs?|outputs?)[./](?P<path>[^./].*)")
+_IN_FRONT = re.compile(rf"(?s)(?P<folder>(?:.*[./])?)(?P<word>{_WORDS})_(?P<path>[^./_][^./]*)")
+# What people call the parameters of a layer, in torch's words.
+_LEAVES: dict[str, str] = {
+    **dict.fromkeys("weight w kernel gamma gain g scale".split(), "weight"),
+    **dict.fromkeys("bias b beta shift offset".split(), "bias"),
+    **dict.fromkeys("running_mean moving_mean mean mu rm".split(), "running_mean"),
+    **dict.fromkeys(
+        "running_var moving_variance moving_var variance var rv".split(), "running_var"
+    ),
+}
+_STATISTICS = ("running_mean", "running_var")
+_FOLDERS_OF_PARAMETERS = ("params", "parameters", "param", "weights", "state")
+_ENDS = ("_", ".", "/")
 
 
-def saved_calls(names: Iterable[str]) -> dict[str, tuple[str, _Role, str]]:
-    """Module, role and slot of what forward hooks of one's own saved, as far as names tell.
+def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
+    """Module, role and slot of what was saved of calls by hand, as far as names tell.
 
     ``act.input`` and ``act.output`` are of a call of ``act``, and so are ``act.in``,
-    ``act.input_0`` and ``act.output.0.1``.
+    ``act.input_0``, ``act.output.0.1``, ``inputs/act`` and ``outputs/act``. ``act1_in`` and
+    ``x_act1`` may be names of layers as well: they count where the rest of the name ends in a
+    number, or has parameters. Of such a call ``act1.g``, ``act1_w`` and ``params/act1.weight``
+    are parameters, by torch's names.
 
     Parameters
     ----------
@@ -27,31 +49,106 @@ def saved_calls(names: Iterable[str]) -> dict[str, tuple[str, _Role, str]]:
 
     Returns
     -------
-    dict of str to (str, {"input", "output"}, str)
+    dict of str to (str, {"input", "output", "parameter", "buffer"}, str)
         A module is in it with its inputs and outputs, or not at all. A name that is also the
         beginning of others, as that of a module called ``out``, counts only where calls of that
         module were saved in the same way.
     """
-    names = set(names)
-    found: dict[str, tuple[str, _Role, str]] = {}
+    names = dict.fromkeys(names)
+    found: dict[str, tuple[_Call, bool]] = {}
     for name in names:
-        # The expression alone looks at every letter of every name.
-        if not name.rstrip("._0123456789").endswith(_WORDS):
-            continue
-        if match := _ENDING.fullmatch(name):
-            role: _Role = "input" if match["word"].startswith("in") else "output"
-            found[name] = match["path"], role, match["slot"].strip("._").replace("_", ".") or "0"
+        if (one := _spelled(name)) is not None:
+            found[name] = one
     if not found:
         return {}
-    paths = {path for path, _, _ in found.values()}
-    modules = {above for name in names - found.keys() for above in _above(name)}
+    paths = {path for (path, _, _), _ in found.values()}
+    modules = {above for name in names if name not in found for above in _above(name)} - paths
+    with_parameters = _with_parameters(names) if any(loose for _, loose in found.values()) else ()
+    calls = {
+        name: call
+        for name, (call, is_loose) in found.items()
+        if name not in modules
+        and not (is_loose and not (call[0][-1].isdigit() or call[0] in with_parameters))
+    }
     roles: dict[str, set[str]] = defaultdict(set)
-    for name, (path, role, _) in list(found.items()):
-        if name in modules - paths:
-            del found[name]
-        else:
-            roles[path].add(role)
-    return {name: one for name, one in found.items() if len(roles[one[0]]) == len(("in", "out"))}
+    for path, role, _ in calls.values():
+        roles[path].add(role)
+    calls = {name: one for name, one in calls.items() if len(roles[one[0]]) > 1}
+    rest = [name for name in names if name not in calls] if calls else []
+    return {**calls, **_parameters(rest, {path for path, _, _ in calls.values()})}
+
+
+def layers_of_output(name: str) -> list[str]:
+    """What the layer may be called whose output has a name: ``relu2`` of ``act/relu2``.
+
+    The name itself first, then without a word that says that it is an output, without the folder,
+    without its last part.
+    """
+    spelled = _spelled(name)
+    bare = spelled[0][0] if spelled is not None and spelled[0][1] == "output" else name
+    folder = re.split(r"[./]", bare, maxsplit=1)
+    above = re.sub(r"[./][^./]*$", "", name)
+    return list(dict.fromkeys([name, bare, folder[-1], above]))
+
+
+def readings_of_parameter(name: str) -> Iterator[tuple[str, str]]:
+    """Layer and torch's word of a parameter, in each way in which a name may be read."""
+    return ((path, _LEAVES[word]) for path, word in _readings(name) if word in _LEAVES)
+
+
+def _spelled(name: str) -> tuple[_Call, bool] | None:
+    """What a name says, and whether it may as well be that of a layer."""
+    # The expressions alone look at every letter of every name.
+    if name.rstrip("._0123456789").endswith((*_INPUTS, *_OUTPUTS)):
+        for pattern in (_BEHIND, _JOINED):
+            if match := pattern.fullmatch(name):
+                slot = match["slot"].strip("._").replace("_", ".") or "0"
+                return (match["path"], _role(match["word"]), slot), pattern is _JOINED
+    if match := _FOLDER.fullmatch(name):
+        return (match["path"], _role(match["word"]), "0"), False
+    if "_" in name and (match := _IN_FRONT.fullmatch(name)):
+        return (match["folder"] + match["path"], _role(match["word"]), "0"), True
+    return None
+
+
+def _role(word: str) -> _Role:
+    return "input" if word in _INPUTS else "output"
+
+
+def _with_parameters(names: Iterable[str]) -> set[str]:
+    """Names of layers of which there are parameters."""
+    return {path for name in names for path, word in _readings(name) if word in _LEAVES}
+
+
+def _parameters(names: Iterable[str], paths: Collection[str]) -> dict[str, _Call]:
+    """Parameters of these calls, under names that say so."""
+    found: dict[str, _Call] = {}
+    leaves: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        for path, word in _readings(name):
+            leaf = _LEAVES.get(word)
+            if leaf is not None and path in paths:
+                role: _Role = "buffer" if leaf in _STATISTICS else "parameter"
+                found[name] = path, role, leaf
+                leaves[path].add(leaf)
+                break
+    # A mean alone is what a layer computed.
+    return {
+        name: one
+        for name, one in found.items()
+        if one[2] not in _STATISTICS or leaves[one[0]] >= {*_STATISTICS}
+    }
+
+
+def _readings(name: str) -> Iterator[tuple[str, str]]:
+    """Layer and word of a parameter, in each way in which a name may be read."""
+    folder = re.split(r"[./]", name, maxsplit=1)
+    bare = folder[1] if len(folder) > 1 and folder[0] in _FOLDERS_OF_PARAMETERS else name
+    for at in range(len(bare) - 1, 0, -1):
+        if bare[at] in _ENDS:
+            yield bare[:at], bare[at + 1 :]
+    for match in re.finditer("_", bare):
+        yield bare[match.end() :], bare[: match.start()]
 
 
 def _above(name: str) -> set[str]:

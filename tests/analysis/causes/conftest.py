@@ -18,7 +18,7 @@ from troubleshooter_nb.render.explanation import cause_proof, cause_repair, show
 # Facts and settings that hold names of tensors, layers, settings and transforms.
 NAMES = set(
     "other equal duplicates norm part setting meant gates layer names sources mask_source family "
-    "transform function addend".split()
+    "transform function addend left_class right_class".split()
 )
 # Functions, arguments, data sets and formats are called so in every language.
 TERMS = set(

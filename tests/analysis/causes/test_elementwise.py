@@ -84,3 +84,17 @@ def test_a_number_added_to_other_whole_numbers_is_no_offset_of_positions():
 @pytest.mark.parametrize("word", sorted(FITTERS))
 def test_a_call_without_inputs_is_explained_by_nothing(word):
     assert FITTERS[word](side([], A)) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "number", "said"),
+    [("mul", 0.35, 0.35), ("add", 0.35, 0.35), ("sub", -2.5, -2.5), ("add", 1e-3, 1e-3)],
+)
+def test_the_number_beside_one_input_is_fitted(word, number, said):
+    x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+    made = {"mul": x * np.float32(number), "add": x + np.float32(number)}
+    made["sub"] = x - np.float32(number)
+    best = FITTERS[word](side([x], made[word]))[0]
+    name = "scale" if word == "mul" else "constant"
+    assert best.settings[name] == pytest.approx(said, rel=1e-6)
+    assert best.residual < 1e-7

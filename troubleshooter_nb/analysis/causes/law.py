@@ -209,8 +209,23 @@ def _rated(ways: Iterable[Way | Fit], sample: Sample) -> Iterator[Fit]:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """Fits of both sides that have in common what neither recorded, and the setting that differs.
+
+    `rival` is the residual of the best other explanation.
+    """
+
+    setting: str
+    fits: tuple[Fit, Fit]
+    rival: float
+
+
+@dataclass(frozen=True)
 class Search:
-    """As `Law`, of layers whose ways no list holds: `fit` searches them."""
+    """As `Law`, of layers whose ways no list holds: `fit` searches them.
+
+    `together` is given both sides where their own fits name no cause.
+    """
 
     words: tuple[str, ...]
     fit: Callable[[Operands], list[Fit]]
@@ -220,3 +235,4 @@ class Search:
     plain_first: bool = False
     axes: tuple[Plan, ...] = ()
     parts: Callable[[Call], Iterable[Part]] | None = None
+    together: Callable[[Operands, Operands], Shared | None] | None = None

@@ -203,7 +203,8 @@ class Operators:
     def _settings(self, node: Node, side: int) -> dict[str, Any]:
         """Recorded settings: of the module, and arguments that are plain values."""
         dump = self._dumps[side]
-        found: dict[str, Any] = dict(dump.settings.get(node.path, {}))
+        found: dict[str, Any] = dict(self.flow.known.settings(node.path, side))
+        found |= dump.settings.get(node.path, {})
         values = dump.index["value"].values
         for row in node.inputs:
             entry = int(self.flow.result[("left_entry", "right_entry")[side]][row])

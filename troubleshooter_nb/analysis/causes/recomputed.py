@@ -99,14 +99,37 @@ def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputatio
     sides = operands(call)
     if sides is None:
         return Recomputation("unknown")
-    floors = [_floor(one.roundoff, typical) for one in sides]
+    floors = [floor_of(one.roundoff, typical) for one in sides]
     if call.direction == "forward":
         floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
     found = _fitted(call, layer, sides, floors)
+    if found.suspicion is None and (shared := _shared(call, layer, sides, floors)) is not None:
+        return shared
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
     if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, layer, sides, floors, worse):
         return Recomputation("one_side", None, found.left_over)
     return found
+
+
+def _shared(
+    call: Call, layer: Law | Search, sides: Sequence[Operands], floors: Sequence[float]
+) -> Recomputation | None:
+    """What differs where the sides have in common what neither recorded."""
+    together = layer.together if isinstance(layer, Search) else None
+    if together is None or not call.outputs[0].differs:
+        return None
+    with np.errstate(all="ignore"):
+        found = together(sides[0], sides[1])
+    if found is None:
+        return None
+    residual, floor = max(fit.residual for fit in found.fits), max(floors)
+    is_proved = residual <= thresholds.FORMULA_FLOORS * floor
+    if not is_proved or found.rival <= thresholds.CLEARLY_WORSE * max(residual, floor):
+        return None
+    floor = _reached(found.fits, floors, sides)
+    suspicion = _suspicion(call, found.fits, [found.setting], found.rival, floor)
+    left, right = (fit.residual / least for fit, least in zip(found.fits, floors, strict=True))
+    return Recomputation("different", suspicion, (left, right))
 
 
 def _fitted(
@@ -171,7 +194,7 @@ def _without(one: Operands, outliers: np.ndarray) -> Operands:
     return replace(one, output=output, distance4=distance4)
 
 
-def _floor(roundoff: float, typical: float = 0.0) -> float:
+def floor_of(roundoff: float, typical: float = 0.0) -> float:
     """Residual that the right formula may leave; formulas are rounded to 16-bit formats first."""
     # Formulas are float64, so that even integers are not reproduced more exactly than that.
     return (
@@ -233,7 +256,7 @@ def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Ope
     reached = []
     for fit, floor, one in zip(best, floors, sides, strict=True):
         # Whole numbers are not rounded at all.
-        least = _floor(one.roundoff) if one.roundoff else 0.0
+        least = floor_of(one.roundoff) if one.roundoff else 0.0
         reached.append(min(floor, max(fit.residual, least)))
     return max(reached)
 

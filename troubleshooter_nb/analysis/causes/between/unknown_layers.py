@@ -1,66 +1,178 @@
-"""Layers of the user's own classes, tried as what their operands look like."""
+"""Layers of classes that are not known, tried as what their operands look like."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import math
+from dataclasses import dataclass, field, replace
 
-from troubleshooter_nb.analysis.causes.case import Call, Suspicion
-from troubleshooter_nb.analysis.causes.recomputed import Outcome, Recomputation, recompute
+import numpy as np
 
-_ACTIVATIONS = ("gelu", "silu", "relu", "leakyrelu", "tanh", "sigmoid")
+from troubleshooter_nb.analysis.causes.between.image_scales import image_scales
+from troubleshooter_nb.analysis.causes.between.likely_layers import likely_layers
+from troubleshooter_nb.analysis.causes.case import Call, Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.layers import layer_of
+from troubleshooter_nb.analysis.causes.recomputed import (
+    Outcome,
+    Recomputation,
+    floor_of,
+    recompute,
+)
+from troubleshooter_nb.analysis.causes.thinned import is_large
+from troubleshooter_nb.analysis.layer_kinds import class_name
+from troubleshooter_nb.dump import ArrayInMemory, ArraySource
+from troubleshooter_nb.metrics.floats import unit_roundoff
+from troubleshooter_nb.thresholds import FORMULA_FLOORS, OTHER_CLASS_SHARE, OTHER_LAYER_FLOORS
 
 
-def unknown_layer_suspicions(call: Call, typical: float = 0.0) -> tuple[Outcome, list[Suspicion]]:
-    """Compute a call again of unknown class as the layers that its shapes allow.
+@dataclass(frozen=True)
+class Attempt:
+    """What came of computing a call of unknown class again.
+
+    Attributes
+    ----------
+    outcome : str
+        That of the layer that explains both sides; else of one that explains a side.
+    suspicions : list of Suspicion
+    tried : tuple of str
+        The words that were tried.
+    """
+
+    outcome: Outcome = "unknown"
+    suspicions: list[Suspicion] = field(default_factory=list)
+    tried: tuple[str, ...] = ()
+
+
+def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
+    """Compute a call of unknown class again as the layers that its shapes and values allow.
 
     Parameters
     ----------
     call : Call
-        Without a word; one that contains no others.
+        One that contains no others; what its word says, which may be that of its name, is tried
+        first.
     typical : float
         As `recompute` takes it.
 
-    Returns
-    -------
-    outcome : str
-        That of the layer that explains both sides; else of one that explains a side.
-    suspicions : list of Suspicion
+    Notes
+    -----
+    A layer counts that explains both sides to within rounding: of a class that is only guessed,
+    what is explained equally badly may be another one. Where two layers explain a side each, the
+    sides have other layers at this place.
     """
-    best = Recomputation("unknown")
-    for word in _words(call):
-        found = recompute(replace(call, word=word), typical)
-        if found.outcome in ("same", "different"):
-            return found.outcome, [found.suspicion] if found.suspicion else []
-        if found.outcome == "one_side" and best.outcome == "unknown":
-            best = found
-    return best.outcome, [best.suspicion] if best.suspicion else []
-
-
-def _words(call: Call) -> Iterator[str]:
     if call.direction == "backward" or not call.inputs or not call.outputs:
-        return
-    given, made = _shape(call, "input"), _shape(call, "output")
-    weight = call.parameters.get("weight")
-    if weight is not None and weight.sources[1] is not None:
-        shape = tuple(weight.sources[1].shape)
-        if len(shape) == 1 and given == made and given and given[-1] == shape[0]:
-            yield "layernorm" if "bias" in call.parameters else "rmsnorm"
-            yield "rmsnorm" if "bias" in call.parameters else "layernorm"
-        elif len(shape) == 2 and given and made and made[-1] == shape[0] and given[-1] == shape[1]:
-            yield "linear"
-        elif len(shape) == 2 and made == (*given, shape[1]):
-            yield "embedding"
-        return
-    if any(len(t.sources[1].shape) > 1 for t in call.parameters.values() if t.sources[1]):
-        return
-    if given == made and len(given) in (3, 4) and given[-1] % 2 == 0:
-        yield "rotary"
-    if given == made and not call.parameters and len(call.inputs) == 1:
-        yield from _ACTIVATIONS
+        return Attempt()
+    call = call if is_large(call) else _in_memory(call)
+    if images := image_scales(call):
+        return Attempt("different", images)
+    found: dict[str, Recomputation] = {}
+    uncaused: Recomputation | None = None
+    named = (call.word,) if layer_of(call.word, call.direction) is not None else ()
+    for word in dict.fromkeys((*named, *likely_layers(call))):
+        found[word] = one = recompute(replace(call, word=word), typical)
+        if one.outcome in ("same", "different") and max(one.left_over) <= FORMULA_FLOORS:
+            if one.outcome == "same" or one.suspicion is not None:
+                return Attempt(one.outcome, [one.suspicion] if one.suspicion else [], tuple(found))
+            # Of another layer what differs may be a cause.
+            uncaused = one
+    tried = tuple(found)
+    if uncaused is not None:
+        return Attempt("different", [], tried)
+    if (other := other_layer(call, typical, found)) is not None:
+        return Attempt("different", [other], tried)
+    near = [one for one in found.values() if one.outcome == "one_side"]
+    best = min(near, key=lambda one: min(one.left_over), default=Recomputation("unknown"))
+    return Attempt(best.outcome, [best.suspicion] if best.suspicion else [], tried)
 
 
-def _shape(call: Call, role: str) -> tuple[int, ...]:
-    tensor = (call.inputs if role == "input" else call.outputs)[0]
-    source = tensor.sources[1]
-    return tuple(source.shape) if source is not None else ()
+def other_layer(call: Call, typical: float, found: dict[str, Recomputation]) -> Suspicion | None:
+    """The sides computed two layers, where one explains the left and another one the right.
+
+    Parameters
+    ----------
+    call : Call
+    typical : float
+        As `recompute` takes it.
+    found : dict of str to Recomputation
+        What computing it as each layer showed, by their words.
+    """
+    # The likeliest of those that explain a side.
+    own = [
+        next((word for word in found if found[word].left_over[side] <= FORMULA_FLOORS), "")
+        for side in (0, 1)
+    ]
+    if not all(own) or own[0] == own[1]:
+        return None
+    left_over = [found[word].left_over[side] for side, word in enumerate(own)]
+    crossed = [found[word].left_over[1 - side] for side, word in enumerate(own)]
+    if min(crossed) <= OTHER_LAYER_FLOORS * max(*left_over, 1.0):
+        return None
+    classes = class_name(own[0]), class_name(own[1])
+    return _suspicion(call, typical, classes, (left_over[0], left_over[1]))
+
+
+def of_two_classes(
+    call: Call,
+    typical: float,
+    found: tuple[Recomputation, Recomputation],
+    classes: tuple[str, str],
+) -> Suspicion:
+    """That the sides recorded two classes of layers; surer where values prove it.
+
+    Parameters
+    ----------
+    call : Call
+    typical : float
+        As `recompute` takes it.
+    found : tuple of Recomputation
+        Of the call as the layer of the left side, and as that of the right.
+    classes : tuple of str
+        As recorded.
+    """
+    left_over = found[0].left_over[0], found[1].left_over[1]
+    return _suspicion(call, typical, classes, left_over)
+
+
+def _suspicion(
+    call: Call, typical: float, classes: tuple[str, str], left_over: tuple[float, float]
+) -> Suspicion:
+    output = call.outputs[0]
+    roundoffs = [unit_roundoff(dtype) for dtype in output.dtypes if dtype is not None]
+    floors = [floor_of(roundoff, typical) for roundoff in roundoffs]
+    evidence = {"layer": call.path, "left_class": classes[0], "right_class": classes[1]}
+    is_proved = max(left_over) <= FORMULA_FLOORS
+    return Suspicion(
+        cause="other_layer",
+        before=output.rel_l2,
+        residual=max(map(math.prod, zip(left_over, floors, strict=True)))
+        if is_proved
+        else max(floors),
+        rival=output.rel_l2,
+        floor=max(floors),
+        evidence=evidence,
+        pair=output.pair,
+        independent=output.size,
+        share=1.0 if is_proved else OTHER_CLASS_SHARE,
+    )
+
+
+def _in_memory(call: Call) -> Call:
+    """The call with its tensors read once: every layer that is tried asks for them."""
+    return replace(
+        call,
+        inputs=tuple(map(_held, call.inputs)),
+        outputs=(*map(_held, call.outputs[:1]), *call.outputs[1:]),
+        parameters={name: _held(tensor) for name, tensor in call.parameters.items()},
+    )
+
+
+def _held(tensor: TensorPair) -> TensorPair:
+    """As stored, in memory; reading it again is free."""
+    found: list[ArraySource | None] = []
+    for source in tensor.sources:
+        if source is not None:
+            size = math.prod(source.shape)
+            if tensor.budget is not None:
+                tensor.budget.charge(size)
+            source = ArrayInMemory(np.array(source.read(0, size)).reshape(source.shape))
+        found.append(source)
+    return replace(tensor, sources=(found[0], found[1]), budget=None)

@@ -12,6 +12,7 @@ import numpy as np
 from troubleshooter_nb.analysis.causes.axes import elements_of
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.factors import named_size
+from troubleshooter_nb.analysis.causes.fits import misfit
 from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law, Way
 from troubleshooter_nb.analysis.causes.sampling import Sample, elements
 from troubleshooter_nb.metrics.operators.elementwise import combined, weights_of
@@ -28,6 +29,7 @@ _CAUSES: dict[str, Cause] = {
     "masked": "mask_value",
     "position_offset": "position_offset",
     "arguments": "argument_order",
+    **dict.fromkeys(("scale", "constant"), "constant_differs"),
 }
 
 
@@ -45,7 +47,7 @@ def _size(values: np.ndarray) -> int:
 
 
 def _sums(operands: Operands) -> Iterator[Sample]:
-    """As `_pair`; whole numbers, all of them, beside a number that was not recorded."""
+    """As `_pair`; or one input beside a number: all of whole numbers, some of others."""
     if sum(values is not None for values in operands.inputs) > 1:
         yield from _pair(operands)
         return
@@ -58,6 +60,10 @@ def _sums(operands: Operands) -> Iterator[Sample]:
         is_counting = bool(counts.size and (counts == 1).all())
         if shift.min() == shift.max():
             yield Sample.of(operands, (), shift, is_counting=is_counting)
+    elif output.size >= FEWEST_OUTPUTS:
+        taken = elements(operands, [x], ELEMENTWISE_SAMPLE)
+        if taken is not None:
+            yield Sample.of(operands, *taken)
 
 
 def _weighted(sample: Sample, sign: float) -> Iterator[Way | Fit]:
@@ -68,6 +74,9 @@ def _weighted(sample: Sample, sign: float) -> Iterator[Way | Fit]:
     if not sample.given:
         name = "position_offset" if sample.facts["is_counting"] else "offset"
         yield Fit({name: int(sample.output.flat[0])}, 0.0)
+        return
+    if len(sample.given) == 1:
+        yield from _added(sample, sign)
         return
     first, second = sample.given
     order = {"arguments": "in order"} if sign < 0 else {}
@@ -82,6 +91,24 @@ def _weighted(sample: Sample, sign: float) -> Iterator[Way | Fit]:
             said = {"first_factor": likely[0], "second_factor": likely[1]}
             terms = likely[0] * first, sign * likely[1] * second
             yield Way({**order, **said}, combined("add", *terms))
+
+
+def _added(sample: Sample, sign: float) -> Iterator[Fit]:
+    """One number that is added to all elements, or taken from them."""
+    (x,), output = sample.given, sample.output
+    usable = np.isfinite(x) & np.isfinite(output)
+    if np.count_nonzero(usable) < FEWEST_OUTPUTS or np.ptp(x[usable]) == 0:
+        return
+    value = float((output[usable] - x[usable]).mean())
+    # Each element is rounded by itself.
+    width = max(sample.roundoff, 2.0**-24) * float(np.abs(output[usable]).max())
+    short = float(f"{value:.6g}")
+    value = short if abs(short - value) <= width else value
+    yield Fit(
+        {"constant": sign * value},
+        misfit(output, x + value, sample.roundoff),
+        {"constant": width},
+    )
 
 
 def _factors(operands: Operands) -> Iterator[Sample]:

@@ -135,14 +135,27 @@ def _plane(values: np.ndarray) -> tuple[int, int]:
 
 
 def _averages(sample: Sample) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Windows of one size with every divisor, then adaptive ones.
-
-    Behind: where windows of one size share the image out evenly, the two are one.
-    """
+    """Windows of one size with every divisor, then adaptive ones, where those are others."""
+    is_other = True
     for said, windows in _windows(sample):
+        is_other &= not _is_adaptive(sample, windows)
         for divisor in DIVISORS:
             yield {**said, "divisor": divisor, "windows": "of one size"}, (windows, divisor)
-    yield {"windows": "adaptive"}, None
+    if is_other:
+        yield {"windows": "adaptive"}, None
+
+
+def _is_adaptive(sample: Sample, windows: _Windows) -> bool:
+    """Whether windows of one size, cut off at the border, are those of adaptive pooling."""
+    sizes = sample.facts["image"][1:], sample.facts["pooled"][1:]
+    for image, output, kernel, stride, before in zip(*sizes, *windows, strict=True):
+        at = np.arange(output)
+        start = at * stride - before
+        own = np.maximum(start, 0), np.minimum(start + kernel, image)
+        adaptive = at * image // output, -(-(at + 1) * image // output)
+        if not all(np.array_equal(*ends) for ends in zip(own, adaptive, strict=True)):
+            return False
+    return True
 
 
 def _averaged(sample: Sample, chosen: Mapping[str, Any]) -> np.ndarray:

@@ -22,6 +22,7 @@ from troubleshooter_nb.analysis.causes.searches.groups import (
     brief,
     sampled,
 )
+from troubleshooter_nb.analysis.causes.searches.stored_statistics import shared_statistics
 from troubleshooter_nb.metrics.float_formats import half_format, in_format
 from troubleshooter_nb.metrics.operators.normalisation import (
     USUAL_EPS,
@@ -447,7 +448,7 @@ SEARCHES = (
     Search(_RMS, _rms_backward, _CAUSES, "backward", is_rowwise=True, axes=(_rows,)),
     Search(_GROUP, fit_groupnorm, _CAUSES),
     Search(_GROUP, partial(fit_groupnorm, first=1), _CAUSES, "backward"),
-    Search(_BATCH, fit_batchnorm, _OF_BATCH, axes=_OF_CHANNELS),
+    Search(_BATCH, fit_batchnorm, _OF_BATCH, axes=_OF_CHANNELS, together=shared_statistics),
     Search(_BATCH, fit_batchnorm_backward, _OF_BATCH, "backward", axes=_OF_CHANNELS_BACKWARD),
     Search(_INSTANCE, fit_instancenorm, _CAUSES, axes=_OF_PLANES),
     Search(
