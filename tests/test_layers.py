@@ -22,7 +22,7 @@ ROWS = [
     ["catalogue"],
     ["messages"],
     ["errors"],  # which all others raise
-    ["collector", "naming", "options", "ranges", "shapes", "table", "tables", "undo"],
+    ["collector", "gaps", "naming", "options", "ranges", "shapes", "table", "tables", "undo"],
     ["metrics"],  # layer 1
     ["columns"],  # whose meanings name the verdicts
     ["render", "frameworks"],  # render asks metrics which of two dtypes is the coarser
@@ -40,7 +40,7 @@ ROWS = [
     ["__main__", "__init__"],  # __main__ starts cli
 ]
 RANK = {unit: rank for rank, row in enumerate(ROWS) for unit in row}
-STANDARD_LIBRARY_ONLY = {"collector", "errors", "messages", "options", "tables", "undo"}
+STANDARD_LIBRARY_ONLY = {"collector", "errors", "gaps", "messages", "options", "tables", "undo"}
 STANDARD_LIBRARY_ONLY |= {"catalogue", "thresholds", "version"}
 # cli is the room whose files import inside functions as a rule: its help does not wait for xarray.
 # At the top of a verb stands what a command line that is only read, refused or explained needs.

@@ -16,8 +16,9 @@ from troubleshooter_nb.columns.column import attributes
 from troubleshooter_nb.columns.pairs import MADE_OF_PAIRS
 from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import AmbiguousEntryError, EntryNotFoundError, ReadError
+from troubleshooter_nb.gaps import Gap, exit_code_with
 from troubleshooter_nb.messages import Message
-from troubleshooter_nb.metrics.floats import computable
+from troubleshooter_nb.metrics.floats import are_exact, computable, dtype_from_token
 from troubleshooter_nb.metrics.locate import Location, concentrated_range, locate
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
 from troubleshooter_nb.metrics.verdict import Tolerance, is_open
@@ -153,6 +154,8 @@ class Comparison:
         What the values of the first difference show where no cause is proved, JSON-able: ``pair``,
         its number, and those that apply of ``scale``, ``relation``, ``place``, ``shift`` and
         ``moments``.
+    gaps : tuple of Gap
+        What no verdict of a pair says: left out, unseen, or the same by construction.
     """
 
     result: xr.Dataset
@@ -163,6 +166,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
     preflight: tuple[Check, ...] = ()
     observed: Mapping[str, Any] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
 
     def __post_init__(self) -> None:
         # A table that was stored has them as text.
@@ -195,7 +199,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether most pairs were decided, and everything but ``undecidable`` passed.
+        """Whether most pairs were decided, all but ``undecidable`` passed, and no gap is open.
 
         A partner that is missing unless declared so, and an entry that could not be read, did not.
         """
@@ -213,9 +217,11 @@ class Comparison:
         1 as soon as the values or shapes of one pair differ. ``undecidable`` pairs are counted
         apart and fail nothing by themselves: 0 if most pairs were decided, and passed. 2 if more
         are ``undecidable`` than decided, or if something is ``unreadable``, or ``missing`` without
-        having been declared so.
+        having been declared so. `gaps` count as well: 2 where something was seen and not opened,
+        1 where they prove a difference.
         """
-        return exit_code(self.result["verdict"].values, self.result["passed"].values)
+        own = exit_code(self.result["verdict"].values, self.result["passed"].values)
+        return exit_code_with(own, self.gaps)
 
     @property
     def first_divergence(self) -> TensorDiff | None:
@@ -329,10 +335,13 @@ class Comparison:
             "rtol": self.tolerance.rtol,
             "atol": self.tolerance.atol,
             "equal_nan": self.tolerance.equal_nan,
+            "integer_tolerance": self.tolerance.integer_tolerance,
+            "has_integers": _have_integers(self.columns),
             "left_card": self.left_card.to_dict(),
             "right_card": self.right_card.to_dict(),
             "unmatched": taken(unmatched, "pair", np.flatnonzero(alone)),
             "notes": self.notes,
+            "gaps": [asdict(gap) for gap in self.gaps],
             **get_options(),
         }
 
@@ -535,6 +544,14 @@ def exit_code(verdicts: np.ndarray, passed: np.ndarray) -> int:
         return 1
     failed = ~passed & (verdicts != "undecidable")
     return 2 if failed.any() or is_open(verdicts) else 0
+
+
+def _have_integers(columns: Table) -> bool:
+    """Whether pairs were compared as integers."""
+    measured = ~np.isnan(columns["max_abs_error"])
+    pairs = zip(*(columns[f"{side}_dtype"][measured].tolist() for side in _SIDES), strict=True)
+    known = [[dtype_from_token(name) for name in pair] for pair in {*pairs} if all(pair)]
+    return any(are_exact(*pair) for pair in known)
 
 
 def first_difference(columns: Table) -> int:

@@ -30,11 +30,12 @@ from troubleshooter_nb.errors import (
 )
 from troubleshooter_nb.frameworks import adapter_of
 from troubleshooter_nb.messages import Message, message_of, of_one_class
-from troubleshooter_nb.metrics.floats import arithmetic_of, computable
+from troubleshooter_nb.metrics.floats import arithmetic_of, computable, is_integer_name
 from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
-from troubleshooter_nb.naming import Site, parse_npy_name, site_of_npy_stem
+from troubleshooter_nb.naming import CALL_KINDS, Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
+from troubleshooter_nb.naming.roles import is_given
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.ranges import Reading, Starts, unsigned
 from troubleshooter_nb.render.dump_view import dump_html
@@ -647,6 +648,7 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
     found |= _by_field(_OF_SITE, map(attrgetter(*_OF_SITE), of_entry["site"]))
     found |= _by_field(_OF_ARRAY, map(_facts_of_array, entries))
     found["status"] = ["ok" if _is_readable(e) else "unreadable" for e in entries]
+    found["role"] = _roles(found)
     columns = {name: _column(name, values) for name, values in found.items()}
     for name in _STATISTICS:
         columns[name] = DUMP_COLUMNS[name].blank(len(entries))
@@ -657,6 +659,18 @@ def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:
     if any(of_entry["fingerprint"]):
         variables[FINGERPRINT] = _fingerprint_variable(_fingerprints(of_entry["fingerprint"]))
     return xr.Dataset(variables, attrs={"schema": SCHEMA, "format": kind})
+
+
+def _roles(found: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The role of each entry: what was saved alone may be what the run was given."""
+    cells = (found[name] for name in ("kind", "direction", "role", "path", "dtype"))
+    return [
+        "input"
+        if not (role or direction or kind in CALL_KINDS)
+        and is_given(path, is_exact=is_integer_name(dtype))
+        else role
+        for kind, direction, role, path, dtype in zip(*cells, strict=True)
+    ]
 
 
 def _fingerprints(rows: Sequence[Sequence[float]]) -> np.ndarray:

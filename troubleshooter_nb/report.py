@@ -29,7 +29,7 @@ from troubleshooter_nb.comparison import Comparison, Explanation, TensorDiff
 from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import ArgumentError, ArgumentTypeError, check_extra, path_of
 from troubleshooter_nb.formats.series import Series
-from troubleshooter_nb.messages import Message, told
+from troubleshooter_nb.messages import Message, plain, told
 from troubleshooter_nb.naming.characters import for_sheet, without_formula
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.pairing import Pairing
@@ -165,6 +165,7 @@ def json_text(obj: _Tabular) -> str:
             "first_divergence": int(obj.result.attrs["first_divergence"]),
             "notes": list(obj.notes),
             "observed": dict(obj.observed),
+            "gaps": [{"said": plain(gap.said), "weight": gap.weight} for gap in obj.gaps],
             "checks": [asdict(check) for check in obj.preflight],
             "findings": _findings(obj),
             "pairs": content,

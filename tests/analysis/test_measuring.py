@@ -101,7 +101,9 @@ def test_small_pairs_and_large_ones_have_the_figures_of_their_values(kind, monke
     assert found.with_figures.tolist() == list(range(len(sizes)))
     assert found.unfinished == 0
     for row, (left, right) in enumerate(pairs):
-        expected = pair_run(left, right, 0, compiled.kernel(), **ASKED)
+        rtol, atol = TOLERANCE.of(left.dtype, right.dtype)  # of integers both are 0
+        asked = {"rtol": rtol, "atol": atol, "equal_nan": TOLERANCE.equal_nan}
+        expected = pair_run(left, right, 0, compiled.kernel(), **asked)
         assert same(found.partials.at(int(found.place[row])), expected), row
 
 
@@ -119,7 +121,7 @@ def test_the_values_of_a_task_lie_apart_in_memory_that_the_next_one_uses_again()
     stored = [Stored(np.arange(float(count))) for count in (3, 5, 8)]
     pieces = pieces_of(rows_between(stored, [ArrayInMemory(one.array) for one in stored]))
     for _ in range(2):
-        measure_batch(pieces, **ASKED)
+        measure_batch(pieces, TOLERANCE)
     first, again = zip(*(one.rooms for one in stored), strict=True)
     places = [room.ctypes.data for room in first]
     assert places == [room.ctypes.data for room in again]
@@ -182,7 +184,7 @@ def test_tasks_hold_so_many_pairs_or_elements(monkeypatch):
 
 def test_what_a_task_finds_travels():
     arrays = [ArrayInMemory(np.arange(9.0)), ArrayInMemory(np.arange(FIGURES_BLOCK + 1.0))]
-    found = measure_batch(pieces_of(rows_between(arrays, arrays)), **ASKED)
+    found = measure_batch(pieces_of(rows_between(arrays, arrays)), TOLERANCE)
     again = pickle.loads(pickle.dumps(found))
     assert again.pairs == found.pairs == [0]
     assert same(again.partials.at(0), found.partials.at(0))

@@ -38,6 +38,7 @@ def diff_checkpoints(
     atol: float = 1e-4,
     equal_nan: bool = False,
     values: bool = True,
+    integer_tolerance: float = 0.0,
     learning_rate: float | None = None,
     pairing: Pairing | PairingMethod | None = None,
     mapping: MappingLike | None = None,
@@ -51,7 +52,7 @@ def diff_checkpoints(
     left, right : Dump, path, or mapping of str to array
         The right side is the reference: the checkpoint before training, or the original that the
         left one was converted from.
-    rtol, atol, equal_nan, executor, progress
+    rtol, atol, equal_nan, integer_tolerance, executor, progress
         As in `compare`.
     values : bool
         False reads headers only, however large the files are.
@@ -81,7 +82,7 @@ def diff_checkpoints(
     if values:
         comparison = compare_pairing(
             pairing,
-            Tolerance(rtol, atol, equal_nan),
+            Tolerance(rtol, atol, equal_nan, integer_tolerance),
             executor=executor,
             progress=progress,
             drill_downs=DRILL_DOWNS,

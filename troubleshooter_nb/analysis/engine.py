@@ -23,6 +23,7 @@ from troubleshooter_nb.analysis.measuring import (
     pieces_of,
     threads,
 )
+from troubleshooter_nb.analysis.omissions import gaps_of
 from troubleshooter_nb.analysis.pair_table import pair_table
 from troubleshooter_nb.analysis.progress import Watch, watched
 from troubleshooter_nb.analysis.recorded_samples import without_views
@@ -48,6 +49,7 @@ from troubleshooter_nb.pairing import Pairing
 from troubleshooter_nb.ranges import reading
 from troubleshooter_nb.render.rows import Pairs
 from troubleshooter_nb.render.words import DIFFERING
+from troubleshooter_nb.table import table_of
 from troubleshooter_nb.thresholds import MOST_DRILL_DOWNS
 
 _INTERRUPTED = {"comparisons.interrupted", "comparisons.interrupted_after"}
@@ -62,6 +64,7 @@ def compare(
     rtol: float = 1e-4,
     atol: float = 1e-4,
     equal_nan: bool = False,
+    integer_tolerance: float = 0.0,
     pairing: Pairing | PairingMethod | None = None,
     mapping: MappingLike | None = None,
     fuzzy: bool = False,
@@ -88,6 +91,9 @@ def compare(
         tensor's unit.
     equal_nan : bool
         Two NaN at the same place are equal.
+    integer_tolerance : float, >= 0
+        How far integers and booleans may be apart, for which `rtol` and `atol` do not count; by
+        default they are exact. So is a tensor of integers against one of floats.
     pairing : Pairing or {"auto", "name", "order", "shape"}, optional
         A finished pairing, or the method that makes one, see `pair_dumps`; default "auto".
     mapping : dict, list of pairs or path, optional
@@ -142,7 +148,7 @@ def compare(
     UnknownFormatError, FileNotFoundError
         If a path cannot be opened.
     """
-    tolerance = Tolerance(rtol, atol, equal_nan)
+    tolerance = Tolerance(rtol, atol, equal_nan, integer_tolerance)
     check_fuzzy(fuzzy)
     _check_options(walk, executor, progress)
     check_budget(budget)
@@ -221,7 +227,8 @@ def _compared(
             raise
         is_whole = False
     notes = _notes(pairing, rows, None if is_whole else measured.unfinished)
-    return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes)
+    gaps = gaps_of(table_of(result), pairing, tolerance)
+    return Comparison(result, pairing, tolerance, evidence=evidence, notes=notes, gaps=gaps)
 
 
 def _despite_an_interrupt(

@@ -535,6 +535,8 @@ class Flow:
                 (min(node.begun for node, _ in members) <= start and self._comes_first(node))
                 or all(self._is_exact(row) for _, row in members)
                 or any(self.argument_of(node, row) for node, row in members)
+                # What was saved alone is told to be an input by its name or its place.
+                or all(node.kind not in CALL_KINDS for node, _ in members)
             ):
                 self.external.update(row for _, row in members)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import closing
@@ -44,7 +44,6 @@ _memory = threading.local()
 
 # The statistics of a tensor whose partner has no values, or what a read error says.
 Other = dict[str, float] | str
-_Asked = tuple[float, float, bool]  # rtol, atol, equal_nan
 
 
 class Piece(NamedTuple):
@@ -193,8 +192,7 @@ def measure(
 
     Without an executor the calling thread does them.
     """
-    asked = tolerance.rtol, tolerance.atol, tolerance.equal_nan
-    finished = _here(batches, asked) if executor is None else _by(executor, batches, asked)
+    finished = _here(batches, tolerance) if executor is None else _by(executor, batches, tolerance)
     try:
         with closing(finished):
             for found, size_bytes in finished:
@@ -216,18 +214,18 @@ def are_quick(batches: Sequence[Batch]) -> bool:
     )
 
 
-def _here(batches: Sequence[Batch], asked: _Asked) -> Generator[tuple[Found, int], None, None]:
+def _here(batches: Sequence[Batch], asked: Tolerance) -> Generator[tuple[Found, int], None, None]:
     for batch in batches:
-        yield measure_batch(batch.pieces, *asked), batch.size_bytes
+        yield measure_batch(batch.pieces, asked), batch.size_bytes
 
 
 def _by(
-    executor: Executor, batches: Sequence[Batch], asked: _Asked
+    executor: Executor, batches: Sequence[Batch], asked: Tolerance
 ) -> Generator[tuple[Found, int], None, None]:
     sizes: dict[Future[Found], int] = {}
     try:
         for batch in batches:
-            sizes[executor.submit(measure_batch, batch.pieces, *asked)] = batch.size_bytes
+            sizes[executor.submit(measure_batch, batch.pieces, asked)] = batch.size_bytes
         for future in as_completed(sizes):
             yield future.result(), sizes[future]
     finally:
@@ -235,12 +233,11 @@ def _by(
             future.cancel()
 
 
-def measure_batch(pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: bool) -> Found:
+def measure_batch(pieces: Sequence[Piece], asked: Tolerance) -> Found:
     """What one task does. Runs in any thread or process; nothing but handles and figures travels.
 
     Small pairs are read one by one and measured together.
     """
-    asked: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
     small = [piece for piece in pieces if piece.is_small]
     rooms = [_Room(side, small) for side in _SIDES]
     pairs: list[int] = []
@@ -252,10 +249,28 @@ def measure_batch(pieces: Sequence[Piece], rtol: float, atol: float, equal_nan: 
             pairs.append(piece.pair)
         except ReadError as error:
             slices.append((piece.pair, 0, message_of(error)))
-    lefts, rights = zip(*values, strict=True) if values else ((), ())
-    partials = measure_many(lefts, rights, compiled.kernel(), **asked)
-    slices += [(p.pair, p.start, _measured(p, **asked)) for p in pieces if not p.is_small]
+    # Before the slices, which use the same memory.
+    partials = _measured_together(values, asked)
+    slices += [(p.pair, p.start, _measured(p, asked)) for p in pieces if not p.is_small]
     return Found(pairs, partials, slices)
+
+
+def _measured_together(
+    values: Sequence[tuple[np.ndarray, np.ndarray]], asked: Tolerance
+) -> Partials:
+    """The figures of many small pairs: those of one tolerance together."""
+    kinds: dict[tuple[float, float], list[int]] = defaultdict(list)
+    for row, (left, right) in enumerate(values):
+        kinds[asked.of(left.dtype, right.dtype)].append(row)
+    found = Partials.empty(len(values))
+    for (rtol, atol), rows in kinds.items():
+        lefts, rights = zip(*(values[row] for row in rows), strict=True)
+        own: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": asked.equal_nan}
+        partials = measure_many(lefts, rights, compiled.kernel(), **own)
+        if len(kinds) == 1:
+            return partials
+        found.put_rows(np.array(rows), partials)
+    return found
 
 
 class _Room:
@@ -290,7 +305,7 @@ def _padded(size: int) -> int:
     return -(-size // _ALIGNED) * _ALIGNED
 
 
-def _measured(piece: Piece, **asked: Any) -> Partial | Other:
+def _measured(piece: Piece, asked: Tolerance) -> Partial | Other:
     """The figures of a slice, the statistics of a tensor alone, or what a read error says."""
     left, right = piece.left, piece.right
     starts = range(piece.start, max(piece.stop, piece.start + 1), _RUN)
@@ -299,6 +314,7 @@ def _measured(piece: Piece, **asked: Any) -> Partial | Other:
         if left is None or right is None:
             source = left if left is not None else right
             return _summary(source, piece.stop) if source is not None else {}
+        rtol, atol = asked.of(left.dtype, right.dtype)
         with reading(left) as one, reading(right) as other:
             return merge_tree(
                 pair_run(
@@ -306,7 +322,9 @@ def _measured(piece: Piece, **asked: Any) -> Partial | Other:
                     _read(other, right, start, stop, "right"),
                     start,
                     compiled.kernel(),
-                    **asked,
+                    rtol=rtol,
+                    atol=atol,
+                    equal_nan=asked.equal_nan,
                 )
                 for start, stop in spans
             )

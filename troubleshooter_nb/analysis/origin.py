@@ -19,7 +19,9 @@ from troubleshooter_nb.analysis.row_errors import (
     rows_turning_coarse,
 )
 from troubleshooter_nb.dump import StepRank
+from troubleshooter_nb.metrics.floats import is_integer_name
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel
+from troubleshooter_nb.naming import CALL_KINDS
 from troubleshooter_nb.naming.hooks import is_sample
 from troubleshooter_nb.naming.roles import reads_shape_alone
 from troubleshooter_nb.render.words import DIFFERING
@@ -346,6 +348,7 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
             draft.source_error[row] = 0.0
             if draft.is_apart[row]:
                 draft.state[row] = "created"
+                _weigh_integers(draft, node, row, before)
         else:
             error = _error_around(draft, node, before)
             if math.isnan(error):
@@ -354,6 +357,16 @@ def _judge_inputs(draft: _Draft, node: Node, before: _Before) -> None:
                 _judge(draft, row, error, "between")
             if draft.state[row] == "created" and _same_before(draft, row):
                 draft.state[row] = "carried"
+
+
+def _weigh_integers(draft: _Draft, node: Node, row: int, before: _Before) -> None:
+    """Integers of the data that differ explain whatever uses them: an id is no size."""
+    result = draft.flow.result
+    if is_integer_name(str(result["right_dtype"][row] or result["left_dtype"][row])):
+        draft.error[row] = math.inf
+    if node.kind not in CALL_KINDS:
+        # No call says what uses it: all that was saved behind it may.
+        before.add(node, row, draft.error[row])
 
 
 def _carry(draft: _Draft, row: int, source: int) -> None:

@@ -38,6 +38,7 @@ def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.D
     _enter_measured(rows, measured, tolerance, columns, histogram, judged)
     _enter_others(rows, measured, tolerance, columns, judged, np.flatnonzero(free).tolist())
     _set_undecidable(rows, judged)
+    _set_vacuous(rows, columns, tolerance, judged)
     columns |= {"verdict": judged.name, "passed": judged.passed, "reason_id": judged.reason}
     columns["detail"] = object_array(of_one_class(judged.detail.tolist()))
     _enter_reasons(columns, judged.detail)
@@ -50,6 +51,7 @@ def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.D
         "rtol": tolerance.rtol,
         "atol": tolerance.atol,
         "equal_nan": int(tolerance.equal_nan),
+        "integer_tolerance": tolerance.integer_tolerance,
         "first_divergence": first_difference(Table(columns)),
     }
     return with_histogram(variables, histogram, exponents, settings)
@@ -147,6 +149,32 @@ def _set_undecidable(rows: Rows, judged: Verdicts) -> None:
     for row in np.flatnonzero(notes != "").tolist():
         if "calls.defined_differently" in ids_of(notes[row]) and judged.name[row] in DIFFERING:
             judged.put(row, verdict("undecidable", "defined_differently", notes[row]))
+
+
+def _set_vacuous(
+    rows: Rows, columns: Mapping[str, np.ndarray], tolerance: Tolerance, judged: Verdicts
+) -> None:
+    """Nothing follows from pairs of no elements, or of nothing but NaN, where there is no other.
+
+    Beside pairs that hold something they are as equal as their bits; where most pass only so,
+    and no value was ever compared in them, they are left open as well.
+    """
+    measured = np.isin(judged.name, ("identical", "pass", "nan"))
+    empty = measured & (rows.sizes == 0)
+    counts = np.minimum(columns["left_nan_count"], columns["right_nan_count"])
+    all_nan = measured & (rows.sizes > 0) & (counts == rows.sizes)
+    if tolerance.equal_nan:
+        all_nan[:] = False
+    vacuous = empty | all_nan
+    decided = ~np.isin(judged.name, ("missing", "undecidable"))
+    passing = vacuous & judged.passed
+    others = np.count_nonzero(decided & ~vacuous)
+    if others:
+        if np.count_nonzero(passing) <= others:
+            return
+        empty, all_nan = empty & passing, all_nan & passing
+    judged.put(empty, verdict("undecidable", "no_elements"))
+    judged.put(all_nan, verdict("undecidable", "only_nan"))
 
 
 def _enter_reasons(columns: dict[str, np.ndarray], details: np.ndarray) -> None:

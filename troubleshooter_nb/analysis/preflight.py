@@ -10,7 +10,7 @@ import numpy as np
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.comparison import Check, Comparison
 from troubleshooter_nb.messages import Message, joined
-from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
+from troubleshooter_nb.metrics.floats import dtype_from_token, is_integer_name, unit_roundoff
 from troubleshooter_nb.thresholds import EQUAL_ROUNDINGS
 
 # Facts of a run card that two runs may differ in without any number changing.
@@ -95,13 +95,8 @@ def _same(flow: Flow, rows: np.ndarray) -> np.ndarray:
 
 def _are_exact(flow: Flow, rows: np.ndarray) -> np.ndarray:
     """Which rows hold integers or bool."""
-    return np.array([_is_exact(name) for name in flow.result["right_dtype"][rows].tolist()], bool)
-
-
-@cache
-def _is_exact(name: str) -> bool:
-    dtype = _dtype(name)
-    return dtype is not None and arithmetic_of(dtype) == "integer"
+    names = flow.result["right_dtype"][rows].tolist()
+    return np.array([is_integer_name(name) for name in names], bool)
 
 
 def _are_rounding(flow: Flow, rows: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -149,7 +149,10 @@ def _judge_values(left: Recorded, right: Recorded, tolerance: Tolerance) -> Verd
         return verdict("identical", "value_same", _shown(left.value))
     a, b = _number(left), _number(right)
     if a is not None and b is not None:
-        return _judge_numbers(a, b, tolerance, "values")
+        # What a call was given, such as an axis, is another number at once.
+        exact = Tolerance(0.0, 0.0, tolerance.equal_nan)
+        own = exact if _is_integer(left) or _is_integer(right) else tolerance
+        return _judge_numbers(a, b, own, "values")
     shown = (_shown(s.value) or shape_text(s.shape) or s.dtype for s in (left, right))
     both = of_both(*shown)
     if is_process_group(left.dtype) != is_process_group(right.dtype):
@@ -167,6 +170,9 @@ def _judge_constants(
     dtypes: tuple[np.dtype, np.dtype] | None,
 ) -> Verdict:
     """Verdict of two tensors whose elements all are one number, of known dtypes."""
+    if dtypes is not None:
+        rtol, atol = tolerance.of(*dtypes)
+        tolerance = replace(tolerance, rtol=rtol, atol=atol)
     found = _judge_numbers(a, b, tolerance, "constants")
     if found.name != "differs" or dtypes is None:
         return found
@@ -196,6 +202,11 @@ def _number(side: Recorded) -> float | None:
         return side.constant if side.size == 1 else None
     value: Any = json.loads(side.value)
     return float(value) if isinstance(value, int | float) else None
+
+
+def _is_integer(side: Recorded) -> bool:
+    """Whether an entry that is no tensor is an integer or a boolean."""
+    return bool(side.value) and isinstance(json.loads(side.value), int)
 
 
 def _shown(text: str) -> str:

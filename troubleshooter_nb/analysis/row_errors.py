@@ -9,7 +9,12 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.flow import Flow
-from troubleshooter_nb.metrics.floats import arithmetic_of, dtype_from_token, unit_roundoff
+from troubleshooter_nb.metrics.floats import (
+    are_exact,
+    arithmetic_of,
+    dtype_from_token,
+    unit_roundoff,
+)
 from troubleshooter_nb.metrics.noise import ROUNDED_TWICE, NoiseModel, noise_bound
 from troubleshooter_nb.render.words import DIFFERING
 from troubleshooter_nb.table import Table
@@ -176,8 +181,18 @@ def precision_of(flow: Flow, side: str, rows: Collection[int]) -> float:
     among[list(rows)] = True
     chosen = bits[floats & among]
     if len(chosen) < thresholds.FEWEST_ROWS_OF_PRECISION:
-        return 0.0
+        return _stored_precision(flow.result[f"{side}_dtype"][floats & among])
     return float(2.0 ** -int(np.quantile(chosen, thresholds.ROWS_OF_PRECISION)))
+
+
+def _stored_precision(dtypes: np.ndarray) -> float:
+    """Unit roundoff that few rows have if all are stored in a half format; else 0.
+
+    What the values use says little of so few; what they are stored in was somebody's choice.
+    """
+    found = [unit_roundoff(dtype_from_token(name)) for name in {*dtypes.tolist()}]
+    finest = min(found, default=0.0)
+    return finest if finest >= 2.0**-thresholds.HALF_BITS else 0.0
 
 
 def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:
@@ -187,6 +202,8 @@ def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:
         dtypes = [dtype_from_token(left or right), dtype_from_token(right or left)]
     except (ValueError, TypeError):
         dtypes = [np.dtype(np.float32), np.dtype(np.float32)]
+    if are_exact(*dtypes):
+        return 0.0, 0.0
     if dtypes[0] != dtypes[1]:
         # A place where one side alone is coarse is a difference, not the precision of the run.
         dtypes = [dtype for dtype in dtypes if unit_roundoff(dtype) <= coarse] or dtypes

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb.comparison import Comparison
+from troubleshooter_nb.metrics.floats import is_integer_name
 from troubleshooter_nb.naming import CALL_KINDS, saved_calls
 
 _COLUMNS = ("kind", "path", "call", "direction", "role", "slot", "layer", "parent", "value")
 _OF_LAYER = ("parameter", "buffer")
+_NOT_COMPUTED = ("input", "parameter", "buffer")
 _OF_CALL = ("kind", "direction", "path", "role", "slot")
 
 
@@ -30,6 +32,7 @@ def sites_of_rows(comparison: Comparison) -> tuple[dict[str, np.ndarray], np.nda
     """
     site = _sites(comparison)
     _take_saved_calls(comparison, site)
+    _take_given(comparison, site)
     return site, _move_to_their_calls(comparison, site)
 
 
@@ -69,6 +72,25 @@ def _take_saved_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> No
 def _is_of_role(role: str, known: str) -> bool:
     """Whether what a name says of a call agrees with what is known of the tensor's role."""
     return known == "" or (role in _OF_LAYER and known in _OF_LAYER)
+
+
+def _take_given(comparison: Comparison, site: dict[str, np.ndarray]) -> None:
+    """Take integers saved before the first float result of a step for what the run was given."""
+    columns = comparison.columns
+    is_saved = ~np.isin(site["kind"], [*CALL_KINDS]) & (site["direction"] == "")
+    is_open = is_saved & (site["role"] == "")
+    given: dict[tuple[int, int], list[int]] = defaultdict(list)
+    computed: set[tuple[int, int]] = set()
+    places = [*columns.rows("step", "rank")]
+    for row in np.flatnonzero(columns["order_known"]).tolist():
+        dtype = str(columns["right_dtype"][row] or columns["left_dtype"][row])
+        if is_open[row] and is_integer_name(dtype):
+            if places[row] not in computed:
+                given[places[row]].append(row)
+        elif dtype and site["role"][row] not in _NOT_COMPUTED:
+            computed.add(places[row])
+    for place in computed:
+        site["role"][given[place]] = "input"
 
 
 def _move_to_their_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> np.ndarray:

@@ -87,6 +87,7 @@ def _of_dumps(asked: argparse.Namespace, left: Dump | str, right: Dump | str) ->
         rtol=asked.rtol,
         atol=asked.atol,
         equal_nan=asked.equal_nan,
+        integer_tolerance=asked.integers,
         pairing=asked.pairing,
         mapping=mappings(asked),
         fuzzy=asked.fuzzy,

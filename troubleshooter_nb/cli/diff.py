@@ -46,6 +46,7 @@ def run(asked: argparse.Namespace) -> int:
         rtol=asked.rtol,
         atol=asked.atol,
         equal_nan=asked.equal_nan,
+        integer_tolerance=asked.integers,
         values=not asked.no_values,
         learning_rate=asked.learning_rate,
         mapping=mappings(asked),

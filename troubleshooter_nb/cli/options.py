@@ -24,6 +24,8 @@ def add_tolerances(grammar: Grammar) -> None:
     """Take what may differ."""
     for flag, id in (("--rtol", "command.rtol"), ("--atol", "command.atol")):
         grammar.option(flag, value="NUMBER", meaning=Message(id), read=number, default=1e-4)
+    meaning = Message("command.integer_tolerance")
+    grammar.option("--integers", value="NUMBER", meaning=meaning, read=number, default=0.0)
     grammar.switch("--equal-nan", meaning=Message("command.equal_nan"))
 
 

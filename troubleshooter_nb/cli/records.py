@@ -15,7 +15,8 @@ from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.comparison import SCHEMA, Check, Comparison, Finding, with_histogram
 from troubleshooter_nb.dump import Dump, Entry, object_array
 from troubleshooter_nb.errors import ExtraMissingError, FormatError, check_extra
-from troubleshooter_nb.messages import Foreign, Message, message_of
+from troubleshooter_nb.gaps import Gap
+from troubleshooter_nb.messages import Foreign, Message, message_of, restored
 from troubleshooter_nb.metrics.pairwise import HISTOGRAM
 from troubleshooter_nb.metrics.summary import histogram_exponents
 from troubleshooter_nb.metrics.verdict import TRUTH_TABLE, Tolerance
@@ -63,6 +64,7 @@ def _of_json(path: Path) -> Comparison:
     columns = {name: [row.get(name) for row in rows] for name in RESULT_COLUMNS}
     labels = [str(content.get(side, side)) for side in _SIDES]
     known = {name: content[name] for name in ("rtol", "atol", "equal_nan")}
+    known["integer_tolerance"] = content.get("integer_tolerance", 0.0)
     first = int(content.get("first_divergence", _first_created(columns)))
     findings = [
         Finding(one["cause"], one["pair"], one["confidence"], one["evidence"])
@@ -78,6 +80,7 @@ def _of_json(path: Path) -> Comparison:
         preflight=tuple(checks),
         notes=tuple(map(str, content.get("notes", ()))),
         observed=content.get("observed", {}),
+        gaps=tuple(Gap(restored(g["said"]), g["weight"]) for g in content.get("gaps", ())),
     )
 
 
@@ -101,6 +104,7 @@ def _of_netcdf(path: Path) -> Comparison:
         raise FormatError(Message("command.no_record", file=path.name, problem=problem))
     columns = {name: table[name].values.tolist() for name in RESULT_COLUMNS if name in table}
     known = {name: float(table.attrs[name]) for name in ("rtol", "atol")}
+    known["integer_tolerance"] = float(table.attrs.get("integer_tolerance", 0.0))
     tolerance = Tolerance(**known, equal_nan=bool(table.attrs["equal_nan"]))
     histogram = table[HISTOGRAM].values, table["exponent"].values
     first = int(table.attrs["first_divergence"])

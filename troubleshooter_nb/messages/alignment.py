@@ -17,6 +17,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "count_left": ("{count:,} left under their ranks", "{count:,} 项保留在各自的 rank 下"), "in_steps": (" in {steps}", "（{steps}）"),
     "left_because": ("left under their ranks{where}: {reason}: {names:4}", "保留在各自的 rank 下{where}：{reason}：{names:4}"),
     "as_shapes_say": ("merged as their shapes say{where}: {reason}: {names:4}", "按形状合并{where}：{reason}：{names:4}"),
+    "never_reduced": ("{count} {count:gradient was|gradients were} never reduced{where}: other on each rank, and only all ranks together make the reference: {names:4}", "{count} 个梯度从未规约{where}：各 rank 不同，仅合在一起才等于基准：{names:4}"),
+    "added_like": ("{count} {how} over ranks that differ{where}, only because that makes the reference; declare it in axes if it is meant: {names:4}", "{count} 个张量各 rank 不同{where}，仅因如此等于基准才{how}；若属有意，请在 axes 中声明：{names:4}"),
     "as_declared": ("merged {how} as declared{where}: the same on all ranks; declare 'same' if they are replicas: {names:4}", "按声明{how}{where}：各 rank 相同；如为副本请声明 'same'：{names:4}"),
     "more_notes": ("{count} more notes about merging", "另有 {count} 条合并说明"),
     "unused_patterns": ("no entry of several ranks fits {patterns:r4} of axes", "没有分布在多个 rank 上的项符合 axes 的 {patterns:r4}"),

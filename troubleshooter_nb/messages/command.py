@@ -41,6 +41,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "json": ("print the whole answer as JSON, for machines", "以 JSON 打印完整结果，供程序读取"),
     "rtol": ("tolerance relative to the right side, default 1e-4", "相对于右侧的容差，默认 1e-4"),
     "atol": ("absolute tolerance, default 1e-4", "绝对容差，默认 1e-4"),
+    "integer_tolerance": ("how far integers and booleans may be apart, default 0: they are exact", "整数与布尔值允许的差值，默认 0：须完全相等"),
     "equal_nan": ("NaN at the same place on both sides are equal", "两侧同一位置的 NaN 视为相等"),
     "mapping": ("a mapping file (yaml or json) of pairs that are known; may be repeated, the earlier wins", "已知对应关系的映射文件（yaml 或 json）；可重复给出，先给出的优先"),
     "layer": ("PLACE=CLASS: which layer a call is, such as bn1=BatchNorm2d; may be repeated", "位置=类：某个调用是哪种层，例如 bn1=BatchNorm2d；可重复给出"),

@@ -34,6 +34,12 @@ def arithmetic_of(dtype: np.dtype) -> Arithmetic:
     return "float" if dtype.kind == "f" else "unsupported"
 
 
+@cache
+def are_exact(left: np.dtype, right: np.dtype) -> bool:
+    """Whether two tensors are compared as integers: at least one of them holds integers or bool."""
+    return "integer" in (arithmetic_of(left), arithmetic_of(right))
+
+
 def dtype_from_token(token: str) -> np.dtype:
     """The dtype a token of a file name stands for, including ml_dtypes' (``bfloat16``).
 
@@ -82,6 +88,15 @@ def largest_finite(dtype: np.dtype) -> float:
 
 
 @cache
+@cache
+def is_integer_name(name: str) -> bool:
+    """Whether this is the name of a dtype of integers or bool."""
+    try:
+        return arithmetic_of(dtype_from_token(name)) == "integer"
+    except (ValueError, TypeError):
+        return False
+
+
 def same_dtype(left: np.dtype, right: np.dtype) -> bool:
     """Whether two dtypes mean the same values; big-endian data is only stored differently."""
     return _own(left).newbyteorder("=") == _own(right).newbyteorder("=")

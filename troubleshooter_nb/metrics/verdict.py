@@ -13,6 +13,7 @@ from troubleshooter_nb.errors import ArgumentError
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.float_formats import COMPUTE_FORMATS
 from troubleshooter_nb.metrics.floats import (
+    are_exact,
     is_number,
     same_dtype,
     significand_bits,
@@ -73,6 +74,9 @@ class Tolerance:
     atol : float, >= 0, in the tensor's unit
     equal_nan : bool
         Two NaN at the same place are equal.
+    integer_tolerance : float, >= 0
+        What integers and bool may be apart instead, see `metrics.floats.are_exact`. By default
+        they are exact: no id of a token is nearly another one.
 
     Raises
     ------
@@ -83,14 +87,19 @@ class Tolerance:
     rtol: float = 1e-4
     atol: float = 1e-4
     equal_nan: bool = False
+    integer_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("rtol", "atol"):
+        for name in ("rtol", "atol", "integer_tolerance"):
             value = getattr(self, name)
             if not is_number(value):
                 raise ArgumentError(Message("arguments.no_number", name=name, value=repr(value)))
             if not 0 <= value < np.inf:
                 raise ArgumentError(Message("arguments.tolerance", name=name, value=repr(value)))
+
+    def of(self, left: np.dtype, right: np.dtype) -> tuple[float, float]:
+        """`rtol` and `atol` that hold for two tensors of these dtypes."""
+        return (0.0, self.integer_tolerance) if are_exact(left, right) else (self.rtol, self.atol)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +197,8 @@ def judge(
     if shared_nan and not tolerance.equal_nan:
         return verdict("nan", "nan_shared")
     finite = size - int(nonfinite)
+    if are_exact(left_dtype, right_dtype):
+        return _judge_exact(figures, tolerance, left_dtype, right_dtype, finite)
     bound = noise_bound(left_dtype, right_dtype, length=length)
     if figures["allclose"]:
         return _passed(figures, tolerance, left_dtype, right_dtype, bound.rel_l2)
@@ -242,12 +253,12 @@ def _plain_limits(
 ) -> np.ndarray:
     """The largest relative error with which an allclose pair passes without a word, shape (n,).
 
-    -1 where the dtypes differ, which is always told.
+    -1 where the dtypes differ, which is always told, and of integers that may differ.
     """
     pairs = list(zip(left_dtypes, right_dtypes, strict=True))
     limits = {
         (left, right): max(_blind(tolerance), noise_bound(left, right).rel_l2)
-        if same_dtype(left, right)
+        if same_dtype(left, right) and not (tolerance.integer_tolerance and are_exact(left, right))
         else -1.0
         for left, right in set(pairs)
     }
@@ -289,6 +300,7 @@ def judge_statistics(
         return found
     largest = max((abs(right[name]) for name in ("min", "max") if name in right), default=0.0)
     noise = _noise_of_statistics(right, size, dtypes)
+    exact = dtypes is not None and are_exact(*dtypes)
     for name in ("min", "max", "mean", "l2"):
         a, b = float(left.get(name, np.nan)), float(right.get(name, np.nan))
         if np.isnan(a) or np.isnan(b) or a == b:
@@ -300,7 +312,11 @@ def judge_statistics(
             continue
         atol = tolerance.atol * (size**0.5 if name == "l2" else 1.0)
         reach = max(abs(b), largest) if name == "mean" else abs(b)
-        if abs(a - b) > max(atol + tolerance.rtol * reach, noise[name]):
+        allowed = max(atol + tolerance.rtol * reach, noise[name])
+        if exact and name in ("min", "max"):
+            # These are elements; tools compute the norm and the mean of integers in floats.
+            allowed = tolerance.integer_tolerance
+        if abs(a - b) > allowed:
             return verdict("differs", "statistics_differ", name)
     return _undecided(left, right, tolerance, size)
 
@@ -445,6 +461,26 @@ def _computed_format(figures: Mapping[str, float], formats: list[int], finite: i
     size_fits = least <= figures["rel_l2_error"] * 2.0**bits <= most
     enough = finite >= thresholds.FEWEST_COMPUTED
     return bits if enough and size_fits and _is_noise(figures, finite) else 0
+
+
+def _judge_exact(
+    figures: Mapping[str, float],
+    tolerance: Tolerance,
+    left_dtype: np.dtype,
+    right_dtype: np.dtype,
+    finite: int,
+) -> Verdict:
+    """Verdict of integers, of which rounding explains nothing."""
+    asked = f"{tolerance.integer_tolerance:g}"
+    if figures["allclose"] and figures["unequal_count"]:
+        return verdict("pass", "pass_integers", asked)
+    if figures["allclose"]:
+        return verdict("pass", "" if same_dtype(left_dtype, right_dtype) else "pass_dtypes")
+    if is_unrelated(figures, finite):
+        return verdict("unrelated", "unrelated")
+    if tolerance.integer_tolerance:
+        return verdict("differs", "differs_integers", asked)
+    return verdict("differs", "differs_exact")
 
 
 def _passed(

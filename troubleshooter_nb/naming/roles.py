@@ -46,6 +46,15 @@ _OF_SHAPE = frozenset(
     "oneslike zeroslike emptylike fulllike randlike randnlike randintlike newones newzeros newempty"
     " newfull shape size numel dim".split()
 )
+# Integers that a run is given, and words of those that it computes: topk_ids, next_token_ids.
+_GIVEN = _pattern(
+    r"{(ids?|ind(ex|ices)|tokens?|labels?|targets?|pos(itions?)?|masks?|len(gth)?s?|seqlens)(_?[0-9]+)?$"
+)
+_COMPUTED = _pattern(
+    r"{(pred\w*|outputs?|gen(erated)?|top_?k?[0-9]*|sampled?|arg\w+|next|experts?|rout\w+|sorted"
+    r"|selected|best|beams?|chosen|kept?|nms|max|min|hyp\w*|decoded)}"
+)
+_IDS = _pattern(r"{ids(_?[0-9]+)?$")
 _IN_A_LIST = _pattern(r"{[0-9]+}")
 # A whole part of a name: layers.7.weight.
 _LAYER_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
@@ -124,6 +133,16 @@ def is_expert(name: str) -> bool:
 def is_norm(name: str) -> bool:
     """A normalisation: ``ln_1``, ``post_attention_layernorm``, ``bn2``."""
     return bool(_NORM.search(name))
+
+
+def is_given(name: str, *, is_exact: bool) -> bool:
+    """What a run is given and does not compute: ids of tokens, labels, positions, masks, lengths.
+
+    `is_exact` says whether it holds integers or bool. Of floats only ids are told by their name:
+    masks and positions may have been made.
+    """
+    pattern = _GIVEN if is_exact else _IDS
+    return bool(pattern.search(name)) and not _COMPUTED.search(name)
 
 
 def is_in_a_list(name: str) -> bool:

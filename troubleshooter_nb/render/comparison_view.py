@@ -60,6 +60,7 @@ from troubleshooter_nb.render.text import (
     headline,
     origin_counts,
     range_sentences,
+    remarks_of,
     scalar_row,
     worst_elements,
 )
@@ -195,7 +196,7 @@ def _verdict(pairs: Pairs, facts: Mapping[str, Any]) -> Markup:
         name = join([pairs.place(pairs.first), samp(pairs.short(pairs.first))])
         between = gap(first_words(pairs, language))
         parts.append(join([at, between, name, " ", number]))
-    parts += [tone(name, text, bold=False) for name, text in pairs.remarks(language)]
+    parts += [tone(name, text, bold=name == "bad") for name, text in remarks_of(pairs, facts)]
     return paragraph(join(parts, " · "), style="margin:2px 0;font-size:16px")
 
 

@@ -39,6 +39,7 @@ _UNKNOWN = "–"
 # What is said of a check: its mark, and its tone.
 _CHECKS = {"ok": ("✓", ""), "bad": ("✗", "bad"), "note": ("○", "warn"), "unknown": ("?", "warn")}
 _ASCII_CHECKS = {"ok": "ok", "bad": "x", "note": "-", "unknown": "?"}
+_STATUS_OF_GAPS = ("note", "bad", "unknown")  # by weight
 # Relative errors in the evidence, shown as all errors are.
 _ERRORS = ("before", "residual", "rival", "self_noise", "first", "later")
 _PARTS = ("check", "origin", "cause", "repair")
@@ -292,8 +293,14 @@ def explanation_sentences(row: xr.Dataset | None, facts: Mapping[str, Any]) -> l
         )
         for c in facts["checks"]
     ] or [Said("check", "", _told("no_checks", language))]
+    for one in facts["gaps"]:
+        status = _STATUS_OF_GAPS[one["weight"]]
+        mark = marks[status] if marks else _CHECKS[status][0]
+        said.append(Said("check", mark, told(one["said"], language)))
     if row is None:
-        said.append(Said("origin", "", _told("no_origin", language)))
+        # A difference that a gap proves begins where no row can say, and what is open may as well.
+        if not any(one["weight"] for one in facts["gaps"]):
+            said.append(Said("origin", "", _told("no_origin", language)))
         return said
     values = scalar_row(row)
     name = f"{values['left_display'] or values['right_display']} (#{int(values['order'])})"

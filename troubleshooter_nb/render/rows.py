@@ -21,6 +21,7 @@ from troubleshooter_nb.naming import place_text
 from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.cells import names_text
 from troubleshooter_nb.render.charts import decades, spark
+from troubleshooter_nb.render.numbers import scientific
 from troubleshooter_nb.render.words import DIFFERING, mismatches, sentence, tone_of
 from troubleshooter_nb.table import Table, table_of
 from troubleshooter_nb.thresholds import NEAR_OVERFLOW
@@ -240,6 +241,7 @@ class Pairs(Table):
     def remarks(self, language: str) -> list[tuple[str, str]]:
         """What stands behind the verdict, as (tone, text)."""
         verdict, reason = self["verdict"], self["reason_id"]
+        is_rounding, smallest = verdict == "rounding", self["smallest_passing_tolerance"]
         counts = [
             int(np.clip(self[name], 0, None).sum())
             for name in ("nan_mismatch_count", "inf_mismatch_count")
@@ -254,12 +256,15 @@ class Pairs(Table):
             ),
             ("warn", "pages.undecidable_count", verdict == "undecidable"),
             ("miss", "pages.nonfinite_count", reason == "identical_nonfinite"),
-            ("", "pages.rounding_count", verdict == "rounding"),
+            ("", "pages.rounding_from", is_rounding & (smallest > 0)),
+            ("", "pages.rounding_count", is_rounding & ~(smallest > 0)),
             ("warn", "pages.blind_count", reason == "pass_blind"),
             ("warn", "pages.interrupted_count", reason == "interrupted"),
         )
+        largest = scientific(float(np.nanmax(smallest, initial=0.0, where=is_rounding)))
+        said = {"pages.rounding_from": {"smallest": largest}}
         found = [
-            (tone, sentence(id, language, count=count))
+            (tone, sentence(id, language, count=count, **said.get(id, {})))
             for tone, id, rows in kinds
             if (count := int(np.count_nonzero(rows)))
         ]

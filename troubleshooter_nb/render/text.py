@@ -12,6 +12,7 @@ from troubleshooter_nb.columns.column import Column, figures_span, in_view
 from troubleshooter_nb.columns.elements import ELEMENT_COLUMNS
 from troubleshooter_nb.columns.pairs import RESULT_COLUMNS
 from troubleshooter_nb.columns.statistics import STATISTICS
+from troubleshooter_nb.messages import told
 from troubleshooter_nb.metrics.verdict import is_open
 from troubleshooter_nb.render.calls import call_text
 from troubleshooter_nb.render.cells import cell_text, heads
@@ -116,7 +117,7 @@ def comparison_text(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     lines = [verdict_line(pairs, facts)]
     if width(lines[0]) > COLUMNS:
         first, *others = _verdict_parts(pairs, facts)
-        remarks = [text for _, text in pairs.remarks(language)]
+        remarks = [text for _, text in remarks_of(pairs, facts)]
         head = separator.join([first, *others])
         lines = [head] if width(head) <= COLUMNS else [first, *(f"  {one}" for one in others)]
         lines += [f"  {separator.join(remarks)}"] if remarks else []
@@ -177,8 +178,17 @@ def _at_most(lines: list[str], most: int, facts: Mapping[str, Any]) -> list[str]
 def verdict_line(pairs: Pairs, facts: Mapping[str, Any]) -> str:
     """The answer in one line."""
     parts = _verdict_parts(pairs, facts)
-    parts += [text for _, text in pairs.remarks(facts["language"])]
+    parts += [text for _, text in remarks_of(pairs, facts)]
     return (" | " if facts["ascii"] else " · ").join(parts)
+
+
+def remarks_of(pairs: Pairs, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What stands behind the verdict, as (tone, text): gaps before what the pairs show."""
+    language = facts["language"]
+    gaps = [
+        ("bad" if g["weight"] == 1 else "warn", told(g["said"], language)) for g in facts["gaps"]
+    ]
+    return [*gaps, *pairs.remarks(language)]
 
 
 def _verdict_parts(pairs: Pairs, facts: Mapping[str, Any]) -> list[str]:
@@ -230,6 +240,11 @@ def headline(pairs: Pairs, facts: Mapping[str, Any], *, ascii_only: bool) -> tup
             mark = "undecidable"
         elif (pairs["passed"] | undecidable).all():
             mark, tone = "pass", "ok"
+        weights = [gap["weight"] for gap in facts["gaps"]]
+        if 1 in weights:
+            mark, tone = "differs", "bad"
+        elif 2 in weights and mark == "pass":
+            mark, tone = "undecidable", "warn"
         text = sentence("pages.all_agree", language, passed=passed, total=total)
     return tone, f"{glyph(mark, ascii_only=ascii_only)} {text}"
 
@@ -242,12 +257,12 @@ def _compared_in_all(facts: Mapping[str, Any]) -> int:
 
 def criterion(facts: Mapping[str, Any]) -> str:
     """What passing means, exactly."""
-    return sentence(
-        "pages.criterion",
-        facts["language"],
-        atol=scientific(facts["atol"]),
-        rtol=scientific(facts["rtol"]),
-    )
+    said = {"atol": scientific(facts["atol"]), "rtol": scientific(facts["rtol"])}
+    id, integers = "pages.criterion", facts["integer_tolerance"]
+    if facts["has_integers"]:
+        id = "pages.criterion_integers" if integers else "pages.criterion_exact"
+        said |= {"integers": f"{integers:g}"} if integers else {}
+    return sentence(id, facts["language"], **said)
 
 
 def diff_text(row: xr.Dataset, evidence: xr.Dataset | None, facts: Mapping[str, Any]) -> str:

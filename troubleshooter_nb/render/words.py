@@ -91,6 +91,8 @@ def _filled(row: Mapping[str, Any], gap: str) -> Any:
             return row["detail"].values[gap.removesuffix("_value")]
         case "scale":
             return scientific(max(abs(float(row["right_max"])), abs(float(row["right_min"]))))
+        case "apart":
+            return f"{float(row['max_abs_error']):.6g}"
         case "share":
             return percent(float(row["allclose_ratio"]))
         case "mismatches":

@@ -34,6 +34,9 @@ class Report:
     left: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
     doubtful: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
     equal: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
+    added: dict[str, dict[str, set[int]]] = field(default_factory=_by_name)
+    reduced_gradients: set[int] = field(default_factory=set)
+    unreduced_gradients: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def notes(self) -> list[str]:
         """The sentences, the summary first."""
@@ -54,21 +57,50 @@ class Report:
         notes += self._listed("alignment.left_because", "reason", self.left)
         notes += self._listed("alignment.as_shapes_say", "reason", self.doubtful)
         notes += self._listed("alignment.as_declared", "how", self.equal)
+        # The merged tensor is the reference by choice: before all else, that is to be known.
+        notes[1:1] = [
+            *self._never_reduced(),
+            *self._listed("alignment.added_like", "how", self.added),
+        ]
         if len(notes) > _MOST_NOTES:
             notes[_MOST_NOTES:] = [Message("alignment.more_notes", count=len(notes) - _MOST_NOTES)]
         return notes
+
+    def see_gradient(self, name: str, step: int, kind: str) -> None:
+        """Count a parameter's gradient as the same on all ranks, or as added up like `like`."""
+        if kind == "same":
+            self.reduced_gradients.add(step)
+        elif kind in ("sum", "mean"):
+            self.unreduced_gradients[name].add(step)
+
+    def _never_reduced(self) -> list[Message]:
+        """That gradients differ between ranks in steps in which others are reduced."""
+        found = {
+            name: steps & self.reduced_gradients
+            for name, steps in self.unreduced_gradients.items()
+            if steps & self.reduced_gradients
+        }
+        for names in self.added.values():
+            for name, steps in found.items():
+                names[name] -= steps
+        for how, names in [*self.added.items()]:
+            self.added[how] = {name: steps for name, steps in names.items() if steps}
+        return self._listed("alignment.never_reduced", "", {"": found}) if found else []
 
     def _listed(
         self, id: str, gap: str, reasons: Mapping[str, Mapping[str, set[int]]]
     ) -> list[Message]:
         notes = []
         for reason, names in sorted(reasons.items(), key=lambda one: -len(one[1])):
+            if not names:
+                continue
             steps = set().union(*names.values())
             where = ""
             if len(steps) < self.steps:
                 where = Message("alignment.in_steps", steps=numbered("step", steps))
             shown = [json.dumps(name)[1:-1] for name in names]
-            notes.append(Message(id, where=where, names=shown, **{gap: reason}))
+            said = {gap: reason} if gap else {}
+            notes.append(Message(id, where=where, names=shown, count=len(shown), **said))
         return notes
 
 

@@ -136,8 +136,19 @@ def _merged(
     if entry is None:
         report.left[found][first.name].add(first.step)
         return [(one, -1) for one in group]
+    if layout is not None:
+        _say_added(first, layout, report, is_found=declared is None and reference is not None)
     report.how[layout.words if layout else ""] += 1
     return [(entry, origin)]
+
+
+def _say_added(entry: Entry, layout: Layout, report: Report, *, is_found: bool) -> None:
+    """Note ranks that were added up only because that is the reference, and reduced gradients."""
+    is_gradient = entry.site.direction == "backward" and entry.site.role == "parameter"
+    if is_gradient and (is_found or layout.kind == "same"):
+        report.see_gradient(entry.name, entry.step, layout.kind)
+    if is_found and layout.kind in ("sum", "mean"):
+        report.added[layout.words][entry.name].add(entry.step)
 
 
 def _hindrance(table: DumpRows, group: Sequence[Entry]) -> str:
