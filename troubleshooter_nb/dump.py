@@ -32,7 +32,7 @@ from troubleshooter_nb.messages import Message, message_of, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
-from troubleshooter_nb.naming import Site, parse_npy_name, site_of_npy_stem
+from troubleshooter_nb.naming import CALL_KINDS, Site, parse_npy_name, site_of_npy_stem
 from troubleshooter_nb.naming.closeness import closest
 from troubleshooter_nb.options import get_options
 from troubleshooter_nb.ranges import Reading, Starts, gathered, unsigned
@@ -632,6 +632,22 @@ class Dump:
         return Message(
             "dumps.no_entry", name=repr(name), label=self.label, count=len(self), closest=hint
         )
+
+
+def as_gradients(dump: Dump) -> Dump:
+    """The dump with what is called like parameters as gradients of them.
+
+    Not where a recorder or the dump itself tells gradients from parameters.
+    """
+    columns = dump.columns
+    is_backward = columns["direction"] == "backward"
+    plain = (columns["role"] == "parameter") & (columns["direction"] == "")
+    plain &= ~np.isin(columns["kind"], [*CALL_KINDS])
+    if not plain.any() or is_backward.any():
+        return dump
+    direction = np.where(plain, "backward", columns["direction"]).astype(object)
+    attrs = dump.index["direction"].attrs
+    return replace(dump, index=dump.index.assign(direction=("entry", direction, attrs)))
 
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:

@@ -118,7 +118,7 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
         notes[_MOST_NOTES:] = [Message("dumps.more_folders", count=len(notes) - _MOST_NOTES)]
     folders = list(dict.fromkeys(parts[:-1] for parts in files))
     places = {parts: _NamedFolder.of(parts, root) for parts in folders}
-    said = os.path.basename(os.path.abspath(root))
+    said = _name_of(root)
     found = [_entry(parts[-1], places[parts[:-1]], said) for parts in files]
     entries = _in_saving_order(_gradients_of_parameters(_distinct(found, files)))
     card, card_notes = _read_card([root, *(root.joinpath(*parts) for parts in folders)])
@@ -279,6 +279,17 @@ class _NamedFolder(NamedTuple):
                 inner += f"{part}/"
         path = os.fspath(root.joinpath(*folders, "_"))[:-1]
         return cls(path, inner, coordinates.get("step", 0), coordinates.get("rank", 0))
+
+
+def _name_of(root: Path) -> str:
+    """What the folder is called, behind the name of the folder whose step or rank it is."""
+    parts = Path(os.path.abspath(root)).parts
+    own = next((at for at in range(len(parts), 1, -1) if not _is_coordinate(parts[at - 1])), 1)
+    return "/".join(parts[own - 1 :])
+
+
+def _is_coordinate(part: str) -> bool:
+    return part.isdecimal() or _COORDINATE.fullmatch(part) is not None
 
 
 def _entry(file: str, place: _NamedFolder, folder: str) -> Entry:
