@@ -28,7 +28,7 @@ from troubleshooter_nb.errors import (
     check_kind,
 )
 from troubleshooter_nb.frameworks import adapter_of
-from troubleshooter_nb.messages import Message, message_of, of_one_class
+from troubleshooter_nb.messages import Message, message_of, messages_in, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
@@ -55,6 +55,8 @@ _OF_ENTRY = (
     *("value", "layer", "parent", "stack", "digest"),
 )
 _OF_ARRAY = ("dtype", "shape", "ndim", "size", "size_bytes")
+# Messages of readers, with the names of what they left.
+_SAYS_UNOPENED = ("files.unopened", "dumps.below_checkpoints", "dumps.below_pickles")
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
 
 
@@ -377,6 +379,16 @@ class Dump:
     def columns(self) -> Table:
         """The table of entries as plain arrays by name, those of `index` themselves."""
         return table_of(self.index)
+
+    @property
+    def unopened(self) -> tuple[str, ...]:
+        """What lies in the folder, may hold tensors and was not opened, by `notes`.
+
+        Names relative to the folder, in their order; a comparison of the rest is not one of all.
+        """
+        found = (one for note in self.notes for one in messages_in(note))
+        names = (one.values["names"] for one in found if one.id in _SAYS_UNOPENED)
+        return tuple(dict.fromkeys(str(name) for some in names for name in some))
 
     @property
     def names(self) -> list[str]:

@@ -27,7 +27,8 @@ class Stored(NamedTuple):
     """One tensor of a checkpoint as its reader found it.
 
     `source` is None for what cannot be read; `reason` then says why. `site` is given where the
-    file says what the tensor is; otherwise its name does.
+    file says what the tensor is; otherwise its name does. `is_ordered` is False in a file whose
+    sequence says nothing, beside others whose sequence does.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Stored(NamedTuple):
     site: Site | None = None
     step: int = 0
     rank: int = 0
+    is_ordered: bool = True
 
 
 class Item(NamedTuple):
@@ -118,6 +120,13 @@ def checkpoint_dump(
     FormatError
         If two tensors have the same name: a reader by name would lose one of them.
     """
+    entries, said = checkpoint_entries(stored)
+    dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
+    return replace(dump, notes=(*dump.notes, *_tied(dump)))
+
+
+def checkpoint_entries(stored: Sequence[Stored]) -> tuple[list[Entry], list[str]]:
+    """The entries of a checkpoint, and what was taken out of their names; see `checkpoint_dump`."""
     check_distinct(stored)
     bare, wrappers = without_wrappers(
         [one.name for one in stored if one.site is None or one.site.role in ("parameter", "buffer")]
@@ -146,14 +155,12 @@ def checkpoint_dump(
                 one.source,
                 one.step,
                 one.rank,
-                positions[place] if ordered[place] else -1,
+                positions[place] if ordered[place] and one.is_ordered else -1,
                 reason=one.reason,
             )
         )
-        positions[place] += 1
-    said = [Message("checkpoints.taken_out", part=part) for part in wrappers]
-    dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
-    return replace(dump, notes=(*dump.notes, *_tied(dump)))
+        positions[place] += one.is_ordered
+    return entries, [Message("checkpoints.taken_out", part=part) for part in wrappers]
 
 
 def check_distinct(stored: Iterable[Stored]) -> None:
@@ -177,8 +184,15 @@ def _in_saving_order(stored: Sequence[Stored]) -> dict[tuple[int, int], bool]:
     """For each step and rank, whether its names stand in another order than the alphabet's."""
     names: dict[tuple[int, int], list[str]] = {}
     for one in stored:
-        names.setdefault((one.step, one.rank), []).append(one.name)
-    return {place: len(found) < 2 or found != sorted(found) for place, found in names.items()}
+        found = names.setdefault((one.step, one.rank), [])
+        if one.is_ordered:
+            found.append(one.name)
+    return {place: keeps_order(found) for place, found in names.items()}
+
+
+def keeps_order(names: Sequence[str]) -> bool:
+    """Whether names stand in the order of saving: in any but that of the alphabet."""
+    return len(names) < 2 or [*names] != sorted(names)
 
 
 def _tied(dump: Dump) -> list[str]:
