@@ -29,7 +29,7 @@ from troubleshooter_nb.errors import (
     check_kind,
 )
 from troubleshooter_nb.frameworks import adapter_of
-from troubleshooter_nb.messages import Message, message_of, of_one_class
+from troubleshooter_nb.messages import Message, message_of, messages_in, of_one_class
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, is_integer_name
 from troubleshooter_nb.metrics.sketches import NUMBERS, BlockSketch
 from troubleshooter_nb.metrics.summary import SUMMARY_FIGURES, histogram_exponents, summarise
@@ -57,6 +57,8 @@ _OF_ENTRY = (
     *("value", "layer", "parent", "stack", "digest"),
 )
 _OF_ARRAY = ("dtype", "shape", "ndim", "size", "size_bytes")
+# Messages of readers, with the names of what they left.
+_SAYS_UNOPENED = ("files.unopened", "dumps.below_checkpoints", "dumps.below_pickles")
 _STATISTICS = (*SUMMARY_FIGURES, "crc32")
 
 
@@ -385,6 +387,16 @@ class Dump:
         return table_of(self.index)
 
     @property
+    def unopened(self) -> tuple[str, ...]:
+        """What lies in the folder, may hold tensors and was not opened, by `notes`.
+
+        Names relative to the folder, in their order; a comparison of the rest is not one of all.
+        """
+        found = (one for note in self.notes for one in messages_in(note))
+        names = (one.values["names"] for one in found if one.id in _SAYS_UNOPENED)
+        return tuple(dict.fromkeys(str(name) for some in names for name in some))
+
+    @property
     def names(self) -> list[str]:
         """Names of the entries, in order."""
         return [str(name) for name in self.index["name"].values]
@@ -638,6 +650,22 @@ class Dump:
         return Message(
             "dumps.no_entry", name=repr(name), label=self.label, count=len(self), closest=hint
         )
+
+
+def as_gradients(dump: Dump) -> Dump:
+    """The dump with what is called like parameters as gradients of them.
+
+    Not where a recorder or the dump itself tells gradients from parameters.
+    """
+    columns = dump.columns
+    is_backward = columns["direction"] == "backward"
+    plain = (columns["role"] == "parameter") & (columns["direction"] == "")
+    plain &= ~np.isin(columns["kind"], [*CALL_KINDS])
+    if not plain.any() or is_backward.any():
+        return dump
+    direction = np.where(plain, "backward", columns["direction"]).astype(object)
+    attrs = dump.index["direction"].attrs
+    return replace(dump, index=dump.index.assign(direction=("entry", direction, attrs)))
 
 
 def _index(entries: Sequence[Entry], kind: str) -> xr.Dataset:

@@ -518,6 +518,9 @@ RECURRENT_STEPS, RECURRENT_ITEMS, RECURRENT_MOST_STEPS = 48, 4, 2048
 TRAINED_ELEMENTS, TRAINED_TENSORS = 100_000, 64
 TRAINED_FITTED = 8_000  # Elements of all tensors together, to fit an optimizer's rule.
 TRAINED_PIECES = 16  # Pieces of a tensor that they are read in.
+# By how much the cosine of updates with the gradients of their own step must be above that with
+# those before: of repeated batches both are nearly the same.
+GRADIENT_LED = 0.05
 RULE_COUNTED = 20_000  # Values that count when forms of a rule are told apart.
 # Pieces of a tensor, and values of each, by which a row of a weight map is looked at.
 MAP_PIECES, MAP_PIECE = 4, 1024

@@ -166,7 +166,12 @@ def test_what_is_left_aside_is_said(tmp_path):
     (tmp_path / "logs").mkdir()
     (tmp_path / "rank_1").mkdir()
     dump = opened(tmp_path)
-    assert dump.notes == ("left aside: logs, merged.ckpt", "rank_1 holds no checkpoint")
+    assert dump.notes == (
+        "not opened: merged.ckpt",
+        "left aside: logs",
+        "rank_1 holds no checkpoint",
+    )
+    assert dump.unopened == ("merged.ckpt",)
     assert places(dump) == {(0, 0): 0.0}
 
 

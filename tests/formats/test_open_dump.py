@@ -180,6 +180,7 @@ def test_a_pickle_among_arrays_is_named_and_never_loaded(tmp_path, monkeypatch, 
     dump = open_dump(folder, format=format)
     said = "not read, as loading a pickle could run code: evil.pkl, rank0/b.pickle"
     assert dump.notes == (said,)
+    assert dump.unopened == ("evil.pkl", "rank0/b.pickle")
     assert len(dump) == 1
     assert not (tmp_path / "executed").exists()
 
@@ -201,6 +202,10 @@ def test_checkpoints_among_arrays_are_named_with_the_way_to_open_them(tmp_path, 
         "open each by itself: open_dump('d/rank0/u.safetensors')"
     )
     assert dump.names == ["x_float64_0"]
+    assert dump.unopened[:2] == ("rank0/u.safetensors", "t.ckpt")
+    assert len(dump.unopened) == 5
+    # What a dump is made into keeps knowing it.
+    assert dump.select(role="").relabel("y").unopened == dump.unopened
 
 
 def test_the_tensors_of_a_dump_are_no_checkpoints_among_arrays():

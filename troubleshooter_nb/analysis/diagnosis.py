@@ -49,6 +49,7 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
 )
 from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
+from troubleshooter_nb.analysis.causes.training.history import History
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
@@ -610,6 +611,11 @@ class _Inquiry:
         """Look at gradients as a set, and at what the steps made of the parameters."""
         created = self.origins.created() or self.origins.unordered()
         backward = [r for r in created if self.flow.site["direction"][r] == "backward"]
+        steps = self.flow.result["step"].tolist()
+        here = [row for row in created if steps[row] == steps[created[0]]]
+        if len(backward) < len(created) and self._is_update_alone(here):
+            # What the parameters of that step are follows from its gradients.
+            backward = created = [row for row in here if row in backward]
         if backward and len(backward) == len(created):
             context = context_of(self.comparison, self.flow)
             places = {self.flow.place(row) for row in backward}
@@ -617,10 +623,25 @@ class _Inquiry:
             found = self._put(row, gradient_ratios, self.operators, places, otherwise=none)
             for ratios in found.values():
                 self._add(row, detect_gradients(ratios, context))
-        steps, first_step = self.flow.result["step"].tolist(), self.flow.first_step
+        created, first_step = self.origins.created(), self.flow.first_step
         later = [row for row in created if steps[row] > first_step]
         if later and later[0] == created[0]:
             self._ask_steps(later)
+        elif created and created[0] not in self.flow.node_of and self._is_saved_after(created[0]):
+            self._ask_steps(created)
+
+    def _is_update_alone(self, rows: Sequence[int]) -> bool:
+        """Whether rows are gradients, and parameters that were saved after them."""
+        flow = self.flow
+        roots = [row for row in rows if not flow.is_backward[row]]
+        if len(roots) == len(rows) or any(row in flow.node_of for row in roots):
+            return False
+        return bool(roots) and self._is_saved_after(roots[0])
+
+    def _is_saved_after(self, row: int) -> bool:
+        """Whether the parameters of a row's rank were saved after the step of their gradients."""
+        rank = self.flow.place(row)[1]
+        return self._put(row, history_of, self.operators, rank, otherwise=History()).is_after
 
     def _ask_steps(self, later: Sequence[int]) -> None:
         """Ask the steps what they made of parameters, and of values that began to differ."""

@@ -31,7 +31,7 @@ from troubleshooter_nb.analysis.rows import Rows, Walk, rows_of
 from troubleshooter_nb.analysis.shards.ranks import missing_places
 from troubleshooter_nb.collector import uncollected
 from troubleshooter_nb.comparison import Comparison, evidence_dataset, value_range
-from troubleshooter_nb.dump import ArraySource, Dump
+from troubleshooter_nb.dump import ArraySource, Dump, as_gradients
 from troubleshooter_nb.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -110,6 +110,8 @@ def compare(
     walk : {"auto", "forward", "backward"}
         Order in which parameters are listed. Their gradients are saved in parameter order but
         computed from the loss backwards; "auto" walks back where a name or folder says ``grad``.
+        "backward" says that what is called like parameters, by files that do not say what they
+        hold, are gradients of these, and they are looked at as such.
     executor : concurrent.futures.Executor, optional
         Runs the blocks, and what the diagnosis asks about large tensors in files: default threads
         of this process. A process pool started with ``spawn``,
@@ -169,6 +171,9 @@ def compare(
         else:
             method = pairing or "auto"
             pairing = pair_dumps(left, right, method=method, mapping=mapping, fuzzy=fuzzy)
+        if walk == "backward":
+            sides = (as_gradients(side) for side in (pairing.left, pairing.right))
+            pairing = Pairing(pairing.table, *sides)
         started = time.perf_counter()
         found = _compared(pairing, tolerance, walk, executor, watch, MOST_DRILL_DOWNS)
         seconds = time.perf_counter() - started

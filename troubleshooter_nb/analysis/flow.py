@@ -26,6 +26,7 @@ from troubleshooter_nb.naming import (
     parameter_leaf,
     parse_msprobe_call,
     without_gradient_word,
+    without_position,
 )
 from troubleshooter_nb.naming.roles import reads_shape_alone
 from troubleshooter_nb.render.words import DIFFERING
@@ -235,7 +236,7 @@ class Flow:
         for row in np.flatnonzero(is_gradient).tolist():
             module, leaf = self.module_of(row)
             if self._cells["kind"][row] not in CALL_KINDS:
-                stem = without_gradient_word(self._cells["path"][row])
+                stem = without_position(without_gradient_word(self._cells["path"][row]))
                 module, _, leaf = stem.rpartition(".")
             found[row] = module, parameter_leaf(leaf) or ""
         return found

@@ -36,6 +36,7 @@ from troubleshooter_nb.formats import (
     print_text,
     pth,
     record_dir,
+    run_dir,
     safetensors_,
     sharded,
 )
@@ -64,6 +65,7 @@ FORMATS: tuple[Format, ...] = (
     Format(async_npy.NAME, async_npy.refusal, async_npy.open_async_npy),
     Format(hooks_file.NAME, hooks_file.refusal, hooks_file.open_hooks_file),
     Format(polygraphy_json.NAME, polygraphy_json.refusal, polygraphy_json.open_polygraphy_json),
+    Format(run_dir.NAME, run_dir.refusal, run_dir.open_run_dir),
     Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
     Format(safetensors_.NAME, safetensors_.refusal, safetensors_.open_safetensors),
     Format(npz.NAME, npz.refusal, npz.open_npz),

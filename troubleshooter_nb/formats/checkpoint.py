@@ -16,6 +16,7 @@ from troubleshooter_nb.errors import ArgumentError, FormatError
 from troubleshooter_nb.messages import Message, joined
 from troubleshooter_nb.metrics.floats import arithmetic_of, native_order
 from troubleshooter_nb.naming import Site, site_of_parameter, without_wrappers
+from troubleshooter_nb.naming.averages import averages_of
 
 _MOST_TIED_SHOWN = 3
 _MOST_NAMES_SHOWN = 4
@@ -27,7 +28,8 @@ class Stored(NamedTuple):
     """One tensor of a checkpoint as its reader found it.
 
     `source` is None for what cannot be read; `reason` then says why. `site` is given where the
-    file says what the tensor is; otherwise its name does.
+    file says what the tensor is; otherwise its name does. `is_ordered` is False in a file whose
+    sequence says nothing, beside others whose sequence does.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Stored(NamedTuple):
     site: Site | None = None
     step: int = 0
     rank: int = 0
+    is_ordered: bool = True
 
 
 class Item(NamedTuple):
@@ -118,11 +121,19 @@ def checkpoint_dump(
     FormatError
         If two tensors have the same name: a reader by name would lose one of them.
     """
+    entries, said = checkpoint_entries(stored)
+    dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
+    return replace(dump, notes=(*dump.notes, *_tied(dump)))
+
+
+def checkpoint_entries(stored: Sequence[Stored]) -> tuple[list[Entry], list[str]]:
+    """The entries of a checkpoint, and what was taken out of their names; see `checkpoint_dump`."""
     check_distinct(stored)
     bare, wrappers = without_wrappers(
         [one.name for one in stored if one.site is None or one.site.role in ("parameter", "buffer")]
     )
     sites = [_site(one, bare(one.name)) for one in stored]
+    averages = _take_averages(stored, sites)
     unwrapped, _ = without_wrappers([site.path for site in sites if site.role == "average"])
     rates = Counter(
         (one.step, one.rank)
@@ -146,14 +157,35 @@ def checkpoint_dump(
                 one.source,
                 one.step,
                 one.rank,
-                positions[place] if ordered[place] else -1,
+                positions[place] if ordered[place] and one.is_ordered else -1,
                 reason=one.reason,
             )
         )
-        positions[place] += 1
-    said = [Message("checkpoints.taken_out", part=part) for part in wrappers]
-    dump = Dump.from_entries(entries, label=label, format=format, notes=[*notes, *said])
-    return replace(dump, notes=(*dump.notes, *_tied(dump)))
+        positions[place] += one.is_ordered
+    said: list[str] = [Message("checkpoints.taken_out", part=part) for part in wrappers]
+    if averages:
+        said.append(Message("checkpoints.averages", count=len(averages), names=averages))
+    return entries, said
+
+
+def _take_averages(stored: Sequence[Stored], sites: list[Site]) -> list[str]:
+    """Give averages that lie beside their weights the role and the place; their names."""
+    rows: dict[tuple[int, int], dict[str, int]] = {}
+    for row, (one, site) in enumerate(zip(stored, sites, strict=True)):
+        if site.role in ("parameter", "buffer") and site.direction != "backward":
+            rows.setdefault((one.step, one.rank), {})[one.name] = row
+    found: dict[str, None] = {}
+    for of_place in rows.values():
+        shapes = {name: _shape_of(stored[row]) for name, row in of_place.items()}
+        for name, weight in averages_of(shapes).items():
+            path = sites[of_place[weight]].path
+            sites[of_place[name]] = Site("checkpoint", path, role="average")
+            found[name] = None
+    return [*found]
+
+
+def _shape_of(one: Stored) -> tuple[int, ...] | None:
+    return None if one.source is None else one.source.shape
 
 
 def check_distinct(stored: Iterable[Stored]) -> None:
@@ -177,8 +209,15 @@ def _in_saving_order(stored: Sequence[Stored]) -> dict[tuple[int, int], bool]:
     """For each step and rank, whether its names stand in another order than the alphabet's."""
     names: dict[tuple[int, int], list[str]] = {}
     for one in stored:
-        names.setdefault((one.step, one.rank), []).append(one.name)
-    return {place: len(found) < 2 or found != sorted(found) for place, found in names.items()}
+        found = names.setdefault((one.step, one.rank), [])
+        if one.is_ordered:
+            found.append(one.name)
+    return {place: keeps_order(found) for place, found in names.items()}
+
+
+def keeps_order(names: Sequence[str]) -> bool:
+    """Whether names stand in the order of saving: in any but that of the alphabet."""
+    return len(names) < 2 or [*names] != sorted(names)
 
 
 def _tied(dump: Dump) -> list[str]:

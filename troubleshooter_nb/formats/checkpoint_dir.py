@@ -12,6 +12,7 @@ from troubleshooter_nb.dump import Dump
 from troubleshooter_nb.errors import FormatError
 from troubleshooter_nb.formats.checkpoint import Stored, checkpoint_dump
 from troubleshooter_nb.formats.checkpoint_file import SUFFIXES, open_any, why_not
+from troubleshooter_nb.formats.npy_dir import files_below
 from troubleshooter_nb.messages import Message, joined, message_of
 from troubleshooter_nb.naming import Site, natural_key
 
@@ -38,7 +39,7 @@ def refusal(path: Path) -> str | None:
     if not path.is_dir():
         return Message("checkpoints.no_folder")
     try:
-        _places(path, [])
+        files_of_ranks(path, [])
     except (FormatError, OSError) as error:
         # Also where a rank has several: files of these names may be the dump of another tool.
         return message_of(error)
@@ -78,7 +79,7 @@ def open_checkpoint_dir(path: Path, *, label: str) -> Dump:
 def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     """The tensors of all ranks, and what to say; raises as `open_checkpoint_dir` does."""
     notes: list[str] = []
-    places = _places(path, notes)
+    places = files_of_ranks(path, notes)
     said: dict[str, list[str]] = {}
     stored: list[Stored] = []
     failures: list[str] = []
@@ -108,7 +109,7 @@ def _unreadable(place: _CheckpointFile, reason: str) -> Stored:
     return Stored(name, None, reason, Site("file", name), place.step, place.rank)
 
 
-def _places(folder: Path, notes: list[str]) -> list[_CheckpointFile]:
+def files_of_ranks(folder: Path, notes: list[str]) -> list[_CheckpointFile]:
     """The checkpoints of a folder by step and rank; `notes` gets what is left aside.
 
     FormatError where there is none, or several of one rank.
@@ -246,5 +247,13 @@ def _numbered(
 
 
 def _note_others(children: Iterable[Path], notes: list[str]) -> None:
-    if names := [child.name for child in children]:
-        notes.append(Message("files.left_aside", names=names))
+    """Say what is left: apart what may hold tensors, which a comparison will not know."""
+    children = [*children]
+    holding = [child for child in children if child.is_file() or _holds_tensors(child)]
+    for id, found in ("unopened", holding), ("left_aside", children):
+        if names := [child.name for child in found if found is holding or child not in holding]:
+            notes.append(Message(f"files.{id}", names=names))
+
+
+def _holds_tensors(folder: Path) -> bool:
+    return next(files_below(folder, [], (".npy", *SUFFIXES)), None) is not None

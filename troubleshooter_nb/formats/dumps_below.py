@@ -31,7 +31,7 @@ class Below(NamedTuple):
 
     def beside_arrays(self, folder: Path) -> list[str]:
         """A sentence about the checkpoints, where a reader of arrays took the folder."""
-        found = [name for name in self.checkpoints if _is_checkpoint(folder / name)]
+        found = [name for name in self.checkpoints if is_checkpoint(folder / name)]
         if not found:
             return []
         # "." has no name of its own.
@@ -114,7 +114,7 @@ def _children(folder: Path) -> tuple[list[Path], list[Path]]:
     return sorted(folders, key=_by_name), sorted(files, key=_by_name)
 
 
-def _is_checkpoint(file: Path) -> bool:
+def is_checkpoint(file: Path) -> bool:
     """By its name; a ``.bin`` may be anything, and has to begin like one of torch."""
     if file.suffix.lower() != ".bin":
         return True

@@ -51,7 +51,7 @@ _FOREIGN = {
 }
 _MOST_NOTES = 5
 # The folders below the root and the name: sorted like paths, and cheaper.
-_Parts = tuple[str, ...]
+Parts = tuple[str, ...]
 
 
 def refusal(path: Path) -> str | None:
@@ -60,15 +60,22 @@ def refusal(path: Path) -> str | None:
         return None if path.suffix == ".npy" else Message("dumps.not_npy")
     if not path.is_dir():
         return Message("files.neither")
+    if tool := of_other_tool(path):
+        return tool
+    notes: list[str] = []
+    if next(files_below(path, notes), None) is None:
+        return joined([Message("dumps.without_npy"), *notes[:_MOST_NOTES]])
+    return None
+
+
+def of_other_tool(path: Path) -> str:
+    """Which tool a folder is a dump of, by files that only that one writes; empty for none."""
     for folder in [path, *_coordinate_folders(path)]:
         for file, tool in _FOREIGN.items():
             if os.path.exists(folder / file):
                 found = (folder / file).relative_to(path).as_posix()
                 return Message("dumps.of_tool", file=printable(found), tool=tool)
-    notes: list[str] = []
-    if next(_npy_files(path, notes), None) is None:
-        return joined([Message("dumps.without_npy"), *notes[:_MOST_NOTES]])
-    return None
+    return ""
 
 
 def _coordinate_folders(path: Path) -> list[Path]:
@@ -111,20 +118,27 @@ def open_npy_dir(path: Path, *, label: str) -> Dump:
     """
     root = path.parent if path.is_file() else path
     notes: list[str] = []
-    files = [(path.name,)] if path.is_file() else sorted(_npy_files(path, notes))
+    files = [(path.name,)] if path.is_file() else sorted(files_below(path, notes))
     if not files:
         raise FormatError(joined([Message("dumps.no_npy", path=path), *notes[:_MOST_NOTES]]))
-    if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [Message("dumps.more_folders", count=len(notes) - _MOST_NOTES)]
+    notes = said_of_folders(notes)
     folders = list(dict.fromkeys(parts[:-1] for parts in files))
-    places = {parts: _NamedFolder.of(parts, root) for parts in folders}
-    said = os.path.basename(os.path.abspath(root))
+    places = {parts: NamedFolder.of(parts, root) for parts in folders}
+    said = name_of(root)
     found = [_entry(parts[-1], places[parts[:-1]], said) for parts in files]
-    entries = _in_saving_order(_gradients_of_parameters(_distinct(found, files)))
-    card, card_notes = _read_card([root, *(root.joinpath(*parts) for parts in folders)])
+    entries = finished(found, files)
+    card, card_notes = read_card([root, *(root.joinpath(*parts) for parts in folders)])
     return Dump.from_entries(
         entries, label=label, format=NAME, card=card, notes=[*notes, *card_notes]
     )
+
+
+def said_of_folders(notes: list[str]) -> list[str]:
+    """The first notes of folders that were not searched, and how many more there are."""
+    more = len(notes) - _MOST_NOTES
+    if more <= 0:
+        return notes
+    return [*notes[:_MOST_NOTES], Message("dumps.more_folders", count=more)]
 
 
 def save_npy_dir(arrays: Mapping[str, Any], folder: Path, *, card: RunCard | None = None) -> Path:
@@ -206,7 +220,7 @@ def _save(numbered: Iterable[tuple[str, int, Any]], folder: Path, card: RunCard 
             os.replace(file, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    others = {folder.joinpath(*parts) for parts in _npy_files(folder, [])} - set(saved)
+    others = {folder.joinpath(*parts) for parts in files_below(folder, [])} - set(saved)
     if others:
         count, example = len(others), min(others).name
         text = Message("dumps.arrays_before", folder=folder.name, count=count, example=example)
@@ -237,9 +251,11 @@ def _write_array(folder: Path, name: str, number: int, value: Any) -> Path:
     return file
 
 
-def _npy_files(folder: Path, notes: list[str]) -> Iterator[_Parts]:
-    """All ``.npy`` files below a folder, also broken ones; `notes` gets what was not searched."""
-    waiting: list[_Parts] = [()]
+def files_below(
+    folder: Path, notes: list[str], suffixes: tuple[str, ...] = (".npy",)
+) -> Iterator[Parts]:
+    """All files so called below a folder, also broken ones; `notes` gets what was not searched."""
+    waiting: list[Parts] = [()]
     while waiting:
         here = waiting.pop()
         try:
@@ -249,7 +265,7 @@ def _npy_files(folder: Path, notes: list[str]) -> Iterator[_Parts]:
                         if not child.name.startswith("."):
                             waiting.append((*here, child.name))
                     # macOS leaves a ._x.npy beside an x.npy on foreign disks; it is no array.
-                    elif child.name.endswith(".npy") and not child.name.startswith("._"):
+                    elif child.name.endswith(suffixes) and not child.name.startswith("._"):
                         yield (*here, child.name)
                     elif child.is_symlink() and os.path.isdir(child.path):
                         notes.append(Message("dumps.link", name=printable(child.name)))
@@ -258,7 +274,12 @@ def _npy_files(folder: Path, notes: list[str]) -> Iterator[_Parts]:
             notes.append(Message("dumps.not_searched", folder=name, problem=error))
 
 
-class _NamedFolder(NamedTuple):
+def finished(entries: Sequence[Entry], files: Sequence[Parts]) -> list[Entry]:
+    """The entries of these files with names of their own, roles, visits and their order."""
+    return _in_saving_order(_gradients_of_parameters(_distinct(entries, files)))
+
+
+class NamedFolder(NamedTuple):
     """What a folder says of the files in it; `path` ends where the name of a file begins."""
 
     path: str
@@ -267,7 +288,7 @@ class _NamedFolder(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, folders: _Parts, root: Path) -> _NamedFolder:
+    def of(cls, folders: Parts, root: Path) -> NamedFolder:
         """The place of these folders below the root."""
         coordinates: dict[str, int] = {}
         inner = ""
@@ -281,7 +302,18 @@ class _NamedFolder(NamedTuple):
         return cls(path, inner, coordinates.get("step", 0), coordinates.get("rank", 0))
 
 
-def _entry(file: str, place: _NamedFolder, folder: str) -> Entry:
+def name_of(root: Path) -> str:
+    """What the folder is called, behind the name of the folder whose step or rank it is."""
+    parts = Path(os.path.abspath(root)).parts
+    own = next((at for at in range(len(parts), 1, -1) if not _is_coordinate(parts[at - 1])), 1)
+    return "/".join(parts[own - 1 :])
+
+
+def _is_coordinate(part: str) -> bool:
+    return part.isdecimal() or _COORDINATE.fullmatch(part) is not None
+
+
+def _entry(file: str, place: NamedFolder, folder: str) -> Entry:
     parsed = parse_npy_name(file)
     source, reason = None, ""
     try:
@@ -299,7 +331,7 @@ def _entry(file: str, place: _NamedFolder, folder: str) -> Entry:
     )
 
 
-def _distinct(entries: Sequence[Entry], files: Sequence[_Parts]) -> list[Entry]:
+def _distinct(entries: Sequence[Entry], files: Sequence[Parts]) -> list[Entry]:
     """The entries; one whose name another of its step and rank has gets its folder into it.
 
     ``x.npy`` and ``rank0/x.npy`` are both ``x`` of rank 0.
@@ -373,7 +405,7 @@ def _saving_order(entry: Entry) -> tuple[int, ...]:
     return entry.step, entry.rank, unnumbered, entry.order, int(last[1]) if last else -1
 
 
-def _read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
+def read_card(folders: Iterable[Path]) -> tuple[RunCard, list[str]]:
     """The first run card in these folders; what is wrong with it is a note."""
     # os.path, because Path.is_file raises in a folder that may not be entered.
     file = next((f / CARD_FILE for f in folders if os.path.isfile(f / CARD_FILE)), None)

@@ -494,7 +494,7 @@ def _places(folder: Path) -> tuple[list[tuple[int, Path]], list[str]]:
     chosen = groups.most_common(1)[0][0]
     places = [(step, path) for key, step, path in keyed if key == chosen]
     others = [path.name for _, path in named if path not in {one for _, one in places}]
-    notes: list[str] = [Message("files.left_aside", names=others)] if others else []
+    notes: list[str] = [Message("files.unopened", names=others)] if others else []
     if "\n" in chosen:
         longest = max(step % _BASE for step, _ in places)
         places = [((step // _BASE - 1) * longest + step % _BASE, path) for step, path in places]

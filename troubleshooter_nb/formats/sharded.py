@@ -84,6 +84,16 @@ def open_stored(path: Path) -> tuple[list[Stored], list[str]]:
     return stored + extra, notes
 
 
+def files_of_index(index: Path) -> list[str]:
+    """The names of the shards of an index; raises as `open_sharded` does."""
+    return [*dict.fromkeys(_weight_map(index).values())]
+
+
+def single_of(folder: Path) -> str:
+    """The name of the one file that `open_sharded` opens of a folder."""
+    return _chosen(folder).name
+
+
 def _chosen(folder: Path) -> Path:
     """The one index of a folder, else its one checkpoint of a usual name."""
     with os.scandir(folder) as children:

@@ -18,6 +18,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "too_many_chunks": ("{name!r}: shape {shape} and its values differ by {count:,} elements: the chunks gave more of the {size:,} bytes", "{name!r}：形状 {shape} 与其数值相差 {count:,} 个元素：各块给出的多于 {size:,} 字节"),
     "too_few_chunks": ("{name!r}: shape {shape} and its values differ by {count:,} elements: the chunks gave {given:,} of the {size:,} bytes", "{name!r}：形状 {shape} 与其数值相差 {count:,} 个元素：应有 {size:,} 字节，各块只给出 {given:,} 字节"),
     "taken_out": ("taken out of the names: {part}", "已从名称中去掉：{part}"),
+    "averages": ("{count} tensors are moving averages of others and set aside: {names:4}", "{count} 个张量是其他张量的滑动平均，单独放置：{names:4}"),
     "same_name": ("{count} tensors are called {name!r}", "有 {count} 个张量都叫 {name!r}"),
     "tied": ("one tensor under several names: {names:4}", "同一张量有多个名称：{names:4}"),
     "more_tied": ("{count} more groups of tied tensors", "另有 {count} 组共享张量"),

@@ -10,15 +10,25 @@ from itertools import takewhile
 from troubleshooter_nb.naming.parameters import canonical_parameter, without_position
 
 _WORD = r"(?:grads?|gradients?)"
-_SAYS_SO = re.compile(rf"(?i)(?:^|[^a-z]){_WORD}(?:[^a-z]|$)")
+# A word of its own, the end of one (pgrads, weightgrad, WGrad) or the front of one (gradWeight).
+_SAYS_SO = re.compile(rf"(?:(?i:[a-z]*{_WORD})|(?<![A-Za-z])[Gg]rad(?=[A-Z]))(?![a-z])")
+# Words that end alike and are of something else.
+_NOT_GRADIENTS = (
+    *("adagrad", "autograd", "nograd", "no_grad", "requires_grad", "retain_grad"),
+    *("gradscaler", "grad_scaler"),
+)
+_NOT_SO = re.compile(rf"(?i)(?<![a-z])(?:{'|'.join(_NOT_GRADIENTS)})(?![a-z])")
 _AT_THE_END = re.compile(rf"(?i)[._/]{_WORD}$")
 _IN_A_PART = re.compile(rf"(?i)(?:^|[_-]){_WORD}(?=[_-]|$)")
 _PARTS = re.compile(r"[./]")
 
 
 def says_gradient(text: str) -> bool:
-    """Whether a folder or file name has the word grad, grads or gradient(s) as a part."""
-    return _may_say_gradient(text) and bool(_SAYS_SO.search(text))
+    """Whether a folder or file name has the word grad, grads or gradient(s) as a part.
+
+    Also at the end of a longer word, ``pgrads`` and ``weightgrad``, but not in ``autograd``.
+    """
+    return _may_say_gradient(text) and bool(_SAYS_SO.search(_NOT_SO.sub("", text)))
 
 
 def _may_say_gradient(text: str) -> bool:

@@ -65,6 +65,7 @@ _OPTIMIZER_SCALARS = (
 _COUNTERS = (
     *("global_step", "step_num", "epoch_num", "epoch", "step", "steps", "global_steps"),
     *("iteration", "iterations", "iter", "num_updates", "last_epoch", "n_averaged"),
+    *("step_counter", "ema_steps"),
 )
 _LEARNING_RATES = ("learning_rate", "lr", "base_lr", "initial_lr")
 # What containers of a moving average are called, alone or in front of a parameter.

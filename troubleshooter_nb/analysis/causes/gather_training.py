@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.tensors.streams import streamed
 from troubleshooter_nb.analysis.causes.training.gradients import Ratio
@@ -18,6 +19,7 @@ from troubleshooter_nb.analysis.causes.training.history import History, Track
 from troubleshooter_nb.analysis.flow import Flow
 from troubleshooter_nb.comparison import Comparison
 from troubleshooter_nb.dump import ArraySource, StepRank
+from troubleshooter_nb.metrics.floats import computable
 from troubleshooter_nb.naming import CALL_KINDS, parameter_leaf, parameters_of_gradients
 
 _SIDES = ("left", "right")
@@ -126,19 +128,90 @@ def history_of(operators: Operators, rank: int, computed: Sequence[int] = ()) ->
             values[flow.module_of(row)].setdefault(step, row)
     gradients = _gradients_of(flow, rank, values)
     steps = sorted({step for rows in values.values() for step in rows})
+    is_after = _lead_to_values(operators, values, gradients, steps)
+    led = steps[1:] if is_after else steps[:-1]
     tracks = [
         _track(
             operators,
             name,
             [rows[s] for s in steps],
             [one.get(name, {}) for one in gradients],
-            steps,
+            led,
         )
         for name, rows in values.items()
         if all(step in rows for step in steps)
     ]
     tracks += _computed(operators, rank, computed)
-    return History(tracks, tuple(steps), fresh=bool(steps) and steps[0] == 0)
+    fresh = _is_fresh(operators, values, steps, is_after=is_after)
+    return History(tracks, tuple(steps), fresh=fresh, is_after=is_after)
+
+
+def _is_fresh(
+    operators: Operators,
+    values: Mapping[tuple[str, str], Mapping[int, int]],
+    steps: Sequence[int],
+    *,
+    is_after: bool,
+) -> bool:
+    """Whether the first values are those before the first step of the optimizer.
+
+    Runs that count from 1 may save before each step: what is the same on both sides then has not
+    been trained by two optimizers. Where they save after it, only rules without a memory can
+    explain the steps that follow the first, which is as good as none for these.
+    """
+    if not steps or steps[0] != 1 or is_after:
+        return bool(steps) and steps[0] <= int(is_after)
+    first = [rows[1] for rows in values.values() if 1 in rows]
+    return bool(operators.flow.result["identical"][first].all())
+
+
+def _lead_to_values(
+    operators: Operators,
+    values: Mapping[tuple[str, str], Mapping[int, int]],
+    gradients: Sequence[Mapping[tuple[str, str], Mapping[int, int]]],
+    steps: Sequence[int],
+) -> bool:
+    """Whether the gradients of a step led to the values of that step, and not away from them.
+
+    A loop may save its weights before or after the step: where it leaves that open, the updates
+    tell, which go against the gradients that made them.
+    """
+    away = against = 0
+    dots, norms, sizes = np.zeros(2), np.zeros(2), 0.0
+    for name, rows in values.items():
+        found = gradients[1].get(name)
+        if not found or any(step not in rows for step in steps):
+            continue
+        away += all(step in found for step in steps[:-1])
+        against += all(step in found for step in steps[1:])
+        if not all(step in found for step in steps):
+            continue
+        kept = [_beginning(operators, rows[step]) for step in steps]
+        made = [_beginning(operators, found[step]) for step in steps]
+        for at in range(len(steps) - 1):
+            if kept[at].size != kept[at + 1].size:
+                continue
+            update = kept[at] - kept[at + 1]
+            for place in (0, 1):
+                gradient = made[at + place]
+                if gradient.size == update.size and np.isfinite([*gradient, *update]).all():
+                    dots[place] += float(gradient @ update)
+                    norms[place] += float(gradient @ gradient)
+            sizes += float(update @ update)
+    if not (away and against and sizes > 0 and norms.all()):
+        return bool(against and not away)
+    alike = dots / np.sqrt(norms * sizes)
+    return bool(alike[1] > alike[0] + thresholds.GRADIENT_LED)
+
+
+def _beginning(operators: Operators, row: int) -> np.ndarray:
+    """Some values of the reference, float64; none where it has none."""
+    source = operators.sources(row)[1]
+    if source is None:
+        return np.zeros(0)
+    count = min(math.prod(source.shape), thresholds.MAP_PIECE)
+    values: np.ndarray = computable(np.array(source.read(0, count))).astype(np.float64)
+    return values
 
 
 def _gradients_of(
@@ -186,7 +259,7 @@ def _computed(operators: Operators, rank: int, rows: Sequence[int]) -> list[Trac
     for name in wanted:
         steps = by_name[name]
         if name and len(steps) > 1:
-            track = _track(operators, ("", name), [steps[s] for s in sorted(steps)], [], [0])
+            track = _track(operators, ("", name), [steps[s] for s in sorted(steps)], [], [])
             tracks.append(replace(track, role="output"))
     return tracks
 
@@ -196,15 +269,15 @@ def _track(
     name: tuple[str, str],
     rows: Sequence[int],
     gradients: Sequence[Mapping[int, int]],
-    steps: Sequence[int],
+    led: Sequence[int],
 ) -> Track:
     flow, origins = operators.flow, operators.origins
     sources = [operators.sources(row) for row in rows]
     known = [
-        [operators.sources(rows[step])[side] for step in steps[:-1] if step in rows]
+        [operators.sources(rows[step])[side] for step in led if step in rows]
         for side, rows in enumerate(gradients)
     ]
-    known = [one if len(one) == len(steps) - 1 else [] for one in known] or [[], []]
+    known = [one if len(one) == len(led) else [] for one in known] or [[], []]
     # The cause is told at the first step that differs.
     first = next((i for i, row in enumerate(rows) if origins.differs(row)), len(rows) - 1)
     return Track(

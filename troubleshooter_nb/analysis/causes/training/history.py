@@ -53,11 +53,14 @@ class History:
         Number of each value, where known.
     fresh : bool
         Whether the first value is that before the very first step of the optimizer.
+    is_after : bool
+        Whether each value was saved after the step of its number, whose gradients led to it.
     """
 
     tracks: Sequence[Track] = field(default_factory=tuple)
     steps: tuple[int, ...] = ()
     fresh: bool = True
+    is_after: bool = False
 
 
 @dataclass(frozen=True)
