@@ -249,7 +249,9 @@ class Resize(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, 3, size, size)."""
-        return F.interpolate(x, size=(self.size, self.size), **self.options)
+        # Not every way has a kernel for halves on the CPU.
+        wide = F.interpolate(x.float(), size=(self.size, self.size), **self.options)
+        return wide.to(x.dtype)
 
 
 class Flat(nn.Module):
