@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,7 @@ from torch import nn
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.formats.record_entries import TOTAL
 from troubleshooter_nb.formats.recorded import with_nonfinite
 from troubleshooter_nb.naming import Site, parse_msprobe_call
 
@@ -126,7 +128,10 @@ class Recorder:
         """Whether a dump of this level holds a call."""
         if site.kind == "api":
             return site.path.rpartition(".")[2].strip("_") in OPERATORS
-        return self.level != "leaf" or not [*self.net.get_submodule(site.path).children()]
+        module = self.net.get_submodule(site.path)
+        # What torch's attention holds is never called.
+        is_leaf = isinstance(module, nn.MultiheadAttention) or not [*module.children()]
+        return self.level != "leaf" or is_leaf
 
     def _operators(self, records: list[Record]) -> list[Record]:
         """The records of operators; a layer that computes in its own way is one operator."""
@@ -158,6 +163,9 @@ class Recorder:
             found.append(renumbered(shown, known[key]))
         return found
 
+    def finish(self) -> None:
+        """All steps are done."""
+
     def keep_gradients(self, in_backward_order: bool) -> None:
         """Gradients of parameters, after the backward pass and what was done with them."""
         found = [
@@ -172,6 +180,32 @@ class Recorder:
             name = f"Module.{path}.{layer}.parameters_grad.0.{slot}"
             array = array_of(parameter.grad)
             self.records.append(Record(name, site, array, self.step, layer, "", path))
+
+
+class FolderRecorder(Recorder):
+    """Lets `tnb.record` write a folder over all steps; the records are those of the folder."""
+
+    def __init__(self, net: nn.Module, level: str, folder: Path) -> None:
+        super().__init__(net, level)
+        self.recording = tnb.record(net, to=folder, level="both" if level == "api" else "module")
+
+    @contextmanager
+    def during(self, step: int) -> Iterator[None]:
+        """Record what runs inside."""
+        if step:
+            self.recording.step()
+        else:
+            self.recording.start()
+        yield
+
+    def keep_gradients(self, in_backward_order: bool) -> None:
+        """They are recorded as they arrive."""
+
+    def finish(self) -> None:
+        """Stop, and read what was written."""
+        dump = self.recording.stop()
+        for step in sorted({int(step) for step in dump.columns["step"]}):
+            self.records += records_of_dump(dump.select(step=step), step)
 
 
 def call_of(record: Record) -> str:
@@ -263,12 +297,24 @@ def dump_of(records: list[Record], keep: str, label: str, is_widened: bool) -> D
 def is_kept(record: Record, keep: str) -> bool:
     """Whether this kind of dump holds the record."""
     site = record.site
+    is_gradient = site.role == "parameter" and site.direction == "backward"
     if keep == "outputs":
         return site.role == "output" and site.direction == "forward"
+    if keep == "calls":
+        return site.role in ("input", "output", "parameter") and site.direction == "forward"
+    if keep == "saved":
+        is_of_output = ".backward." in record.name and ".input." in record.name and site.slot == "0"
+        return is_gradient or is_of_output or is_kept(record, "calls")
+    if keep == "no buffers":
+        # Nor whole gradients of values that several calls read.
+        return site.role != "buffer" and f".{TOTAL}." not in record.name
+    if keep == "training":
+        # A state dict has no buffers that are not persistent.
+        return is_gradient or (is_kept(record, "checkpoint") and site.slot != "inv_freq")
     if keep == "checkpoint":
         return site.role in ("parameter", "buffer") and site.direction == "forward"
     if keep == "gradients":
-        return site.role == "parameter" and site.direction == "backward"
+        return is_gradient
     return True
 
 

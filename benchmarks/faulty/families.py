@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,17 +14,27 @@ from faulty.nets import GPT, ResNet
 from faulty.nets_more import Autoencoder, Llama, Recurrent
 from faulty.parts import RMSNorm
 from faulty.side import Side
+from faulty.styles import DRAWS, vision
 
+DrawNet = Callable[[np.random.Generator], tuple[nn.Module, Any]]
 FAMILIES = ("gpt", "resnet", "llama", "autoencoder", "recurrent")
 
 
 def draw_side(
-    family: str, rng: np.random.Generator, steps: int, is_training: bool, is_averaged: bool = False
+    family: str,
+    rng: np.random.Generator,
+    steps: int,
+    is_training: bool,
+    is_averaged: bool = False,
+    draw: DrawNet | None = None,
 ) -> Side:
-    """A faultless side in float32; `is_averaged`: a ResNet that ends as the MindSpore one."""
+    """A faultless side in float32; `is_averaged`: a ResNet that ends as the MindSpore one.
+
+    `draw` makes the net and its batches in place of the family's own.
+    """
     torch.manual_seed(int(rng.integers(1 << 31)))
     make = partial(_resnet, is_averaged=True) if is_averaged and family == "resnet" else None
-    net, make_batch = (make or _DRAWS[family])(rng)
+    net, make_batch = (draw or make or _DRAWS[family])(rng)
     _spread(net)
     batches = [make_batch() for _ in range(steps)]
     return Side(net, family, batches, is_training)
@@ -109,4 +120,28 @@ _DRAWS = {
     "recurrent": _recurrent,
     "resnet": _resnet,
     "autoencoder": _autoencoder,
+    **DRAWS,
 }
+
+
+def _wide_gpt(rng: np.random.Generator) -> tuple[nn.Module, Any]:
+    net = GPT(67, 1152, 16, 1, 324)
+    nn.init.normal_(net.tok.weight, std=0.5)
+    nn.init.normal_(net.pos.weight, std=0.3)
+    return net, lambda: _tokens(67, 4, 320)
+
+
+def _wide_resnet(rng: np.random.Generator) -> tuple[nn.Module, Any]:
+    net = ResNet(64, 1, 10)
+    return net, lambda: ((torch.randn(8, 3, 96, 96) * 0.6 + 0.3,), _classes(8))
+
+
+def _wide_vision(rng: np.random.Generator) -> tuple[nn.Module, Any]:
+    def make() -> tuple[tuple[Any, ...], torch.Tensor]:
+        return (torch.randint(0, 256, (12, 3, 112, 112)).float(),), _classes(12)
+
+    return vision(48, 96), make
+
+
+# Activations and weights of more than four million elements.
+WIDE: dict[str, DrawNet] = {"gpt": _wide_gpt, "resnet": _wide_resnet, "vision": _wide_vision}

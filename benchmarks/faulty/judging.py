@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import troubleshooter_nb as tnb
+from faulty.capture import Record
+from faulty.mindspore_side import NAMES
 from faulty.plan import Run
+from faulty.ways import MEMORY
+from faulty.writing import Filed, as_numpy
 
 SURE = 0.5
+# Of `compare` by default.
+RTOL = ATOL = 1e-4
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,10 @@ class Outcome:
     is_other: bool
     truth_first: str
     strength: float
+    way: str = MEMORY
+    # What was raised instead of an answer, and whether a place was named that no file has.
+    error: str = ""
+    is_lost: bool = False
 
 
 def judged(run: Run) -> Outcome:
@@ -59,7 +70,33 @@ def judged(run: Run) -> Outcome:
     comparison = tnb.compare(run.left, run.right, progress=False)
     place, findings = answer(comparison, run)
     seconds = time.perf_counter() - start
-    old = old_rule(comparison, run)
+    return _outcome(run, place, findings, seconds, old_rule(comparison, run))
+
+
+def judged_files(run: Run) -> Outcome:
+    """Open and compare the files of a run by their paths alone, and judge the answer."""
+    assert run.files is not None
+    paths, error = [str(one.path) for one in run.files], ""
+    place, findings, start = None, [], time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            place, findings = answer(tnb.compare(*paths, progress=False), run)
+        except tnb.TroubleshooterError as raised:
+            error = f"{type(raised).__name__}: {raised}"
+    seconds = time.perf_counter() - start
+    outcome = _outcome(run, place, findings, seconds, first_over_tolerance(*run.files))
+    is_lost = place is not None and place.where == "?"
+    return replace(outcome, error=error, is_lost=is_lost)
+
+
+def _outcome(
+    run: Run,
+    place: Place | None,
+    findings: list[tuple[str, float, str]],
+    seconds: float,
+    old: Place | None,
+) -> Outcome:
     truth = run.truth
     hits = [cause in truth.causes | truth.also for cause, _, _ in findings]
     told = [f for f in findings if f[0] not in truth.also or f[0] in truth.causes]
@@ -93,6 +130,7 @@ def judged(run: Run) -> Outcome:
         run.is_other,
         run.first,
         run.strength,
+        run.way.name if run.way else MEMORY,
     )
 
 
@@ -111,11 +149,51 @@ def answer(comparison: Any, run: Run) -> tuple[Place | None, list[tuple[str, flo
 
 def place_of(row: Any, run: Run) -> Place:
     """Where in the network a row of the result was computed."""
+    if run.files is not None:
+        return _place_in_files(row, run.files)
     step = int(row["step"].values)
     names = [str(row[side].values) for side in ("left", "right")]
     where = next((w for n in names if n and (w := run.where.get((step, n))) is not None), "?")
     role, direction = str(row["role"].values), str(row["direction"].values)
     return Place(names[0] or names[1], where, role, direction, step)
+
+
+def _place_in_files(row: Any, files: tuple[Filed, Filed]) -> Place:
+    """The same of rows that are named as the files are; what they are is known, not read."""
+    names = [str(row[side].values) for side in ("left", "right")]
+    step, direction = int(row["step"].values), str(row["direction"].values)
+    for name, filed in zip(names, files, strict=True):
+        record = filed.find(name, step, direction) if name else None
+        if record is not None:
+            return place_of_record(record)
+    return Place(names[0] or names[1], "?", "", "", step)
+
+
+def place_of_record(record: Record) -> Place:
+    """Where a record was computed."""
+    site = record.site
+    return Place(record.name, record.where, site.role, site.direction, record.step)
+
+
+def first_over_tolerance(left: Filed, right: Filed) -> Place | None:
+    """The old rule on files: the first over tolerance in the order in which they lie."""
+    others = {_key(record): record for record in right.records}
+    for record in left.records:
+        other = others.get(_key(record))
+        if other is None:
+            continue
+        a, b = as_numpy(record.array), as_numpy(other.array)
+        with np.errstate(all="ignore"):
+            if a.shape != b.shape or not np.allclose(a, b, RTOL, ATOL, equal_nan=True):
+                return place_of_record(record)
+    return None
+
+
+def _key(record: Record) -> tuple[Any, ...]:
+    """What both frameworks call alike."""
+    site = record.site
+    slot = NAMES.get(record.layer, {}).get(site.slot, site.slot)
+    return record.step, site.path, site.call, site.direction, site.role, slot
 
 
 def old_rule(comparison: Any, run: Run) -> Place | None:

@@ -15,7 +15,7 @@ from faulty.side import Side
 
 FAMILIES = ("gpt", "resnet")
 # MindSpore's names of what torch calls otherwise, by the kind of cell.
-_NAMES = {
+NAMES = {
     "LayerNorm": {"gamma": "weight", "beta": "bias"},
     "Embedding": {"embedding_table": "weight"},
     "BatchNorm2d": {
@@ -61,7 +61,7 @@ def twin(net: Any) -> Any:
         cell = Cell(ResNetSizes(len(net.layer1), width, classes, 16), "none")
     values = {name: array_of(tensor) for name, tensor in net.state_dict().items()}
     for path, module in cell.cells_and_names():
-        names = _NAMES.get(type(module).__name__, {})
+        names = NAMES.get(type(module).__name__, {})
         for name, parameter in module._params.items():
             value = values[f"{path}.{names.get(name, name)}"]
             parameter.set_data(ms.Tensor(value))

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from faulty import layers, limits, loading, mindspore_side, outside, sequences, training  # noqa: F401 they register
+from faulty import (  # noqa: F401 they register
+    layers,
+    limits,
+    loading,
+    mindspore_side,
+    outside,
+    sequences,
+    styled,
+    training,
+)
 from faulty.capture import Record, dump_of, is_kept, statistics_of
-from faulty.families import FAMILIES, draw_side
+from faulty.families import FAMILIES, WIDE, draw_side
 from faulty.noise import amplify, cast, harmless, reorder
 from faulty.registry import FAULTS, Fault, Truth
 from faulty.side import Side
+from faulty.styles import STYLED
+from faulty.ways import Way
+from faulty.writing import Filed
 from troubleshooter_nb import Dump
 from troubleshooter_nb.metrics.floats import unit_roundoff
 
 CONTROLS = ("same", "reordered", "half reordered", "other precision", "amplified", "layout")
 OTHER_CONTROLS = ("same", "amplified", "layout")
 HARD = ("half noise", "other precision", "small", "amplified", "harmless first", "statistics")
+# What is planted for these needs to know the net.
+FAMILY_OWN = ("amplified", "layout", "harmless first")
 NOT_SAME = ("half noise", "other precision", "amplified", "harmless first", "layout")
 HALVES = (torch.bfloat16, torch.float16)
 # Parts of a dump in which a cause leaves the same numbers as another one: parameters that moved by
@@ -56,6 +72,9 @@ class Run:
     first: str = ""
     # torch against MindSpore.
     is_other: bool = False
+    # Unless in memory: how it was recorded, and both sides as files.
+    way: Way | None = None
+    files: tuple[Filed, Filed] | None = None
 
     @property
     def is_control(self) -> bool:
@@ -75,8 +94,70 @@ class Run:
     @property
     def decides_cause(self) -> bool:
         """Whether the dump holds what a proof of the cause needs."""
+        if self.way is not None:
+            return self.fault is not None and self.way.holds_proof_of(self.fault)
         cause = self.fault.cause if self.fault else ""
         return self.keep not in ("outputs", "statistics") and (self.keep, cause) not in UNDECIDABLE
+
+
+def draw_way(
+    way: Way, number: int, seed: int, folder: Path, only: str = "", family: str = ""
+) -> Run:
+    """The run of this number that is recorded in this way, both sides written below the folder."""
+    for attempt in range(60):
+        rng = np.random.default_rng([seed, number, attempt, *way.name.encode()])
+        below = folder / str(attempt)
+        below.mkdir(parents=True)
+        run = _attempt_way(way, number, rng, below, only, family)
+        if run is not None:
+            return run
+        shutil.rmtree(below)
+    msg = f"run {number} of {way.name} could not be drawn"
+    raise RuntimeError(msg)
+
+
+def _attempt_way(
+    way: Way, number: int, rng: np.random.Generator, folder: Path, only: str, family: str
+) -> Run | None:
+    draw_of_kind, is_other = rng.random(), way.name == "mindspore"
+    if only == "control" or (not only and draw_of_kind < 0.22):
+        controls = OTHER_CONTROLS if is_other else CONTROLS[:2] if way.is_wide else CONTROLS
+        hard, fault = controls[int(rng.integers(len(controls)))], None
+        fit = way.families
+    else:
+        faults = [
+            f
+            for f in FAULTS
+            if way.can(f)
+            and (only in (f.cause, f.name, f.cause.partition(".")[0]) if only else True)
+            and (bool(only) or f.cause.startswith("outside.") == (draw_of_kind > 0.85))
+            and (not family or family in f.families)
+            and (not is_other or goes_across(f))
+        ]
+        if not faults:
+            return None  # none outside the catalogue that the way can show
+        causes = sorted({f.cause for f in faults})
+        cause = causes[int(rng.integers(len(causes)))]
+        choices = [f for f in faults if f.cause == cause]
+        fault = choices[int(rng.integers(len(choices)))]
+        fit = tuple(f for f in fault.families if f in way.families)
+        hard = _hardness_of_way(way, fault, rng)
+    family = _family(rng, fit, family)
+    if hard in FAMILY_OWN and family in STYLED:
+        hard = "easy" if fault else "reordered"
+    return _carry_out(number, fault, hard, family, rng, is_other, way, folder)
+
+
+def _hardness_of_way(way: Way, fault: Fault, rng: np.random.Generator) -> str:
+    """Half of the runs are easy, of wide ones none; of the others each way has some kinds only."""
+    hard = _hardness(fault, rng)
+    is_of_kind = fault.kind in ("backward", "running", "steps") or bool(fault.dtype)
+    if is_of_kind or hard in way.hards or (hard == "easy" and not way.is_wide):
+        return hard
+    fit = [h for h in way.hards if h != "small" or fault.has_small]
+    if fault.is_training:
+        fit = [h for h in fit if h in ("amplified", "harmless first")]
+    return fit[int(rng.integers(len(fit)))] if fit else "easy"
 
 
 def draw(number: int, seed: int, only: str = "", family: str = "", mindspore: float = 0.0) -> Run:
@@ -103,7 +184,8 @@ def _attempt(
     choices = [
         f
         for f in FAULTS
-        if (only in (f.cause, f.name, f.cause.partition(".")[0]) if only else True)
+        if {*f.families} & {*FAMILIES}
+        and (only in (f.cause, f.name, f.cause.partition(".")[0]) if only else True)
         and f.cause.startswith("outside.")
         == (draw_of_kind > 0.85 if not only else "outside" in only)
         and (not family or family in f.families)
@@ -182,13 +264,16 @@ def _carry_out(
     family: str,
     rng: np.random.Generator,
     is_other: bool = False,
+    way: Way | None = None,
+    folder: Path | None = None,
 ) -> Run | None:
-    level, keep = _what_is_kept(fault, hard, rng)
+    level, keep = (way.level, way.keep) if way else _what_is_kept(fault, hard, rng)
     level = "leaf" if is_other and level == "api" else level
     if fault and not is_possible(fault, level, keep):
         return None
     steps, is_training = (fault.steps, fault.is_training) if fault else (1, False)
-    base = draw_side(family, rng, steps, is_training, is_other)
+    wide = WIDE[family] if way and way.is_wide else None
+    base = draw_side(family, rng, steps, is_training, is_other, wide)
     if is_other:
         mindspore_side.as_in_mindspore(base)
     if fault and fault.prepare:
@@ -225,12 +310,14 @@ def _carry_out(
     truth.also |= _true_besides(hard)
     backward_order = bool(rng.random() < 0.5)
     has_gradients = bool(rng.random() < 0.7) or (fault is not None and fault.kind != "forward")
+    run = Run(number, family, fault, hard, level, keep, truth, None, None)  # type: ignore[arg-type]
+    sides = (left, clean if fault else None, right)
+    if way and folder:
+        run.way = way
+        has_gradients = way.keep not in ("calls", "outputs")
+        return _filed(run, sides, (backward_order, has_gradients), folder, rng)
     return _recorded(
-        Run(number, family, fault, hard, level, keep, truth, None, None),  # type: ignore[arg-type]
-        (left, clean if fault else None, right),
-        (backward_order, has_gradients),
-        bool(rng.random() < 0.3),
-        is_other,
+        run, sides, (backward_order, has_gradients), bool(rng.random() < 0.3), is_other
     )
 
 
@@ -293,6 +380,54 @@ def _recorded(
         measure(run, left, clean, right, options[0])
         if run.strength < BURIED or not run.touches:
             return None
+    return run
+
+
+def _filed(
+    run: Run,
+    sides: tuple[Side, Side | None, Side],
+    options: tuple[bool, bool],
+    folder: Path,
+    rng: np.random.Generator,
+) -> Run | None:
+    """Both sides run, and written in the way of the run."""
+    assert run.way is not None
+    run.is_other = run.way.name == "mindspore"
+    is_recording = run.way.name == "record"
+    if is_recording and any(side and (side.on_records or side.on_gradients) for side in sides):
+        return None
+    paths = folder / "left", folder / "right"
+    # Whatever the sides are written by draws alike.
+    seed = int(rng.integers(1 << 30))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        left = sides[0].run(run.level, *options, to=paths[0] if is_recording else None)
+        if run.is_other:
+            right = mindspore_side.records_of(sides[2], run.level, options[1])
+        else:
+            right = sides[2].run(run.level, *options, to=paths[1] if is_recording else None)
+        clean = []
+        if sides[1] and run.fault:
+            is_same = run.hard not in NOT_SAME and not run.fault.dtype and not run.is_other
+            aside = folder / "clean" if is_recording else None
+            clean = right if is_same else sides[1].run(run.level, *options, to=aside)
+    if run.fault:
+        measure(run, left, clean, right, options[0])
+        if run.strength < BURIED or not run.touches:
+            return None
+        if run.way.keep == "training" and run.fault.kind == "loading":
+            # Of what was fed wrongly a checkpoint has nothing.
+            step, _, name = run.first.partition(":")
+            kept = next(r for r in [*left, *clean] if (r.step, r.name) == (int(step), name))
+            if kept.site.direction == "backward":
+                return None
+    run.where = {(r.step, r.name): r.where for r in [*right, *left]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run.files = (
+            run.way.write(left, paths[0], np.random.default_rng(seed)),
+            run.way.write(right, paths[1], np.random.default_rng(seed)),
+        )
     return run
 
 

@@ -6,13 +6,14 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from faulty.capture import Record, Recorder
+from faulty.capture import FolderRecorder, Record, Recorder
 
 
 @dataclass
@@ -75,9 +76,21 @@ class Side:
         """Paths of the modules of these classes."""
         return [path for path, module in self.net.named_modules() if isinstance(module, kinds)]
 
-    def run(self, level: str, backward_order: bool, has_gradients: bool = True) -> list[Record]:
-        """Records of all steps; values of parameters are those before each step."""
-        recorder = Recorder(self.net, level, not self.state.get("forward_only"))
+    def run(
+        self,
+        level: str,
+        backward_order: bool,
+        has_gradients: bool = True,
+        to: Path | None = None,
+    ) -> list[Record]:
+        """Records of all steps; values of parameters are those before each step.
+
+        With `to` they are what `tnb.record` writes into this folder.
+        """
+        if to is not None:
+            recorder: Recorder = FolderRecorder(self.net, level, to)
+        else:
+            recorder = Recorder(self.net, level, not self.state.get("forward_only"))
         self.net.train(self.is_training)
         for step, (inputs, target) in enumerate(self.batches):
             for change in self.before_step:
@@ -95,6 +108,7 @@ class Side:
             recorder.keep_gradients(backward_order)
             if self.rule.kind != "none":
                 update(self, step)
+        recorder.finish()
         for change in self.on_records:
             change(recorder.records)
         return recorder.records

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from faulty.registry import EVERY, Truth, fault, pick
 from faulty.side import Rule, Side, norm_of_gradients, patched
+from faulty.styles import LAST
 
 BN = ("resnet", "autoencoder")
 RUNNING = {"steps": 2, "is_training": True}
@@ -19,7 +20,7 @@ RUNNING = {"steps": 2, "is_training": True}
 
 def last_module(side: Side) -> set[str]:
     """Where the backward pass begins."""
-    return {{"resnet": "fc", "autoencoder": "out"}.get(side.family, "head")}
+    return {{"resnet": "fc", "autoencoder": "out", **LAST}.get(side.family, "head")}
 
 
 @fault("bn_momentum_convention", BN, "running", **RUNNING)

@@ -1,0 +1,144 @@
+"""The fault benchmark on files: what is written is what is judged, and old seeds draw as before."""
+
+import importlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import troubleshooter_nb as tnb
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.torch
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    # Not a package of ours: the scripts put this folder on the path as well.
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        names = ("plan", "judging", "registry", "styles", "way_tables", "ways", "writing")
+        return {name: importlib.import_module(f"faulty.{name}") for name in names}
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+def test_faults_of_new_nets_leave_the_runs_of_old_seeds_alone(faulty, monkeypatch):
+    plan, known = faulty["plan"], faulty["registry"].FAULTS
+    old = [f for f in known if {*f.families} & {*plan.FAMILIES}]
+    assert len(old) < len(known)
+
+    def drawn():
+        runs = [plan.draw(number, 31) for number in (0, 2, 6)]
+        return [(run.family, run.fault, run.hard, run.level, run.first) for run in runs]
+
+    with_new = drawn()
+    monkeypatch.setattr(plan, "FAULTS", old)
+    assert drawn() == with_new
+
+
+# Folders of checkpoints are not opened by this version of the package.
+SMALL = (
+    *("hand_numbered", "hand_plain", "outputs_only", "troubleshooter", "msprobe_l0"),
+    *("gradients", "record"),
+)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_entry_of_the_files_is_a_record_with_its_values(faulty, tmp_path, name):
+    run = faulty["plan"].draw_way(faulty["ways"].WAYS[name], 0, 5, tmp_path)
+    for filed in run.files:
+        dump, seen = tnb.open_dump(filed.path), set()
+        steps, directions = (dump.columns[column].tolist() for column in ("step", "direction"))
+        for row, entry in enumerate(dump.names):
+            if dump.sources[row] is None or "num_batches_tracked" in entry:
+                continue
+            record = filed.find(entry, steps[row], directions[row])
+            assert record is not None, entry
+            shape = dump.sources[row].shape
+            stored = dump.sources[row].read(0, int(np.prod(shape, dtype=int))).reshape(shape)
+            expected = faulty["writing"].as_numpy(record.array)
+            np.testing.assert_array_equal(stored.astype(expected.dtype), expected)
+            seen.add(id(record))
+        assert len(seen) == len(filed.records)
+
+
+def test_a_checkpoint_and_the_gradients_beside_it_hold_a_step_each(faulty, tmp_path):
+    way, writing = faulty["ways"].WAYS["checkpoints"], faulty["writing"]
+    run = faulty["plan"].draw_way(way, 0, 5, tmp_path, "learning_rate", "resnet")
+    for number, layout in enumerate(writing.LAYOUTS):
+        drawn = type("Always", (), {"integers": lambda self, most, number=number: number})()
+        folder = tmp_path / f"layout{number}"
+        filed = writing.as_checkpoints(run.files[0].records, folder, drawn)
+        at = layout.first + layout.stride  # the second step
+        state = tnb.open_dump(folder / layout.state.format(at))
+        gradients = {file.stem for file in (folder / layout.gradients.format(at)).iterdir()}
+        assert gradients < {*state.names}
+        assert len(filed.records) == 3 * (len(state) + len(gradients))
+        gradient = np.load(folder / layout.gradients.format(at) / "fc.bias.npy")
+        for direction, stored in (("forward", state.array("fc.bias")), ("backward", gradient)):
+            record = filed.find("fc.bias", at, direction)
+            assert record.step == 1
+            np.testing.assert_array_equal(stored, record.array, strict=True)
+
+
+def own_faults():
+    """Of the new nets alone, with the net of each."""
+    return (
+        *(("modular", n) for n in ("table_theta", "own_mask_missing", "own_gate_up_order")),
+        *(("vision", n) for n in ("preprocess_scale", "own_resize", "bn_eps", "own_flatten_order")),
+        *(("encoder", n) for n in ("torch_mask_missing", "torch_attention_scale")),
+        *(("encoder", n) for n in ("torch_packing", "bias_missing")),
+    )
+
+
+@pytest.mark.parametrize(("family", "name"), own_faults())
+def test_a_fault_in_another_style_shows_where_the_truth_says(faulty, tmp_path, family, name):
+    way = replace(faulty["ways"].WAYS["record"], hards=())
+    run = faulty["plan"].draw_way(way, 3, 6, tmp_path, name, family)
+    step, _, first = run.first.partition(":")
+    assert run.where[int(step), first] in run.truth.origins
+    assert run.family == family
+
+
+def test_the_old_rule_goes_by_the_order_in_which_files_lie(faulty, tmp_path):
+    way = replace(faulty["ways"].WAYS["hand_plain"], hards=())
+    run = faulty["plan"].draw_way(way, 0, 7, tmp_path, "linear_transposed", "gpt")
+    judging = faulty["judging"]
+    place = judging.first_over_tolerance(*run.files)
+    lying = [record.name for record in run.files[0].records]
+    others = {record.name: record.array for record in run.files[1].records}
+    agree = [
+        np.allclose(record.array, others[record.name], 1e-4, 1e-4)
+        for record in run.files[0].records
+    ]
+    assert agree.index(False) == lying.index(place.name)
+    stems = sorted(p.stem for p in run.files[0].path.rglob("*.npy"))
+    assert len(stems) == len(lying)
+
+
+def test_an_answer_about_files_is_judged_and_told_per_way(faulty, tmp_path, capsys):
+    way = faulty["ways"].WAYS["record"]
+    run = faulty["plan"].draw_way(way, 0, 8, tmp_path, "activation_changed", "gpt")
+    outcome = faulty["judging"].judged_files(run)
+    assert (outcome.way, outcome.error, outcome.is_lost) == ("record", "", False)
+    assert outcome.origin_right
+    faulty["way_tables"].print_ways([outcome])
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("record"))
+    assert line.split()[1:3] == ["1", "100.0%"]
+    run.truth.origins = {"nowhere"}
+    assert not faulty["judging"].judged_files(run).origin_right
+
+
+def test_what_cannot_be_opened_is_a_wrong_answer_and_says_why(faulty, tmp_path):
+    run = faulty["plan"].draw_way(faulty["ways"].WAYS["hand_plain"], 1, 8, tmp_path, "norm_eps")
+    for filed in run.files:
+        for file in [*filed.path.rglob("*.npy")]:
+            file.unlink()
+    outcome = faulty["judging"].judged_files(run)
+    assert not outcome.origin_right
+    assert outcome.error
