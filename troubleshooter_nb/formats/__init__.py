@@ -101,7 +101,9 @@ def open_dump(
     ----------
     path : str or path-like
         The folder of a recording (see `record`), also of one that is still running or broke off.
-        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. A
+        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. The
+        folder of a run: a tensor per file (``.pt``, ``.safetensors``, ``.npz`` ...), numbered
+        checkpoints as steps with gradients beside them, a whole folder of the Trainer. A
         checkpoint: ``.ckpt`` of MindSpore; ``.pth``, ``.pt`` or ``.bin`` of torch in every layout,
         also a folder of torch's distributed checkpoint; ``.safetensors``; ``.npz``; the index
         json or the folder of a sharded one; a folder with one checkpoint per rank. A dump of
@@ -117,7 +119,7 @@ def open_dump(
     -------
     Dump
         Damaged files are entries with a reason, not errors. A pickle in a folder is named in the
-        notes and never loaded.
+        notes and never loaded. What else a folder holds and was not opened is in `Dump.unopened`.
 
     Raises
     ------

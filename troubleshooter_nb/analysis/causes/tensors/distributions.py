@@ -26,6 +26,7 @@ from troubleshooter_nb.thresholds import (
     DRAWS_SAMPLE,
     FEWEST_DRAWN,
     FEWEST_OF_STATISTICS,
+    HUGE_BESIDE,
     HUGE_VALUE,
     TINY_VALUE,
     TWO_DRAWS_APART,
@@ -122,10 +123,12 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
     """buffer_uninitialised: memory contents on one side: subnormal, huge, NaN or inf.
 
     Zeros as well where the other side holds what is computed and never loaded: frequencies,
-    waves, numbers that count up. Of an input or output: angles made of such frequencies.
+    waves, numbers that count up. Whatever has such values beside the contents of memory is a
+    buffer, though its name may not say so. Of an input or output: angles made of such frequencies.
     """
-    if not sides.same_shape or sides.tensor.role == "parameter":
+    if not sides.same_shape:
         return []
+    is_of_call = sides.tensor.role in ("input", "output", "gradient")
     for side, one, other in (
         ("left", sides.left, sides.right),
         ("right", sides.right, sides.left),
@@ -133,11 +136,16 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
         odd = _odd(one, sides.integers)
         if _odd(other, sides.integers).any():
             continue
+        if odd.any() and is_computed(other):
+            odd |= np.abs(one) > HUGE_BESIDE * np.abs(other).max()
         ordinary = ~odd & (one != 0.0)
         if sides.tensor.role == "buffer":
             found = odd.any() or (not one.any() and is_computed(other))
-        else:
+        elif is_of_call:
             found = odd.any() and not ordinary.any() and is_angles(other)
+        else:
+            angles = not ordinary.any() and sides.tensor.role != "parameter" and is_angles(other)
+            found = odd.any() and (angles or is_computed(other))
         if not found:
             continue
         residual = error_of(one[ordinary], other[ordinary]) if ordinary.any() else 0.0
