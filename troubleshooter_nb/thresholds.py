@@ -245,6 +245,9 @@ FULL_BLOCK = 0.9  # Share of an overwritten block that has to differ. By hand.
 # Times the largest other value: no rule of a network makes a whole block that large. By hand.
 FAR_OFF = 20.0
 NO_ROUNDING = 1e-2  # Change of an element that is no rounding. By hand.
+# Beside such a value another is one as well that is so many times the largest of a computed row. By
+# hand: far more than a factor of positions.
+HUGE_BESIDE = 2.0**16
 HUGE_VALUE, TINY_VALUE = 1e20, 1e-30  # Beyond these a value is what memory held by chance. By hand.
 LARGEST_WHOLE = 2.0**40  # The same of whole numbers. By hand.
 EQUAL_LAYERS = 1e-3  # Of a match; two layers of one network are further apart. By hand.

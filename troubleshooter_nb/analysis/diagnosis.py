@@ -49,7 +49,6 @@ from troubleshooter_nb.analysis.causes.tensors.detect import (
 )
 from troubleshooter_nb.analysis.causes.tensors.neighbours import Peers
 from troubleshooter_nb.analysis.causes.training.gradients import detect_gradients
-from troubleshooter_nb.analysis.causes.training.history import History
 from troubleshooter_nb.analysis.causes.training.updates import detect_updates
 from troubleshooter_nb.analysis.flow import Flow, Node
 from troubleshooter_nb.analysis.found_order import in_found_order
@@ -640,8 +639,13 @@ class _Inquiry:
 
     def _is_saved_after(self, row: int) -> bool:
         """Whether the parameters of a row's rank were saved after the step of their gradients."""
-        rank = self.flow.place(row)[1]
-        return self._put(row, history_of, self.operators, rank, otherwise=History()).is_after
+        steps, is_backward = self.flow.result["step"], self.flow.is_backward
+        if not is_backward.any() or (steps == steps[0]).all():
+            return False
+        try:
+            return history_of(self.operators, self.flow.place(row)[1]).is_after
+        except (ReadError, BudgetSpentError):
+            return False
 
     def _ask_steps(self, later: Sequence[int]) -> None:
         """Ask the steps what they made of parameters, and of values that began to differ."""

@@ -26,6 +26,7 @@ from troubleshooter_nb.formats import (
     checkpoint_dir,
     checkpoint_save,
     ckpt,
+    debugger_dir,
     hooks_file,
     kernel_dir,
     msprobe_dir,
@@ -65,6 +66,7 @@ FORMATS: tuple[Format, ...] = (
     Format(async_npy.NAME, async_npy.refusal, async_npy.open_async_npy),
     Format(hooks_file.NAME, hooks_file.refusal, hooks_file.open_hooks_file),
     Format(polygraphy_json.NAME, polygraphy_json.refusal, polygraphy_json.open_polygraphy_json),
+    Format(debugger_dir.NAME, debugger_dir.refusal, debugger_dir.open_debugger_dir),
     Format(run_dir.NAME, run_dir.refusal, run_dir.open_run_dir),
     Format(npy_dir.NAME, npy_dir.refusal, npy_dir.open_npy_dir),
     Format(safetensors_.NAME, safetensors_.refusal, safetensors_.open_safetensors),
@@ -101,7 +103,10 @@ def open_dump(
     ----------
     path : str or path-like
         The folder of a recording (see `record`), also of one that is still running or broke off.
-        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. A
+        A folder of ``.npy`` files (with ``rank<k>`` or ``step<k>`` folders), or one such file. The
+        folder of a run: a tensor per file (``.pt``, ``.safetensors``, ``.npz`` ...), numbered
+        checkpoints as steps with gradients beside them, a whole folder of the Trainer. What
+        transformers' model debugger wrote. A
         checkpoint: ``.ckpt`` of MindSpore; ``.pth``, ``.pt`` or ``.bin`` of torch in every layout,
         also a folder of torch's distributed checkpoint; ``.safetensors``; ``.npz``; the index
         json or the folder of a sharded one; a folder with one checkpoint per rank. A dump of
@@ -117,7 +122,7 @@ def open_dump(
     -------
     Dump
         Damaged files are entries with a reason, not errors. A pickle in a folder is named in the
-        notes and never loaded.
+        notes and never loaded. What else a folder holds and was not opened is in `Dump.unopened`.
 
     Raises
     ------

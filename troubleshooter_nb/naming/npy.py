@@ -10,6 +10,7 @@ from typing import Literal
 from troubleshooter_nb.naming.gradients import says_gradient, without_gradient_word
 from troubleshooter_nb.naming.parameters import (
     BUFFER_LEAVES,
+    TABLE_LEAVES,
     leaf_of,
     parameter_leaf,
     without_position,
@@ -121,6 +122,8 @@ def site_of_npy_stem(stem: str, *, folder: str = "", kind: str = "file", call: i
 @lru_cache(maxsize=1 << 12)  # a network has few different ones
 def _role_of_leaf(leaf: str) -> Literal["", "parameter", "buffer"]:
     """What the last part of a name says; nothing if it is no parameter's."""
+    if leaf in TABLE_LEAVES:
+        return "buffer"
     if parameter_leaf(leaf) is None:
         return ""
     return "buffer" if leaf in BUFFER_LEAVES else "parameter"

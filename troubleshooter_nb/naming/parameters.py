@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-from troubleshooter_nb.naming.site import Site
+from troubleshooter_nb.naming.site import Role, Site
 
 _POSITION = re.compile(r"_[0-9]+$")
 
@@ -33,6 +33,12 @@ BUFFER_LEAVES = {
     "moving_variance": "running_var",
     "num_batches_tracked": "num_batches_tracked",
 }
+# Tables that modules compute when they are made, and that are never trained: of rotary embeddings,
+# of relative positions. Source: transformers, and Swin's windows.
+TABLE_LEAVES = (
+    *("inv_freq", "original_inv_freq", "cos_cached", "sin_cached", "_cos_cached", "_sin_cached"),
+    *("cos_cache", "sin_cache", "cos_sin_cache", "relative_position_index", "masked_bias"),
+)
 # The states optimizers keep of a parameter: MindSpore puts them in front of its name, torch below
 # its number. Each under torch's name where torch has such a state.
 # Source: get_parameters() of every optimizer of mindspore.nn and mindspore.mint 2.10, and
@@ -194,7 +200,11 @@ def site_of_parameter(name: str) -> Site:
         return Site("checkpoint", name, role="step_counter")
     if not rest and name in _OPTIMIZER_SCALARS:
         return Site("checkpoint", name, role="optimizer_state")
-    return Site("checkpoint", name, role="buffer" if leaf in BUFFER_LEAVES else "parameter")
+    return Site("checkpoint", name, role=_role_of(leaf))
+
+
+def _role_of(leaf: str) -> Role:
+    return "buffer" if leaf in BUFFER_LEAVES or leaf in TABLE_LEAVES else "parameter"
 
 
 def leaf_of(path: str) -> str:

@@ -31,6 +31,7 @@ from troubleshooter_nb.thresholds import (
     FARTHEST_DRAWN,
     FEWEST_DRAWN,
     FEWEST_OF_STATISTICS,
+    HUGE_BESIDE,
     HUGE_VALUE,
     LARGEST_WHOLE,
     NO_OTHER_DRAW,
@@ -148,23 +149,31 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
     """buffer_uninitialised: memory contents on one side: subnormal, huge, NaN or inf.
 
     Zeros as well where the other side holds what is computed and never loaded: frequencies,
-    waves, numbers that count up. Of an input or output: angles made of such frequencies.
+    waves, numbers that count up. Whatever has such values beside the contents of memory is a
+    buffer, though its name may not say so. Of an input or output: angles made of such frequencies.
     """
-    if not sides.same_shape or sides.tensor.role == "parameter":
+    if not sides.same_shape:
         return []
+    is_of_call = sides.tensor.role in ("input", "output", "gradient")
     for own, side in enumerate(("left", "right")):
         if not _may_be_odd(sides, own):
             continue
-        contents = _Contents(is_quick=sides.is_large)
+        other = _head(sides, 1 - own)
+        computed = is_computed(other)
+        beyond = HUGE_BESIDE * _largest(sides, 1 - own) if computed else math.inf
+        contents = _Contents(is_quick=sides.is_large, beyond=beyond)
         for _, left, right in sides.blocks():
             contents.take(*((right, left) if own else (left, right)), sides.integers)
         odd, ordinary = contents.odd.count, contents.ordinary
         if contents.is_mask or contents.is_odd_elsewhere:
             continue
         if sides.tensor.role == "buffer":
-            found = odd or (not contents.is_filled and is_computed(_head(sides, 1 - own)))
+            found = odd or (not contents.is_filled and computed)
+        elif is_of_call:
+            found = odd and not ordinary and is_angles(other)
         else:
-            found = odd and not ordinary and is_angles(_head(sides, 1 - own))
+            angles = not ordinary and sides.tensor.role != "parameter" and is_angles(other)
+            found = odd and (angles or computed)
         if not found:
             continue
         evidence = {
@@ -187,8 +196,9 @@ def detect_uninitialised(sides: Sides) -> list[Suspicion]:
 class _Contents:
     """What one side holds that memory may hold by chance, added up over blocks."""
 
-    def __init__(self, *, is_quick: bool) -> None:
+    def __init__(self, *, is_quick: bool, beyond: float) -> None:
         self.odd, self.rest = Range(), Error(is_quick=is_quick)
+        self._beyond = beyond  # larger values are odd beside such that are
         self.ordinary = self.not_finite = 0
         self.largest = self.largest_other = 0.0
         self.is_filled = False
@@ -196,7 +206,8 @@ class _Contents:
 
     def take(self, one: np.ndarray, other: np.ndarray, integers: bool) -> None:
         """Take in a block of the side, and of the other one."""
-        odd, finite, size = _odd(one, integers), np.isfinite(one), np.abs(other)
+        finite, size = np.isfinite(one), np.abs(other)
+        odd = _odd(one, integers) | (np.abs(one) > self._beyond)
         ordinary = ~odd & (one != 0.0)
         self.odd.add(one[odd])
         self._elsewhere.add(other[_odd(other, integers)])
@@ -230,6 +241,14 @@ def _may_be_odd(sides: Sides, side: int) -> bool:
     huge = LARGEST_WHOLE if sides.integers else HUGE_VALUE
     odd = any(sides.figure(side, f"{name}_count") for name in ("nan", "inf"))
     return odd or max(-low, high) > huge
+
+
+def _largest(sides: Sides, side: int) -> float:
+    """The largest magnitude of a side."""
+    if not isinstance(sides, LargeSides):
+        return float(np.abs((sides.left, sides.right)[side]).max())
+    low, high = sides.ends(side)
+    return max(-low, high)
 
 
 def _head(sides: Sides, side: int) -> np.ndarray:
