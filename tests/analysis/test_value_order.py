@@ -151,3 +151,37 @@ def test_values_in_each_others_place_are_a_fault_and_no_other_names():
     found = compare(onnx_like(swapped), named)
     assert not found.passed
     assert found.columns["identical"].sum() == 4
+
+
+def hooked(passes: list[np.ndarray], *, numbered: bool, wrong: bool = False):
+    """What hooks that name a second pass ``fc_1`` save of two dense layers and an activation."""
+    saved, number = {}, 0
+    for visit, x in enumerate(passes):
+        for name, seed in (("embed", 1), ("act", 0), ("fc", 2)):
+            out = x @ draw(6, 6, seed=seed) if seed else np.maximum(x, 0)
+            out = out * np.float32(1.3) if wrong and name == "act" else out
+            place = f"{name}_{visit}" if visit and not numbered else name
+            for way, value in (("input", x), ("output", out)):
+                saved[f"{number}_{place}.{way}" if numbered else f"{place}.{way}"] = value
+                number += 1
+            x = out
+    return saved
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_a_pass_more_that_was_saved_by_hand_is_not_taken_for_the_other(tmp_path, numbered, where):
+    x, other = draw(4, 6, seed=20), draw(4, 6, seed=21)
+    passes = [other, x] if where == "before" else [x, other]
+    for folder, arrays in (
+        ("left", hooked(passes, numbered=numbered, wrong=True)),
+        ("right", hooked([x], numbered=numbered)),
+    ):
+        (tmp_path / folder).mkdir()
+        for name, array in arrays.items():
+            np.save(tmp_path / folder / f"{name}.npy", array)
+    found = compare(tmp_path / "left", tmp_path / "right")
+    row = found.first_divergence.row
+    assert "act.output" in str(row["right_display"].values)
+    assert row["origin"].values == "created"
+    assert (found.columns["verdict"] == "missing").sum() == 6
