@@ -135,7 +135,10 @@ def equal_values(search: Search) -> list[tuple[Item, Item]]:
 def visits_by_values(
     left: Sequence[RunCall], right: Sequence[RunCall], figures: _Sides
 ) -> list[RunCallPair]:
-    """Calls of modules that one side made more often, paired by what they were given.
+    """Calls that one side made more often, paired by what they were given.
+
+    Those of modules; where none were recorded, those of operators, if one side made whole passes
+    more: as many times more of each.
 
     Parameters
     ----------
@@ -148,18 +151,27 @@ def visits_by_values(
     list of RunCallPair
         Empty where values say nothing, or nothing but what the numbers of the calls say.
     """
-    sides = [[call for call in side if call.is_module] for side in (left, right)]
+    # Of a module there may be gradients of its parameters alone.
+    sides = [[call for call in side if _given_to(call) is not None] for side in (left, right)]
+    is_of_modules = any(call.is_module for side in sides for call in side)
+    sides = [
+        [call for call in side if (call.is_module if is_of_modules else call.kind == "api")]
+        for side in sides
+    ]
     counts = [Counter(call.path for call in side) for side in sides]
     more = {
         path for path in counts[0].keys() & counts[1].keys() if counts[0][path] != counts[1][path]
     }
-    if not more:
+    if not more or not (is_of_modules or _is_repeated(*counts)):
         return []
     mine, theirs = (
         sorted((call for call in side if call.path in more), key=lambda call: call.position)
         for side in sides
     )
-    keys = [[call.path for call in side] for side in (mine, theirs)]
+    keys = [
+        [call.path if is_of_modules else (call.path, call.signature) for call in side]
+        for side in (mine, theirs)
+    ]
     numbers = {(call.path, call.call): j for j, call in enumerate(theirs)}
     old = {
         (i, numbers[call.path, call.call])
@@ -173,6 +185,14 @@ def visits_by_values(
         RunCallPair(mine[i], theirs[j], "values", DECIDED[1] if is_held else DOUBTFUL, note)
         for i, j, is_held in new
     ]
+
+
+def _is_repeated(left: Counter[str], right: Counter[str]) -> bool:
+    """Whether one side has as many times more of everything."""
+    if left.keys() != right.keys():
+        return False
+    ratios = {max(left[key], right[key]) / min(left[key], right[key]) for key in left}
+    return len(ratios) == 1 and ratios.pop().is_integer()
 
 
 def _given_to(call: RunCall) -> Item | None:
