@@ -17,7 +17,7 @@ from troubleshooter_nb.analysis.sequence import NEVER, align
 from troubleshooter_nb.analysis.value_figures import Figures, are_near
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.pairing import Match
-from troubleshooter_nb.thresholds import DECIDED, DOUBTFUL, TABLE_CELLS
+from troubleshooter_nb.thresholds import DECIDED, DOUBTFUL, MOST_LINKED, TABLE_CELLS
 
 _NUMBER = re.compile(r"[0-9]+")
 # A number behind the name of a layer, as scripts give it to a second pass: "fc_1.input".
@@ -112,18 +112,19 @@ def equal_values(search: Search) -> list[tuple[Item, Item]]:
     figures = search.figures
     if figures is None or not search.left or not search.right:
         return []
-    left, right = search.left, search.right
-    codes: dict[Hashable, int] = {None: -1}
-    mine, theirs = (
-        np.array([codes.setdefault(item.shape, len(codes)) for item in side], np.int64)
-        for side in (left, right)
-    )
-    agree = _equal(figures, (left, right)) & (mine[:, None] == theirs[None, :])
-    agree &= (mine >= 0)[:, None]
-    only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
-    pairs = [(left[i], right[j]) for i, j in np.argwhere(only).tolist()]
+    groups: dict[Hashable, tuple[list[Item], list[Item]]] = {}
+    for side, items in enumerate((search.left, search.right)):
+        for item in items:
+            if item.shape is not None:
+                groups.setdefault(item.shape, ([], []))[side].append(item)
+    pairs = []
+    for mine, theirs in groups.values():
+        if mine and theirs and max(len(mine), len(theirs)) <= MOST_LINKED:
+            agree = _equal(figures, (mine, theirs))
+            only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
+            pairs += [(mine[i], theirs[j]) for i, j in np.argwhere(only).tolist()]
     pairs = [(a, b) for a, b in pairs if not a.direction or a.direction == b.direction]
-    if not all(item.ordered for side in (left, right) for item in side):
+    if not all(item.ordered for pair in pairs for item in pair):
         return pairs
     pairs.sort(key=lambda pair: pair[0].position)
     places = [b.position for _, b in pairs]
