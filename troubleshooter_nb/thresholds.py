@@ -658,8 +658,8 @@ SAME_SUM = 1.0 + 1e-6
 RECORDED_SAMPLE = 4096
 
 # Order of what carries none: calls of a step whose order is looked for, results of one shape that
-# are tried as what a value was made of, elements of each that are read. By hand.
-MOST_ORDERED, MOST_LINKED, LINK_SAMPLE = 2000, 400, 64
+# are tried as what a value was made of, elements of each that are read, in so many runs. By hand.
+MOST_ORDERED, MOST_LINKED, LINK_SAMPLE, LINK_RUNS = 2000, 400, 64, 8
 LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activation. By hand.
 # Error of a row that surely differs, over that of one of which statistics alone are known and agree
 # within the tolerance, from which the latter is not what it comes from. By hand.

@@ -697,3 +697,24 @@ def test_leftovers_are_those_without_a_pair_after_any_steps():
         ["b", "c"],
         ["c", "d"],
     )
+
+
+@pytest.mark.parametrize("word", ["{}.grad", "{}_grad", "grads.{}"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"bn.gamma": "bn.weight", "bn.beta": "bn.bias"},
+        {"emb.embedding_table": "emb.weight", "ln.gamma": "ln.weight", "ln.beta": "ln.bias"},
+    ],
+)
+def test_gradients_of_two_frameworks_are_paired_as_their_parameters_are(names, word):
+    rng = np.random.default_rng(0)
+    values = {name: rng.standard_normal(8) for name in names}
+    left = {word.format(name): value for name, value in values.items()}
+    right = {word.format(names[name]): values[name] for name in reversed(names)}
+    plain = pair_dumps(values, {names[name]: values[name] for name in reversed(names)})
+    found = pair_dumps(left, right)
+    for columns in (plain.columns, found.columns):
+        assert columns["confidence"].tolist() == [0.98] * len(names)
+    assert partners(found) == [(word.format(a), word.format(b)) for a, b in names.items()]
+    assert compare(left, right).passed

@@ -89,31 +89,31 @@ def net(torch, *, bias: bool = True):
     return found
 
 
+@pytest.mark.parametrize("level", ["module", "api"])
 @pytest.mark.parametrize("where", ["before", "behind"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_a_call_more_of_every_module_is_not_paired_with_another_input(where, turned):
+def test_a_call_more_of_everything_is_not_paired_with_another_input(where, turned, level):
     torch = pytest.importorskip("torch")
     batch, other = torch.tensor(draw(4, 6, seed=7)), torch.tensor(draw(4, 6, seed=8))
 
     def run(model, inputs):
-        with record(model) as recording:
+        with record(model, level=level) as recording:
             for values in inputs:
-                model(values)
+                model(values).sum().backward()
         return recording.dump
 
     inputs = [other, batch] if where == "before" else [batch, other]
     sides = run(net(torch, bias=False), inputs), run(net(torch), [batch])
     found = compare(*(sides[::-1] if turned else sides))
     columns = found.columns
-    both = (columns["left_entry"] >= 0) & (columns["right_entry"] >= 0)
-    first_inputs = [
-        row for row in np.flatnonzero(both)
-        if columns["role"][row] == "input" and "0 " in columns["left_display"][row]
-    ]  # fmt: skip
-    assert columns["identical"][first_inputs].all()
+    rows = np.flatnonzero((columns["verdict"] != "missing") & (columns["direction"] == "forward"))
+    inputs_of = [row for row in rows if columns["role"][row] == "input"]
+    assert columns["identical"][inputs_of[:2]].all()
+    # Only the bias of the second dense layer was made otherwise.
     created = np.flatnonzero(columns["origin"] == "created")
-    assert len(created)
-    assert all(columns["left_display"][row].startswith("2") for row in created)
+    names = {str(columns["right_display"][row] or columns["left_display"][row]) for row in created}
+    assert names
+    assert all("2.bias" in name or "linear" in name for name in names)
 
 
 def onnx_like(values: list[np.ndarray]) -> dict[str, np.ndarray]:
@@ -151,3 +151,37 @@ def test_values_in_each_others_place_are_a_fault_and_no_other_names():
     found = compare(onnx_like(swapped), named)
     assert not found.passed
     assert found.columns["identical"].sum() == 4
+
+
+def hooked(passes: list[np.ndarray], *, numbered: bool, wrong: bool = False):
+    """What hooks that name a second pass ``fc_1`` save of two dense layers and an activation."""
+    saved, number = {}, 0
+    for visit, x in enumerate(passes):
+        for name, seed in (("embed", 1), ("act", 0), ("fc", 2)):
+            out = x @ draw(6, 6, seed=seed) if seed else np.maximum(x, 0)
+            out = out * np.float32(1.3) if wrong and name == "act" else out
+            place = f"{name}_{visit}" if visit and not numbered else name
+            for way, value in (("input", x), ("output", out)):
+                saved[f"{number}_{place}.{way}" if numbered else f"{place}.{way}"] = value
+                number += 1
+            x = out
+    return saved
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_a_pass_more_that_was_saved_by_hand_is_not_taken_for_the_other(tmp_path, numbered, where):
+    x, other = draw(4, 6, seed=20), draw(4, 6, seed=21)
+    passes = [other, x] if where == "before" else [x, other]
+    for folder, arrays in (
+        ("left", hooked(passes, numbered=numbered, wrong=True)),
+        ("right", hooked([x], numbered=numbered)),
+    ):
+        (tmp_path / folder).mkdir()
+        for name, array in arrays.items():
+            np.save(tmp_path / folder / f"{name}.npy", array)
+    found = compare(tmp_path / "left", tmp_path / "right")
+    row = found.first_divergence.row
+    assert "act.output" in str(row["right_display"].values)
+    assert row["origin"].values == "created"
+    assert (found.columns["verdict"] == "missing").sum() == 6

@@ -712,9 +712,10 @@ class _Inquiry:
         findings = findings_of(self.suspicions, first)
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
-        elif findings and findings[0].pair in result["order"].values[origins.unordered()]:
-            # Which came first is not known: the one that is explained is as good as any.
-            table.attrs["first_divergence"] = findings[0].pair
+        elif unordered := result["order"].values[origins.unordered()].tolist():
+            # Which came first is not known: one that is explained is as good as any.
+            explained = [found.pair for found in findings if found.pair in unordered]
+            table.attrs["first_divergence"] = [*explained, *unordered][0]
         return replace(
             self.comparison,
             result=table,

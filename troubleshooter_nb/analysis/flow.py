@@ -346,7 +346,7 @@ class Flow:
         cells = [self.site[name][others].tolist() for name in names]
         rows = zip(others.tolist(), self._is_lone[others].tolist(), *cells, strict=True)
         for row, is_lone, kind, path, call, direction, role, layer, parent in rows:
-            number = 0 if role == "parameter" else call
+            number = call
             if is_whole_gradient(kind, role):
                 # The whole gradient of a value: what one call makes of it is another row.
                 kind, layer = "value", ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from troubleshooter_nb.messages import Message
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable
 from troubleshooter_nb.naming import CALL_KINDS, saved_calls
 from troubleshooter_nb.pairing import Match
-from troubleshooter_nb.thresholds import DECIDED, MOST_JOINED, TIES_BYTES
+from troubleshooter_nb.thresholds import DECIDED, MOST_JOINED, MOST_LINKED, TIES_BYTES
 
 _Figures = tuple[Figures, Figures]
 
@@ -89,7 +91,7 @@ def _with_folded(
     at = {_entry(m, side): k for k, m in enumerate(matches) if _entry(m, side) >= 0}
     paired = [row for row, k in at.items() if min(matches[k].left, matches[k].right) >= 0]
     known = {where[row].module for row in paired}
-    results = [row for row in paired if where[row].role == "output"]
+    results = _Results([row for row in paired if where[row].role == "output"], dumps[side])
     lone = [
         row
         for row, k in at.items()
@@ -100,7 +102,7 @@ def _with_folded(
     found, inside = list(matches), set[str]()
     note = Message("pairings.same_group")
     for row in lone:
-        before = _nearest_before(row, results, dumps[side])
+        before = results.before(row)
         match = matches[at[before]] if before >= 0 else None
         if match is None or match.method == "user" or found[at[before]] is not match:
             continue
@@ -120,17 +122,26 @@ def _with_folded(
     ]
 
 
-def _nearest_before(row: int, results: Sequence[int], dump: Dump) -> int:
-    """The last of these results that was saved before a row of its step and rank; -1 for none."""
-    columns = dump.columns
-    place, order = (columns["step"][row], columns["rank"][row]), columns["order"]
-    earlier = (
-        other
-        for other in results
-        if (columns["step"][other], columns["rank"][other]) == place
-        and 0 <= order[other] < order[row]
-    )
-    return max(earlier, key=lambda other: int(order[other]), default=-1)
+class _Results:
+    """Results of a side in the order of saving, by step and rank."""
+
+    def __init__(self, rows: Sequence[int], dump: Dump) -> None:
+        self._columns = dump.columns
+        self._saved: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+        for row in rows:
+            if self._columns["order"][row] >= 0:
+                self._saved[self._place(row)].append((int(self._columns["order"][row]), row))
+        for some in self._saved.values():
+            some.sort()
+
+    def _place(self, row: int) -> Hashable:
+        return self._columns["step"][row], self._columns["rank"][row]
+
+    def before(self, row: int) -> int:
+        """The last that was saved before a row; -1 for none."""
+        some = self._saved.get(self._place(row), [])
+        at = bisect_left(some, (int(self._columns["order"][row]), -1))
+        return some[at - 1][1] if at else -1
 
 
 def _are_same(figures: _Figures, side: int, mine: int, theirs: int) -> bool:
@@ -152,8 +163,12 @@ def _with_joined(
     if not alone[0] or len(alone[1]) < 2:
         return matches
     notes: list[dict[int, str]] = [{}, {}]
+    others: dict[Hashable, list[int]] = defaultdict(list)
+    for other in alone[1]:
+        others[_alike(dumps[1 - side], other)].append(other)
     for row in alone[0]:
-        for parts in _windows(row, alone[1], dumps, side):
+        alike = others.get(_alike(dumps[side], row), [])
+        for parts in _windows(row, alike, dumps, side):
             if notes[1].keys().isdisjoint(parts) and _is_joined(row, parts, dumps, figures, side):
                 names = [dumps[1 - side].names[part] for part in parts]
                 notes[0][row] = Message("pairings.joined_of", names=names)
@@ -169,39 +184,36 @@ def _with_joined(
     return found
 
 
+def _alike(dump: Dump, row: int) -> Hashable:
+    """What an entry shares with those that it may be joined of; None for a single number."""
+    columns = dump.columns
+    shape, role = columns["shape"][row], str(columns["role"][row])
+    if not shape:
+        return None
+    axis = _joined_axis(role, shape)
+    place = (columns[name][row] for name in ("step", "rank", "direction"))
+    return *place, role, len(shape), (*shape[:axis], *shape[axis + 1 :])
+
+
 def _windows(
-    row: int, others: Sequence[int], dumps: tuple[Dump, Dump], side: int
+    row: int, alike: Sequence[int], dumps: tuple[Dump, Dump], side: int
 ) -> Iterator[tuple[int, ...]]:
     """Neighbours on the other side whose sizes add up to that of a row along its joined axis."""
     mine, theirs = dumps[side].columns, dumps[1 - side].columns
     shape = mine["shape"][row]
-    if not shape:
+    if not shape or len(alike) > MOST_LINKED:
         return
     axis = _joined_axis(str(mine["role"][row]), shape)
-    fields = ("step", "rank", "direction", "role")
-    wanted = *(mine[name][row] for name in fields), _rest(shape, axis)
-    alike = [
-        other
-        for other in others
-        if theirs["shape"][other]
-        and len(theirs["shape"][other]) == len(shape)
-        and (*(theirs[name][other] for name in fields), _rest(theirs["shape"][other], axis))
-        == wanted
-    ]
+    sizes = [theirs["shape"][other][axis] for other in alike]
     for start in range(len(alike)):
         for stop in range(start + 2, min(start + MOST_JOINED, len(alike)) + 1):
-            parts = tuple(alike[start:stop])
-            if sum(theirs["shape"][part][axis] for part in parts) == shape[axis]:
-                yield parts
+            if sum(sizes[start:stop]) == shape[axis]:
+                yield tuple(alike[start:stop])
 
 
 def _joined_axis(role: str, shape: Sequence[int]) -> int:
     """Features: the first axis of a parameter, the last of anything else."""
     return 0 if role == "parameter" else len(shape) - 1
-
-
-def _rest(shape: Sequence[int], axis: int) -> tuple[int, ...]:
-    return *shape[:axis], *shape[axis + 1 :]
 
 
 def _is_joined(

@@ -14,8 +14,7 @@ from troubleshooter_nb.dump import ArraySource
 from troubleshooter_nb.errors import ReadError
 from troubleshooter_nb.metrics.floats import arithmetic_of, computable, unit_roundoff
 from troubleshooter_nb.metrics.operators import activations
-from troubleshooter_nb.ranges import read_rows
-from troubleshooter_nb.thresholds import LINK_ROUNDINGS, LINK_SAMPLE, MOST_LINKED
+from troubleshooter_nb.thresholds import LINK_ROUNDINGS, LINK_RUNS, LINK_SAMPLE, MOST_LINKED
 
 _FUNCTIONS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     *(activations.relu, activations.gelu_erf, activations.gelu_tanh, activations.silu),
@@ -135,8 +134,11 @@ class _Samples:
         if source is None:
             return None
         try:
-            starts = spread(math.prod(source.shape), LINK_SAMPLE).tolist()
-            values = computable(read_rows(source, starts, 1)).reshape(-1).astype(np.float64)
+            size = math.prod(source.shape)
+            run = max(min(size, LINK_SAMPLE) // LINK_RUNS, 1)
+            starts = spread(size - run + 1, LINK_RUNS).tolist()
+            parts = [computable(np.array(source.read(at, at + run))) for at in starts]
+            values = np.concatenate(parts).reshape(-1).astype(np.float64)
         except ReadError:
             return None
         is_telling = np.isfinite(values).all() and values.min() < values.max()

@@ -17,9 +17,11 @@ from troubleshooter_nb.analysis.sequence import NEVER, align
 from troubleshooter_nb.analysis.value_figures import Figures, are_near
 from troubleshooter_nb.messages import Message
 from troubleshooter_nb.pairing import Match
-from troubleshooter_nb.thresholds import DECIDED, DOUBTFUL, TABLE_CELLS
+from troubleshooter_nb.thresholds import DECIDED, DOUBTFUL, MOST_LINKED, TABLE_CELLS
 
 _NUMBER = re.compile(r"[0-9]+")
+# A number behind the name of a layer, as scripts give it to a second pass: "fc_1.input".
+_VISIT = re.compile(r"_[0-9]+(?=$|[./](?:inputs?|outputs?|in|out)(?:[._/0-9]*)$)")
 _Sides = tuple[Figures, Figures]
 
 
@@ -70,10 +72,20 @@ def settle_numbered(
     for side, numbers in enumerate(bound):
         for number in numbers - {-1}:
             keys[side][number] = None
-    new = _aligned(keys, _equal(figures, (left, right)), old)
+    equal = _equal(figures, (left, right))
+    if all(item.ordered for side in (left, right) for item in side):
+        new = _aligned(keys, equal, old)
+    else:
+        names = [
+            [None if key is None else _name(item) for key, item in zip(*both, strict=True)]
+            for both in zip(keys, (left, right), strict=True)
+        ]
+        new = _by_visits(names, equal, old) or _series_by_series(keys, equal, old)
     if not new:
         return
-    search.drop({left[i].row for i, _ in old - {(one.left, one.right) for one in new}})
+    placed = {keys[0][one.left] for one in new}
+    parted = old - {(one.left, one.right) for one in new}
+    search.drop({left[i].row for i, _ in parted if keys[0][i] in placed})
     kept = {left.row for left, _ in search.pairs}
     search.add_matches(
         (left[i], right[j], _match(left[i], right[j], is_held=is_held))
@@ -83,7 +95,12 @@ def settle_numbered(
     taken = {left.row for left, _ in search.pairs}, {right.row for _, right in search.pairs}
     for side, items in enumerate((left, right)):
         note = Message("pairings.outvalued")
-        search.alone[side].update({i.row: note for i in items if i.row not in taken[side]})
+        alone = (
+            item.row
+            for item, key in zip(items, keys[side], strict=True)
+            if item.row not in taken[side] and key in placed
+        )
+        search.alone[side].update(dict.fromkeys(alone, note))
 
 
 def equal_values(search: Search) -> list[tuple[Item, Item]]:
@@ -95,18 +112,19 @@ def equal_values(search: Search) -> list[tuple[Item, Item]]:
     figures = search.figures
     if figures is None or not search.left or not search.right:
         return []
-    left, right = search.left, search.right
-    codes: dict[Hashable, int] = {None: -1}
-    mine, theirs = (
-        np.array([codes.setdefault(item.shape, len(codes)) for item in side], np.int64)
-        for side in (left, right)
-    )
-    agree = _equal(figures, (left, right)) & (mine[:, None] == theirs[None, :])
-    agree &= (mine >= 0)[:, None]
-    only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
-    pairs = [(left[i], right[j]) for i, j in np.argwhere(only).tolist()]
+    groups: dict[Hashable, tuple[list[Item], list[Item]]] = {}
+    for side, items in enumerate((search.left, search.right)):
+        for item in items:
+            if item.shape is not None:
+                groups.setdefault(item.shape, ([], []))[side].append(item)
+    pairs = []
+    for mine, theirs in groups.values():
+        if mine and theirs and max(len(mine), len(theirs)) <= MOST_LINKED:
+            agree = _equal(figures, (mine, theirs))
+            only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
+            pairs += [(mine[i], theirs[j]) for i, j in np.argwhere(only).tolist()]
     pairs = [(a, b) for a, b in pairs if not a.direction or a.direction == b.direction]
-    if not all(item.ordered for side in (left, right) for item in side):
+    if not all(item.ordered for pair in pairs for item in pair):
         return pairs
     pairs.sort(key=lambda pair: pair[0].position)
     places = [b.position for _, b in pairs]
@@ -118,7 +136,10 @@ def equal_values(search: Search) -> list[tuple[Item, Item]]:
 def visits_by_values(
     left: Sequence[RunCall], right: Sequence[RunCall], figures: _Sides
 ) -> list[RunCallPair]:
-    """Calls of modules that one side made more often, paired by what they were given.
+    """Calls that one side made more often, paired by what they were given.
+
+    Those of modules; where none were recorded, those of operators, if one side made whole passes
+    more: as many times more of each.
 
     Parameters
     ----------
@@ -131,18 +152,27 @@ def visits_by_values(
     list of RunCallPair
         Empty where values say nothing, or nothing but what the numbers of the calls say.
     """
-    sides = [[call for call in side if call.is_module] for side in (left, right)]
+    # Of a module there may be gradients of its parameters alone.
+    sides = [[call for call in side if _given_to(call) is not None] for side in (left, right)]
+    is_of_modules = any(call.is_module for side in sides for call in side)
+    sides = [
+        [call for call in side if (call.is_module if is_of_modules else call.kind == "api")]
+        for side in sides
+    ]
     counts = [Counter(call.path for call in side) for side in sides]
     more = {
         path for path in counts[0].keys() & counts[1].keys() if counts[0][path] != counts[1][path]
     }
-    if not more:
+    if not more or not (is_of_modules or _is_repeated(*counts)):
         return []
     mine, theirs = (
         sorted((call for call in side if call.path in more), key=lambda call: call.position)
         for side in sides
     )
-    keys = [[call.path for call in side] for side in (mine, theirs)]
+    keys = [
+        [call.path if is_of_modules else (call.path, call.signature) for call in side]
+        for side in (mine, theirs)
+    ]
     numbers = {(call.path, call.call): j for j, call in enumerate(theirs)}
     old = {
         (i, numbers[call.path, call.call])
@@ -158,6 +188,14 @@ def visits_by_values(
     ]
 
 
+def _is_repeated(left: Counter[str], right: Counter[str]) -> bool:
+    """Whether one side has as many times more of everything."""
+    if left.keys() != right.keys():
+        return False
+    ratios = {max(left[key], right[key]) / min(left[key], right[key]) for key in left}
+    return len(ratios) == 1 and ratios.pop().is_integer()
+
+
 def _given_to(call: RunCall) -> Item | None:
     """What says best which call it is: what it was given, else what it gave."""
     found = call.leaves("forward", "input") or call.leaves("forward", "output")
@@ -165,7 +203,12 @@ def _given_to(call: RunCall) -> Item | None:
 
 
 def _pattern(item: Item) -> Hashable:
-    return _NUMBER.sub("#", item.path), item.direction, item.slot
+    return _NUMBER.sub("#", _VISIT.sub("", item.path)), item.direction, item.slot
+
+
+def _name(item: Item) -> Hashable:
+    """What all passes through one layer share."""
+    return _VISIT.sub("", item.path), item.direction, item.slot, item.shape
 
 
 def _key(item: Item) -> Hashable:
@@ -207,14 +250,8 @@ def _aligned(
 
     Nothing as well where no more values agree than in the pairs there are.
     """
-    codes: dict[Hashable, int] = {None: -1}
-    mine, theirs = (
-        np.array([codes.setdefault(key, len(codes)) for key in side], np.int64) for side in keys
-    )
-    fits = (mine[:, None] == theirs[None, :]) & (mine >= 0)[:, None]
-    agree = equal & fits
-    # Equal values that one side has twice place nothing.
-    only = agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :]
+    fits = _fitting(keys)
+    agree, only = equal & fits, _only(keys, equal)
     if only.sum() <= sum(bool(only[pair]) for pair in old):
         return []
     most = 3 * min(fits.shape) + 3
@@ -227,6 +264,76 @@ def _aligned(
         return []
     held = _held(pairs, only, fits.shape)
     return [_Placed(i, j, is_held) for (i, j), is_held in zip(pairs, held, strict=True)]
+
+
+def _fitting(keys: Sequence[Sequence[Hashable]]) -> np.ndarray:
+    """Where two keys are the same and not None, shape (left, right)."""
+    codes: dict[Hashable, int] = {None: -1}
+    mine, theirs = (
+        np.array([codes.setdefault(key, len(codes)) for key in side], np.int64) for side in keys
+    )
+    return np.asarray((mine[:, None] == theirs[None, :]) & (mine >= 0)[:, None])
+
+
+def _only(keys: Sequence[Sequence[Hashable]], equal: np.ndarray) -> np.ndarray:
+    """Where values agree that no other does; those that one side has twice place nothing."""
+    agree = equal & _fitting(keys)
+    return np.asarray(agree & (agree.sum(1) == 1)[:, None] & (agree.sum(0) == 1)[None, :])
+
+
+def _by_visits(
+    keys: Sequence[Sequence[Hashable]], equal: np.ndarray, old: set[tuple[int, int]]
+) -> list[_Placed]:
+    """As `_aligned` of what has no order: as one pass of a side is the other's, so are all of it.
+
+    Where an entry stands among those called alike says which pass it is of. The passes of the side
+    that has fewer are the first or the last of the other, if all values that agree say the same.
+    """
+    places: list[dict[Hashable, list[int]]] = []
+    for side in keys:
+        places.append({})
+        for number, key in enumerate(side):
+            places[-1].setdefault(key, []).append(number)
+    only = _only(keys, equal)
+    if only.sum() <= sum(bool(only[pair]) for pair in old):
+        return []
+    agreeing = {*map(tuple, np.argwhere(only).tolist())}
+    shared = [key for key in places[0].keys() & places[1].keys() if key is not None]
+    for at_end in (False, True):
+        pairs = [
+            pair
+            for key in shared
+            for pair in _side_by_side(places[0][key], places[1][key], at_end=at_end)
+        ]
+        if agreeing <= {*pairs}:
+            return [_Placed(i, j, True) for i, j in sorted(pairs)]
+    return []
+
+
+def _series_by_series(
+    keys: Sequence[Sequence[Hashable]], equal: np.ndarray, old: set[tuple[int, int]]
+) -> list[_Placed]:
+    """As `_aligned`, each series on its own: nothing says how one lies to another."""
+    found: list[_Placed] = []
+    for key in dict.fromkeys(keys[0]):
+        rows = [[k for k, other in enumerate(side) if other == key] for side in keys]
+        if key is None or not all(rows):
+            continue
+        at = [{row: k for k, row in enumerate(some)} for some in rows]
+        inside = {(at[0][i], at[1][j]) for i, j in old if i in at[0] and j in at[1]}
+        same = [[key] * len(side) for side in rows]
+        placed = _aligned(same, equal[np.ix_(*rows)], inside)
+        found += [_Placed(rows[0][i], rows[1][j], is_held) for i, j, is_held in placed]
+    return found
+
+
+def _side_by_side(
+    left: Sequence[int], right: Sequence[int], *, at_end: bool
+) -> list[tuple[int, int]]:
+    """The first of both, or the last, as many as both have."""
+    count = min(len(left), len(right))
+    start = (len(left) - count, len(right) - count) if at_end else (0, 0)
+    return [*zip(left[start[0] :][:count], right[start[1] :][:count], strict=True)]
 
 
 def _held(pairs: Sequence[tuple[int, int]], only: np.ndarray, size: Iterable[int]) -> list[bool]:
