@@ -376,3 +376,28 @@ def test_a_factor_in_a_layer_of_ones_own_is_found():
     sides = ({"rescale1.input": x, "rescale1.output": x * np.float32(one)} for one in (0.35, 1.0))
     [one] = compare(*sides).findings
     assert (one.cause, one.evidence["left"]) == ("constant_differs", pytest.approx(0.35))
+
+
+def gate_and_up(chosen: str) -> dict[str, np.ndarray]:
+    """A layer of one's own that passes on one of two projections."""
+    x, gate, up = normal(6, 16), normal(24, 16, seed=1), normal(24, 16, seed=2)
+    made = {
+        "gate_proj": (x.astype(np.float64) @ gate.T).astype(np.float32),
+        "up_proj": (x.astype(np.float64) @ up.T).astype(np.float32),
+    }
+    return {
+        "a1.input": x,
+        "a1.output": made["gate_proj"],
+        "b1.input": x,
+        "b1.output": made["up_proj"],
+        "c1.input.0": made["gate_proj"],
+        "c1.input.1": made["up_proj"],
+        "c1.output": made[chosen],
+    }
+
+
+def test_what_is_proved_without_a_name_of_a_cause_is_shown():
+    found = compare(gate_and_up("up_proj"), gate_and_up("gate_proj"))
+    assert found.findings == ()
+    text = str(found.explain())
+    assert "left is a copy of b1.output, right is a copy of a1.output" in text

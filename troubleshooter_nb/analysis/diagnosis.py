@@ -19,8 +19,11 @@ from troubleshooter_nb.analysis.causes.between.unknown_layers import (
     of_two_classes,
     unknown_layer,
 )
-from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
-from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.between.unrecorded_work import (
+    Explained,
+    between_suspicions,
+)
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair, plain
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.gather_training import (
     context_of,
@@ -128,6 +131,7 @@ class _Inquiry:
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
         self.unknown: dict[int, tuple[str, ...]] = {}  # rows of calls, to the classes tried
+        self.made: dict[int, Mapping[str, Any]] = {}  # rows, to what each side made them from
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
     def ask(self) -> None:
@@ -435,12 +439,16 @@ class _Inquiry:
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
-            outcome, found = self._put(
-                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
-            )
-            if outcome == "same" and np.isfinite(origins.error[row]):
+            found = self._put(row, between_suspicions, self.operators, row, otherwise=Explained())
+            if found.outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
-            self._add(row, found)
+            self._note_made(row, found)
+            self._add(row, found.suspicions)
+
+    def _note_made(self, row: int, found: Explained) -> None:
+        """Keep what is proved of a row and has no cause's name."""
+        if found.made:
+            self.made[row] = found.made
 
     def _ask_unknown(self, node: Node, row: int) -> None:
         """Try a call of a class of the user's own as the layers that its shapes allow."""
@@ -452,10 +460,13 @@ class _Inquiry:
             if found.outcome in ("same", "different"):
                 break
         outcome, suspicions = found.outcome, found.suspicions
-        if outcome == "unknown":
-            outcome, suspicions = self._put(
-                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
+        if not suspicions and outcome != "same":
+            explained = self._put(
+                row, between_suspicions, self.operators, row, otherwise=Explained()
             )
+            suspicions = [*explained.suspicions]
+            outcome = explained.outcome if outcome == "unknown" else outcome
+            self._note_made(row, explained)
         if outcome == "same":
             self.origins.clear(node)
         elif outcome == "unknown" and node.inputs and not suspicions:
@@ -595,6 +606,8 @@ class _Inquiry:
                 seen = observations(self.operators.tensor(row))
         except ReadError:
             seen = none
+        if row in self.made:
+            seen = {"made": plain(self.made[row]), **seen}
         return {"pair": number, **seen} if seen else {}
 
     def _beyond_noise(self) -> list[int]:
@@ -712,7 +725,6 @@ def _says(answer: Any) -> bool:
     """Whether an answer says anything."""
     if isinstance(answer, (Recomputation, Attempt)):
         return answer.outcome != "unknown"
-    if isinstance(answer, tuple):
-        outcome, found = answer
-        return outcome != "unknown" or bool(found)
+    if isinstance(answer, Explained):
+        return answer.outcome != "unknown" or bool(answer.suspicions)
     return bool(answer)
