@@ -21,6 +21,7 @@ from troubleshooter_nb.analysis.causes.thinned import is_large
 from troubleshooter_nb.analysis.layer_kinds import class_name
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.metrics.floats import unit_roundoff
+from troubleshooter_nb.naming import readings_of_parameter
 from troubleshooter_nb.thresholds import FORMULA_FLOORS, OTHER_CLASS_SHARE, OTHER_LAYER_FLOORS
 
 
@@ -61,7 +62,7 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
     """
     if call.direction == "backward" or not call.inputs or not call.outputs:
         return Attempt()
-    call = call if is_large(call) else _in_memory(call)
+    call = _with_torch_names(call if is_large(call) else _in_memory(call))
     if images := image_scales(call):
         return Attempt("different", images)
     found: dict[str, Recomputation] = {}
@@ -153,6 +154,16 @@ def _suspicion(
         independent=output.size,
         share=1.0 if is_proved else OTHER_CLASS_SHARE,
     )
+
+
+def _with_torch_names(call: Call) -> Call:
+    """The call with parameters by what their names mean, and a single one as the weight."""
+    named: dict[str, TensorPair] = {}
+    for name, tensor in call.parameters.items():
+        words = [leaf for _, leaf in readings_of_parameter(f"layer.{name}")]
+        only = "weight" if len(call.parameters) == 1 else name
+        named.setdefault(words[0] if words else only, tensor)
+    return replace(call, parameters=named)
 
 
 def _in_memory(call: Call) -> Call:

@@ -191,6 +191,8 @@ def _judged(
     # Two settings of one formula are nearer to each other than two formulas.
     pair = min(likely, key=lambda p: (p.apart == ["formula"], len(p.apart), p.residual))
     found = _cause(operators.flow, both, pair)
+    if found is None and _is_own_constant(operators.flow, row, pair):
+        found = "constant_differs", pair.apart[0]
     if found is None:
         return Explained("different", made=_made(pair))
     suspicion = _suspicion(operators.tensor(row), pair, found, min(alike, 1e3), floor)
@@ -201,6 +203,13 @@ def _judged(
         evidence = {**suspicion.evidence, **proof}
         suspicion = replace(suspicion, cause="constant_baked", evidence=evidence)
     return Explained("different", [suspicion])
+
+
+def _is_own_constant(flow: Flow, row: int, pair: _FitPair) -> bool:
+    """Whether a layer of the user's own adds the same values with other factors."""
+    node = flow.node_of[row]
+    is_leaf = row in node.outputs and not node.children and bool(node.inputs)
+    return is_leaf and {*pair.apart} <= {"first_factor", "second_factor"}
 
 
 def _made(pair: _FitPair) -> dict[str, Any]:
@@ -256,6 +265,10 @@ def _cause(
     left, right = pair.left.settings, pair.right.settings
     formula = str(left["formula"])
     words = _words(both[0])
+    if formula == "product" and pair.apart == ["function"]:
+        return "activation_changed", "function"
+    if formula == "product" and left["sources"] == right["sources"][::-1]:
+        return "argument_order", "sources"
     if pair.apart == ["formula"] or pair.apart[0] == "sources":
         cause = _of_sources(flow, both[0], left, right)
         return (cause, pair.apart[0]) if cause else None

@@ -117,6 +117,8 @@ def _clipped(sides: Sides) -> list[Suspicion]:
         if error_of(sampled, ours.reshape(-1)[few]) > 1e-2:
             continue
         below, above = theirs < low, theirs > high
+        if below.any() and not np.ptp(theirs[below]):
+            continue  # one masked value for another
         counts = int(below.sum()), int(above.sum())
         residual = error_of(np.clip(theirs, low, high), ours)
         bound = int((ours == low).sum()) + int((ours == high).sum())
