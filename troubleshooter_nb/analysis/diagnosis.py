@@ -460,7 +460,9 @@ class _Inquiry:
             if found.outcome in ("same", "different"):
                 break
         outcome, suspicions = found.outcome, found.suspicions
-        if not suspicions and outcome != "same":
+        # Large values saved alone are asked what they hold, not what else was saved before.
+        is_small = math.prod(self.flow.shape(row)) <= thresholds.PART_ELEMENTS
+        if not suspicions and outcome != "same" and (node.inputs or is_small):
             explained = self._put(
                 row, between_suspicions, self.operators, row, otherwise=Explained()
             )
