@@ -152,8 +152,8 @@ class Comparison:
         What was left out or interrupted.
     observed : mapping
         What the values of the first difference show where no cause is proved, JSON-able: ``pair``,
-        its number, and those that apply of ``scale``, ``relation``, ``place``, ``shift`` and
-        ``moments``.
+        its number, and those that apply of ``made`` (what each side computed it from), ``scale``,
+        ``relation``, ``place``, ``shift`` and ``moments``.
     gaps : tuple of Gap
         What no verdict of a pair says: left out, unseen, or the same by construction.
     """

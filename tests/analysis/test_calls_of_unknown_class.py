@@ -376,3 +376,110 @@ def test_a_factor_in_a_layer_of_ones_own_is_found():
     sides = ({"rescale1.input": x, "rescale1.output": x * np.float32(one)} for one in (0.35, 1.0))
     [one] = compare(*sides).findings
     assert (one.cause, one.evidence["left"]) == ("constant_differs", pytest.approx(0.35))
+
+
+def gate_and_up(chosen: str) -> dict[str, np.ndarray]:
+    """A layer of one's own that passes on one of two projections."""
+    x, gate, up = normal(6, 16), normal(24, 16, seed=1), normal(24, 16, seed=2)
+    made = {
+        "gate_proj": (x.astype(np.float64) @ gate.T).astype(np.float32),
+        "up_proj": (x.astype(np.float64) @ up.T).astype(np.float32),
+    }
+    return {
+        "a1.input": x,
+        "a1.output": made["gate_proj"],
+        "b1.input": x,
+        "b1.output": made["up_proj"],
+        "c1.input.0": made["gate_proj"],
+        "c1.input.1": made["up_proj"],
+        "c1.output": made[chosen],
+    }
+
+
+def test_what_is_proved_without_a_name_of_a_cause_is_shown():
+    found = compare(gate_and_up("up_proj"), gate_and_up("gate_proj"))
+    assert found.findings == ()
+    text = str(found.explain())
+    assert "left is a copy of b1.output, right is a copy of a1.output" in text
+
+
+def silu(x):
+    return x / (1 + np.exp(-x.astype(np.float64)))
+
+
+def gelu(x):
+    wide = x.astype(np.float64)
+    return 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+
+
+def masked(x, value):
+    return np.where(np.triu(np.ones(x.shape[-2:], bool), 1), np.float32(value), x)
+
+
+Q, K, G, U = (normal(2, 4, 8, 8, seed=seed) for seed in range(4))
+GAMMA = 1 + 0.1 * normal(8, seed=5)
+# What layers of people's own are given, with parameters, and what the two sides make of it.
+OWN = {
+    "scores": ("attention_scale", (Q, K), {}, [Q @ K.swapaxes(-1, -2) * s for s in (0.3, 0.4)]),
+    "mask": ("mask_value", (Q,), {}, [masked(Q, one) for one in (-2.0, -1e4)]),
+    "unmasked": ("mask_missing", (Q,), {}, [Q, masked(Q, -1e4)]),
+    "expand": ("grouped_heads", (Q,), {}, [Q.repeat(2, 1), np.concatenate([Q, Q], 1)]),
+    "swiglu": ("argument_order", (G, U), {}, [silu(U) * G, silu(G) * U]),
+    "geglu": ("activation_changed", (G, U), {}, [gelu(G) * U, silu(G) * U]),
+    "gate": ("bn_gamma_ignored", (Q,), {"gain": GAMMA}, [Q, Q * GAMMA]),
+    "layerscale": ("norm_weight_plus_one", (Q,), {"gamma_1": GAMMA}, [Q * (1 + GAMMA), Q * GAMMA]),
+    "rescale": ("constant_differs", (Q,), {}, [Q * np.float32(one) for one in (0.35, 1.0)]),
+    "residual": ("constant_differs", (Q, K), {}, [Q + np.float32(one) * K for one in (0.5, 1.0)]),
+}
+
+
+def dump_of_own(folder: Path, given, parameters, made) -> Path:
+    """A leaf module of a class of one's own, and a tanh behind it, in msprobe's layout."""
+    home = folder / "step0" / "rank0"
+    (home / "dump_tensor_data").mkdir(parents=True)
+
+    def keep(name, values):
+        values = np.asarray(values, np.float32)
+        np.save(home / "dump_tensor_data" / f"{name}.npy", values)
+        shape = list(values.shape)
+        return {"type": "torch.Tensor", "dtype": "torch.float32", "shape": shape,
+                "data_name": f"{name}.npy"}  # fmt: skip
+
+    data = {}
+    calls = [("own", "Mine", given, made, parameters)]
+    calls.append(("act", "Tanh", (made,), np.tanh(made), {}))
+    for path, layer, inputs, output, known in calls:
+        call = f"Module.{path}.{layer}.forward.0"
+        data[call] = {
+            "input_args": [keep(f"{call}.input.{k}", one) for k, one in enumerate(inputs)],
+            "input_kwargs": {},
+            "output": [keep(f"{call}.output.0", output)],
+            "parameters": {k: keep(f"{call}.parameters.{k}", v) for k, v in known.items()},
+        }
+    text = {"task": "tensor", "level": "L0", "framework": "pytorch", "data": data}
+    (home / "dump.json").write_text(json.dumps({**text, "dump_data_dir": "./dump_tensor_data"}))
+    return folder
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("name", OWN)
+def test_leaves_of_classes_of_ones_own_are_asked(tmp_path, name, swapped):
+    cause, given, parameters, made = OWN[name]
+    left, right = made[::-1] if swapped else made
+    found = compare(
+        dump_of_own(tmp_path / "left", given, parameters, left),
+        dump_of_own(tmp_path / "right", given, parameters, right),
+    )
+    assert [one.cause for one in found.findings] == [cause]
+    assert found.findings[0].confidence > 0.9
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_leaves_of_ones_own_that_both_sides_share_created_nothing(tmp_path, name):
+    _, given, parameters, (_, made) = OWN[name]
+    shaken = np.asarray(made, np.float32) * (1 + 2.0**-24 * normal(*np.shape(made), seed=9))
+    found = compare(
+        dump_of_own(tmp_path / "left", given, parameters, shaken),
+        dump_of_own(tmp_path / "right", given, parameters, made),
+    )
+    assert found.findings == ()

@@ -291,3 +291,20 @@ def test_warnings_are_lines_of_their_own(said, tmp_path):
     code, _, err = said("compare", "left", "right", "--mapping", "m.yaml")
     assert "Warning" not in err
     assert code in (0, 2)
+
+
+def test_a_layer_is_what_the_user_says(said, tmp_path):
+    x = np.random.default_rng(0).standard_normal((3, 64)).astype("f4")
+    for name, rate in (("left", 0.3), ("right", 0.1)):
+        keep = np.random.default_rng(1).random(x.shape) >= rate
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "mix1.input.npy", x)
+        np.save(tmp_path / name / "mix1.output.npy", (x * keep / (1 - rate)).astype("f4"))
+    sides = tmp_path / "left", tmp_path / "right"
+    assert "Dropout at different rates" not in said("compare", *sides)[1]
+    code, out, _ = said("compare", *sides, "--layer", "mix1=Dropout")
+    assert code == 1
+    assert "Dropout at different rates" in out
+    code, _, err = said("compare", *sides, "--layer", "mix1")
+    assert code == 3
+    assert "PLACE=CLASS" in err

@@ -29,8 +29,11 @@ from troubleshooter_nb.analysis.causes.between.unknown_layers import (
     of_two_classes,
     unknown_layer,
 )
-from troubleshooter_nb.analysis.causes.between.unrecorded_work import between_suspicions
-from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair
+from troubleshooter_nb.analysis.causes.between.unrecorded_work import (
+    Explained,
+    between_suspicions,
+)
+from troubleshooter_nb.analysis.causes.case import Suspicion, TensorPair, plain
 from troubleshooter_nb.analysis.causes.confidence import confidence
 from troubleshooter_nb.analysis.causes.gather_training import (
     context_of,
@@ -159,6 +162,7 @@ class _Inquiry:
         self.interrupted = False
         self.suspicions: list[Suspicion] = []
         self.unknown: dict[int, tuple[str, ...]] = {}  # rows of calls, to the classes tried
+        self.made: dict[int, Mapping[str, Any]] = {}  # rows, to what each side made them from
         self.folded: dict[int, Suspicion] = {}  # by the number of the weight's pair
 
     def ask(self) -> None:
@@ -527,12 +531,16 @@ class _Inquiry:
                     asked.add(node)
                     self._ask_unknown(node, row)
                 continue
-            outcome, found = self._put(
-                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
-            )
-            if outcome == "same" and np.isfinite(origins.error[row]):
+            found = self._put(row, between_suspicions, self.operators, row, otherwise=Explained())
+            if found.outcome == "same" and np.isfinite(origins.error[row]):
                 origins.state[row] = "carried"
-            self._add(row, found)
+            self._note_made(row, found)
+            self._add(row, found.suspicions)
+
+    def _note_made(self, row: int, found: Explained) -> None:
+        """Keep what is proved of a row and has no cause's name."""
+        if found.made:
+            self.made[row] = found.made
 
     def _is_result(self, node: Node, row: int) -> bool:
         """Whether a value is what a layer, or a call without recorded inputs, made."""
@@ -566,10 +574,15 @@ class _Inquiry:
             if found.outcome in ("same", "different"):
                 break
         outcome, suspicions = found.outcome, found.suspicions
-        if outcome == "unknown":
-            outcome, suspicions = self._put(
-                row, between_suspicions, self.operators, row, otherwise=("unknown", _NONE)
+        # Large values saved alone are asked what they hold, not what else was saved before.
+        is_small = math.prod(self.flow.shape(row)) <= thresholds.PART_ELEMENTS
+        if not suspicions and outcome != "same" and (node.inputs or is_small):
+            explained = self._put(
+                row, between_suspicions, self.operators, row, otherwise=Explained()
             )
+            suspicions = [*explained.suspicions]
+            outcome = explained.outcome if outcome == "unknown" else outcome
+            self._note_made(row, explained)
         if outcome == "same":
             self.origins.clear(node)
         elif outcome == "unknown" and node.inputs and not suspicions:
@@ -764,6 +777,8 @@ class _Inquiry:
                 seen = observations(self.operators.tensor(row))
         except (ReadError, BudgetSpentError):
             seen = none
+        if row in self.made:
+            seen = {"made": plain(self.made[row]), **seen}
         return {"pair": number, **seen} if seen else {}
 
     def _beyond_noise(self) -> list[int]:
@@ -881,7 +896,6 @@ def _says(answer: Any) -> bool:
     """Whether an answer says anything."""
     if isinstance(answer, (Recomputation, Attempt)):
         return answer.outcome != "unknown"
-    if isinstance(answer, tuple):
-        outcome, found = answer
-        return outcome != "unknown" or bool(found)
+    if isinstance(answer, Explained):
+        return answer.outcome != "unknown" or bool(answer.suspicions)
     return bool(answer)

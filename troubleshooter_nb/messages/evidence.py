@@ -25,6 +25,13 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "some_queries": ("{count:,} of {n:,} queries", "{n:,} 个查询中的 {count:,} 个"),
     "some_rows": ("{count:,} of {n:,} rows", "{n:,} 行中的 {count:,} 行"),
     "some_units": ("{count:,} of {n:,} hidden units", "{n:,} 个隐藏单元中的 {count:,} 个"),
+    # What a value was made from.
+    "copy_of": ("a copy of {name}", "{name} 的副本"),
+    "sum_of": ("{first} + {second}", "{first} + {second}"),
+    "product_of": ("{first} times {second}", "{first} 乘以 {second}"),
+    "multiple_of": ("{factor:.6g} times {name}", "{name} 的 {factor:.6g} 倍"),
+    "function_of": ("{function} of {name}", "{name} 的 {function}"),
+    "laid_out": ("{name} ({order})", "{name}（{order}）"),
     "larger_by": ("larger by {value:.3g}", "大 {value:.3g}"),
     "smaller_by": ("smaller by {value:.3g}", "小 {value:.3g}"),
     # Values of a tensor.

@@ -51,6 +51,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "cause_places": ("The same at {count} pairs.", "共 {count} 对如此。"),
     "causes_besides": ("Also possible: {causes:;}.", "其他可能：{causes:;}。"),
     "no_cause": ("No known cause explains the values.", "没有已知原因能解释这些数值。"),
+    "observed_made": ("But the values show: left is {left}, right is {right}, to {residual}.", "但数值显示：左侧为 {left}，右侧为 {right}，余差 {residual}。"),
     "observed_scale": ("But the values show: right = left{factor}{offset}, to {residual}.", "但数值显示：右侧 = 左侧{factor}{offset}，余差 {residual}。"),
     "observed_scale_per_index": ("But the values show: a factor or offset for each index of axis {axis} turns left into right, to {residual}.", "但数值显示：沿第 {axis} 轴每个下标各有一个系数或偏移，即可由左侧得到右侧，余差 {residual}。"),
     "observed_relation": ("But the values show: {text}, to {residual}.", "但数值显示：{text}，余差 {residual}。"),

@@ -221,8 +221,9 @@ def observed_sentences(observed: Mapping[str, Any], language: str) -> list[Said]
     language : str
         "en" or "zh".
     """
-    # A factor, an order and a lag say more than that the moments agree.
-    kind = next((k for k in ("scale", "relation", "shift", "moments") if k in observed), None)
+    # What each side made it from says most; a factor, an order and a lag more than equal moments.
+    kinds = ("made", "scale", "relation", "shift", "moments")
+    kind = next((k for k in kinds if k in observed), None)
     if kind is None:
         return []
     shown = dict(observed[kind])

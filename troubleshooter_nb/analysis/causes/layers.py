@@ -11,6 +11,7 @@ from troubleshooter_nb.analysis.causes.laws import (
     dropout,
     elementwise,
     embedding,
+    gains,
     pooling,
     products,
     recurrent,
@@ -34,6 +35,7 @@ LAYERS: tuple[Law | Search, ...] = (
     *attention.SEARCHES,
     *rotary.SEARCHES,
     *reductions.LAWS,
+    *gains.LAWS,
     *recurrent.LAWS,
 )
 

@@ -78,7 +78,7 @@ def asked(left, right, name):
 
 def test_one_formula_for_both_sides_says_that_the_difference_was_carried():
     operators, row = asked(run(times=1.0), run(axis=-2), "head input 0")
-    assert between_suspicions(operators, row) == ("same", [])
+    assert between_suspicions(operators, row).outcome == "same"
 
 
 def test_a_scene_holds_what_was_there_before_the_latest_first():
@@ -104,7 +104,7 @@ def test_a_soft_cap_is_told_from_scores_that_the_other_side_copies():
     operators, row = asked(
         scores(lambda x: 4 * np.tanh(x / 4)), scores(lambda x: x), "more input 0"
     )
-    outcome, (found,) = between_suspicions(operators, row)
+    outcome, (found,), _ = between_suspicions(operators, row)
     assert (outcome, found.cause, found.evidence["left"]) == ("different", "attention_scale", 4.0)
 
 

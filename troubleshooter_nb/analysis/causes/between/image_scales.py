@@ -26,15 +26,17 @@ def image_scales(call: Call) -> list[Suspicion]:
         if x is None or y is None or not _is_scaled(x, y):
             return []
     sides = sides_of(replace(output, role="input"))
-    return detect_input_scale(sides) if sides is not None else []
+    found = detect_input_scale(sides) if sides is not None else []
+    # One factor of no range in use may be any number of a network.
+    return [one for one in found if one.evidence.get("recipes") or one.evidence.get("axis")]
 
 
 def _is_scaled(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether images are scaled and shifted, channel by channel."""
-    if x.shape != y.shape or x.ndim not in (3, 4) or y.dtype.kind != "f":
+    if x.shape != y.shape or x.ndim != 4 or y.dtype.kind != "f":
         return False
     roundoff = float(np.finfo(y.dtype).eps)
-    for axis in (x.ndim - 3, x.ndim - 1):
+    for axis in (1, 3):
         few = x.shape[axis] <= MOST_IMAGE_CHANNELS
         if few and x.size >= FEWEST_TO_FIT * x.shape[axis] and np.ptp(x) > 0:
             found = fit_affine(x, y, axis)

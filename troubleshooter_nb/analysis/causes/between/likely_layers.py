@@ -85,6 +85,8 @@ def _of_equal_shape(call: Call, shape: Shape, known: dict[str, Shape]) -> Iterat
     if {"running_mean", "running_var"} & known.keys():
         yield "batchnorm2d"
     if known:
+        if sizes <= {shape[-1], shape[min(1, len(shape) - 1)]}:
+            yield "gain"
         features = _OF_FEATURES if "bias" in known else _OF_FEATURES[::-1]
         if sizes == {shape[-1]}:
             yield from features
@@ -101,6 +103,7 @@ def _of_equal_shape(call: Call, shape: Shape, known: dict[str, Shape]) -> Iterat
     yield from _ACTIVATIONS
     if len(shape) in _SPATIAL and shape[-1] % 2 == 0:
         yield "rotary"
+    yield "maskedfill"
     yield from _OF_NUMBERS
     if output is None or _is_normalised(output):
         yield from _OF_FEATURES

@@ -8,19 +8,22 @@ from troubleshooter_nb.analysis.causes.case import Call, TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.flow import Node
 from troubleshooter_nb.naming import CALL_KINDS, layers_of_output, readings_of_parameter
-from troubleshooter_nb.thresholds import OUTPUTS_BEFORE
+from troubleshooter_nb.thresholds import OUTPUTS_BEFORE, PART_ELEMENTS
 
 
 def calls_of_output(operators: Operators, node: Node) -> Iterator[Call]:
     """What a saved output may have been computed from, the value saved just before it first.
 
     Its parameters are those that are called after it. Where it has some, values that stand behind
-    it are tried as well: without numbers the order of names is no order of events.
+    it are tried as well: without numbers the order of names is no order of events. Large values
+    without parameters are left alone: nothing says that they are of one network.
     """
     if node.direction == "backward" or not node.outputs or node.kind in _OPERATORS:
         return
     parameters = _parameters(operators, node)
     output = operators.tensor(node.outputs[0])
+    if not parameters and output.size > PART_ELEMENTS:
+        return
     for row in _others(operators, node, behind=bool(parameters)):
         given = operators.tensor(row)
         if None in given.sources or given.is_large != output.is_large:

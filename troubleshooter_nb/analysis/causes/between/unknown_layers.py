@@ -17,11 +17,16 @@ from troubleshooter_nb.analysis.causes.recomputed import (
     floor_of,
     recompute,
 )
-from troubleshooter_nb.analysis.causes.thinned import is_large
 from troubleshooter_nb.analysis.layer_kinds import class_name
 from troubleshooter_nb.dump import ArrayInMemory, ArraySource
 from troubleshooter_nb.metrics.floats import unit_roundoff
-from troubleshooter_nb.thresholds import FORMULA_FLOORS, OTHER_CLASS_SHARE, OTHER_LAYER_FLOORS
+from troubleshooter_nb.naming import readings_of_parameter
+from troubleshooter_nb.thresholds import (
+    FORMULA_FLOORS,
+    OTHER_CLASS_SHARE,
+    OTHER_LAYER_FLOORS,
+    PART_ELEMENTS,
+)
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,11 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
     """
     if call.direction == "backward" or not call.inputs or not call.outputs:
         return Attempt()
-    call = call if is_large(call) else _in_memory(call)
-    if images := image_scales(call):
-        return Attempt("different", images)
+    call = _with_torch_names(call)
+    if _is_small(call):
+        call = _in_memory(call)
+        if images := image_scales(call):
+            return Attempt("different", images)
     found: dict[str, Recomputation] = {}
     uncaused: Recomputation | None = None
     named = (call.word,) if layer_of(call.word, call.direction) is not None else ()
@@ -153,6 +160,23 @@ def _suspicion(
         independent=output.size,
         share=1.0 if is_proved else OTHER_CLASS_SHARE,
     )
+
+
+def _with_torch_names(call: Call) -> Call:
+    """The call with parameters by what their names mean, and a single one as the weight."""
+    named: dict[str, TensorPair] = {}
+    for name, tensor in call.parameters.items():
+        words = [leaf for _, leaf in readings_of_parameter(f"layer.{name}")]
+        only = "weight" if len(call.parameters) == 1 else name
+        named.setdefault(words[0] if words else only, tensor)
+    return replace(call, parameters=named)
+
+
+def _is_small(call: Call) -> bool:
+    """Whether all of the call may be kept while layers are tried; of others parts are read."""
+    tensors = (*call.inputs, *call.outputs[:1], *call.parameters.values())
+    shapes = (shape for tensor in tensors for shape in tensor.shapes if shape is not None)
+    return sum(map(math.prod, shapes)) <= PART_ELEMENTS
 
 
 def _in_memory(call: Call) -> Call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from troubleshooter_nb.analysis.causes.between.attention_between import attention_fits
 from troubleshooter_nb.analysis.causes.between.attention_gradient_factor import leaving_suspicions
@@ -79,7 +79,19 @@ _FAMILIES: tuple[Callable[[EarlierValues], list[Fit]], ...] = (
 )
 
 
-def between_suspicions(operators: Operators, row: int) -> tuple[Outcome, list[Suspicion]]:
+class Explained(NamedTuple):
+    """What was found of work that was not recorded.
+
+    `made` says what each side made the value from where that is proved and is no known cause: the
+    facts ``left`` and ``right``, texts, and ``residual``.
+    """
+
+    outcome: Outcome = "unknown"
+    suspicions: Sequence[Suspicion] = ()
+    made: Mapping[str, Any] = {}
+
+
+def between_suspicions(operators: Operators, row: int) -> Explained:
     """Explain a row that unrecorded work between calls made.
 
     Parameters
@@ -90,22 +102,21 @@ def between_suspicions(operators: Operators, row: int) -> tuple[Outcome, list[Su
 
     Returns
     -------
-    outcome : {"same", "different", "unknown"}
-        "same": one formula with the same settings explains both sides, so that the difference was
-        carried there. "different": each side is explained, with other settings.
-    suspicions : list of Suspicion
-        The cause that the differing settings have; may be empty.
+    Explained
+        Outcome "same": one formula with the same settings explains both sides, so that the
+        difference was carried there. "different": each side is explained, with other settings;
+        the cause that these have is among the suspicions, which may be empty.
     """
     if operators.flow.node_of[row].direction == "backward":
-        return "unknown", leaving_suspicions(operators, row)
+        return Explained("unknown", leaving_suspicions(operators, row))
     if known := _positions(operators, row) or frozen_values(operators, row):
-        return "different", known
+        return Explained("different", known)
     found = earlier_values(operators, row)
     if found is None:
-        return "unknown", []
+        return Explained()
     tensor, left, right = found
     if rounded := rounded_suspicions(tensor, left, right):
-        return "different", rounded
+        return Explained("different", rounded)
     return _judged(operators, row, (left, right), _fitted((left, right)))
 
 
@@ -165,23 +176,25 @@ def _judged(
     row: int,
     both: tuple[EarlierValues, EarlierValues],
     fits: Sequence[list[Fit]],
-) -> tuple[Outcome, list[Suspicion]]:
+) -> Explained:
     pairs = [_FitPair(a, b, _apart(a, b)) for a in fits[0][:16] for b in fits[1][:16]]
     good = [p for p in pairs if _explains(p.left, both[0]) and _explains(p.right, both[1])]
     if not good:
-        return "unknown", []
+        return Explained()
     best = min(pair.residual for pair in good)
     floor = max(earlier.floor for earlier in both)
     limit = CLEARLY_WORSE * max(best, floor)
     alike = min((pair.residual for pair in pairs if not pair.apart), default=math.inf)
     if alike <= limit:
-        return "same", []
+        return Explained("same")
     likely = [pair for pair in good if pair.residual <= limit]
     # Two settings of one formula are nearer to each other than two formulas.
     pair = min(likely, key=lambda p: (p.apart == ["formula"], len(p.apart), p.residual))
     found = _cause(operators.flow, both, pair)
+    if found is None and _is_own_constant(operators.flow, row, pair):
+        found = "constant_differs", pair.apart[0]
     if found is None:
-        return "different", []
+        return Explained("different", made=_made(pair))
     suspicion = _suspicion(operators.tensor(row), pair, found, min(alike, 1e3), floor)
     if both[0].sampled is not None:
         evidence = {**suspicion.evidence, "sampled": both[0].sampled}
@@ -189,7 +202,49 @@ def _judged(
     if "hidden" in pair.apart and (proof := frozen_mask(operators, row, (pair.left, pair.right))):
         evidence = {**suspicion.evidence, **proof}
         suspicion = replace(suspicion, cause="constant_baked", evidence=evidence)
-    return "different", [suspicion]
+    return Explained("different", [suspicion])
+
+
+def _is_own_constant(flow: Flow, row: int, pair: _FitPair) -> bool:
+    """Whether a layer of the user's own adds the same values with other factors."""
+    node = flow.node_of[row]
+    is_leaf = row in node.outputs and not node.children and bool(node.inputs)
+    return is_leaf and {*pair.apart} <= {"first_factor", "second_factor"}
+
+
+def _made(pair: _FitPair) -> dict[str, Any]:
+    """What each side made the value from, as messages; nothing of formulas with more to say."""
+    said = [_said(fit.settings) for fit in (pair.left, pair.right)]
+    if not all(said) or said[0] == said[1]:
+        return {}
+    return {"left": said[0], "right": said[1], "residual": pair.residual}
+
+
+def _said(settings: Mapping[str, Any]) -> str:
+    """A copy, a sum or a product in short; empty for other formulas."""
+    formula, names = settings["formula"], settings.get("sources", ())
+    if formula not in ("copy", "sum", "product"):
+        return ""
+    as_it_is = Message("evidence_words.as it is")
+    terms = [
+        name if order == as_it_is else Message("evidence.laid_out", name=name, order=order)
+        for name, order in zip(names, settings["orders"], strict=True)
+    ]
+    if formula == "product":
+        function = settings["function"]
+        first, second = terms
+        if function != "none":
+            first = Message("evidence.function_of", function=function, name=first)
+        return Message("evidence.product_of", first=first, second=second)
+    factors = [settings["factor"]] if formula == "copy" else []
+    factors += [settings[one] for one in ("first_factor", "second_factor") if one in settings]
+    terms = [
+        term if factor == 1.0 else Message("evidence.multiple_of", factor=factor, name=term)
+        for factor, term in zip(factors, terms, strict=True)
+    ]
+    if formula == "copy":
+        return Message("evidence.copy_of", name=terms[0])
+    return Message("evidence.sum_of", first=terms[0], second=terms[1])
 
 
 def _apart(left: Fit, right: Fit) -> list[str]:
@@ -210,6 +265,10 @@ def _cause(
     left, right = pair.left.settings, pair.right.settings
     formula = str(left["formula"])
     words = _words(both[0])
+    if formula == "product" and pair.apart == ["function"]:
+        return "activation_changed", "function"
+    if formula == "product" and left["sources"] == right["sources"][::-1]:
+        return "argument_order", "sources"
     if pair.apart == ["formula"] or pair.apart[0] == "sources":
         cause = _of_sources(flow, both[0], left, right)
         return (cause, pair.apart[0]) if cause else None

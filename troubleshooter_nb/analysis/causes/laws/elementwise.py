@@ -13,7 +13,7 @@ from troubleshooter_nb.analysis.causes.axes import elements_of
 from troubleshooter_nb.analysis.causes.case import Fit, Operands
 from troubleshooter_nb.analysis.causes.factors import named_size
 from troubleshooter_nb.analysis.causes.fits import misfit
-from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law, Way
+from troubleshooter_nb.analysis.causes.law import Cause, Choice, Factor, Law, Rather, Way
 from troubleshooter_nb.analysis.causes.sampling import Sample, elements
 from troubleshooter_nb.metrics.operators.elementwise import combined, weights_of
 from troubleshooter_nb.thresholds import (
@@ -24,8 +24,15 @@ from troubleshooter_nb.thresholds import (
     SAME_FACTOR,
 )
 
+NO_MASK = "none"
+
+
+def _has_none(left: Fit, right: Fit) -> bool:
+    return NO_MASK in (left.settings.get("mask_value"), right.settings.get("mask_value"))
+
+
 _CAUSES: dict[str, Cause] = {
-    "mask_value": "mask_value",
+    "mask_value": Rather("mask_missing", when=_has_none, usual="mask_value"),
     "masked": "mask_value",
     "position_offset": "position_offset",
     "arguments": "argument_order",
@@ -124,8 +131,14 @@ def _orders(sample: Sample) -> tuple[Any, ...]:
 
 
 def _masked(operands: Operands) -> Iterator[Sample]:
-    """The places left alone, where a mask is set to one value: inputs x and the mask."""
+    """The places left alone, where a mask is set to one value: inputs x and the mask.
+
+    Without a recorded mask it is where the output is something else than the input.
+    """
     given = [value for value in operands.inputs[:2] if value is not None]
+    if len(given) == 1 and given[0].shape == operands.output.shape:
+        yield from _masked_itself(operands, given[0])
+        return
     if len(given) < 2 or given[0].shape != operands.output.shape:
         return
     taken = elements(operands, given, ELEMENTWISE_SAMPLE)
@@ -140,6 +153,22 @@ def _masked(operands: Operands) -> Iterator[Sample]:
             said = number if math.isfinite(number) else str(number)
             known = {"mask_value": said, "masked": word}
             yield Sample.of(operands, (x[~filled],), output[~filled], known)
+
+
+def _masked_itself(operands: Operands, x: np.ndarray) -> Iterator[Sample]:
+    taken = elements(operands, [x], ELEMENTWISE_SAMPLE)
+    if taken is None or operands.output.size < FEWEST_OUTPUTS:
+        return
+    (x,), output = taken
+    filled = output != x
+    if not filled.any():
+        yield Sample.of(operands, (x,), output, {"mask_value": NO_MASK})
+        return
+    values = np.unique(output[filled])
+    if values.size == 1 and np.count_nonzero(~filled) >= FEWEST_OUTPUTS and filled.sum() > 1:
+        number = float(values[0])
+        said = number if math.isfinite(number) else str(number)
+        yield Sample.of(operands, (x[~filled],), output[~filled], {"mask_value": said})
 
 
 def _ordered(operands: Operands) -> Iterator[Sample]:

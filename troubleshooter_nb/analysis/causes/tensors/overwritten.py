@@ -11,7 +11,7 @@ import numpy as np
 
 from troubleshooter_nb import thresholds
 from troubleshooter_nb.analysis.causes.case import Suspicion
-from troubleshooter_nb.analysis.causes.tensors.measure import Error, Sides, error_of
+from troubleshooter_nb.analysis.causes.tensors.measure import Error, Range, Sides, error_of
 from troubleshooter_nb.messages import Message
 
 
@@ -123,11 +123,15 @@ def _clipped(sides: Sides) -> list[Suspicion]:
         if error_of(np.clip(theirs, low, high), ours) > 1e-2:
             continue
         beyond, bound, rest = 0, 0, Error(is_quick=sides.is_large)
+        below = Range()
         for _, left, right in sides.blocks():
             ours, theirs = (right, left) if own else (left, right)
+            below.add(theirs[theirs < low])
             beyond += int((theirs < low).sum()) + int((theirs > high).sum())
             bound += int((ours == low).sum()) + int((ours == high).sum())
             rest.add(np.clip(theirs, low, high), ours)
+        if below.count and below.low == below.high:
+            continue  # one masked value for another
         enough = beyond >= thresholds.FEWEST_CLIPPED and bound >= beyond
         if enough and sides.holds(rest.value, fitted=2, tolerance=1e-5):
             form = Message("evidence.clip", low=low, high=high)
