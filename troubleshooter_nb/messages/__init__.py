@@ -120,6 +120,17 @@ def ids_of(text: str) -> list[str]:
     return [part.id for part in parts_of(text) if isinstance(part, Message)]
 
 
+def messages_in(text: str) -> list[Message]:
+    """A message and all that stand in its gaps, outermost first; none of any other text."""
+    if not isinstance(text, Message):
+        return []
+    found = [text]
+    for value in text.values.values():
+        inner = value if isinstance(value, list | tuple) else [value]
+        found += [one for part in inner if isinstance(part, str) for one in messages_in(part)]
+    return found
+
+
 def message_of(error: BaseException) -> str:
     """What an exception says: its message, the system's reason, or the words of others."""
     first = error.args[0] if error.args else ""

@@ -32,6 +32,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "web_page": ("{file}: a web page, not a checkpoint; download it again, signed in if need be", "{file}：这是网页，不是权重文件；请重新下载，必要时先登录"),
     "no_run_card": ("{file}: a checkpoint holds no run card, nor does a dump of msprobe; save it to a folder of arrays, or leave it out", "{file}：权重文件不含运行信息卡，msprobe 的 dump 数据也不含；请保存到数组文件夹，或不要给出它"),
     "no_format": ("no format {name!r}; known: {known}", "没有格式 {name!r}；已有的格式：{known}"),
+    "unopened": ("not opened: {names:4}", "未打开：{names:4}"),
     "left_aside": ("left aside: {names:4}", "未予理会：{names:4}"),
     "neither": ("neither a folder nor a file", "既不是文件夹也不是文件"),
     "no_tensors": ("no tensors in it", "其中没有张量"),
