@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from troubleshooter_nb.naming import roles
@@ -145,6 +147,19 @@ NAMES = {
         fc.weight lnet.weight transformer.wte.weight layer1.0.conv1.weight
         """,
     ),
+    partial(roles.is_given, is_exact=True): (
+        """
+        input_ids token_ids decoder_input_ids labels batch.labels token_type_ids position_ids
+        positions cache_position attention_mask key_padding_mask mask tokens target seq_lens
+        input_ids_1 batch/targets
+        """,
+        """
+        topk_ids next_token_ids pred_labels output_ids generated_tokens argmax expert_indices
+        embed_tokens.output masked_lm.output labels_proj token_mixer sampled_ids hidden relu
+        """,
+    ),
+    # Of floats only ids are known by their name.
+    partial(roles.is_given, is_exact=False): ("input_ids", "attention_mask positions labels"),
     roles.is_in_a_list: (
         """
         layer1.0.conv1.weight model.layers.11.mlp.up_proj.weight h_3_attn blocks/0/fc

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from troubleshooter_nb.messages import Message, ids_of
+from troubleshooter_nb.messages import Message, messages_in
 
 # As those of a comparison: it is said only; proves a difference; leaves open whether there is one.
 Weight = Literal[0, 1, 2]
@@ -27,13 +27,15 @@ WEIGHT_OF_NOTES: Mapping[str, Weight] = {
     "checkpoints.link": _OPEN,
     "checkpoints.not_in_index": _OPEN,
     "checkpoints.not_searched": _OPEN,
+    "dumps.below_checkpoints": _OPEN,
+    "dumps.below_pickles": _OPEN,
     "dumps.kernel_others": _OPEN,
     "dumps.kernel_rows": _OPEN,
     "dumps.kernel_table_too_large": _OPEN,
     "dumps.link": _OPEN,
     "dumps.more_folders": _OPEN,
     "dumps.not_searched": _OPEN,
-    "files.left_aside": _OPEN,
+    "files.unopened": _OPEN,
     "msprobe.not_read": _OPEN,
     "msprobe.tensors_not_searched": _OPEN,
     "npy.no_arrays": _SAID,
@@ -64,7 +66,7 @@ def gaps_of_notes(side: Literal["left", "right"], notes: Iterable[str]) -> list[
     """What the notes of one side's dump say was left out, those of one weight and id together."""
     found: dict[tuple[str, Weight], list[str]] = {}
     for note in notes:
-        known = [id for id in _ids(note) if id in WEIGHT_OF_NOTES]
+        known = [one.id for one in messages_in(note) if one.id in WEIGHT_OF_NOTES]
         if known:
             found.setdefault((known[0], WEIGHT_OF_NOTES[known[0]]), []).append(note)
     gaps = []
@@ -74,12 +76,6 @@ def gaps_of_notes(side: Literal["left", "right"], notes: Iterable[str]) -> list[
             what = Message("gaps.and_more", what=what, count=more)
         gaps.append(Gap(Message(f"gaps.{side}", what=what), weight))
     return gaps
-
-
-def _ids(note: str) -> list[str]:
-    """The ids of a note, and of what it says of one file."""
-    inside = note.values.get("what", "") if isinstance(note, Message) else ""
-    return [*ids_of(note), *ids_of(inside if isinstance(inside, str) else "")]
 
 
 def exit_code_with(own: int, gaps: Iterable[Gap]) -> int:

@@ -175,3 +175,21 @@ def test_two_outputs_in_bfloat16_round_and_nothing_is_first():
     assert found.exit_code == 0
     assert found.columns["verdict"].tolist() == ["rounding", "rounding"]
     assert found.first_divergence is None
+
+
+def test_most_of_a_few_outputs_say_what_precision_a_side_has():
+    one = np.random.default_rng(1).uniform(-1, 1, (64, 64)).astype("f4")
+    right = {"a_scores": one, "b_boxes": 700 * one, "c_wrong": one}
+    left = half(right | {"c_wrong": one * 1.02}) | {"b_boxes": right["b_boxes"]}
+    assert tnb.compare(left, right).first_divergence.row["left"].values == "c_wrong"
+    # One alone is where a side turns coarse.
+    left = right | {"b_boxes": right["b_boxes"].astype("float16")}
+    assert tnb.compare(left, right).first_divergence.row["left"].values == "b_boxes"
+
+
+def test_integers_beside_outputs_in_half_precision_say_nothing_of_precision():
+    one = np.random.default_rng(1).uniform(-1, 1, (64, 64)).astype("f4")
+    right = {"scores": one, "boxes": 700 * one}
+    classes = {"classes": np.arange(2_000, 2_064), "keep": one[0] > 0}
+    found = tnb.compare(half(right) | classes, right | classes)
+    assert (found.exit_code, found.first_divergence) == (0, None)

@@ -6,13 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks
 from troubleshooter_nb.cli.records import read_record
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
-from troubleshooter_nb.gaps import Gap, exit_code_with, gaps_of_notes
+from troubleshooter_nb.gaps import WEIGHT_OF_NOTES, Gap, exit_code_with, gaps_of_notes
 from troubleshooter_nb.messages import Message, joined, told
+from troubleshooter_nb.messages.sentences import SENTENCES
 from troubleshooter_nb.naming import site_of_npy_stem
 
 
@@ -95,6 +97,21 @@ def test_a_folder_that_was_not_followed_is_said_and_leaves_it_open(tmp_path):
     found = tnb.compare(tmp_path / "left", tmp_path / "right")
     assert (found.exit_code, found.columns["passed"].all()) == (2, True)
     assert "left: more is a link to a folder: not followed" in found.verdict
+
+
+def test_a_checkpoint_in_the_folder_that_was_not_opened_leaves_it_open(tmp_path):
+    for side, factor in (("left", 2), ("right", 1)):
+        tnb.save_dump({"h": np.ones(3)}, tmp_path / side)
+        save_file({"w": factor * np.ones(3)}, tmp_path / side / "net.safetensors")
+    found = tnb.compare(tmp_path / "left", tmp_path / "right")
+    # A reader that opens it finds a difference; one that does not says so.
+    was_opened = "w" in [name.rpartition("/")[2] for name in found.columns["left_display"]]
+    assert found.exit_code == (1 if was_opened else 2)
+    assert was_opened or "net.safetensors" in found.verdict
+
+
+def test_every_note_that_counts_is_a_message_that_a_reader_says():
+    assert not [id for id in WEIGHT_OF_NOTES if id not in SENTENCES]
 
 
 def test_a_difference_outweighs_what_is_open():

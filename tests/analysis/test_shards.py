@@ -118,6 +118,8 @@ def test_a_run_on_one_rank_shows_the_layout(count):
     assert merged.notes == (
         f"{count} ranks merged: 3 along axis 0, 2 along axis 0 interleaved 1:1:1, "
         "1 along axis 1, 1 replicated, 1 summed",
+        "1 summed over ranks that differ, only because that makes the reference; declare it in "
+        "axes if it is meant: layer.down.output",
     )
 
 

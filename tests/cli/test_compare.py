@@ -308,3 +308,22 @@ def test_a_layer_is_what_the_user_says(said, tmp_path):
     code, _, err = said("compare", *sides, "--layer", "mix1")
     assert code == 3
     assert "PLACE=CLASS" in err
+
+
+def test_integers_are_exact_unless_a_tolerance_for_them_is_asked_for(said, tmp_path):
+    ids = np.arange(40_000, 40_012)
+    for name, values in (("left", ids + (ids > 40_008)), ("right", ids)):
+        tnb.save_dump({"input_ids": values}, tmp_path / name)
+    code, out, _ = said("compare", "left", "right", "--rtol", "1")
+    assert (code, "integers exactly equal" in out) == (1, True)
+    code, out, _ = said("compare", "left", "right", "--integers", "1")
+    assert (code, "of integers ≤ 1" in out) == (0, True)
+
+
+def test_what_was_seen_and_not_opened_is_in_the_verdict_and_the_exit_code(said, tmp_path):
+    for name in ("left", "right", "other"):
+        tnb.save_dump({"a": np.ones(3)}, tmp_path / name)
+    (tmp_path / "right" / "more").symlink_to(tmp_path / "other")
+    code, out, _ = said("compare", "left", "right")
+    assert (code, out[0]) == (2, "?")
+    assert "right: more is a link to a folder: not followed" in out.replace("\n  ", " ")

@@ -38,7 +38,7 @@ def pair_table(rows: Rows, measured: Measurements, tolerance: Tolerance) -> xr.D
     _enter_measured(rows, measured, tolerance, columns, histogram, judged)
     _enter_others(rows, measured, tolerance, columns, judged, np.flatnonzero(free).tolist())
     _set_undecidable(rows, judged)
-    _set_vacuous(rows, columns, tolerance, judged)
+    _set_vacuous(rows, measured, columns, tolerance, judged)
     columns |= {"verdict": judged.name, "passed": judged.passed, "reason_id": judged.reason}
     columns["detail"] = object_array(of_one_class(judged.detail.tolist()))
     _enter_reasons(columns, judged.detail)
@@ -152,17 +152,23 @@ def _set_undecidable(rows: Rows, judged: Verdicts) -> None:
 
 
 def _set_vacuous(
-    rows: Rows, columns: Mapping[str, np.ndarray], tolerance: Tolerance, judged: Verdicts
+    rows: Rows,
+    measured: Measurements,
+    columns: Mapping[str, np.ndarray],
+    tolerance: Tolerance,
+    judged: Verdicts,
 ) -> None:
     """Nothing follows from pairs of no elements, or of nothing but NaN, where there is no other.
 
     Beside pairs that hold something they are as equal as their bits; where most pass only so,
     and no value was ever compared in them, they are left open as well.
     """
-    measured = np.isin(judged.name, ("identical", "pass", "nan"))
-    empty = measured & (rows.sizes == 0)
+    read = np.zeros(len(rows), bool)
+    read[measured.with_figures] = True
+    read &= np.isin(judged.name, ("identical", "pass", "nan"))
+    empty = read & (rows.sizes == 0)
     counts = np.minimum(columns["left_nan_count"], columns["right_nan_count"])
-    all_nan = measured & (rows.sizes > 0) & (counts == rows.sizes)
+    all_nan = read & (rows.sizes > 0) & (counts == rows.sizes)
     if tolerance.equal_nan:
         all_nan[:] = False
     vacuous = empty | all_nan

@@ -186,13 +186,14 @@ def precision_of(flow: Flow, side: str, rows: Collection[int]) -> float:
 
 
 def _stored_precision(dtypes: np.ndarray) -> float:
-    """Unit roundoff that few rows have if all are stored in a half format; else 0.
+    """Unit roundoff of the half format that most of a few rows are stored in; else 0.
 
     What the values use says little of so few; what they are stored in was somebody's choice.
     """
-    found = [unit_roundoff(dtype_from_token(name)) for name in {*dtypes.tolist()}]
-    finest = min(found, default=0.0)
-    return finest if finest >= 2.0**-thresholds.HALF_BITS else 0.0
+    roundoffs = [unit_roundoff(dtype_from_token(name)) for name in dtypes.tolist()]
+    half = [one for one in roundoffs if one >= 2.0**-thresholds.HALF_BITS]
+    is_usual = len(half) >= thresholds.ROWS_OF_PRECISION * len(roundoffs)
+    return min(half) if half and is_usual else 0.0
 
 
 def _bounds(model: NoiseModel, key: tuple[Any, ...]) -> tuple[float, float]:
