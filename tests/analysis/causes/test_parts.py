@@ -197,3 +197,9 @@ def test_items_that_are_nearly_too_large_are_read_one_at_a_time() -> None:
     (part, *_) = parts(call, layer)
     assert part.call.outputs[0].size <= thresholds.LARGEST_READ
     assert told(call) == ("norm_eps", "1 of 4 items")
+
+
+@pytest.mark.parametrize("word", ["conv2d", "linear", "add", "scaleddotproductattention", "sum"])
+def test_a_large_output_without_inputs_says_nothing(word: str) -> None:
+    made = normal(4, 8, 60, 60)
+    assert recompute(call_of(word, [], {}, (made, made + 1)), TYPICAL).outcome == "unknown"

@@ -72,7 +72,7 @@ def recompute(call: Call, typical: float, direction: Direction | None = None) ->
     whole is, unless it is too large.
     """
     layer = layer_of(call.word, direction or call.direction)
-    if layer is None or not call.outputs:
+    if layer is None or not call.outputs or not call.taken[0]:
         return Recomputation("unknown")
     found: Recomputation | None = None
     for part in parts(call, layer):
