@@ -146,11 +146,14 @@ def _cut(tensor: TensorPair) -> _Cut | None:
     shape = tensor.shapes[1] or ()
     if tensor.size <= thresholds.PART_ELEMENTS or tensor.shapes[0] != shape:
         return None
+    worst = np.unravel_index(max(int(tensor.figures.get("max_abs_index", 0)), 0), shape)
     for axis, count in enumerate(shape):
         fitting = thresholds.PART_ELEMENTS * count // tensor.size
         if count > 1 and fitting:
-            worst = np.unravel_index(max(int(tensor.figures.get("max_abs_index", 0)), 0), shape)
             return _Cut(shape, axis, np.union1d(spread(count, fitting), worst[axis]))
+        if count > 1 and tensor.size // count <= 2 * thresholds.PART_ELEMENTS:
+            # What mixes the rows of an item needs all of it.
+            return _Cut(shape, axis, np.array([worst[axis]]))
         if count > 1 and axis:
             break
     return None
