@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -85,13 +85,13 @@ def earlier_values(
     """
     flow = operators.flow
     tensor = operators.tensor(row)
-    cut = _cut(tensor)
+    rows, masks = _earlier(flow, row)
+    cut = _cut(tensor, [flow.shape(one) for one in rows])
     if cut is not None:
         tensor = cut.of(tensor)
     targets = tensor.left, tensor.right
     if any(t is None or t.dtype.kind != "f" or not t.size for t in targets):
         return None
-    rows, masks = _earlier(flow, row)
     pairs = _read(operators, rows, "f", cut)
     hidden = _read(operators, masks, "biu", cut)
     if (first := at_first_step(flow, row)) is not None:
@@ -141,17 +141,19 @@ class _Cut:
         return Message("evidence.some_items" if is_item else "evidence.some_rows", **count)
 
 
-def _cut(tensor: TensorPair) -> _Cut | None:
-    """Which part of a large target stands for all; None where it is whole."""
+def _cut(tensor: TensorPair, sources: Sequence[tuple[int, ...]]) -> _Cut | None:
+    """Which part of a large target, or of one with large sources, stands for all; None for all."""
     shape = tensor.shapes[1] or ()
-    if tensor.size <= thresholds.PART_ELEMENTS or tensor.shapes[0] != shape:
+    beside = [math.prod(one) for one in sources if one[:1] == shape[:1]]
+    size = max([tensor.size, *(n for n in beside if n > thresholds.LARGEST_READ)])
+    if size <= thresholds.PART_ELEMENTS or not tensor.size or tensor.shapes[0] != shape:
         return None
     worst = np.unravel_index(max(int(tensor.figures.get("max_abs_index", 0)), 0), shape)
     for axis, count in enumerate(shape):
-        fitting = thresholds.PART_ELEMENTS * count // tensor.size
+        fitting = thresholds.PART_ELEMENTS * count // size
         if count > 1 and fitting:
             return _Cut(shape, axis, np.union1d(spread(count, fitting), worst[axis]))
-        if count > 1 and tensor.size // count <= 2 * thresholds.PART_ELEMENTS:
+        if count > 1 and size // count <= 2 * thresholds.PART_ELEMENTS:
             # What mixes the rows of an item needs all of it.
             return _Cut(shape, axis, np.array([worst[axis]]))
         if count > 1 and axis:
