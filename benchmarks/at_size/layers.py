@@ -353,7 +353,7 @@ def dropout_rate(pair: Pair) -> str:
     )
 
 
-@case(outside=True)
+@case("constant_differs")
 def residual_scaled(pair: Pair) -> str:
     shape = rows(pair.elements)
     ways = (lambda x, y: x + 0.5 * y, torch.add)

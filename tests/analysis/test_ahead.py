@@ -37,7 +37,7 @@ SHAPE = (400, 384)
 assert math.prod(SHAPE) > thresholds.SCREENED_FROM
 
 
-SENT = {"recompute", "_root_causes", "unknown_layer_suspicions"}
+SENT = {"recompute", "_root_causes", "unknown_layer"}
 
 
 class _Run:

@@ -265,7 +265,6 @@ def test_filters_by_origin_find_as_many_as_the_headline_says():
     table = PackedTable.of_result(cmp.result)
     said = {
         "created": "created the error,",
-        "within": "created the error within the tolerance",
         "without_effect": "without effect",
     }
     for origin, words in said.items():

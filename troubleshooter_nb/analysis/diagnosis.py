@@ -311,6 +311,7 @@ class _Inquiry:
             and node.direction == "forward"
         ]
         rows += [int(row) for row in np.flatnonzero(origins.vanishing) if row in self.flow.users]
+        rows += [row for row in origins.unordered() if self._is_saved_alone(row)]
         # What steps made of a parameter is asked of the steps.
         numbers, steps = (self.flow.result[name].tolist() for name in ("order", "step"))
         is_given, first_step = self.flow.node_of, self.flow.first_step
@@ -333,6 +334,16 @@ class _Inquiry:
             by_kind = many and bool(error[row] <= thresholds.IN_PLACE)
             found = self._put(row, self._root_causes, row, peers, otherwise=_NONE, by_kind=by_kind)
             self._add(row, found)
+            if origins.basis[row] == "unknown" and any(
+                confidence(one) >= thresholds.LIKELY for one in found
+            ):
+                # Nothing computed what its own values explain.
+                origins.state[row], origins.basis[row] = "created", "root"
+
+    def _is_saved_alone(self, row: int) -> bool:
+        """Whether nothing tells what a value was computed from, nor that it is a gradient."""
+        node = self.flow.node_of.get(row)
+        return not self.flow.is_backward[row] and (node is None or not node.inputs)
 
     def _roots_later(self, rows: Sequence[int], peers: Mapping[str, Peers]) -> Iterator[Question]:
         def arguments(row: int) -> tuple[Any, ...]:
@@ -621,7 +632,7 @@ class _Inquiry:
 
     def _ask_training(self) -> None:
         """Look at gradients as a set, and at what the steps made of the parameters."""
-        created = self.origins.created() or self.origins.unordered()
+        created = [*self.origins.created(), *self.origins.unordered()]
         backward = [r for r in created if self.flow.site["direction"][r] == "backward"]
         steps = self.flow.result["step"].tolist()
         here = [row for row in created if steps[row] == steps[created[0]]]
@@ -721,11 +732,12 @@ class _Inquiry:
             }
         )
         first = int(result["order"].values[created[0]]) if created else None
-        beyond = created[:1] or self._beyond_noise()
+        unordered = result["order"].values[origins.unordered()].tolist()
+        beyond = created[:1] or ([] if unordered else self._beyond_noise())
         findings = findings_of(self.suspicions, first)
         if beyond:
             table.attrs["first_divergence"] = int(result["order"].values[beyond[0]])
-        elif unordered := result["order"].values[origins.unordered()].tolist():
+        elif unordered:
             # Which came first is not known: one that is explained is as good as any.
             explained = [found.pair for found in findings if found.pair in unordered]
             table.attrs["first_divergence"] = [*explained, *unordered][0]

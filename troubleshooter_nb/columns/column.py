@@ -156,6 +156,8 @@ def says_something(values: np.ndarray) -> bool:
     """Whether any value of a column is known."""
     if values.dtype.kind == "f":
         return not np.isnan(values).all()
+    if values.dtype.kind == "U":
+        return bool((values != "").any())
     return bool((values >= 0).any() if values.dtype.kind == "i" else values.any())
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from troubleshooter_nb import thresholds
+from troubleshooter_nb.analysis.budget import TooLargeError
 from troubleshooter_nb.analysis.causes.case import TensorPair
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.parts import part_of
@@ -82,6 +83,11 @@ def earlier_values(
     """Both sides of a row with the same sources; None where values are not there.
 
     Of large values some items, or rows, of the target and of what shares this axis with it.
+
+    Raises
+    ------
+    TooLargeError
+        If no part of it stands for all.
     """
     flow = operators.flow
     tensor = operators.tensor(row)
@@ -89,6 +95,8 @@ def earlier_values(
     cut = _cut(tensor, [flow.shape(one) for one in rows])
     if cut is not None:
         tensor = cut.of(tensor)
+    if tensor.is_large:
+        raise TooLargeError
     targets = tensor.left, tensor.right
     if any(t is None or t.dtype.kind != "f" or not t.size for t in targets):
         return None
@@ -146,14 +154,15 @@ def _cut(tensor: TensorPair, sources: Sequence[tuple[int, ...]]) -> _Cut | None:
     shape = tensor.shapes[1] or ()
     beside = [math.prod(one) for one in sources if one[:1] == shape[:1]]
     size = max([tensor.size, *(n for n in beside if n > thresholds.LARGEST_READ)])
-    if size <= thresholds.PART_ELEMENTS or not tensor.size or tensor.shapes[0] != shape:
+    most = min(thresholds.PART_ELEMENTS, thresholds.LARGEST_READ // 2)
+    if size <= most or not tensor.size or tensor.shapes[0] != shape:
         return None
     worst = np.unravel_index(max(int(tensor.figures.get("max_abs_index", 0)), 0), shape)
     for axis, count in enumerate(shape):
-        fitting = thresholds.PART_ELEMENTS * count // size
+        fitting = most * count // size
         if count > 1 and fitting:
             return _Cut(shape, axis, np.union1d(spread(count, fitting), worst[axis]))
-        if count > 1 and size // count <= 2 * thresholds.PART_ELEMENTS:
+        if count > 1 and size // count <= 2 * most:
             # What mixes the rows of an item needs all of it.
             return _Cut(shape, axis, np.array([worst[axis]]))
         if count > 1 and axis:

@@ -22,7 +22,7 @@ _CAUSES: dict[str, Cause] = {
 
 def _elements(operands: Operands) -> Iterator[Sample]:
     """Some elements of the input, and of weight and bias along the last axis or the channels."""
-    x, output = operands.inputs[0], operands.output
+    x, output = next(iter(operands.inputs), None), operands.output
     known = {name: operands.parameters.get(name) for name in ("weight", "bias")}
     given = {name: values for name, values in known.items() if values is not None}
     if x is None or x.shape != output.shape or output.size < FEWEST_OUTPUTS or not given:
