@@ -12,6 +12,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "without_effect_count": ("{count} without effect", "{count} 对没有后续影响"),
     "within_at": ("within the tolerance a difference begins at", "在容差内，差异始于"),
     "within_title": ("Within the tolerance a difference begins", "差异始于（容差内）"),
+    "lone_title": ("Only one side has", "只有一侧有"),
+    "unordered_title": ("One of the first differences (their order is unknown)", "最先的差异之一（顺序未知）"),
     "note": ("note: {text}", "说明：{text}"),
     "more_notes": ("{count} more {count:note|notes}{where}", "另有 {count} 条说明{where}"),
     "on_either_dump": (", on either dump", "（任一侧）"),

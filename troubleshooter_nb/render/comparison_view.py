@@ -234,6 +234,10 @@ def _call_out(
     left, right = pairs.sides(first)
     title = left if left == right else f"{left or '–'} → {right or '–'}"
     id = "pages.first_divergence" if len(pairs.failed) else "pages.within_title"
+    if values["origin_basis"] == "missing":
+        id = "pages.lone_title"
+    elif values["origin_basis"] == "unknown":
+        id = "pages.unordered_title"
     where = spaced(*range_sentences(evidence[first], language)) if first in evidence else ""
     # The same in other words, from values that need not have been kept.
     where = where or place_sentence(facts["observed"], pairs.number(first), language)
