@@ -29,7 +29,7 @@ SIZES, LARGE_SIZES, QUICK_SIZES = ("1M", "16M"), ("1M", "16M", "64M"), ("64K",)
 # One of each way of reading in part; what `make bench` runs.
 FEW = (
     *("layer_norm_eps", "linear_bias", "attention_scale", "convolution_padding_mode"),
-    *("weight_transposed", "weight_gradient_of_half", "activation_missing", "right_norm"),
+    *("weight_transposed", "weight_gradient_of_half", "residual_left_out", "right_norm"),
 )
 FEW_SIZES = ("16M",)
 _UNITS = {"K": 10, "M": 20, "G": 30}

@@ -167,6 +167,9 @@ def test_cost_is_projected_along_the_line_through_the_two_largest_sizes():
     assert "projected 1G" in text[1]
     assert text[2].split()[-2:] == ["16.50", "64.50"]
     assert AT_SIZE.tables.growth([outcome(1 << 20, 1.0)]) == []
+    # Where nothing is said there is nothing to project.
+    silent = outcome(1 << 24, 0.0, answer="silent")
+    assert AT_SIZE.tables.growth([outcome(1 << 20, 1.0), silent]) == []
     assert AT_SIZE.tables.exponent(sizes[:2], [0.1, 1.6]) == pytest.approx(1.0)
     assert AT_SIZE.tables.exponent(sizes[:2], [0.001, 1.6]) is None
 

@@ -37,7 +37,6 @@ def trained(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     values = random.standard_normal(shape, np.float32)
     rows = np.exp(0.3 * random.standard_normal((shape[0], *[1] * (len(shape) - 1))))
     values *= (0.02 * rows).astype(np.float32)
-    values += np.float32(0.004) * np.abs(values[::-1])
     return values
 
 
@@ -113,13 +112,13 @@ class Pair:
         """A layer's place in the network."""
         return hinted if self.hints else f"net.{number}"
 
-    def call(self, path: str, layer: str, number: int = 0, direction: str = "forward") -> Call:
+    def call(self, path: str, layer: str, direction: str = "forward") -> Call:
         """A call of a module; its rows stand in the order in which they are asked for."""
-        return Call(self, f"Module.{path}.{layer}.{direction}.{number}", direction == "backward")
+        return Call(self, f"Module.{path}.{layer}.{direction}.0", direction == "backward")
 
-    def operator(self, name: str, number: int = 0) -> Call:
+    def operator(self, name: str) -> Call:
         """A call of an operator: ``Functional.add``."""
-        return Call(self, f"{name}.{number}.forward")
+        return Call(self, f"{name}.0.forward")
 
     def gradient(self, path: str, layer: str, leaf: str, shape: tuple[int, ...]) -> Sides:
         """Files of the gradient of a parameter."""
@@ -214,8 +213,6 @@ class Computed:
         Whether the layer copies values, which no framework rounds.
     carried : float
         Relative error of the left side's inputs that stems from before.
-    number : int
-        How often the layer was called before.
     """
 
     path: str
@@ -227,14 +224,10 @@ class Computed:
     whole: bool = False
     exact: bool = False
     carried: float = 0.0
-    number: int = 0
 
     def on(self, pair: Pair) -> tuple[Call, Sides]:
         """Draw the inputs, compute and write all."""
-        if self.path:
-            call = pair.call(self.path, self.layer, self.number)
-        else:
-            call = pair.operator(self.layer, self.number)
+        call = pair.call(self.path, self.layer) if self.path else pair.operator(self.layer)
         inputs = [
             self._drawn(pair, call, str(place), *one)
             if callable(one[1])
@@ -254,11 +247,10 @@ class Computed:
             values = draw(pair.random, (rows.stop - rows.start, *shape[1:]))
             files = files or call.value("input", slot, shape, values.dtype)
             for side, (file, noise) in enumerate(zip(files, pair.noises, strict=True)):
-                error = self.carried if side == 0 else 0.0
-                moved = (
-                    values * (1 + error * normal(pair.random, values.shape)) if error else values
-                )
-                file[rows] = moved if self.exact and not error else noise.on(moved)
+                moved = values
+                if self.carried and side == 0:
+                    moved = values * (1 + self.carried * normal(pair.random, values.shape))
+                file[rows] = moved if self.exact else noise.on(moved)
         assert files is not None
         return files
 
@@ -299,6 +291,5 @@ def bystander(pair: Pair, number: int) -> None:
     def layer(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return x @ weight.T
 
-    Computed(f"net.{number}", "Linear", layer, layer, [((40, 64), normal)], {"weight": weight}).on(
-        pair
-    )
+    given, parameters = [((40, 64), normal)], {"weight": weight}
+    Computed(f"net.{number}", "Linear", layer, layer, given, parameters).on(pair)
