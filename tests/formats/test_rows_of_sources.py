@@ -79,8 +79,6 @@ def of_two(folder, values, transform):
 
 
 def base64(folder, values, order):
-    if values.dtype.kind in "Vc":
-        pytest.skip("Polygraphy writes what numpy's files hold")
     stored = results(r=[{"x": np.asarray(values, order=order)}])
     return open_dump(written(folder / "x.json", stored)).sources[0], values
 
@@ -133,12 +131,20 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", SOURCES)
+def can_be(kind, dtype):
+    """Whether a source of a kind may hold a dtype."""
+    if kind in ("cast", "summed", "added"):
+        return dtype not in ("bool", "complex128")
+    # Polygraphy writes what numpy's files hold.
+    return not kind.startswith("base64") or dtype not in ("bfloat16", "complex128")
+
+
+CASES = [(kind, dtype) for kind in SOURCES for dtype in DTYPES if can_be(kind, dtype)]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), CASES)
 def test_rows_hold_the_bytes_of_a_whole_read(tmp_path, monkeypatch, kind, dtype):
     values = values_of(dtype)
-    if values.dtype.kind in "bc" and kind in ("cast", "summed", "added"):
-        pytest.skip("is refused")
     source, expected = SOURCES[kind](tmp_path, values)
     source = pickle.loads(pickle.dumps(source))
     size = math.prod(source.shape)
