@@ -16,6 +16,7 @@ from troubleshooter_nb.naming import saved_calls
         (["act.input_0", "act.input_1", "act.output"], ["0", "1", "0"]),
         (["act.input.0", "act.input.1", "act.output.0.1"], ["0", "1", "0.1"]),
         (["act/input", "act/output"], ["0", "0"]),
+        (["act.in", "act.in1", "act.out"], ["0", "1", "0"]),
     ],
 )
 def test_what_was_saved_of_a_module_is_its_call(names, slots):
@@ -85,6 +86,25 @@ def calls_of(path, **names):
         ("h.0/ln", {"input": "inputs/h.0/ln", "output": "outputs/h.0/ln"}),
         ("fc1", {"input": "x_fc1", "output": "y_fc1", "weight": "w_fc1", "bias": "b_fc1"}),
         ("ln", {"input": "ln_in", "output": "ln_out", "weight": "ln.gain"}),
+        (
+            "attn",
+            {
+                "input": "attn.in",
+                "output": "attn.out",
+                "in_proj_weight": "attn.in_proj_weight",
+                "out_proj.bias": "attn.out_proj.bias",
+            },
+        ),
+        ("rnn", {"input": "x_rnn", "output": "y_rnn", "weight_ih_l0": "w_rnn.weight_ih_l0"}),
+        (
+            "layer1.0.bn1",
+            {
+                "input": "x_layer1.0.bn1",
+                "output": "y_layer1.0.bn1",
+                "weight": "w_layer1.0.bn1.weight",
+                "bias": "w_layer1.0.bn1.bias",
+            },
+        ),
         ("blk/bn", {"input": "blk/bn/x", "output": "blk/bn/y", "weight": "blk/bn/g"}),
         (
             "bn1",
@@ -101,6 +121,15 @@ def calls_of(path, **names):
 )
 def test_calls_saved_by_hand_are_told_with_their_parameters(path, names):
     assert saved_calls([*names.values(), "loss", "head.weight"]) == calls_of(path, **names)
+
+
+def test_where_the_words_surely_say_it_once_they_say_it_of_all():
+    names = ["x_relu", "y_relu", "x_conv1", "y_conv1", "x0_add", "x1_add", "y_add"]
+    assert saved_calls(["x_relu", "y_relu"]) == {}
+    assert {name: one[0] + one[2] for name, one in saved_calls(names).items()} == {
+        **{"x_relu": "relu0", "y_relu": "relu0", "x_conv1": "conv10", "y_conv1": "conv10"},
+        **{"x0_add": "add0", "x1_add": "add1", "y_add": "add0"},
+    }
 
 
 @pytest.mark.parametrize(

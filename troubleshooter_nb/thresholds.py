@@ -105,7 +105,9 @@ TURNED_LENGTH = 3e-3
 # Beside more than this the variance is nothing: such a fit multiplies by one number. By hand.
 LARGEST_EPS = 0.2
 LARGEST_FOLDED_EPS = 0.1  # As `LARGEST_EPS`, of a normalisation folded into weights. By hand.
-AFFINE_DOUBT = 1e-4  # Of a fitted scale and shift, relative. By hand.
+AFFINE_DOUBT = 1e-5  # Of a fitted scale and shift, relative. By hand.
+# Roundoffs within which fitted slopes of channels are one number. By hand.
+SLOPE_ROUNDOFFS = 32.0
 # Relative spread within which deviations of channels are one number. By hand.
 SAME_DEVIATION = 1e-3
 # Residual in a few columns above which rows are no multiples of each other. By hand.
@@ -660,6 +662,8 @@ RECORDED_SAMPLE = 4096
 # Order of what carries none: calls of a step whose order is looked for, results of one shape that
 # are tried as what a value was made of, elements of each that are read, in so many runs. By hand.
 MOST_ORDERED, MOST_LINKED, LINK_SAMPLE, LINK_RUNS = 2000, 400, 64, 8
+# Chunks of an axis that are tried as what a value is, elements read for means over axes. By hand.
+MOST_CHUNKS, MOST_AVERAGED = 4, 1 << 16
 LINK_ROUNDINGS = 32.0  # Unit roundoffs that float32 work leaves of an activation. By hand.
 # Error of a row that surely differs, over that of one of which statistics alone are known and agree
 # within the tolerance, from which the latter is not what it comes from. By hand.

@@ -131,7 +131,9 @@ def frozen_layer(left: Side, rng: np.random.Generator, small: bool) -> Truth:
             parameter.grad = torch.zeros_like(parameter) if is_zero else None
 
     left.on_gradients.append(freeze)
-    return Truth({path}, {"frozen_part"}, direction="backward")
+    # What was never computed is in no file.
+    causes = {"frozen_part"} if is_zero else {"frozen_part", "gradient_missing"}
+    return Truth({path}, causes, direction="backward")
 
 
 @fault("mask_shape", ("gpt",), "backward")

@@ -71,6 +71,7 @@ def _slot(record: Record) -> str:
     """Behind the word for what it is: nothing for the first argument of the first call."""
     site = record.site
     slot = "" if site.slot == "0" else site.slot.replace(".", "_")
+    slot = slot if slot.isdigit() or not slot else f"_{slot}"
     return slot + (f"_{site.call}" if site.call else "")
 
 
@@ -242,7 +243,7 @@ def as_checkpoints(records: list[Record], folder: Path, rng: np.random.Generator
             (folder / below).mkdir(parents=True, exist_ok=True)
             np.save(folder / below / f"{name}.npy", as_numpy(record.array))
         files.append((f"{below}/{name}", record))
-        names = {name} if is_state else {name, f"{name}.grad"}
+        names = {name} if is_state else {name, f"{name}.grad", f"grads/{name}"}
         names |= {f"{below.removesuffix('.pth')}{between}{name}" for between in "/."}
         filed.know(record, number, *names)
     for below, state in states.items():

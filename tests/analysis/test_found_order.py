@@ -85,6 +85,41 @@ def test_work_between_calls_puts_them_in_order(tmp_path):
     assert states(found)["a_head.input"] == states(found)["a_head.output"] == "carried"
 
 
+def pooled(images: np.ndarray) -> np.ndarray:
+    """To 2 x 2, flattened, as in front of a last layer."""
+    n, c, h, w = images.shape
+    return images.reshape(n, c, 2, h // 2, 2, w // 2).mean(axis=(3, 5)).reshape(n, -1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "between"),
+    [
+        ((8, 6), lambda x: x[:, :3]),
+        ((8, 6), lambda x: x[:, 3:]),
+        ((4, 5, 6), lambda x: x[:, -1]),
+        ((4, 5, 6), lambda x: x[:, 0]),
+        ((4, 5, 6), lambda x: x.mean(axis=1)),
+        ((4, 3, 6, 6), lambda x: x.mean(axis=(2, 3))),
+        ((4, 3, 6, 6), lambda x: x.mean(axis=(2, 3), keepdims=True)),
+        ((4, 3, 6, 6), pooled),
+        ((8, 6), lambda x: np.maximum(x[:, :3], 0)),
+        ((8, 6), lambda x: x[:, :3] * x[:, 3:]),
+        ((8, 6), lambda x: x[:, :3] + x[:, 3:]),
+    ],
+)
+def test_a_part_or_a_mean_of_an_output_comes_after_it(tmp_path, shape, between):
+    def run(factor: float) -> dict[str, np.ndarray]:
+        x = draw(*shape)
+        made = x * np.float32(factor) + 1
+        given = between(made)
+        return {"zeta.input": x, "zeta.output": made, "fc.input": given, "fc.output": given * 2}
+
+    found = compared(tmp_path, run(1.1), run(1.0))
+    assert first_of(found) == "zeta.output"
+    assert states(found)["fc.input"] == states(found)["fc.output"] == "carried"
+    assert found.columns["order_known"].all()
+
+
 def outputs_alone(factor: float = 1.0) -> dict[str, np.ndarray]:
     """Outputs of layers without what went in, named after what they are."""
     x = draw(8, 6)
@@ -172,8 +207,9 @@ def test_calls_that_only_pass_on_what_they_were_given_are_not_ordered_in_a_circl
     assert len(ordered) == len(found)
 
 
+@pytest.mark.torch
 def test_gradients_of_outputs_are_walked_from_the_loss(tmp_path):
-    torch = pytest.importorskip("torch")
+    import torch
 
     def run(folder: Path, factor: float) -> Path:
         torch.manual_seed(0)

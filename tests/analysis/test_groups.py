@@ -56,8 +56,10 @@ def test_behind_a_folded_norm_a_difference_is_found_where_it_is(tmp_path):
     assert row["origin"].values == "created"
 
 
+@pytest.mark.torch
 def test_a_recorded_norm_folded_into_a_convolution():
-    torch = pytest.importorskip("torch")
+    import torch
+
     torch.manual_seed(0)
     conv, bn = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)
     bn.running_mean.normal_()

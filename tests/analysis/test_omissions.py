@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 import troubleshooter_nb as tnb
 from troubleshooter_nb.analysis.shards.ranks import merge_ranks
 from troubleshooter_nb.cli.records import read_record
 from troubleshooter_nb.dump import ArrayInMemory, Dump, Entry
+from troubleshooter_nb.formats.checkpoint_save import save_checkpoint
 from troubleshooter_nb.gaps import WEIGHT_OF_NOTES, Gap, exit_code_with, gaps_of_notes
 from troubleshooter_nb.messages import Message, joined, told
 from troubleshooter_nb.messages.sentences import SENTENCES
@@ -102,7 +102,8 @@ def test_a_folder_that_was_not_followed_is_said_and_leaves_it_open(tmp_path):
 def test_a_checkpoint_in_the_folder_that_was_not_opened_leaves_it_open(tmp_path):
     for side, factor in (("left", 2), ("right", 1)):
         tnb.save_dump({"h": np.ones(3)}, tmp_path / side)
-        save_file({"w": factor * np.ones(3)}, tmp_path / side / "net.safetensors")
+        weights = {"w": factor * np.ones(3)}
+        save_checkpoint(weights, tmp_path / side / "net.safetensors", "safetensors")
     found = tnb.compare(tmp_path / "left", tmp_path / "right")
     # A reader that opens it finds a difference; one that does not says so.
     was_opened = "w" in [name.rpartition("/")[2] for name in found.columns["left_display"]]

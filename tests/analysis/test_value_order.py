@@ -89,11 +89,13 @@ def net(torch, *, bias: bool = True):
     return found
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("level", ["module", "api"])
 @pytest.mark.parametrize("where", ["before", "behind"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_call_more_of_everything_is_not_paired_with_another_input(where, turned, level):
-    torch = pytest.importorskip("torch")
+    import torch
+
     batch, other = torch.tensor(draw(4, 6, seed=7)), torch.tensor(draw(4, 6, seed=8))
 
     def run(model, inputs):

@@ -8,7 +8,6 @@ import pickle
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 from tests.formats.test_polygraphy_json import results, written
 from troubleshooter_nb import open_dump, ranges
@@ -53,6 +52,8 @@ def halves(folder, values, axis):
 
 
 def of_torch(folder, values, axes):
+    import torch
+
     values = values.astype(values.dtype.newbyteorder("="))
     is_short = values.dtype.kind == "V"
     tensor = torch.from_numpy(np.ascontiguousarray(values.view("i2") if is_short else values))
@@ -139,7 +140,12 @@ def can_be(kind, dtype):
     return not kind.startswith("base64") or dtype not in ("bfloat16", "complex128")
 
 
-CASES = [(kind, dtype) for kind in SOURCES for dtype in DTYPES if can_be(kind, dtype)]
+CASES = [
+    pytest.param(kind, dtype, marks=[pytest.mark.torch] if "torch" in kind else [])
+    for kind in SOURCES
+    for dtype in DTYPES
+    if can_be(kind, dtype)
+]
 
 
 @pytest.mark.parametrize(("kind", "dtype"), CASES)

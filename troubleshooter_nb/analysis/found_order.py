@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from troubleshooter_nb.analysis.links import made_of
 from troubleshooter_nb.analysis.marks import Marks
 from troubleshooter_nb.analysis.row_sites import sites_of_rows
 from troubleshooter_nb.comparison import Comparison, first_difference
-from troubleshooter_nb.naming import CALL_KINDS
+from troubleshooter_nb.naming import CALL_KINDS, natural_key, parameters_of_gradients
 from troubleshooter_nb.table import Table, finished
 from troubleshooter_nb.thresholds import MOST_ORDERED
 
@@ -107,13 +109,14 @@ def in_found_order(comparison: Comparison) -> tuple[Comparison, list[FoundOrder]
     groups: dict[Any, list[int]] = defaultdict(list)
     for row in open_rows.tolist():
         groups[places[row], bool(is_backward[row])].append(row)
+    listed = _listed(site["path"][is_root & columns["order_known"]].tolist())
     order = np.arange(len(comparison))
     found = []
     for (place, back), rows in groups.items():
         calls = _Calls(comparison, site, rows)
         before = [0] * len(calls.rows)
         if len(calls.rows) <= MOST_ORDERED:
-            before = calls.backward_order() if back else calls.order(marks, place)
+            before = calls.backward_order(listed) if back else calls.order(marks, place)
         order[rows] = [row for number in _sorted(before) for row in calls.rows[number]]
         found.append(FoundOrder(calls.rows, before))
     place_of = np.empty_like(order)
@@ -177,12 +180,27 @@ class _Calls:
         # Numbers that contradict each other by way of values tell nothing.
         return by_values if any(both[k] >> k & 1 for k in range(len(both))) else both
 
-    def backward_order(self) -> list[int]:
-        """Of each gradient the others before it: what has the larger number, as far as that tells.
+    def backward_order(self, listed: Sequence[str]) -> list[int]:
+        """Of each gradient the others before it: what stands later in a checkpoint beside them.
 
-        Gradients do not link: that of one layer's parameters is no other's.
+        Without one what has the larger number, as far as that tells. Gradients do not link: that of
+        one layer's parameters is no other's.
+
+        Parameters
+        ----------
+        listed : sequence of str
+            Names of parameters in the order of the network; none where no file tells it.
         """
         later = [0] * len(self.rows)
+        position = {name: place for place, name in enumerate(listed)}
+        own = parameters_of_gradients(self.names, listed) if listed else {}
+        placed = [position.get(own.get(name, ""), -1) for name in self.names]
+        if min(placed) >= 0:
+            bits = [0] * len(listed)
+            for number, place in enumerate(placed):
+                bits[place] |= 1 << number
+            behind = [0, *accumulate(reversed(bits), or_)]
+            return [behind[len(listed) - 1 - place] for place in placed]
         for series in _series(self.names):
             for number, earlier in series.items():
                 for other in _bits(earlier):
@@ -219,6 +237,12 @@ class _Calls:
                 if of_row[source] != of_row[row] and self._is_result(source):
                     found[of_row[row]] |= 1 << of_row[source]
         return found
+
+
+def _listed(names: Sequence[str]) -> list[str]:
+    """Names of parameters as a file lists them; none where that is the order of the alphabet."""
+    found = list(dict.fromkeys(names))
+    return [] if found in (sorted(found), sorted(found, key=natural_key)) else found
 
 
 def _bits(mask: int) -> Iterator[int]:

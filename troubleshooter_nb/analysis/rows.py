@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ from troubleshooter_nb.table import Row, Table
 Walk = Literal["auto", "forward", "backward"]
 _SIDES = ("left", "right")
 _KNOWN = ("left", "right", "step", "rank", "expected", "note")
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"([0-9]{1,9})")
 # Roles of gradients that were saved one by one.
 _WALKED = ("parameter", "gradient")
 
@@ -281,13 +282,23 @@ def _gradients_run_backward(columns: Table) -> bool:
     for row in np.flatnonzero(is_forward & (columns["order"] >= 0)):
         place.setdefault(where[row], int(row))
     rows = [place[where[row]] for row in np.flatnonzero(is_gradient) if where[row] in place]
-    if not rows:
-        is_numbered = is_gradient & (in_calls | (columns["role"] == "gradient"))
-        found = (_NUMBER.search(path) for path in columns["path"][is_numbered].tolist())
-        rows = [int(match[0]) for match in found if match]
-    falling = int(np.count_nonzero(np.diff(rows) < 0))
-    rising = int(np.count_nonzero(np.diff(rows) > 0))
-    return falling > rising
+    if rows:
+        steps = [b - a for a, b in pairwise(rows)]
+    else:
+        is_numbered = is_gradient & (in_calls | (columns["order"] >= 0))
+        paths = [_NUMBER.split(path) for path in columns["path"][is_numbered].tolist()]
+        # Where indices of layers say nothing, numbers in their names may: conv1, conv2.
+        steps = [_counted(a, b, is_index=True) for a, b in pairwise(paths)]
+        steps = steps if any(steps) else [_counted(a, b) for a, b in pairwise(paths)]
+    return sum(step < 0 for step in steps) > sum(step > 0 for step in steps)
+
+
+def _counted(first: Sequence[str], second: Sequence[str], *, is_index: bool = False) -> int:
+    """How much further the second of two names counts where they part; 0: in no number."""
+    at = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
+    if not at % 2 or (is_index and first[at - 1][-1:].isalpha()):
+        return 0
+    return int(second[at]) - int(first[at])
 
 
 def _beside(

@@ -12,13 +12,15 @@ _Call = tuple[str, _Role, str]
 _INPUTS = ("inputs", "input", "in", "x")
 _OUTPUTS = ("outputs", "output", "out", "y")
 _WORDS = "|".join((*_INPUTS, *_OUTPUTS))
-_SLOT = r"(?P<slot>(?:[._][0-9]{1,9})*)"
-# act.input_0, and the looser conv1_in.
+_SLOT = r"(?P<slot>[0-9]{0,9}(?:[._][0-9]{1,9})*)"
+# act.input_0, act.input1, and the looser conv1_in.
 _BEHIND = re.compile(rf"(?s)(?P<path>.*[^./])[./](?P<word>{_WORDS}){_SLOT}")
 _JOINED = re.compile(rf"(?s)(?P<path>.*[^./_])_(?P<word>{_WORDS}){_SLOT}")
-# inputs/conv1, and the looser x_conv1 in any folder.
+# inputs/conv1, and the looser x_conv1 in any folder, x_layer1.0.conv1 in none.
 _FOLDER = re.compile(r"(?s)(?P<word>inputs?|outputs?)[./](?P<path>[^./].*)")
-_IN_FRONT = re.compile(rf"(?s)(?P<folder>(?:.*[./])?)(?P<word>{_WORDS})_(?P<path>[^./_][^./]*)")
+_NUMBERED = rf"(?P<word>{_WORDS})(?P<slot>[0-9]{{0,9}})_"
+_IN_FRONT = re.compile(rf"(?s)(?P<folder>(?:.*[./])?){_NUMBERED}(?P<path>[^./_][^./]*)")
+_AT_THE_START = re.compile(rf"(?s)(?P<folder>){_NUMBERED}(?P<path>[^./_].*)")
 # What people call the parameters of a layer, in torch's words.
 _LEAVES: dict[str, str] = {
     **dict.fromkeys("weight w kernel gamma gain g scale".split(), "weight"),
@@ -28,8 +30,15 @@ _LEAVES: dict[str, str] = {
         "running_var moving_variance moving_var variance var rv".split(), "running_var"
     ),
 }
+# Parameters of torch's recurrent layers and of its attention, which has a layer of its own inside.
+_OF_TORCH = re.compile(
+    r"(?:weight|bias)_(?:ih|hh)_l[0-9]+(?:_reverse)?|in_proj_(?:weight|bias)|[qkv]_proj_weight"
+    r"|bias_[kv]|out_proj\.(?:weight|bias)"
+)
 _STATISTICS = ("running_mean", "running_var")
 _FOLDERS_OF_PARAMETERS = ("params", "parameters", "param", "weights", "state")
+# w_conv1.weight beside x_conv1 and y_conv1.
+_BEFORE_PARAMETERS = re.compile(r"(?:w|p|param|params|weights?)_")
 _ENDS = ("_", ".", "/")
 
 
@@ -39,8 +48,9 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
     ``act.input`` and ``act.output`` are of a call of ``act``, and so are ``act.in``,
     ``act.input_0``, ``act.output.0.1``, ``inputs/act`` and ``outputs/act``. ``act1_in`` and
     ``x_act1`` may be names of layers as well: they count where the rest of the name ends in a
-    number, or has parameters. Of such a call ``act1.g``, ``act1_w`` and ``params/act1.weight``
-    are parameters, by torch's names.
+    number, or has parameters, and where others were surely saved under both words. Of such a call
+    ``act1.g``, ``act1_w``, ``params/act1.weight`` and ``w_act1.weight`` are parameters, by torch's
+    names.
 
     Parameters
     ----------
@@ -55,7 +65,7 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
         module were saved in the same way.
     """
     names = dict.fromkeys(names)
-    found: dict[str, tuple[_Call, bool]] = {}
+    found: dict[str, tuple[_Call, str]] = {}
     for name in names:
         if (one := _spelled(name)) is not None:
             found[name] = one
@@ -63,17 +73,15 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
         return {}
     paths = {path for (path, _, _), _ in found.values()}
     modules = {above for name in names if name not in found for above in _above(name)} - paths
-    with_parameters = _with_parameters(names) if any(loose for _, loose in found.values()) else ()
-    calls = {
-        name: call
-        for name, (call, is_loose) in found.items()
-        if name not in modules
-        and not (is_loose and not (call[0][-1].isdigit() or call[0] in with_parameters))
+    found = _of_both_roles({name: one for name, one in found.items() if name not in modules})
+    with_parameters = _with_parameters(names) if any(style for _, style in found.values()) else ()
+    sure = {
+        name
+        for name, (call, style) in found.items()
+        if not style or call[0][-1].isdigit() or call[0] in with_parameters
     }
-    roles: dict[str, set[str]] = defaultdict(set)
-    for path, role, _ in calls.values():
-        roles[path].add(role)
-    calls = {name: one for name, one in calls.items() if len(roles[one[0]]) > 1}
+    styles = {found[name][1] for name in sure}
+    calls = {name: call for name, (call, style) in found.items() if name in sure or style in styles}
     rest = [name for name in names if name not in calls] if calls else []
     return {**calls, **_parameters(rest, {path for path, _, _ in calls.values()})}
 
@@ -93,21 +101,45 @@ def layers_of_output(name: str) -> list[str]:
 
 def readings_of_parameter(name: str) -> Iterator[tuple[str, str]]:
     """Layer and torch's word of a parameter, in each way in which a name may be read."""
-    return ((path, _LEAVES[word]) for path, word in _readings(name) if word in _LEAVES)
+    return ((path, leaf) for path, word in _readings(name) if (leaf := _leaf(word)) is not None)
 
 
-def _spelled(name: str) -> tuple[_Call, bool] | None:
-    """What a name says, and whether it may as well be that of a layer."""
+def _leaf(word: str) -> str | None:
+    """A parameter's word in torch's spelling; None where it is none."""
+    return word if _OF_TORCH.fullmatch(word) else _LEAVES.get(word)
+
+
+def _of_both_roles(found: dict[str, tuple[_Call, str]]) -> dict[str, tuple[_Call, str]]:
+    """Those whose call has inputs and outputs, with the words in front of or behind both."""
+    words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for (path, role, _), style in found.values():
+        words[path][role].add(style)
+    styles = {
+        path: " ".join(sorted({style for some in of.values() for style in some if style}))
+        for path, of in words.items()
+        if len(of) > 1
+    }
+    return {
+        name: (call, styles[call[0]] if style else "")
+        for name, (call, style) in found.items()
+        if call[0] in styles
+    }
+
+
+def _spelled(name: str) -> tuple[_Call, str] | None:
+    """What a name says; and how, where it may as well be that of a layer."""
     # The expressions alone look at every letter of every name.
     if name.rstrip("._0123456789").endswith((*_INPUTS, *_OUTPUTS)):
         for pattern in (_BEHIND, _JOINED):
             if match := pattern.fullmatch(name):
                 slot = match["slot"].strip("._").replace("_", ".") or "0"
-                return (match["path"], _role(match["word"]), slot), pattern is _JOINED
+                style = f"_{match['word']}" if pattern is _JOINED else ""
+                return (match["path"], _role(match["word"]), slot), style
     if match := _FOLDER.fullmatch(name):
-        return (match["path"], _role(match["word"]), "0"), False
-    if "_" in name and (match := _IN_FRONT.fullmatch(name)):
-        return (match["folder"] + match["path"], _role(match["word"]), "0"), True
+        return (match["path"], _role(match["word"]), "0"), ""
+    if "_" in name and (match := _IN_FRONT.fullmatch(name) or _AT_THE_START.fullmatch(name)):
+        call = match["folder"] + match["path"], _role(match["word"]), match["slot"] or "0"
+        return call, f"{match['word']}_"
     return None
 
 
@@ -117,7 +149,7 @@ def _role(word: str) -> _Role:
 
 def _with_parameters(names: Iterable[str]) -> set[str]:
     """Names of layers of which there are parameters."""
-    return {path for name in names for path, word in _readings(name) if word in _LEAVES}
+    return {path for name in names for path, _ in readings_of_parameter(name)}
 
 
 def _parameters(names: Iterable[str], paths: Collection[str]) -> dict[str, _Call]:
@@ -125,9 +157,8 @@ def _parameters(names: Iterable[str], paths: Collection[str]) -> dict[str, _Call
     found: dict[str, _Call] = {}
     leaves: dict[str, set[str]] = defaultdict(set)
     for name in names:
-        for path, word in _readings(name):
-            leaf = _LEAVES.get(word)
-            if leaf is not None and path in paths:
+        for path, leaf in readings_of_parameter(name):
+            if path in paths:
                 role: _Role = "buffer" if leaf in _STATISTICS else "parameter"
                 found[name] = path, role, leaf
                 leaves[path].add(leaf)
@@ -147,6 +178,8 @@ def _readings(name: str) -> Iterator[tuple[str, str]]:
     for at in range(len(bare) - 1, 0, -1):
         if bare[at] in _ENDS:
             yield bare[:at], bare[at + 1 :]
+            if match := _BEFORE_PARAMETERS.match(bare, 0, at):
+                yield bare[match.end() : at], bare[at + 1 :]
     for match in re.finditer("_", bare):
         yield bare[match.end() :], bare[: match.start()]
 

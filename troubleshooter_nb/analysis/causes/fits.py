@@ -24,6 +24,8 @@ from troubleshooter_nb.thresholds import (
 _FLOAT32 = FLOAT32.unit_roundoff
 # Settings that say another one in words.
 _ONLY_SAID = frozenset(("scale_name", "padding_before"))
+# Numbers measured over all of a tensor: what is further apart than their doubts is not the same.
+_MEASURED = frozenset(("slopes", "offsets"))
 # Settings that are fitted as real numbers; the others are choices.
 NUMBERS = frozenset("eps slope alpha beta low high scale p zero_share".split())
 
@@ -249,7 +251,8 @@ def _alike(left: Fit, right: Fit, name: str) -> bool:
         return True
     if _is_number(a) and _is_number(b):
         doubt = left.uncertainty.get(name, 0.0) + right.uncertainty.get(name, 0.0)
-        return bool(abs(a - b) <= max(doubt, SAME_NUMBER * max(abs(a), abs(b))))
+        near = 0.0 if name in _MEASURED else SAME_NUMBER * max(abs(a), abs(b))
+        return bool(abs(a - b) <= max(doubt, near))
     ways = (a, *left.open.get(name, ())), (b, *right.open.get(name, ()))
     return any(one == other for one in ways[0] for other in ways[1])
 

@@ -172,7 +172,8 @@ class Operators:
                 inputs.append(self.tensor(row))
         for row in node.parameters:
             leaf = self.flow.module_of(row)[1]
-            name = parameter_leaf(leaf) or leaf
+            # That of a layer inside keeps the name of that one: out_proj.weight.
+            name = leaf if "." in leaf else parameter_leaf(leaf) or leaf
             parameters.setdefault(name, self.tensor(row, name))
         outputs = tuple(self.tensor(row) for row in node.outputs)
         return Call(

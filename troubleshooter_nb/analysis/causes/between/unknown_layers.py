@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,8 +70,8 @@ def unknown_layer(call: Call, typical: float = 0.0) -> Attempt:
     call = _with_torch_names(call)
     if _is_small(call):
         call = _in_memory(call)
-        if images := image_scales(call):
-            return Attempt("different", images)
+    if images := image_scales(call):
+        return Attempt("different", images)
     found: dict[str, Recomputation] = {}
     uncaused: Recomputation | None = None
     named = (call.word,) if layer_of(call.word, call.direction) is not None else ()
@@ -103,18 +104,39 @@ def other_layer(call: Call, typical: float, found: dict[str, Recomputation]) -> 
         What computing it as each layer showed, by their words.
     """
     # The likeliest of those that explain a side.
-    own = [
-        next((word for word in found if found[word].left_over[side] <= FORMULA_FLOORS), "")
-        for side in (0, 1)
-    ]
-    if not all(own) or own[0] == own[1]:
+    own = [next((word for word in found if _explains(found[word], side)), "") for side in (0, 1)]
+    if not all(own) or own[0] == own[1] or _does_nothing(found):
         return None
     left_over = [found[word].left_over[side] for side, word in enumerate(own)]
     crossed = [found[word].left_over[1 - side] for side, word in enumerate(own)]
     if min(crossed) <= OTHER_LAYER_FLOORS * max(*left_over, 1.0):
         return None
-    classes = class_name(own[0]), class_name(own[1])
+    classes = _class(own[0], found, 0), _class(own[1], found, 1)
     return _suspicion(call, typical, classes, (left_over[0], left_over[1]))
+
+
+def _does_nothing(found: Mapping[str, Recomputation]) -> bool:
+    """Whether the output of a side is its input."""
+    return any(
+        one.settings[side].get("function") == "identity" and one.left_over[side] <= FORMULA_FLOORS
+        for one in found.values()
+        for side in (0, 1)
+    )
+
+
+def _explains(one: Recomputation, side: int) -> bool:
+    """Whether a layer explains a side, by its own doing.
+
+    Any numbers may be the stored statistics of a norm, and what does nothing is no layer.
+    """
+    settings = one.settings[side]
+    is_open = "slopes" in settings or settings.get("function") == "identity"
+    return one.left_over[side] <= FORMULA_FLOORS and not is_open
+
+
+def _class(word: str, found: Mapping[str, Recomputation], side: int) -> str:
+    """What to call a layer: an activation by its function."""
+    return class_name(str(found[word].settings[side].get("function", word)))
 
 
 def of_two_classes(
@@ -166,7 +188,7 @@ def _with_torch_names(call: Call) -> Call:
     """The call with parameters by what their names mean, and a single one as the weight."""
     named: dict[str, TensorPair] = {}
     for name, tensor in call.parameters.items():
-        words = [leaf for _, leaf in readings_of_parameter(f"layer.{name}")]
+        words = [leaf for path, leaf in readings_of_parameter(f"layer.{name}") if path == "layer"]
         only = "weight" if len(call.parameters) == 1 else name
         named.setdefault(words[0] if words else only, tensor)
     return replace(call, parameters=named)

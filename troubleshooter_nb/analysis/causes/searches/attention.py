@@ -446,16 +446,36 @@ def fit_attention_module(operands: Operands) -> list[Fit]:
         if source is not None and source.size <= 1 << 21
     ]
     # Undoing the last projection leaves what the heads gave, where it can be undone well.
-    if len(projected) < 3 or np.linalg.cond(last) > 1e4:
+    last = np.asarray(last, np.float64)
+    is_square = last.shape == (width, width) and bool(np.isfinite(last).all())
+    if len(projected) < 3 or not is_square or np.linalg.cond(last) > 1e4:
         return []
-    inner = np.linalg.solve(
-        last.astype(np.float64), (operands.output - after).reshape(-1, width).T
-    ).T.reshape(operands.output.shape)
+    output = operands.output.astype(np.float64) - after
+    inner = _undone(last, output)
+    noise = np.random.default_rng(0).standard_normal(output.shape) * np.abs(operands.output)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = _size(_undone(last, noise)) / _size(inner) * _size(output) / _size(noise)
+    grown = max(grown, 1.0) if math.isfinite(grown) else 1.0
     distance4 = operands.distance4
     if distance4 is not None:
         # The last projection spreads what a head did over all features.
         distance4 = np.broadcast_to(distance4.sum(-1, keepdims=True), inner.shape)
-    return _module_fits(replace(operands, output=inner, distance4=distance4), projected)
+    inside = replace(
+        operands, output=inner, distance4=distance4, roundoff=grown * operands.roundoff
+    )
+    # As rounding of the output leaves it.
+    fits = _module_fits(inside, projected)
+    return [replace(fit, residual=fit.residual / grown) for fit in fits]
+
+
+def _undone(last: np.ndarray, output: np.ndarray) -> np.ndarray:
+    """What a projection made an output of, same shape."""
+    rows = output.reshape(-1, output.shape[-1])
+    return np.asarray(np.linalg.solve(last, rows.T).T.reshape(output.shape))
+
+
+def _size(values: np.ndarray) -> float:
+    return float(np.linalg.norm(values[np.isfinite(values)]))
 
 
 def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
@@ -470,13 +490,11 @@ def _module_fits(operands: Operands, projected: list[np.ndarray]) -> list[Fit]:
             arrays = [values.swapaxes(0, 1) for values in arrays]
         for count in counts:
             split = [a.reshape(*a.shape[:2], count, -1).swapaxes(1, 2) for a in arrays]
-            # Solving back multiplies rounding by the condition of the projection.
             heads = replace(
                 operands,
                 inputs=split[:3],
                 parameters={},
                 output=split[3],
-                roundoff=8 * operands.roundoff,
                 distance4=split[4] if len(split) > 4 else None,
             )
             for fit in fit_attention(heads):

@@ -65,17 +65,22 @@ def fit_batchnorm(operands: Operands) -> list[Fit]:
 
     Beside those of `fit_layernorm`, the setting ``statistics``: "batch" or "running", and ``axes``
     as names: "batch and places", "places", "channels and places". Without running statistics, an
-    output that is a multiple of each channel plus a constant has no ``eps``, but ``scale`` and
-    ``shift``: the root mean square of both over channels.
+    output that is a multiple of each channel plus a constant has no ``eps``, but ``slopes`` and
+    ``offsets``: the root mean square of both over channels. Where the batch explains it as well,
+    that comes second: it decides where the other side has the same of both.
     """
     side = _channel_side(operands, 0)
     if side is None:
         return []
     fits = _fits(side, list(_batch_ways(side, "batch")))
-    unknown = side.mean is None or side.variance is None
-    if unknown and not (fits and fits[0].residual <= thresholds.UNLIKE):
-        fits = [*_affine_fits(side), *fits]
-    return fits
+    if side.mean is not None and side.variance is not None:
+        return fits
+    stored = _affine_fits(side)
+    by_batch = fits[0].residual if fits else math.inf
+    if by_batch <= thresholds.FORMULA_FLOORS * side.roundoff:
+        later = [replace(fit, residual=max(fit.residual, by_batch)) for fit in stored]
+        return [*fits, *later]
+    return [*stored, *fits]
 
 
 def _affine_fits(side: NormOperands) -> list[Fit]:
@@ -91,18 +96,16 @@ def _affine_fits(side: NormOperands) -> list[Fit]:
     shift = mean - scale * rows.statistics.mean
     residual = misfit(rows.output, scale * rows.x + shift, side.roundoff)
     # As in every channel of the batch's deviation: something else was done with its statistics.
+    near = thresholds.SLOPE_ROUNDOFFS * side.roundoff
     gain = _gain(rows, {})
     ratio = scale * np.sqrt(rows.statistics.variance) / np.where(gain == 0.0, math.inf, gain)
-    if (
-        not residual <= thresholds.UNLIKE
-        or np.ptp(ratio) <= thresholds.SAME_DEVIATION * np.abs(ratio).max()
-    ):
+    if not residual <= thresholds.UNLIKE or np.ptp(ratio) <= near * np.abs(ratio).max():
         return []
-    sizes = {"scale": scale, "shift": shift}
+    sizes = {"slopes": scale, "offsets": shift}
     found = {name: math.sqrt(float(np.square(one).mean())) for name, one in sizes.items()}
-    near = max(thresholds.AFFINE_DOUBT, 4.0 * side.roundoff)
+    doubted = max(thresholds.AFFINE_DOUBT, 4.0 * side.roundoff)
     height = math.sqrt(float(np.square(rows.output).mean()))
-    doubt = {"scale": near * found["scale"], "shift": near * (found["shift"] + height)}
+    doubt = {"slopes": doubted * found["slopes"], "offsets": doubted * (found["offsets"] + height)}
     return [Fit({"statistics": "running", "axes": "batch and places", **found}, residual, doubt)]
 
 
