@@ -23,7 +23,7 @@ def test_what_was_saved_of_a_module_is_its_call(names, slots):
     found = saved_calls([*names, "fc.weight", "act_input", "loss"])
     roles = ["input" if "in" in name[4:] else "output" for name in names]
     assert found == {
-        name: ("act", role, slot) for name, role, slot in zip(names, roles, slots, strict=True)
+        name: ("act", role, slot, 0) for name, role, slot in zip(names, roles, slots, strict=True)
     }
 
 
@@ -51,10 +51,10 @@ def test_a_module_called_output_has_calls_of_its_own():
     names = [f"layer.0{part}.{word}" for part in ("", ".output") for word in ("input", "output")]
     found = saved_calls([*names, "layer.0.output.dense.weight"])
     assert found == {
-        "layer.0.input": ("layer.0", "input", "0"),
-        "layer.0.output": ("layer.0", "output", "0"),
-        "layer.0.output.input": ("layer.0.output", "input", "0"),
-        "layer.0.output.output": ("layer.0.output", "output", "0"),
+        "layer.0.input": ("layer.0", "input", "0", 0),
+        "layer.0.output": ("layer.0", "output", "0", 0),
+        "layer.0.output.input": ("layer.0.output", "input", "0", 0),
+        "layer.0.output.output": ("layer.0.output", "output", "0", 0),
     }
 
 
@@ -63,7 +63,7 @@ def calls_of(path, **names):
     kinds = {"running_mean": "buffer", "running_var": "buffer"}
     slots = {"input": ("input", "0"), "output": ("output", "0")}
     return {
-        name: (path, *slots.get(word, (kinds.get(word, "parameter"), word)))
+        name: (path, *slots.get(word, (kinds.get(word, "parameter"), word)), 0)
         for word, name in names.items()
     }
 
@@ -132,6 +132,16 @@ def test_where_the_words_surely_say_it_once_they_say_it_of_all():
     }
 
 
+@pytest.mark.parametrize("names", ["relu{}_in{}", "relu{}_out{}", "relu{}.input{}"])
+def test_numbers_behind_inputs_and_outputs_alike_are_those_of_calls(names):
+    other = names.replace("in", "out") if "out" not in names else names.replace("out", "in")
+    both = [one.format(n, k) for one in (names, other.replace("output", "output")) for n in (1, 2)
+            for k in ("", "_1")]  # fmt: skip
+    found = saved_calls([*both, "add1_in", "add1_in_1", "add1_out"])
+    assert [found[name][2:] for name in both] == [("0", 0), ("0", 1)] * 4
+    assert [found[name][2:] for name in ("add1_in", "add1_in_1")] == [("0", 0), ("1", 0)]
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -147,7 +157,7 @@ def test_layers_called_after_where_they_stand_are_no_calls(names):
 
 def test_a_mean_that_a_layer_computed_is_no_running_mean():
     found = saved_calls(["ln1.input", "ln1.output", "ln1.mean", "ln1.g"])
-    assert {name: slot for name, (_, _, slot) in found.items()} == {
+    assert {name: slot for name, (_, _, slot, _) in found.items()} == {
         "ln1.input": "0",
         "ln1.output": "0",
         "ln1.g": "weight",

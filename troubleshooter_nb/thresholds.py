@@ -99,6 +99,11 @@ FITTED_BY_CHANCE = 3.0
 SAME_THETA = 1e-5
 # Of a formula whose values were rounded to bfloat16, in a table of sines. Derived.
 ROUNDED_FREQUENCIES = 2e-2
+# Of tables of cosines for positions: rows that are read, offsets that are tried; the slowest rate
+# that an arc cosine tells; how far, of its range, a column may be off a line; how near, as a
+# logarithm, a fitted base or scale is to a usual one. By hand.
+TABLE_ROWS, MOST_TABLE_OFFSETS = 64, 24
+LEAST_TABLE_RATE, LINES_OF_ANGLES, NEAR_USUAL = 1e-5, (1e-3, 0.15), 5e-2
 LEAST_TURN = 1e-3  # Where the last pairs hardly turn, their rates are noise. By hand.
 # Length of a pair after, against before; beyond this it was not only turned. By hand.
 TURNED_LENGTH = 3e-3

@@ -155,8 +155,8 @@ class _Draft:
         self.noise: list[float] = noise.tolist()
         self.typical: list[float] = typical.tolist()
         self.is_apart: list[bool] = (error > noise).tolist()
-        # Equal figures, and a part of a tensor, do not prove that the rest agrees.
-        is_open = (flow.result["verdict"] == "undecidable") | _is_part(flow)
+        # Equal figures, and a part of a tensor, do not prove that the rest agrees; nor do NaN.
+        is_open = (flow.result["verdict"] == "undecidable") | _is_part(flow) | _holds_nan(flow)
         self.is_close: list[bool] = ((error <= close) & ~is_open).tolist()
         self.turns_coarse = rows_turning_coarse(flow)
         self.harmless: set[int] = set()
@@ -193,6 +193,12 @@ class _Draft:
 def _is_part(flow: Flow) -> np.ndarray:
     """Rows that hold some values of a tensor alone, shape (count,)."""
     return np.array([is_sample(str(slot)) for slot in flow.site["slot"]], bool)
+
+
+def _holds_nan(flow: Flow) -> np.ndarray:
+    """Rows that hold NaN on both sides, whatever these were before, shape (count,)."""
+    counts = (flow.result[f"{side}_nan_count"].astype(float) for side in ("left", "right"))
+    return np.logical_and(*(count > 0 for count in counts))
 
 
 def find_origins(flow: Flow, model: NoiseModel | None = None) -> Origins:

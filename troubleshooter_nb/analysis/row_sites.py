@@ -61,12 +61,13 @@ def _take_saved_calls(comparison: Comparison, site: dict[str, np.ndarray]) -> No
     for paths in saved.values():
         calls = saved_calls(paths.values())
         for row, path in paths.items() if calls else ():
-            if path not in calls or not _is_of_role(calls[path][1], site["role"][row]):
+            if path not in calls or not _is_of_role(calls[path].role, site["role"][row]):
                 continue
-            module, role, slot = calls[path]
-            way = "" if role in _OF_LAYER else "forward"
-            for column, value in zip(_OF_CALL, ("module", way, module, role, slot), strict=True):
+            way = "" if calls[path].role in _OF_LAYER else "forward"
+            for column, value in zip(_OF_CALL, ("module", way, *calls[path][:3]), strict=True):
                 site[column][row] = value
+            # Files of one name are numbered already.
+            site["call"][row] = calls[path].call or site["call"][row]
 
 
 def _is_of_role(role: str, known: str) -> bool:

@@ -6,6 +6,7 @@ Code compares them, so that they stay plain text; in English they are shown as t
 # fmt: off
 # What stands as a value.
 WORDS: dict[str, str] = {
+    "once": "一次", "neighbours": "相邻重复",
     "all": "全部", "none": "无", "applied": "已使用", "ignored": "未使用", "exact": "精确",
     "other": "其他",
     "as stored": "与存储一致", "as it is": "原样", "as it was": "原样", "inside": "内部",

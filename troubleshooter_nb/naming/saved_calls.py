@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 _Role = Literal["input", "output", "parameter", "buffer"]
-_Call = tuple[str, _Role, str]
+
+
+class SavedCall(NamedTuple):
+    """Module, role, slot and number of the call of what was saved by hand."""
+
+    path: str
+    role: _Role
+    slot: str
+    call: int = 0
+
+
 _INPUTS = ("inputs", "input", "in", "x")
 _OUTPUTS = ("outputs", "output", "out", "y")
 _WORDS = "|".join((*_INPUTS, *_OUTPUTS))
@@ -16,6 +26,7 @@ _SLOT = r"(?P<slot>[0-9]{0,9}(?:[._][0-9]{1,9})*)"
 # act.input_0, act.input1, and the looser conv1_in.
 _BEHIND = re.compile(rf"(?s)(?P<path>.*[^./])[./](?P<word>{_WORDS}){_SLOT}")
 _JOINED = re.compile(rf"(?s)(?P<path>.*[^./_])_(?P<word>{_WORDS}){_SLOT}")
+_COUNTED = re.compile(r"_([0-9]{1,9})$")
 # inputs/conv1, and the looser x_conv1 in any folder, x_layer1.0.conv1 in none.
 _FOLDER = re.compile(r"(?s)(?P<word>inputs?|outputs?)[./](?P<path>[^./].*)")
 _NUMBERED = rf"(?P<word>{_WORDS})(?P<slot>[0-9]{{0,9}})_"
@@ -42,7 +53,7 @@ _BEFORE_PARAMETERS = re.compile(r"(?:w|p|param|params|weights?)_")
 _ENDS = ("_", ".", "/")
 
 
-def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
+def saved_calls(names: Iterable[str]) -> dict[str, SavedCall]:
     """Module, role and slot of what was saved of calls by hand, as far as names tell.
 
     ``act.input`` and ``act.output`` are of a call of ``act``, and so are ``act.in``,
@@ -50,7 +61,8 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
     ``x_act1`` may be names of layers as well: they count where the rest of the name ends in a
     number, or has parameters, and where others were surely saved under both words. Of such a call
     ``act1.g``, ``act1_w``, ``params/act1.weight`` and ``w_act1.weight`` are parameters, by torch's
-    names.
+    names. Of ``relu_in``, ``relu_out``, ``relu_in_1`` and ``relu_out_1`` the last two are of a
+    second call.
 
     Parameters
     ----------
@@ -59,31 +71,32 @@ def saved_calls(names: Iterable[str]) -> dict[str, _Call]:
 
     Returns
     -------
-    dict of str to (str, {"input", "output", "parameter", "buffer"}, str)
+    dict of str to SavedCall
         A module is in it with its inputs and outputs, or not at all. A name that is also the
         beginning of others, as that of a module called ``out``, counts only where calls of that
         module were saved in the same way.
     """
     names = dict.fromkeys(names)
-    found: dict[str, tuple[_Call, str]] = {}
+    found: dict[str, tuple[SavedCall, str]] = {}
     for name in names:
         if (one := _spelled(name)) is not None:
             found[name] = one
     if not found:
         return {}
-    paths = {path for (path, _, _), _ in found.values()}
+    paths = {call.path for call, _ in found.values()}
     modules = {above for name in names if name not in found for above in _above(name)} - paths
     found = _of_both_roles({name: one for name, one in found.items() if name not in modules})
     with_parameters = _with_parameters(names) if any(style for _, style in found.values()) else ()
     sure = {
         name
         for name, (call, style) in found.items()
-        if not style or call[0][-1].isdigit() or call[0] in with_parameters
+        if not style or call.path[-1].isdigit() or call.path in with_parameters
     }
     styles = {found[name][1] for name in sure}
     calls = {name: call for name, (call, style) in found.items() if name in sure or style in styles}
+    calls |= _of_later_calls(calls)
     rest = [name for name in names if name not in calls] if calls else []
-    return {**calls, **_parameters(rest, {path for path, _, _ in calls.values()})}
+    return {**calls, **_parameters(rest, {one.path for one in calls.values()})}
 
 
 def layers_of_output(name: str) -> list[str]:
@@ -109,24 +122,36 @@ def _leaf(word: str) -> str | None:
     return word if _OF_TORCH.fullmatch(word) else _LEAVES.get(word)
 
 
-def _of_both_roles(found: dict[str, tuple[_Call, str]]) -> dict[str, tuple[_Call, str]]:
+def _of_both_roles(found: dict[str, tuple[SavedCall, str]]) -> dict[str, tuple[SavedCall, str]]:
     """Those whose call has inputs and outputs, with the words in front of or behind both."""
     words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for (path, role, _), style in found.values():
-        words[path][role].add(style)
+    for call, style in found.values():
+        words[call.path][call.role].add(style)
     styles = {
         path: " ".join(sorted({style for some in of.values() for style in some if style}))
         for path, of in words.items()
         if len(of) > 1
     }
     return {
-        name: (call, styles[call[0]] if style else "")
+        name: (call, styles[call.path] if style else "")
         for name, (call, style) in found.items()
-        if call[0] in styles
+        if call.path in styles
     }
 
 
-def _spelled(name: str) -> tuple[_Call, str] | None:
+def _of_later_calls(calls: Mapping[str, SavedCall]) -> dict[str, SavedCall]:
+    """Those that are of a second call, or a later one: all of whose results are counted as well."""
+    counted: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    found: dict[str, SavedCall] = {}
+    for name, one in calls.items():
+        if (match := _COUNTED.search(name)) is not None and one.slot == match[1]:
+            counted[one.path][one.role].add(int(match[1]))
+            found[name] = one._replace(slot="0", call=int(match[1]))
+    visited = {path for path, of in counted.items() if of["input"] == of["output"]}
+    return {name: one for name, one in found.items() if one.path in visited}
+
+
+def _spelled(name: str) -> tuple[SavedCall, str] | None:
     """What a name says; and how, where it may as well be that of a layer."""
     # The expressions alone look at every letter of every name.
     if name.rstrip("._0123456789").endswith((*_INPUTS, *_OUTPUTS)):
@@ -134,12 +159,12 @@ def _spelled(name: str) -> tuple[_Call, str] | None:
             if match := pattern.fullmatch(name):
                 slot = match["slot"].strip("._").replace("_", ".") or "0"
                 style = f"_{match['word']}" if pattern is _JOINED else ""
-                return (match["path"], _role(match["word"]), slot), style
+                return SavedCall(match["path"], _role(match["word"]), slot), style
     if match := _FOLDER.fullmatch(name):
-        return (match["path"], _role(match["word"]), "0"), ""
+        return SavedCall(match["path"], _role(match["word"]), "0"), ""
     if "_" in name and (match := _IN_FRONT.fullmatch(name) or _AT_THE_START.fullmatch(name)):
-        call = match["folder"] + match["path"], _role(match["word"]), match["slot"] or "0"
-        return call, f"{match['word']}_"
+        path = match["folder"] + match["path"]
+        return SavedCall(path, _role(match["word"]), match["slot"] or "0"), f"{match['word']}_"
     return None
 
 
@@ -152,15 +177,15 @@ def _with_parameters(names: Iterable[str]) -> set[str]:
     return {path for name in names for path, _ in readings_of_parameter(name)}
 
 
-def _parameters(names: Iterable[str], paths: Collection[str]) -> dict[str, _Call]:
+def _parameters(names: Iterable[str], paths: Collection[str]) -> dict[str, SavedCall]:
     """Parameters of these calls, under names that say so."""
-    found: dict[str, _Call] = {}
+    found: dict[str, SavedCall] = {}
     leaves: dict[str, set[str]] = defaultdict(set)
     for name in names:
         for path, leaf in readings_of_parameter(name):
             if path in paths:
                 role: _Role = "buffer" if leaf in _STATISTICS else "parameter"
-                found[name] = path, role, leaf
+                found[name] = SavedCall(path, role, leaf)
                 leaves[path].add(leaf)
                 break
     # A mean alone is what a layer computed.

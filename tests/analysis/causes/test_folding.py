@@ -74,6 +74,13 @@ def test_a_norm_in_the_weights_before_it_is_found_among_others(side, shape, axis
     assert confidence(found) > 0.9
 
 
+def test_what_else_a_norm_counts_does_not_hide_it():
+    norm, weight = norm_of(0), weights(24, 8, 3, 3)
+    counted = {**on("left", norm), "num_batches_tracked": tensor("n", None, np.array(3))}
+    found = detect_folding(layer("left", (weight, None), folded(norm, weight)), [("bn", counted)])
+    assert found.cause == "bn_folded"
+
+
 def test_the_bias_of_the_layer_itself_is_folded_as_well():
     norm, weight, bias = norm_of(0), weights(24, 8, 3, 3), weights(24, seed=3)
     whole = folded(norm, weight, bias)

@@ -50,6 +50,17 @@ def test_resizes_are_torchs(mode, corners, matrix, size):
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize(("size", "output"), [(112, 96), (224, 192), (7, 24), (100, 37)])
+def test_the_nearest_of_float32_is_torchs(size, output):
+    import torch
+
+    x = torch.arange(size, dtype=torch.float32)
+    expected = torch.nn.functional.interpolate(x[None, None], output, mode="nearest")[0, 0]
+    weights = nearest_matrix(size, output, "asymmetric", "floor", steps="float32")
+    np.testing.assert_array_equal(weights @ x.numpy(), expected.numpy())
+
+
+@pytest.mark.torch
 def test_antialias_is_torchs():
     import torch
 

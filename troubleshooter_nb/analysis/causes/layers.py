@@ -19,7 +19,13 @@ from troubleshooter_nb.analysis.causes.laws import (
     resizing,
     softmax,
 )
-from troubleshooter_nb.analysis.causes.searches import attention, convolution, normalisation, rotary
+from troubleshooter_nb.analysis.causes.searches import (
+    attention,
+    convolution,
+    normalisation,
+    rotary,
+    rotary_tables,
+)
 
 LAYERS: tuple[Law | Search, ...] = (
     *elementwise.LAWS,
@@ -34,6 +40,7 @@ LAYERS: tuple[Law | Search, ...] = (
     *embedding.LAWS,
     *attention.SEARCHES,
     *rotary.SEARCHES,
+    *rotary_tables.SEARCHES,
     *reductions.LAWS,
     *gains.LAWS,
     *recurrent.LAWS,

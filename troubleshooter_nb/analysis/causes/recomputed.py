@@ -22,6 +22,7 @@ from troubleshooter_nb.analysis.causes.case import (
 from troubleshooter_nb.analysis.causes.fits import settings_apart
 from troubleshooter_nb.analysis.causes.kernel_fault import kernel_fault
 from troubleshooter_nb.analysis.causes.law import Direction, Law, Search
+from troubleshooter_nb.analysis.causes.laws.resizing import coordinate_rounding
 from troubleshooter_nb.analysis.causes.layers import cause_of, layer_of
 from troubleshooter_nb.analysis.causes.operands import elements_of, operands
 from troubleshooter_nb.analysis.causes.searches.normalisation import cancellation
@@ -104,7 +105,8 @@ def _recomputed(call: Call, typical: float, layer: Law | Search) -> Recomputatio
         return Recomputation("unknown")
     floors = [floor_of(one.roundoff, typical) for one in sides]
     if call.direction == "forward":
-        floors = [f * cancellation(one, call.word) for f, one in zip(floors, sides, strict=True)]
+        for grown in (cancellation, coordinate_rounding):
+            floors = [f * grown(one, call.word) for f, one in zip(floors, sides, strict=True)]
     found = _fitted(call, layer, sides, floors)
     if found.suspicion is None and (shared := _shared(call, layer, sides, floors)) is not None:
         return shared

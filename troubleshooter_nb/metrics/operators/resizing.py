@@ -22,11 +22,21 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 CUBIC_CONSTANTS = (-0.75, -0.5)
 
 
-def nearest_matrix(size: int, output: int, coordinates: str, rounding: str) -> np.ndarray:
-    """Weights (output, size) with a single one per row."""
-    # Coordinates that are whole in exact arithmetic must not fall below by rounding.
-    places = COORDINATES[coordinates](np.arange(output, dtype=np.float64), size, output)
-    cells = ROUNDINGS[rounding](np.round(places, 9))
+def nearest_matrix(
+    size: int, output: int, coordinates: str, rounding: str, *, steps: str = "exact"
+) -> np.ndarray:
+    """Weights (output, size) with a single one per row.
+
+    `steps` "float32": a cell of the output is multiplied by a rounded size / output, so that
+    coordinates that are whole in exact arithmetic may fall below; ``asymmetric`` alone.
+    """
+    if steps == "float32":
+        step = np.float32(size) / np.float32(output)
+        places = (np.arange(output, dtype=np.float32) * step).astype(np.float64)
+    else:
+        places = COORDINATES[coordinates](np.arange(output, dtype=np.float64), size, output)
+        places = np.round(places, 9)
+    cells = ROUNDINGS[rounding](places)
     return np.asarray(np.eye(size)[np.clip(cells, 0, size - 1).astype(np.intp)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,18 +28,23 @@ def image_scales(call: Call) -> list[Suspicion]:
     """input_scale_or_normalisation: each side gives an affine map of every channel of its input.
 
     The outputs are then as far apart as the two normalisations are, which published constants name.
+    channel_order_bgr where one side maps the channels in the other order.
     """
     if len(call.inputs) != 1 or call.parameters or not _is_of_images(call.outputs[0]):
         return []
     call = _in_part(call)
     output = call.outputs[0]
     given = call.inputs[0].left, call.inputs[0].right
-    made = output.left, output.right
-    for x, y in zip(given, made, strict=True):
-        if x is None or y is None or not _is_scaled(x, y):
-            return []
+    ways = [_scaled(x, y) for x, y in zip(given, (output.left, output.right), strict=True)]
     sides = sides_of(replace(output, role="input"))
-    found = detect_input_scale(sides) if sides is not None else []
+    if sides is None or ways[0] is None or ways[1] is None:
+        return []
+    if ways[0].is_reversed != ways[1].is_reversed:
+        axis = ways[0].axis
+        evidence = {"axis": axis, "channels": sides.shapes[0][axis]}
+        residual = max(way.residual for way in ways if way is not None)
+        return [sides.suspicion("channel_order_bgr", residual, evidence)]
+    found = detect_input_scale(sides)
     # One factor of no range in use may be any number of a network.
     return [one for one in found if one.evidence.get("recipes") or one.evidence.get("axis")]
 
@@ -64,15 +70,24 @@ def _in_part(call: Call) -> Call:
     return replace(call, inputs=(given,), outputs=(made, *call.outputs[1:]))
 
 
-def _is_scaled(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether images are scaled and shifted, channel by channel."""
-    if x.shape != y.shape or x.ndim != 4 or y.dtype.kind != "f":
-        return False
-    roundoff = float(np.finfo(y.dtype).eps)
+class _Scaled(NamedTuple):
+    """That images were scaled and shifted channel by channel, these perhaps in the other order."""
+
+    axis: int
+    is_reversed: bool
+    residual: float
+
+
+def _scaled(x: np.ndarray | None, y: np.ndarray | None) -> _Scaled | None:
+    """How images were scaled; None where they were not."""
+    if x is None or y is None or x.shape != y.shape or x.ndim != 4 or y.dtype.kind != "f":
+        return None
+    limit = FORMULA_FLOORS * float(np.finfo(y.dtype).eps)
     for axis in _CHANNELS:
         few = x.shape[axis] <= MOST_IMAGE_CHANNELS
         if few and x.size >= FEWEST_TO_FIT * x.shape[axis] and np.ptp(x) > 0:
-            found = fit_affine(x, y, axis)
-            if found.residual <= FORMULA_FLOORS * roundoff:
-                return True
-    return False
+            for is_reversed in (False, True):
+                residual = fit_affine(np.flip(x, axis) if is_reversed else x, y, axis).residual
+                if residual <= limit:
+                    return _Scaled(axis, is_reversed, residual)
+    return None

@@ -48,6 +48,8 @@ def likely_layers(call: Call) -> Iterator[str]:
         yield from dict.fromkeys(_weighted(given, made, known))
         return
     found: list[str] = []
+    if any(_kind(one) in "iu" and _is_table_of(made, _shape(one)) for one in inputs):
+        found.append("rotarytable")
     if len(inputs) > 1:
         found += _of_several(inputs, made)
     elif given == made:
@@ -55,6 +57,12 @@ def likely_layers(call: Call) -> Iterator[str]:
     elif not known:
         found += _of_other_places(given, made)
     yield from dict.fromkeys(found)
+
+
+def _is_table_of(made: Shape, positions: Shape | None) -> bool:
+    """Whether there is a row for each position."""
+    rows = tuple(size for size in made[:-1] if size > 1)
+    return bool(positions) and rows == tuple(size for size in positions or () if size > 1)
 
 
 def _weighted(given: Shape, made: Shape, known: dict[str, Shape]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from troubleshooter_nb.analysis.causes.case import Fit, Suspicion, TensorPair, e
 from troubleshooter_nb.analysis.causes.fits import settings_apart
 from troubleshooter_nb.analysis.causes.law import Cause, Rather, cause_in
 from troubleshooter_nb.analysis.causes.laws.softmax import SCALE
+from troubleshooter_nb.analysis.causes.layers import layer_of
 from troubleshooter_nb.analysis.causes.operands import Operators
 from troubleshooter_nb.analysis.causes.searches.attention import ATTENTION
 from troubleshooter_nb.analysis.causes.searches.rotary import ROTARY
@@ -363,7 +364,10 @@ def _across(flow: Flow, one: int, other: int, words: frozenset[str]) -> bool:
     """Whether one row is an output of a call whose input is, or equals, the other."""
     for made, given in ((one, other), (other, one)):
         node = flow.node_of.get(made)
-        if node is None or made not in node.outputs or node.word not in words:
+        if node is None or made not in node.outputs:
+            continue
+        # Of unknown class it may be one of them.
+        if node.word not in words and layer_of(node.word, "forward") is not None:
             continue
         if given in node.inputs:
             return True

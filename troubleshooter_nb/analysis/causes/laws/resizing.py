@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,11 +23,14 @@ from troubleshooter_nb.metrics.operators.resizing import (
 )
 from troubleshooter_nb.thresholds import FEWEST_OUTPUTS, RESIZING_CELLS, RESIZING_PLANES
 
+_NEAREST = {"resize": "nearest", "coordinate_steps": "exact"}
+_FLOOR = {"coordinates": "asymmetric", "rounding": "floor"}
 # Every convention, the usual one of two that may agree first.
 _WAYS: list[dict[str, Any]] = [
-    {"resize": "nearest", "coordinates": "asymmetric", "rounding": "floor"},
+    {**_NEAREST, **_FLOOR},
+    {**_NEAREST, **_FLOOR, "coordinate_steps": "float32"},
     *(
-        {"resize": "nearest", "coordinates": coordinates, "rounding": rounding}
+        {**_NEAREST, "coordinates": coordinates, "rounding": rounding}
         for coordinates in COORDINATES
         for rounding in ("half up", "half down", "half even", "floor")
         if rounding in ROUNDINGS
@@ -40,6 +44,30 @@ _WAYS: list[dict[str, Any]] = [
     ),
 ]
 _Matrices = tuple[np.ndarray, np.ndarray]
+
+
+def coordinate_rounding(operands: Operands, word: str) -> float:
+    """How many times larger rounding becomes by that of coordinates; at least 1.
+
+    A coordinate in the format of the values is off by its own size times their roundoff: by so much
+    of the difference to the next element.
+    """
+    x = operands.inputs[0] if operands.inputs else None
+    if word not in RESIZING.words or x is None or x.ndim < 3 or not x.size:
+        return 1.0
+    taken = planes(operands, operands.inputs[:1], RESIZING_PLANES, RESIZING_CELLS)
+    if taken is None:
+        return 1.0
+    some = np.asarray(taken[0], np.float64)
+    with np.errstate(all="ignore"):
+        height = float(np.sqrt(np.mean(some**2)))
+        steps = [
+            size * float(np.sqrt(np.mean(np.diff(some, axis=axis) ** 2)))
+            for axis, size in ((1, some.shape[1]), (2, some.shape[2]))
+            if size > 1
+        ]
+    times = max(steps, default=0.0) / math.sqrt(3.0) / height if height else 1.0
+    return max(times, 1.0) if math.isfinite(times) else 1.0
 
 
 def _planes(operands: Operands) -> Iterator[Sample]:
@@ -65,7 +93,8 @@ def _conventions(sample: Sample) -> Iterator[tuple[dict[str, Any], _Matrices]]:
 def _matrix(size: int, output: int, settings: dict[str, Any]) -> np.ndarray:
     coordinates = settings["coordinates"]
     if settings["resize"] == "nearest":
-        return nearest_matrix(size, output, coordinates, settings["rounding"])
+        steps = settings["coordinate_steps"]
+        return nearest_matrix(size, output, coordinates, settings["rounding"], steps=steps)
     if settings["resize"] == "cubic":
         return cubic_matrix(size, output, coordinates, settings["cubic_constant"])
     return linear_matrix(size, output, coordinates, antialias=settings["antialias"])
@@ -83,7 +112,11 @@ RESIZING = Law(
     ),
     samples=_planes,
     causes=dict.fromkeys(
-        ("resize", "coordinates", "rounding", "antialias", "cubic_constant"), "resize_convention"
+        (
+            *("resize", "coordinates", "rounding", "coordinate_steps", "antialias"),
+            "cubic_constant",
+        ),
+        "resize_convention",
     ),
     choices=(Choice("resize", _conventions),),
     formula=_formula,

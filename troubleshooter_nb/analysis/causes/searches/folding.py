@@ -20,6 +20,10 @@ from troubleshooter_nb.metrics.signatures import values_of
 Parts = Mapping[str, TensorPair]  # by torch's names
 
 
+# Among others, as torch counts the batches that a norm has seen.
+_OF_NORM = ("weight", "bias", "running_mean", "running_var")
+
+
 @dataclass(frozen=True)
 class _Norm:
     """Parameters and statistics of a norm on one side, shape (channels,), float64."""
@@ -165,7 +169,7 @@ def _one_factor(sides: Sides) -> float:
 
 def _norm(parts: Parts, side: int, channels: int) -> _Norm | None:
     """The norm as the side with plain weights has it, else the other; None of another size."""
-    sources = {name: _source(parts[name], side) for name in parts}
+    sources = {name: _source(parts[name], side) for name in _OF_NORM if name in parts}
     shapes = {source.shape for source in sources.values() if source is not None}
     # Of most layers shapes tell that they are no norm of these channels: nothing is read.
     if sources.get("running_var") is None or shapes != {(channels,)}:
