@@ -84,6 +84,7 @@ def calls_of(path, **names):
             },
         ),
         ("h.0/ln", {"input": "inputs/h.0/ln", "output": "outputs/h.0/ln"}),
+        ("h.0.out", {"input": "inputs/h.0.out", "output": "outputs/h.0.out"}),
         ("fc1", {"input": "x_fc1", "output": "y_fc1", "weight": "w_fc1", "bias": "b_fc1"}),
         ("ln", {"input": "ln_in", "output": "ln_out", "weight": "ln.gain"}),
         (

@@ -331,6 +331,7 @@ GROWTH_BY_ORDER = 20.0
 # A norm takes a large mean away, and what rounding left of it becomes large. By hand.
 GROWTH_OF_NORMS = 200.0
 USED_SOON = 8  # Calls after an operator within which its results are used. By hand.
+UNSEEN_SOON = 3  # As many next ones that agree say that nothing uses the difference. By hand.
 GONE = 1e-3  # Share of a difference below which it is gone, and not diluted by a residual. By hand.
 # What agrees is closer than the bound of rounding, which a difference reaches as it fades. By
 # hand.

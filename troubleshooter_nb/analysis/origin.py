@@ -6,6 +6,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -589,7 +590,7 @@ class _Harmless:
             # What was made between calls may go on past this one, as round a residual.
             past = _Uses() if row in flow.external else between
             self._decide(row, past + self._uses(node.outputs))
-        if any(self._is_origin(row) for row in (*node.outputs, *node.gradients)):
+        if any(map(self._is_origin, (*node.outputs, *node.gradients, *node.parameters))):
             # What differs after an origin says nothing of what came before it.
             for uses in self._differing.pop(node.place, ()):
                 uses.differ = 0
@@ -620,7 +621,11 @@ class _Harmless:
         if not self._draft.flow.is_ordered(node):
             return _Uses()
         if node.parent is None:
-            return sum(self._soon[node.place, node.direction], _Uses())
+            soon = self._soon[node.place, node.direction]
+            first = [*takewhile(lambda uses: not uses.differ, reversed(soon))]
+            # What the next ones did not see, those behind them have from somewhere else.
+            is_seen = sum(uses.agree > 0 for uses in first) >= thresholds.UNSEEN_SOON
+            return sum(first if is_seen else soon, _Uses())
         flow = self._draft.flow
         outputs = [row for row in node.parent.outputs if row not in flow.passed_on]
         inside = self._inside[node.parent, node.direction]

@@ -153,6 +153,8 @@ def _of_later_calls(calls: Mapping[str, SavedCall]) -> dict[str, SavedCall]:
 
 def _spelled(name: str) -> tuple[SavedCall, str] | None:
     """What a name says; and how, where it may as well be that of a layer."""
+    if match := _FOLDER.fullmatch(name):
+        return SavedCall(match["path"], _role(match["word"]), "0"), ""
     # The expressions alone look at every letter of every name.
     if name.rstrip("._0123456789").endswith((*_INPUTS, *_OUTPUTS)):
         for pattern in (_BEHIND, _JOINED):
@@ -160,8 +162,6 @@ def _spelled(name: str) -> tuple[SavedCall, str] | None:
                 slot = match["slot"].strip("._").replace("_", ".") or "0"
                 style = f"_{match['word']}" if pattern is _JOINED else ""
                 return SavedCall(match["path"], _role(match["word"]), slot), style
-    if match := _FOLDER.fullmatch(name):
-        return SavedCall(match["path"], _role(match["word"]), "0"), ""
     if "_" in name and (match := _IN_FRONT.fullmatch(name) or _AT_THE_START.fullmatch(name)):
         path = match["folder"] + match["path"]
         return SavedCall(path, _role(match["word"]), match["slot"] or "0"), f"{match['word']}_"
